@@ -18,24 +18,20 @@ from pathlib import Path
 from typing import Any
 
 import ray
-from ray.exceptions import ActorDiedError, ActorUnschedulableError, RayError
+from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from vaultmem.core.json_values import as_named
 from vaultmem.fleet.actor import ShardActor
+from vaultmem.fleet.kept_shard import GRACE, KeptShard
 from vaultmem.fleet.placement import Member, find_homes
-from vaultmem.fleet.plan import NAMESPACE, NOT_YET, VERSION, Health, News, Plan, Table
+from vaultmem.fleet.plan import NAMESPACE, NOT_YET, PREFIX, VERSION, News, Plan, Table, name_actor
 from vaultmem.services.pools.source import Source
 from vaultmem.services.pools.status import PoolStatus, ShardStatus
 from vaultmem.storage.atomic import write_atomically
 
 #: Seconds between two rounds, and for how long an answer is waited for in one.
 PERIOD = 0.5
-
-#: For how many seconds a shard that fails keeps its vaults (a process is back after 2), and one
-#: that is silent, which may be busy.
-GRACE = 4.0
-PATIENCE = 30.0
 
 #: For how many seconds a fleet that begins waits for its shards, before the first gets vaults.
 GATHERING = 20.0
@@ -45,57 +41,6 @@ LINGER = 5.0
 
 #: How often a vault has to be asked, of late, to get a second copy, and to keep it.
 HOT, WARM = 60.0, 20.0
-
-#: Shards of a fleet, by their names as actors.
-_PREFIX = "shard:"
-
-
-class _Kept:
-    """A shard, and what is known of it."""
-
-    def __init__(self, name: str, node: str, actor: Any) -> None:
-        self.name, self.node, self.actor = name, node, actor
-        self.health: Health | None = None
-        self.ready: frozenset[str] = frozenset()
-        self.ready_mark = -1
-        self.heard = time.monotonic()
-        self.failed = 0.0
-        self.restarts = 0
-        self.is_in = False
-        self.problem = ""
-
-    async def look(self) -> None:
-        """Ask how it is."""
-        try:
-            health = await asyncio.wait_for(self.actor.look.remote(self.ready_mark), PATIENCE)
-        except (ActorDiedError, ActorUnschedulableError):
-            raise
-        except (RayError, TimeoutError) as error:
-            self.failed = self.failed or time.monotonic()
-            self.problem = type(error).__name__
-            return
-        if self.health and self.health.began != health.began:
-            self.restarts += 1
-            self.ready_mark, self.ready = -1, frozenset()
-        if health.ready is not None:
-            self.ready, self.ready_mark = health.ready, health.ready_mark
-        self.node = health.node
-        self.health, self.heard, self.failed = health, time.monotonic(), 0.0
-        refused = "" if health.version == VERSION else f"it is vaultmem {health.version}"
-        self.problem = refused
-
-    @property
-    def is_failing(self) -> bool:
-        """Tell whether calls to it fail now."""
-        return bool(self.failed)
-
-    def can_be_in(self) -> bool:
-        """Tell whether it is to have vaults."""
-        if self.health is None or self.health.version != VERSION:
-            return False
-        if self.failed:
-            return self.is_in and time.monotonic() - self.failed < GRACE
-        return time.monotonic() - self.heard < PATIENCE
 
 
 class Keeper:
@@ -107,7 +52,7 @@ class Keeper:
         if ray.get_runtime_context().was_current_actor_reconstructed:
             sources = _read_kept(self._file) or sources
         self._sources = {each.name: each for each in sources}
-        self._shards: dict[str, _Kept] = {}
+        self._shards: dict[str, KeptShard] = {}
         self._looking: dict[str, asyncio.Task[None]] = {}
         self._copied: tuple[str, ...] = ()
         self._lost = 0
@@ -171,7 +116,7 @@ class Keeper:
         for each in self._shards.values():
             ray.kill(each.actor)
 
-    def _describe(self, kept: _Kept) -> ShardStatus:
+    def _describe(self, kept: KeptShard) -> ShardStatus:
         health = kept.health
         if health is None:
             return ShardStatus(kept.name, kept.node, "starting", problem=kept.problem)
@@ -215,10 +160,10 @@ class Keeper:
     def _adopt(self) -> None:
         """Find the shards of a keeper before this one."""
         for each in ray.util.list_named_actors(all_namespaces=True):
-            if each["namespace"] == NAMESPACE and each["name"].startswith(_PREFIX):
-                name = each["name"].removeprefix(_PREFIX)
+            if each["namespace"] == NAMESPACE and each["name"].startswith(PREFIX):
+                name = each["name"].removeprefix(PREFIX)
                 with contextlib.suppress(ValueError):
-                    self._shards[name] = _Kept(name, "", ray.get_actor(each["name"], NAMESPACE))
+                    self._shards[name] = KeptShard(name, "", ray.get_actor(each["name"], NAMESPACE))
 
     def _start_missing(self) -> None:
         """Start a shard wherever a machine has room for one more."""
@@ -233,7 +178,7 @@ class Keeper:
             free = (name for n in count() if (name := f"{label}-{n}") not in self._shards)
             for name in list(islice(free, max(0, most - has))):
                 actor = self._start(name, node["NodeID"])
-                self._shards[name] = _Kept(name, node["NodeID"], actor)
+                self._shards[name] = KeptShard(name, node["NodeID"], actor)
 
     def _start(self, name: str, node_id: str) -> Any:
         plan = self._plan
@@ -289,7 +234,7 @@ class Keeper:
             if health and health.held != mark:
                 inside[name].actor.hold.remote(mark, sources)
 
-    def _make_lists(self, inside: Mapping[str, _Kept]) -> dict[str, tuple[str, list[Source]]]:
+    def _make_lists(self, inside: Mapping[str, KeptShard]) -> dict[str, tuple[str, list[Source]]]:
         """Return what each shard is to have, and what tells that list from others."""
         own: dict[str, list[Source]] = {name: [] for name in inside}
         tables = [self._table.homes, self._table.serving, *(each for _, each in self._served)]
@@ -303,7 +248,7 @@ class Keeper:
         }
 
     def _find_serving(
-        self, vault: str, homes: tuple[str, ...], inside: Mapping[str, _Kept]
+        self, vault: str, homes: tuple[str, ...], inside: Mapping[str, KeptShard]
     ) -> tuple[str, ...]:
         """Return the shards that answer for a vault: those it has just left, until it is there."""
         there = tuple(each for each in homes if vault in inside[each].ready)
@@ -313,7 +258,7 @@ class Keeper:
         left = (each for each in before if each in inside and vault in inside[each].ready)
         return tuple(left) or homes[:1]
 
-    def _choose_hot(self, inside: Mapping[str, _Kept]) -> tuple[str, ...]:
+    def _choose_hot(self, inside: Mapping[str, KeptShard]) -> tuple[str, ...]:
         heat: dict[str, float] = {}
         for each in inside.values():
             for name, value in (each.health.heat if each.health else {}).items():
@@ -330,11 +275,6 @@ class Keeper:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             kept = [as_named(each) for each in self._sources.values()]
             write_atomically(self._file, json.dumps(kept).encode())
-
-
-def name_actor(shard: str) -> str:
-    """Return the name by which a cluster knows a shard."""
-    return f"{_PREFIX}{shard}"
 
 
 def _read_kept(file: Path) -> list[Source]:

@@ -18,6 +18,9 @@ NAMESPACE = "vaultmem"
 KEEPER = "keeper"
 
 
+#: What begins the name of a shard's actor.
+PREFIX = "shard:"
+
 #: What is said of a vault that no shard has cloned and indexed so far.
 NOT_YET = "not there yet: it is being fetched from its remote"
 
@@ -92,6 +95,11 @@ class News(NamedTuple):
     load: Mapping[str, float]
     failing: frozenset[str]
     table: Table | None
+
+
+def name_actor(shard: str) -> str:
+    """Return the name by which a cluster knows a shard."""
+    return f"{PREFIX}{shard}"
 
 
 def find_alone(work: object, args: Sequence[Any]) -> str:

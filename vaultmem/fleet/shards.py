@@ -13,19 +13,18 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import ray
 from ray.exceptions import RayError, RayTaskError, TaskCancelledError
 
-from vaultmem.errors import FaultError, NoteNotFoundError, RefusedError, VaultError
-from vaultmem.fleet.keeper import Keeper, name_actor
+from vaultmem.errors import FaultError, NoteNotFoundError, VaultError
+from vaultmem.fleet.attaching import ask_keeper, find_keeper
 from vaultmem.fleet.placement import group_vaults
 from vaultmem.fleet.plan import (
-    KEEPER,
     NAMESPACE,
     NOT_YET,
-    VERSION,
     News,
     Plan,
     Table,
     Way,
     find_alone,
+    name_actor,
 )
 from vaultmem.services.pools.shard import Shard
 from vaultmem.services.pools.source import Source, check_sources
@@ -34,9 +33,8 @@ from vaultmem.services.pools.status import PoolStatus
 T = TypeVar("T")
 P = ParamSpec("P")
 
-#: Seconds between two looks at what the keeper has to tell, and for its answers.
+#: Seconds between two looks at what the keeper has to tell.
 _PERIOD = 0.5
-_LONGEST = 60.0
 
 #: How often a read is sent again, and for how many seconds that is tried.
 _TRIES, _TRIED_FOR = 4, 30.0
@@ -170,12 +168,12 @@ class RayShards:
 
     def hold(self, sources: Sequence[Source]) -> None:
         """Have these vaults from now on; clones of others are removed."""
-        _ask(self._keeper.take.remote(list(check_sources(sources).values())))
+        ask_keeper(self._keeper.take.remote(list(check_sources(sources).values())))
         self._hear()
 
     def status(self) -> PoolStatus:
         """Return how the fleet is."""
-        found: PoolStatus = _ask(self._keeper.status.remote())
+        found: PoolStatus = ask_keeper(self._keeper.status.remote())
         return found
 
     def wait_ready(self, seconds: float) -> PoolStatus:
@@ -191,7 +189,7 @@ class RayShards:
     def stop(self) -> None:
         """End the fleet: its shards and its keeper; their folders stay."""
         with contextlib.suppress(VaultError):
-            _ask(self._keeper.stop.remote())
+            ask_keeper(self._keeper.stop.remote())
         ray.kill(self._keeper)
 
     def close(self) -> None:
@@ -263,7 +261,7 @@ class RayShards:
                     call.end(error=error)
 
     def _hear(self) -> None:
-        news: News = _ask(self._keeper.tell.remote(self._table.epoch))
+        news: News = ask_keeper(self._keeper.tell.remote(self._table.epoch))
         self._news = news
         if news.table is not None:
             self._table = news.table
@@ -290,53 +288,7 @@ class RayShards:
             self._send(call)
 
 
-def find_keeper(sources: Sequence[Source] | None, plan: Plan | None) -> Any:
-    """Return the keeper of the cluster's fleet, which is started if sources and a plan are given.
-
-    Raises:
-        NoteNotFoundError: there is none, and none is to be started.
-        RefusedError: it is another version's.
-    """
-    try:
-        keeper = ray.get_actor(KEEPER, NAMESPACE)
-    except ValueError:
-        if sources is None or plan is None:
-            raise NoteNotFoundError(
-                "no fleet runs in this cluster; `vaultmem fleet start` starts one"
-            ) from None
-        keeper = ray.remote(Keeper).options(
-            name=KEEPER,
-            namespace=NAMESPACE,
-            lifetime="detached",
-            get_if_exists=True,
-            max_restarts=-1,
-            max_task_retries=5,  # Whatever it is asked can be asked again.
-            max_concurrency=10_000,
-            num_cpus=0,
-            resources={"node:__internal_head__": 0.001},  # It goes where all of Ray would go.
-        )
-        keeper = keeper.remote(plan, sources)
-    version, _ = _ask(keeper.describe.remote())
-    if version != VERSION:
-        raise RefusedError(f"the fleet is vaultmem {version}, this is {VERSION}; use the same")
-    return keeper
-
-
 def _is_settled(status: PoolStatus) -> bool:
     """Tell whether nothing is on the way to being there."""
     coming = any(each.state in {"starting", "failing"} for each in status.shards)
     return bool(status.shards) and not coming and NOT_YET not in status.problems.values()
-
-
-def _ask(reference: Any) -> Any:
-    """Return what the keeper answers.
-
-    Raises:
-        VaultError: it does not.
-    """
-    try:
-        return ray.get(reference, timeout=_LONGEST)
-    except RayTaskError as error:
-        raise VaultError(f"the fleet's keeper failed: {error.cause or error}") from None
-    except RayError as error:
-        raise VaultError(f"the fleet's keeper does not answer ({type(error).__name__})") from None
