@@ -1,0 +1,171 @@
+"""A cluster of several nodes on this machine, and what becomes of a fleet when one is killed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ray.cluster_utils import Cluster
+
+from vaultmem.errors import VaultError
+from vaultmem.fleet.plan import Plan
+from vaultmem.fleet.pool import RayPool
+from vaultmem.services.finding.ask import Ask
+from vaultmem.services.notes.memory import Memory
+from vaultmem.services.notes.remember import remember
+from vaultmem.services.pools.source import Source
+from vaultmem.vault import Vault
+
+#: Seconds that clones of all may take, and that a lost node's may.
+_FILLING, _COMING_BACK = 7_200.0, 3_600.0
+
+#: Who writes while a node is killed: through the pool, and by git past it.
+_WRITERS, _PUSHERS = 5, 5
+
+
+@contextlib.contextmanager
+def starting_cluster(
+    sources: Sequence[Source], folder: Path, nodes: int
+) -> Iterator[tuple[RayPool, Cluster]]:
+    """Start so many nodes with a shard each, and wait until all vaults are there."""
+    here = Path(__file__).parent
+    os.environ["PYTHONPATH"] = os.pathsep.join(map(str, (here.parent, here)))
+    cluster = Cluster(True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    try:
+        for _ in range(nodes - 1):
+            cluster.add_node(num_cpus=1)
+        pool = RayPool(Plan(str(folder)), sources, cluster.address)
+        try:
+            pool.shards.wait_ready(_FILLING)
+            yield pool, cluster
+        finally:
+            pool.close()
+    finally:
+        cluster.shutdown()
+
+
+def kill_and_wait(
+    pool: RayPool, cluster: Cluster, sources: Sequence[Source], scratch: Path, question: str
+) -> dict[str, Any]:
+    """Kill a node while ten write, and return when its vaults answered again, and what was lost."""
+    names = [each.name for each in sources]
+    node = next(iter(cluster.worker_nodes))
+    homes = pool.shards._table.homes
+    nodes = {each.name: each.node for each in pool.shards.status().shards}
+    lost = [each for each in sources if nodes[homes[each.name][0]] == node.node_id]
+    processes = set(pool.each([each.name for each in lost[:3]], _tell_process).results.values())
+    acknowledged: list[tuple[Source, str]] = []
+    ended = threading.Event()
+    writers = [
+        threading.Thread(target=_write if n < _WRITERS else _push, args=args)
+        for n in range(_WRITERS + _PUSHERS)
+        for args in [(pool, lost[n::10] or lost, n, scratch, acknowledged, ended)]
+    ]
+    for each in writers:
+        each.start()
+    time.sleep(2)
+    before = len(acknowledged)
+    began = time.monotonic()
+    cluster.remove_node(node, allow_graceful=False)
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+    first = missing = 0.0
+    while time.monotonic() - began < _COMING_BACK:
+        done = pool.recall(names, Ask(question), seconds=20)
+        if done.missing and not missing:
+            missing = len(done.missing)
+        if not first and not pool.recall([lost[-1].name], Ask(question)).missing:
+            first = time.monotonic() - began
+        if not done.missing:
+            break
+        time.sleep(0.2)
+    back = time.monotonic() - began
+    ended.set()
+    for each in writers:
+        each.join()
+    gone = [note for source, note in acknowledged if note not in _list_pushed(source)]
+    return {
+        "back_s": back,
+        "back_first_s": first,
+        "back_vaults": len(lost),
+        "back_missing": missing,
+        "writes": len(acknowledged),
+        "writes_during": len(acknowledged) - before,
+        "writes_lost": len(gone),
+    }
+
+
+def _write(
+    pool: RayPool,
+    sources: Sequence[Source],
+    number: int,
+    _: Path,
+    acknowledged: list[tuple[Source, str]],
+    ended: threading.Event,
+) -> None:
+    """Remember facts by the fleet until the end; what is acknowledged is kept."""
+    turn = 0
+    while not ended.is_set():
+        source = sources[turn % len(sources)]
+        turn += 1
+        with contextlib.suppress(VaultError):
+            done = pool.write(source.name, _Fact(f"Writer {number} was here at turn {turn}."))
+            acknowledged.append((source, done.result()))
+
+
+class _Fact:
+    """Remembers a sentence; a value, so that it can go to another process."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __call__(self, vault: Vault) -> str:
+        """Return the path of the note."""
+        return str(remember(vault, Memory(self._text), force=True).path)
+
+
+def _push(
+    _: RayPool,
+    sources: Sequence[Source],
+    number: int,
+    scratch: Path,
+    acknowledged: list[tuple[Source, str]],
+    ended: threading.Event,
+) -> None:
+    """Push notes with git, past the fleet, until the end; what git says is pushed is kept."""
+    turn = 0
+    while not ended.is_set():
+        source = sources[turn % len(sources)]
+        turn += 1
+        work = scratch / f"pusher-{number}" / source.name
+        if not work.exists():
+            _git("clone", "-q", source.remote, str(work))
+        note = f"notes/pusher-{number}-{turn}.md"
+        (work / note).write_text(f"# Pusher {number}\n\nThis is turn {turn}.\n")
+        _git("-C", str(work), "add", "-A")
+        named = ("-c", "user.name=Bench", "-c", "user.email=bench@localhost")
+        _git("-C", str(work), *named, "commit", "-qm", "a note")
+        pulled = _git("-C", str(work), *named, "pull", "-q", "--rebase")
+        if pulled and _git("-C", str(work), "push", "-q"):
+            acknowledged.append((source, note))
+
+
+def _git(*words: str) -> bool:
+    return subprocess.run(["git", *words], capture_output=True, check=False).returncode == 0
+
+
+def _list_pushed(source: Source) -> set[str]:
+    words = ["git", "-C", source.remote, "ls-tree", "-r", "-z", "--name-only", "HEAD"]
+    return set(subprocess.run(words, capture_output=True, text=True).stdout.split("\0"))
+
+
+def _tell_process(_: Vault) -> int:
+    return os.getpid()
