@@ -10,18 +10,19 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
-
-from ray.cluster_utils import Cluster
+from typing import TYPE_CHECKING, Any
 
 from vaultmem.errors import VaultError
-from vaultmem.fleet.plan import Plan
-from vaultmem.fleet.pool import RayPool
 from vaultmem.services.finding.ask import Ask
 from vaultmem.services.notes.memory import Memory
 from vaultmem.services.notes.remember import remember
 from vaultmem.services.pools.source import Source
 from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from ray.cluster_utils import Cluster
+
+    from vaultmem.fleet.pool import RayPool
 
 #: Seconds that clones of all may take, and that a lost node's may.
 _FILLING, _COMING_BACK = 7_200.0, 3_600.0
@@ -29,12 +30,20 @@ _FILLING, _COMING_BACK = 7_200.0, 3_600.0
 #: Who writes while a node is killed: through the pool, and by git past it.
 _WRITERS, _PUSHERS = 5, 5
 
+#: Seconds that each of them rests behind a write.
+_REST = 0.5
+
 
 @contextlib.contextmanager
 def starting_cluster(
     sources: Sequence[Source], folder: Path, nodes: int
 ) -> Iterator[tuple[RayPool, Cluster]]:
     """Start so many nodes with a shard each, and wait until all vaults are there."""
+    from ray.cluster_utils import Cluster
+
+    from vaultmem.fleet.plan import Plan
+    from vaultmem.fleet.pool import RayPool
+
     here = Path(__file__).parent
     os.environ["PYTHONPATH"] = os.pathsep.join(map(str, (here.parent, here)))
     cluster = Cluster(True, head_node_args={"num_cpus": 1, "include_dashboard": False})
@@ -77,30 +86,33 @@ def kill_and_wait(
     for process in processes:
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
-    first = missing = 0.0
-    while time.monotonic() - began < _COMING_BACK:
-        done = pool.recall(names, Ask(question), seconds=20)
-        if done.missing and not missing:
-            missing = len(done.missing)
-        if not first and not pool.recall([lost[-1].name], Ask(question)).missing:
-            first = time.monotonic() - began
-        if not done.missing:
-            break
-        time.sleep(0.2)
-    back = time.monotonic() - began
+    back = _wait_for(pool, names, [source.name for source in lost], question, began)
     ended.set()
     for each in writers:
         each.join()
     gone = [note for source, note in acknowledged if note not in _list_pushed(source)]
     return {
-        "back_s": back,
-        "back_first_s": first,
+        **back,
         "back_vaults": len(lost),
-        "back_missing": missing,
         "writes": len(acknowledged),
         "writes_during": len(acknowledged) - before,
         "writes_lost": len(gone),
     }
+
+
+def _wait_for(
+    pool: RayPool, names: Sequence[str], lost: Sequence[str], question: str, began: float
+) -> dict[str, float]:
+    """Ask one of the lost vaults until it answers, then all until none is missing."""
+    back: dict[str, float] = {}
+    for what, asked in (("back_first_s", lost[-1:]), ("back_s", names)):
+        while time.monotonic() - began < _COMING_BACK:
+            with contextlib.suppress(VaultError):
+                if not pool.recall(asked, Ask(question), seconds=60).missing:
+                    break
+            time.sleep(0.2)
+        back[what] = time.monotonic() - began
+    return back
 
 
 def _write(
@@ -119,6 +131,7 @@ def _write(
         with contextlib.suppress(VaultError):
             done = pool.write(source.name, _Fact(f"Writer {number} was here at turn {turn}."))
             acknowledged.append((source, done.result()))
+        ended.wait(_REST)
 
 
 class _Fact:
@@ -156,6 +169,7 @@ def _push(
         pulled = _git("-C", str(work), *named, "pull", "-q", "--rebase")
         if pulled and _git("-C", str(work), "push", "-q"):
             acknowledged.append((source, note))
+        ended.wait(_REST)
 
 
 def _git(*words: str) -> bool:

@@ -47,7 +47,7 @@ class LostError(VaultError):
     """
 
     def __init__(self, missing: Mapping[str, str], again: Mapping[str, str] = {}) -> None:
-        super().__init__("; ".join(f"{name}: {why}" for name, why in missing.items()))
+        super().__init__(" ".join(tell_missing(missing)))
         self.missing, self.again = missing, again
 
 
