@@ -43,8 +43,15 @@ def push_note(folder: Path, name: str, note: str, text: str) -> None:
     (work / f"notes/{note}.md").write_text(text)
     git("add", "-A", cwd=work)
     git("commit", "-qm", note, cwd=work)
-    git("pull", "-q", "--rebase", folder / f"{name}.git", "main", cwd=work)
-    git("push", "-q", folder / f"{name}.git", "main", cwd=work)
+    for left in reversed(range(10)):  # Others push meanwhile.
+        git("pull", "-q", "--rebase", folder / f"{name}.git", "main", cwd=work)
+        try:
+            git("push", "-q", folder / f"{name}.git", "main", cwd=work)
+        except subprocess.CalledProcessError:
+            if not left:
+                raise
+        else:
+            return
 
 
 def list_pushed(source: Source) -> set[str]:

@@ -129,9 +129,10 @@ def test_what_others_push_is_seen_when_its_vault_is_asked(pool: Any, place: Path
     assert "pushed" in pool.run(NAMES[2], list_notes).result(30)
 
 
-def test_a_late_shard_is_named_and_the_rest_answers(pool: Any) -> None:
+def test_a_late_shard_is_named_and_the_rest_answers(pool: Any, tmp_path: Path) -> None:
     shard, own = pool.engine.place(NAMES)[0]
-    busy = pool.engine.submit(shard, block, 3.0)
+    busy = pool.engine.submit(shard, block, 3.0, tmp_path / "begun")
+    wait_for((tmp_path / "begun").exists, 20)
     each = pool.each(None, list_notes, seconds=1.0)
     assert each.missing == dict.fromkeys(own, "no answer in time")
     assert each.results.keys() == set(NAMES) - set(own)

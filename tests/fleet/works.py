@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 
 from vaultmem.services.notes.memory import Memory
 from vaultmem.services.notes.remember import remember
@@ -27,8 +28,9 @@ def read_slowly(vault: Vault) -> int:
     return os.getpid()
 
 
-def block(shard: Shard, seconds: float) -> None:
-    """Keep a shard busy."""
+def block(shard: Shard, seconds: float, begun: Path) -> None:
+    """Keep a shard busy; a file says that it is."""
+    begun.touch()
     time.sleep(seconds)
 
 
