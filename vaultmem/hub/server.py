@@ -26,6 +26,9 @@ from vaultmem.web.site import Site, choose_shared
 #: Seconds that pushes and answers that are under way have when the process ends.
 _GRACE = 20
 
+#: Seconds between two looks whether a signal came.
+_LOOK = 1.0
+
 #: Threads that each read some of a hub's vaults, and as many that write.
 SHARDS = 2
 
@@ -114,6 +117,7 @@ class HubServer:
             del os.environ[name]  # No thread may find another's git settings.
         self.heed_signals()
         try:
-            self._asked.wait()
+            while not self._asked.wait(_LOOK):  # A signal that another thread got wakes nobody.
+                pass
         finally:
             self.close()
