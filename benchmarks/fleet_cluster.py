@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,32 +72,31 @@ def kill_and_wait(
     nodes = {each.name: each.node for each in pool.shards.status().shards}
     lost = [each for each in sources if nodes[homes[each.name][0]] == node.node_id]
     processes = set(pool.each([each.name for each in lost[:3]], _tell_process).results.values())
-    acknowledged: list[tuple[Source, str]] = []
-    ended = threading.Event()
+    writing = _Writing(pool, scratch)
     writers = [
-        threading.Thread(target=_write if n < _WRITERS else _push, args=args)
-        for n in range(_WRITERS + _PUSHERS)
-        for args in [(pool, lost[n::10] or lost, n, scratch, acknowledged, ended)]
+        threading.Thread(target=writing.go_on, args=(write, lost[n::10] or lost, n))
+        for n, write in enumerate([writing.remember] * _WRITERS + [writing.push] * _PUSHERS)
     ]
     for each in writers:
         each.start()
     time.sleep(2)
-    before = len(acknowledged)
+    before = len(writing.acknowledged)
     began = time.monotonic()
     cluster.remove_node(node, allow_graceful=False)
     for process in processes:
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
     back = _wait_for(pool, names, [source.name for source in lost], question, began)
-    ended.set()
+    writing.ended.set()
     for each in writers:
         each.join()
-    gone = [note for source, note in acknowledged if note not in _list_pushed(source)]
+    done = writing.acknowledged
+    gone = [note for source, note in done if note not in _list_pushed(source)]
     return {
         **back,
         "back_vaults": len(lost),
-        "writes": len(acknowledged),
-        "writes_during": len(acknowledged) - before,
+        "writes": len(done),
+        "writes_during": len(done) - before,
         "writes_lost": len(gone),
     }
 
@@ -115,23 +116,44 @@ def _wait_for(
     return back
 
 
-def _write(
-    pool: RayPool,
-    sources: Sequence[Source],
-    number: int,
-    _: Path,
-    acknowledged: list[tuple[Source, str]],
-    ended: threading.Event,
-) -> None:
-    """Remember facts by the fleet until the end; what is acknowledged is kept."""
-    turn = 0
-    while not ended.is_set():
-        source = sources[turn % len(sources)]
-        turn += 1
-        with contextlib.suppress(VaultError):
-            done = pool.write(source.name, _Fact(f"Writer {number} was here at turn {turn}."))
-            acknowledged.append((source, done.result()))
-        ended.wait(_REST)
+@dataclass(frozen=True)
+class _Writing:
+    """What ten writers share: where they write, what was acknowledged, and when they are to end."""
+
+    pool: RayPool
+    scratch: Path
+    acknowledged: list[tuple[Source, str]] = field(default_factory=list)
+    ended: threading.Event = field(default_factory=threading.Event)
+
+    def go_on(
+        self, write: Callable[[Source, int, int], str], sources: Sequence[Source], number: int
+    ) -> None:
+        """Write to one vault after another until the end; what is acknowledged is kept."""
+        for turn, source in enumerate(itertools.cycle(sources), 1):
+            if self.ended.is_set():
+                return
+            with contextlib.suppress(VaultError):
+                if note := write(source, number, turn):
+                    self.acknowledged.append((source, note))
+            self.ended.wait(_REST)
+
+    def remember(self, source: Source, number: int, turn: int) -> str:
+        """Remember a fact by the fleet, and return its note."""
+        fact = _Fact(f"Writer {number} was here at turn {turn}.")
+        return self.pool.write(source.name, fact).result()
+
+    def push(self, source: Source, number: int, turn: int) -> str:
+        """Push a note with git, past the fleet, and return it; nothing where git refuses."""
+        work = self.scratch / f"pusher-{number}" / source.name
+        if not work.exists():
+            _git("clone", "-q", source.remote, str(work))
+        note = f"notes/pusher-{number}-{turn}.md"
+        (work / note).write_text(f"# Pusher {number}\n\nThis is turn {turn}.\n")
+        _git("-C", str(work), "add", "-A")
+        named = ("-c", "user.name=Bench", "-c", "user.email=bench@localhost")
+        _git("-C", str(work), *named, "commit", "-qm", "a note")
+        pulled = _git("-C", str(work), *named, "pull", "-q", "--rebase")
+        return note if pulled and _git("-C", str(work), "push", "-q") else ""
 
 
 class _Fact:
@@ -143,33 +165,6 @@ class _Fact:
     def __call__(self, vault: Vault) -> str:
         """Return the path of the note."""
         return str(remember(vault, Memory(self._text), force=True).path)
-
-
-def _push(
-    _: RayPool,
-    sources: Sequence[Source],
-    number: int,
-    scratch: Path,
-    acknowledged: list[tuple[Source, str]],
-    ended: threading.Event,
-) -> None:
-    """Push notes with git, past the fleet, until the end; what git says is pushed is kept."""
-    turn = 0
-    while not ended.is_set():
-        source = sources[turn % len(sources)]
-        turn += 1
-        work = scratch / f"pusher-{number}" / source.name
-        if not work.exists():
-            _git("clone", "-q", source.remote, str(work))
-        note = f"notes/pusher-{number}-{turn}.md"
-        (work / note).write_text(f"# Pusher {number}\n\nThis is turn {turn}.\n")
-        _git("-C", str(work), "add", "-A")
-        named = ("-c", "user.name=Bench", "-c", "user.email=bench@localhost")
-        _git("-C", str(work), *named, "commit", "-qm", "a note")
-        pulled = _git("-C", str(work), *named, "pull", "-q", "--rebase")
-        if pulled and _git("-C", str(work), "push", "-q"):
-            acknowledged.append((source, note))
-        ended.wait(_REST)
 
 
 def _git(*words: str) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import random
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from generate import SEED
@@ -41,6 +41,17 @@ def make_remotes(notes: Sequence[Path], out: Path, vaults: int, each: int) -> li
         subprocess.run(run, input=stream, check=True)
         fresh.rename(repository)
     return names
+
+
+def copy_remotes(names: Iterable[str], remotes: Path, out: Path) -> None:
+    """Copy repositories that are written to, so that those that are kept stay as they are.
+
+    Git's own clone links the files of objects, which are never written again, and writes the rest
+    (refs, HEAD, config) anew.
+    """
+    for name in names:
+        run = ["git", "clone", "-q", "--bare", "--local", f"{remotes / name}.git"]
+        subprocess.run([*run, f"{out / name}.git"], check=True)
 
 
 def _write_stream(name: str, notes: Sequence[tuple[str, bytes]]) -> Iterator[bytes]:

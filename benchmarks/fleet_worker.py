@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from fleet_remotes import copy_remotes
 from generate import SEED
 from memory import read_cpu, read_shares
 
@@ -52,7 +53,11 @@ def opening_ray(sources: Sequence[Source], folder: Path, nodes: int) -> Iterator
 def measure(given: argparse.Namespace) -> dict[str, Any]:
     """Fill the pool, ask it, and return the figures by name."""
     names = sorted(path.stem for path in given.remotes.glob("*.git"))[: given.vaults or None]
-    sources = [Source(name, str(given.remotes / f"{name}.git")) for name in names]
+    remotes = given.remotes
+    if given.kill:  # Which is written to meanwhile.
+        remotes = given.folder / "remotes"
+        copy_remotes(names, given.remotes, remotes)
+    sources = [Source(name, str(remotes / f"{name}.git")) for name in names]
     questions = json.loads(given.questions.read_text(encoding="utf-8"))
     opening = opening_ray if given.engine == "ray" else opening_local
     before, started = read_cpu(os.getpid()), time.perf_counter()
