@@ -26,7 +26,7 @@ from pool_contract import (
     three,
 )
 
-from vaultmem.errors import RefusedError
+from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.pools import landing
 from vaultmem.services.pools.local import LocalShards
 from vaultmem.services.pools.pool import LocalPool, Pool
@@ -246,3 +246,14 @@ def test_sources_are_named_by_lines_of_a_file(tmp_path: Path) -> None:
             read_sources(file)
     with pytest.raises(RefusedError):
         check_sources([Source("a/b", "x.git")])
+
+
+def test_many_vaults_that_cannot_be_had_are_told_in_a_line(folder: Path) -> None:
+    names = [f"v{number}" for number in range(14)]
+    shard = Shard(folder)
+    shard.hold([Source(name, str(folder / "gone.git")) for name in names])
+    with pytest.raises(VaultError) as told:
+        shard.serve(Shard.group, names, {})
+    assert str(told.value).startswith(f"Not asked: {', '.join(names[:12])} and 2 more (")
+    assert str(told.value).count("gone.git") == 1
+    shard.close()

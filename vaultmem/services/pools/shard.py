@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from vaultmem.core.packs.division import tell_missing
 from vaultmem.errors import (
     BusyError,
     DamagedError,
@@ -136,7 +137,7 @@ class Shard:
             except (VaultError, OSError) as error:
                 told[name] = str(name_failure(error))
         if not opened:
-            raise VaultError("; ".join(f"{name}: {why}" for name, why in told.items()))
+            raise VaultError(" ".join(tell_missing(told)))
         opened[0].beside = tuple(opened[1:])
         opened[0].apart = len(opened) > 1
         return opened[0]
