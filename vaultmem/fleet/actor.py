@@ -20,6 +20,7 @@ from vaultmem.fleet.plan import VERSION, Health, Plan, Way, find_alone, find_nam
 from vaultmem.fleet.reading import AskedShard, find_heat
 from vaultmem.services.pools.shard import Shard
 from vaultmem.services.pools.source import Source
+from vaultmem.services.pools.stats import weigh_folder
 
 #: For how many seconds a vault that is asked alone is waited for where it is not there yet, and its
 #: remote where it is.
@@ -143,7 +144,7 @@ class ShardActor:
 
     def _weigh_folder(self) -> None:
         began = time.monotonic()
-        self._disk = _sum_blocks(self._folder)
+        self._disk = weigh_folder(self._folder)
         took = time.monotonic() - began
         self._weighed_next = began + max(_WEIGH_EVERY, 50 * took)
 
@@ -185,13 +186,3 @@ def _read_memory() -> int:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError):
         return 0
-
-
-def _sum_blocks(folder: Path) -> int:
-    """Return the bytes that a folder takes on the disk."""
-    total = 0
-    for place, _, files in os.walk(folder):
-        for file in files:
-            with contextlib.suppress(OSError):
-                total += os.lstat(os.path.join(place, file)).st_blocks * 512
-    return total

@@ -48,15 +48,15 @@ def count_vault(clone: Clone, open_vault: Callable[[], Vault]) -> VaultStats:
         notes=notes,
         sections=sections,
         tokens=tokens,
-        clone_bytes=_weigh(clone.root),
-        index_bytes=_weigh(clone.state),
+        clone_bytes=weigh_folder(clone.root),
+        index_bytes=weigh_folder(clone.state),
         commit=record.commit,
         age=max(0.0, clone.now() - record.contacted),
         problem=problem,
     )
 
 
-def _weigh(folder: Path) -> int:
+def weigh_folder(folder: Path) -> int:
     """Return the bytes that a folder takes on the disk."""
     size = 0
     for place, _, files in os.walk(folder):
