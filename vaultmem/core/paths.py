@@ -44,7 +44,11 @@ GENERATED = frozenset({"CONTEXT.md"})
 _FORBIDDEN = re.compile(
     r'[\x00-\x1f\x7f-\x9f<>:"|?*\\\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]'
 )
-_RESERVED = re.compile(r"(?i)^(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]) *(\..*)?$")
+#: Devices; and short names (`VAULTM~1.YAM`) by which NTFS may know another file, but no note.
+_RESERVED = re.compile(
+    r"(?i)^((con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]) *(\..*)?"
+    r"|[^.~]{1,6}~\d{1,6}(\.(?!md$)[^.]{0,3})?)$"
+)
 _TEMPORARY = ("~", ".tmp", ".swp", ".swx", ".part", ".crdownload")
 MAX_NAME_BYTES = 200
 

@@ -23,6 +23,9 @@ from vaultmem.core.paths import (
 #: The longest path in bytes; Windows' own limit is 260 characters, with the folder around it.
 MAX_PATH_BYTES = 400
 
+#: The longest path that Linux can hold, in bytes; macOS' limit is a fourth of it.
+_LONGEST_PATH = 4_000
+
 #: A short name by which NTFS may know one of git's own files.
 _SHORT = re.compile(r"(?i)git.*~\d+")
 
@@ -38,6 +41,8 @@ def find_danger(path: str) -> str:
         return "has a backslash, which divides folders on Windows"
     if _DRIVE.match(path):
         return "names a drive"
+    if len(path) > _LONGEST_PATH:
+        return "is longer than any system can hold"
     for part in path.split("/"):
         if part in {"", ".", ".."}:
             return "leaves the vault, or is absolute"
@@ -66,8 +71,12 @@ def find_hindrance(path: str) -> str:
 
 
 def is_owners(path: str) -> bool:
-    """Tell whether a file says how a vault works: its settings, and all that is hidden."""
-    return fold_as_disks_do(path) == "vaultmem.yaml" or any(map(_is_hidden, path.split("/")))
+    """Tell whether a file says how a vault works: its settings, and all that is hidden.
+
+    Settings in a folder make a vault of it, for who works there.
+    """
+    parts = path.split("/")
+    return fold_as_disks_do(parts[-1]) == "vaultmem.yaml" or any(map(_is_hidden, parts))
 
 
 def _is_hidden(name: str) -> bool:
