@@ -263,6 +263,16 @@ def test_a_merge_takes_in_what_others_did_and_takes_nothing_back(world: World) -
     back = clone.commit(clone.files(mine), [theirs, mine])
     found = refuse(world, "bob", f"{back}:refs/heads/main")
     assert "notes/ledger/close.md: is not yours to write" in found
+    mails = ["fred@ferry.example"]
+    world.admit("fred", Kind.PERSON, {Scope.PROPOSE: ["*:notes/refunds"]}, emails=mails)
+    fred = ("Fred", *mails)
+    back = clone.commit(clone.files(mine), [theirs, tip], who=fred)
+    found = refuse(world, "fred", f"{back}:refs/heads/proposals/fred/back")
+    assert "notes/ledger/close.md: is not yours to propose" in found
+    own = of({"notes/refunds/fred.md": "# Fred\n"}, who=fred)(clone, tip)
+    along = of({"notes/refunds/fred.md": "# Fred\n"}, who=fred)(clone, theirs)
+    along = clone.commit(clone.files(along), [own, theirs], who=fred)
+    world.take("fred", f"{along}:refs/heads/proposals/fred/along")
     both = clone.commit(
         {**clone.files(theirs), "notes/refunds/mine.md": "# Mine\n"}, [mine, theirs]
     )

@@ -18,7 +18,7 @@ from vaultmem.services.hub.visit import Visit
 from vaultmem.services.hub.writers import check_writers
 from vaultmem.storage.git.commit_draft import EMPTY_TREE
 from vaultmem.storage.git.machine_refs import REFS as MACHINES
-from vaultmem.storage.git.pushed import TooMuchError, read_commits, read_difference
+from vaultmem.storage.git.pushed import Change, TooMuchError, read_commits, read_difference
 
 #: What the hub has of commits that were checked: the refs of machines are not, but for their files.
 _KNOWN = ("--not", f"--exclude={MACHINES}*", "--all")
@@ -85,9 +85,21 @@ def _check_move(visit: Visit, place: Place | None, update: Update) -> Iterator[R
     if visit.owns:
         return
     without = [name for name in (base, visit.tip) if name]
-    steps = read_commits(visit.git, [update.new, "--not", *without], visit.bounds)
+    steps = list(read_commits(visit.git, [update.new, "--not", *without], visit.bounds))
     scope = Scope.PROPOSE if place is Place.PROPOSAL else Scope.WRITE
     changes = [change for commit in steps for change in commit.changes]
-    if place is not Place.PROPOSAL:  # A merge can bring back what others have changed.
+    # A merge can bring back what others have changed.
+    if place is not Place.PROPOSAL:
         changes += whole
+    elif any(len(commit.parents) > 1 for commit in steps):
+        changes += _find_proposed(visit, update.new)
     yield from check_scope(visit, scope, changes)
+
+
+def _find_proposed(visit: Visit, new: str) -> list[Change]:
+    """Return what a proposal changes as a whole, since it last took in the vault's branch."""
+    out = visit.git.run("merge-base", "--all", new, visit.tip, fine=(0, 1)) if visit.tip else b""
+    bases = out.decode().split() or [EMPTY_TREE]
+    found = [read_difference(visit.git, base, new, visit.bounds) for base in bases]
+    common = set.intersection(*({change.path for change in each} for each in found))
+    return [change for change in found[0] if change.path in common]
