@@ -13,7 +13,7 @@ from support import git, write_notes
 
 from vaultmem.core.blob import blob_id
 from vaultmem.errors import FaultError, VaultError
-from vaultmem.services.pools.engine import LATE
+from vaultmem.services.pools.engine import LATE, Way
 from vaultmem.vault import Vault, VaultSettings
 
 Make = Callable[..., Path]
@@ -84,7 +84,7 @@ class Shards:
             found.setdefault(self.division[name], []).append(name)
         return sorted(found.items())
 
-    def submit(self, shard: int, work: Callable[..., Any], *args: Any) -> Future[Any]:
+    def submit(self, shard: int, work: Callable[..., Any], *args: Any, **_: Way) -> Future[Any]:
         done: Future[Any] = Future()
         left, how = self.fails.get(shard, (99, ""))
         self.fails[shard] = left - 1, how
@@ -104,8 +104,6 @@ class Shards:
         self.sent.append(len(told))
         done.set_result(pickle.loads(told))
         return done
-
-    submit_write = submit
 
     def close(self) -> None:
         """Nothing is open."""

@@ -12,6 +12,7 @@ from serving import call
 from support import git
 
 from vaultmem.mcp_server.server import TOOLS
+from vaultmem.services.pools.engine import Way
 from vaultmem.services.pools.local import LocalShards
 from vaultmem.web.api.table import OPERATIONS
 from vaultmem.web.app import PAGES
@@ -39,17 +40,13 @@ _CALLS: dict[str, dict[str, Any]] = {
 class PicklingShards(LocalShards):
     """Shards to which, and from which, everything goes as it would to another process."""
 
-    def submit(self, shard: int, work: Any, *args: Any, **given: Any) -> Future[Any]:
-        work, args, given = pickle.loads(pickle.dumps((work, args, given)))
-        return super().submit(shard, _answer_in_bytes, work, args, given)
-
-    def submit_write(self, shard: int, work: Any, *args: Any, **given: Any) -> Future[Any]:
-        work, args, given = pickle.loads(pickle.dumps((work, args, given)))
-        return super().submit_write(shard, _answer_in_bytes, work, args, given)
+    def submit(self, shard: int, work: Any, *args: Any, way: Way = Way.READ) -> Future[Any]:
+        work, args = pickle.loads(pickle.dumps((work, args)))
+        return super().submit(shard, _answer_in_bytes, work, args, way=way)
 
 
-def _answer_in_bytes(shard: Any, work: Any, args: Any, given: Any) -> Any:
-    return pickle.loads(pickle.dumps(work(shard, *args, **given)))
+def _answer_in_bytes(shard: Any, work: Any, args: Any) -> Any:
+    return pickle.loads(pickle.dumps(work(shard, *args)))
 
 
 @pytest.fixture(autouse=True)

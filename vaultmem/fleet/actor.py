@@ -10,14 +10,15 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from vaultmem.errors import FaultError, VaultError, name_failure
 from vaultmem.fleet.bringing import Bringer, SharedShard
-from vaultmem.fleet.plan import VERSION, Health, Plan, Way, find_alone, find_names
+from vaultmem.fleet.plan import VERSION, Health, Plan, find_alone, find_names
 from vaultmem.fleet.reading import AskedShard, find_heat
+from vaultmem.services.pools.engine import Way
+from vaultmem.services.pools.local import ShardThread
 from vaultmem.services.pools.shard import Shard
 from vaultmem.services.pools.source import Source
 from vaultmem.services.pools.stats import weigh_folder
@@ -54,9 +55,9 @@ class ShardActor:
         self._bringer = Bringer(self._folder, plan)
         few = plan._replace(most_open=_MOST_BESIDE)
         self._threads = {
-            Way.READ: _Thread(lambda: AskedShard(self._folder, plan, self._bringer)),
-            Way.LONG: _Thread(lambda: AskedShard(self._folder, few, self._bringer)),
-            Way.WRITE: _Thread(lambda: SharedShard(self._folder, _MOST_BESIDE)),
+            Way.READ: ShardThread(lambda: AskedShard(self._folder, plan, self._bringer)),
+            Way.LONG: ShardThread(lambda: AskedShard(self._folder, few, self._bringer)),
+            Way.WRITE: ShardThread(lambda: SharedShard(self._folder, _MOST_BESIDE)),
         }
         self._vaults = 0
 
@@ -64,11 +65,11 @@ class ShardActor:
         """Have these vaults from now on; `mark` tells this list from others."""
         self._bringer.hold(sources)
         for each in self._threads.values():
-            each.hold(sources)
+            each.submit(Shard.hold, sources)
         self._held, self._vaults = mark, len(sources)
 
     async def run(
-        self, way: Way, work: Callable[..., Any], args: Sequence[Any], given: dict[str, Any]
+        self, way: Way, work: Callable[..., Any], args: Sequence[Any]
     ) -> tuple[bool | None, Any]:
         """Return True and what a function makes of the shard, or False and what it raised.
 
@@ -80,7 +81,7 @@ class ShardActor:
                 return None, None
             if way is not Way.WRITE:
                 await self._see_to(find_names(work, args))
-            return True, await asyncio.wrap_future(self._threads[way].submit(work, *args, **given))
+            return True, await asyncio.wrap_future(self._threads[way].submit(work, *args))
         except Exception as error:  # noqa: BLE001  Whoever asked is told.
             return False, _make_portable(error)
         finally:
@@ -147,26 +148,6 @@ class ShardActor:
         self._disk = weigh_folder(self._folder)
         took = time.monotonic() - began
         self._weighed_next = began + max(_WEIGH_EVERY, 50 * took)
-
-
-class _Thread:
-    """A thread with a shard of its own, made in it when it is first needed."""
-
-    def __init__(self, make: Callable[[], Shard]) -> None:
-        self._make = make
-        self._runs = ThreadPoolExecutor(1, "vaultmem-shard")
-        self.shard: Shard | None = None
-
-    def submit(self, work: Callable[..., Any], *args: Any, **given: Any) -> Any:
-        return self._runs.submit(lambda: self._find().serve(work, *args, **given))
-
-    def hold(self, sources: Sequence[Source]) -> None:
-        self._runs.submit(lambda: self._find().hold(sources))
-
-    def _find(self) -> Shard:
-        if self.shard is None:
-            self.shard = self._make()
-        return self.shard
 
 
 def _make_portable(error: Exception) -> Exception:

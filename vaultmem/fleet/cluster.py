@@ -15,9 +15,6 @@ import ray
 from vaultmem.errors import VaultError
 from vaultmem.fleet.plan import NAMESPACE
 
-#: Where Ray's own files go: with them, paths of sockets have to stay below 108 bytes.
-_SHORT = "/tmp" if os.path.isdir("/tmp") else None  # noqa: S108  The folder in it is private.
-
 #: Seconds within which a cluster has to be reached.
 _REACHED_WITHIN = 5.0
 
@@ -36,9 +33,8 @@ class Cluster:
         self._folder = ""
         given: dict[str, Any] = {"address": address}
         if self.is_own:
-            self._folder = tempfile.mkdtemp(
-                prefix="vaultmem-ray-"
-            )  # A socket's path has to be short.
+            # Paths of sockets in it have to stay below 108 bytes.
+            self._folder = tempfile.mkdtemp(prefix="vaultmem-ray-")
             given = {
                 "address": "local",
                 "num_cpus": cpus or os.cpu_count() or 1,
@@ -66,9 +62,6 @@ class Cluster:
     def close(self) -> None:
         """Leave the cluster; what was started here ends."""
         ray.shutdown()
-        self._remove()
-
-    def _remove(self) -> None:
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
 

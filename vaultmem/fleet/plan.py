@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import Enum
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -23,14 +22,6 @@ PREFIX = "shard:"
 
 #: What is said of a vault that no shard has cloned and indexed so far.
 NOT_YET = "not there yet: it is being fetched from its remote"
-
-
-class Way(Enum):
-    """How a call runs: with other reads, beside them for it takes long, or as a write."""
-
-    READ = 0
-    LONG = 1
-    WRITE = 2
 
 
 class Plan(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any
+from typing import TypeVar, TypeVarTuple
 
 from vaultmem.errors import VaultError
 from vaultmem.fleet.bringing import Bringer, SharedClones
@@ -14,6 +14,9 @@ from vaultmem.services.pools.clone import Clone, Freshness
 from vaultmem.services.pools.opened import choose_most_open
 from vaultmem.services.pools.shard import Shard
 from vaultmem.vault import UserFolders, Vault, VaultSettings
+
+T = TypeVar("T")
+Args = TypeVarTuple("Args")
 
 #: Seconds in which what was asked counts half.
 _HALF = 120.0
@@ -67,11 +70,11 @@ class AskedShard(Shard):
         self._asked: list[str] = []
         self.heat: dict[str, tuple[float, float]] = {}
 
-    def serve(self, work: Callable[..., Any], *args: Any, **given: Any) -> Any:
+    def serve(self, work: Callable[[Shard, *Args], T], *args: *Args) -> T:
         """Return what a function makes of the shard, and count which vaults it asked."""
         self._asked = []
         try:
-            return super().serve(work, *args, **given)
+            return super().serve(work, *args)
         finally:
             now = time.monotonic()
             for name in self._asked:

@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, TypeVar, TypeVarTuple
 
 import ray
 from ray.exceptions import RayError, RayTaskError, TaskCancelledError
@@ -22,16 +22,16 @@ from vaultmem.fleet.plan import (
     News,
     Plan,
     Table,
-    Way,
     find_alone,
     name_actor,
 )
+from vaultmem.services.pools.engine import Way
 from vaultmem.services.pools.shard import Shard
 from vaultmem.services.pools.source import Source, check_sources
 from vaultmem.services.pools.status import PoolStatus
 
 T = TypeVar("T")
-P = ParamSpec("P")
+Args = TypeVarTuple("Args")
 
 #: Seconds between two looks at what the keeper has to tell.
 _PERIOD = 0.5
@@ -56,10 +56,8 @@ UNKNOWN = (
 class _Call:
     """One call of a shard, and what whoever made it waits for."""
 
-    def __init__(
-        self, shard: int, way: Way, work: Any, args: tuple[Any, ...], given: dict[str, Any]
-    ) -> None:
-        self.shard, self.way, self.work, self.args, self.given = shard, way, work, args, given
+    def __init__(self, shard: int, way: Way, work: Any, args: tuple[Any, ...]) -> None:
+        self.shard, self.way, self.work, self.args = shard, way, work, args
         self.future: Future[Any] = Future()
         self.alone = find_alone(work, args)
         self.tries = 0
@@ -134,34 +132,15 @@ class RayShards:
         return [*placed, (_NOBODY, left)] if left else placed
 
     def submit(
-        self,
-        shard: int,
-        work: Callable[Concatenate[Shard, P], T],
-        *args: P.args,
-        **given: P.kwargs,
+        self, shard: int, work: Callable[[Shard, *Args], T], *args: *Args, way: Way = Way.READ
     ) -> Future[T]:
-        """Have a function run in a shard; again, where it dies meanwhile."""
-        return self._send(_Call(shard, Way.READ, work, args, given))
+        """Have a function run in a shard; what only reads again, where that dies meanwhile.
 
-    def submit_long(
-        self,
-        shard: int,
-        work: Callable[Concatenate[Shard, P], T],
-        *args: P.args,
-        **given: P.kwargs,
-    ) -> Future[T]:
-        """Have a function run that may take minutes; again, where its shard dies meanwhile."""
-        return self._send(_Call(shard, Way.LONG, work, args, given))
-
-    def submit_write(
-        self,
-        shard: int,
-        work: Callable[Concatenate[Shard, P], T],
-        *args: P.args,
-        **given: P.kwargs,
-    ) -> Future[T]:
-        """Have a function run that writes, in the first shard of its vault, after earlier ones."""
-        call = _Call(shard, Way.WRITE, work, args, given)
+        What writes runs in the first shard of its vault.
+        """
+        call = _Call(shard, way, work, args)
+        if way is not Way.WRITE:
+            return self._send(call)
         if call.alone:
             self._written[call.alone] = time.monotonic()
         return self._send(self._place(call))
@@ -215,7 +194,7 @@ class RayShards:
         call.tries += 1
         with self._lock:
             self._running[name] += 1
-        reference = actor.run.remote(call.way, call.work, call.args, call.given)
+        reference = actor.run.remote(call.way, call.work, call.args)
         call.future.add_done_callback(lambda done: done.cancelled() and ray.cancel(reference))
         reference.future().add_done_callback(lambda done: self._finish(call, name, done))
         return call.future

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from anyio import to_thread
 
@@ -18,8 +18,6 @@ from vaultmem.services.hub.folder import Hub
 from vaultmem.services.hub.grants import Grant, Scope, may
 from vaultmem.services.pools.pool import Each, Pool, PoolAnswer, PoolPack
 from vaultmem.services.pools.stats import VaultStats
-
-Value = TypeVar("Value")
 
 #: Stands for all vaults, as in a user's list.
 ALL = "all"

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import vaultmem
 from vaultmem.core.json_values import as_plain
 from vaultmem.errors import VaultError, name_failure
-from vaultmem.services.pools.engine import LATE
+from vaultmem.services.pools.engine import LATE, Way
 from vaultmem.services.pools.pool import Pool
 from vaultmem.services.pools.shard import Shard
 from vaultmem.storage.kept_work import KeptWork
@@ -196,7 +196,8 @@ class _Round:
         commit, _, kept = self._stands.get(name, "").partition(" ")
         known = commit if kept == mark else ""
         given = (name, self._work.make(name), known, self._terms.settings)
-        return _Asked(name, mark, self._pool.engine.submit_long(shard, run_unless_known, *given))
+        done = self._pool.engine.submit(shard, run_unless_known, *given, way=Way.LONG)
+        return _Asked(name, mark, done)
 
     def _wait(self) -> None:
         now = time.monotonic()

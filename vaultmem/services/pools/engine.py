@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+from enum import Enum
+from typing import Protocol, TypeVar, TypeVarTuple
 
 from vaultmem.services.pools.shard import Shard
 from vaultmem.services.pools.source import Source
 
 T = TypeVar("T")
-P = ParamSpec("P")
+Args = TypeVarTuple("Args")
 
 #: What is said of a vault whose answer was not there in time.
 LATE = "no answer in time"
+
+
+class Way(Enum):
+    """How a call runs: with other reads, beside them for it may take minutes, or as a write."""
+
+    READ = 0
+    LONG = 1
+    WRITE = 2
 
 
 class Engine(Protocol):
@@ -39,31 +48,9 @@ class Engine(Protocol):
         """
 
     def submit(
-        self,
-        shard: int,
-        work: Callable[Concatenate[Shard, P], T],
-        *args: P.args,
-        **given: P.kwargs,
+        self, shard: int, work: Callable[[Shard, *Args], T], *args: *Args, way: Way = Way.READ
     ) -> Future[T]:
-        """Have a function run in a shard, after what was asked of it before."""
-
-    def submit_long(
-        self,
-        shard: int,
-        work: Callable[Concatenate[Shard, P], T],
-        *args: P.args,
-        **given: P.kwargs,
-    ) -> Future[T]:
-        """Have a function run that may take minutes; what is asked otherwise does not wait."""
-
-    def submit_write(
-        self,
-        shard: int,
-        work: Callable[Concatenate[Shard, P], T],
-        *args: P.args,
-        **given: P.kwargs,
-    ) -> Future[T]:
-        """Have a function run that writes, after earlier writes of that shard; none read waits."""
+        """Have a function run in a shard, after what was asked of it before in the same way."""
 
     def hold(self, sources: Sequence[Source]) -> None:
         """Have these vaults from now on; clones of others that it had are removed."""

@@ -6,17 +6,18 @@ import contextlib
 import hashlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import TypeVar, TypeVarTuple
 
 from vaultmem.errors import NoteNotFoundError
+from vaultmem.services.pools.engine import Way
 from vaultmem.services.pools.opened import choose_most_open
 from vaultmem.services.pools.shard import FRESH_FOR, MOST_OPEN, Shard
 from vaultmem.services.pools.source import Source, check_sources
 
 T = TypeVar("T")
-P = ParamSpec("P")
-
+Args = TypeVarTuple("Args")
 
 #: Vaults that a thread beside that which reads keeps open.
 _MOST_BESIDE = 16
@@ -37,9 +38,9 @@ class LocalShards:
         self._sources: dict[str, Source] = {}
         self._owners: dict[str, int] = {}
         most = max(1, choose_most_open(most_open) // shards)
-        self._readers = [_Thread(folder, most, fresh_for) for _ in range(shards)]
-        self._patient = [_Thread(folder, _MOST_BESIDE, fresh_for) for _ in range(shards)]
-        self._writers = [_Thread(folder, _MOST_BESIDE, fresh_for) for _ in range(shards)]
+        few = partial(Shard, folder, _MOST_BESIDE, fresh_for)
+        make = {Way.WRITE: few, Way.LONG: few, Way.READ: partial(Shard, folder, most, fresh_for)}
+        self._threads = [{way: ShardThread(make[way]) for way in make} for _ in range(shards)]
         self.hold(sources)
 
     def hold(self, sources: Sequence[Source]) -> None:
@@ -48,7 +49,7 @@ class LocalShards:
         self._owners = {name: choose_shard(name, self.shards) for name in self._sources}
         for number in range(self.shards):
             own = [each for each in self._sources.values() if self._owners[each.name] == number]
-            for each in (self._writers[number], self._patient[number], self._readers[number]):
+            for each in self._threads[number].values():
                 each.submit(Shard.hold, own)  # Before what is asked of it from now on.
 
     @property
@@ -66,39 +67,16 @@ class LocalShards:
         return sorted(found.items())
 
     def submit(
-        self,
-        shard: int,
-        work: Callable[Concatenate[Shard, P], T],
-        *args: P.args,
-        **given: P.kwargs,
+        self, shard: int, work: Callable[[Shard, *Args], T], *args: *Args, way: Way = Way.READ
     ) -> Future[T]:
-        """Have a function run in a shard, after what was asked of it before."""
-        return self._readers[shard].submit(work, *args, **given)
-
-    def submit_long(
-        self,
-        shard: int,
-        work: Callable[Concatenate[Shard, P], T],
-        *args: P.args,
-        **given: P.kwargs,
-    ) -> Future[T]:
-        """Have a function run that may take minutes, after what was asked so before."""
-        return self._patient[shard].submit(work, *args, **given)
-
-    def submit_write(
-        self,
-        shard: int,
-        work: Callable[Concatenate[Shard, P], T],
-        *args: P.args,
-        **given: P.kwargs,
-    ) -> Future[T]:
-        """Have a function run that writes, after earlier writes of that shard."""
-        return self._writers[shard].submit(work, *args, **given)
+        """Have a function run in a shard, after what was asked of it before in the same way."""
+        return self._threads[shard][way].submit(work, *args)
 
     def close(self) -> None:
         """Wait for what runs, and close all vaults."""
-        for each in (*self._writers, *self._patient, *self._readers):
-            each.close()
+        for way in reversed(Way):
+            for each in self._threads:
+                each[way].close()
 
 
 def choose_shard(name: str, shards: int) -> int:
@@ -110,29 +88,29 @@ def choose_shard(name: str, shards: int) -> int:
     return max(range(shards), key=weigh)
 
 
-class _Thread:
+class ShardThread:
     """A thread with a shard of its own, made in it when it is first needed."""
 
-    def __init__(self, folder: Path, most: int, fresh_for: float) -> None:
-        self._settings = folder, most, fresh_for
-        self._shard: Shard | None = None
+    def __init__(self, make: Callable[[], Shard]) -> None:
+        self._make = make
         self._runs = ThreadPoolExecutor(1, "vaultmem-shard")
+        self.shard: Shard | None = None
 
-    def submit(
-        self, work: Callable[Concatenate[Shard, P], T], *args: P.args, **given: P.kwargs
-    ) -> Future[T]:
-        return self._runs.submit(lambda: self._find_shard().serve(work, *args, **given))
+    def submit(self, work: Callable[[Shard, *Args], T], *args: *Args) -> Future[T]:
+        """Have a function run by the shard's `serve`, after what was asked before."""
+        return self._runs.submit(lambda: self._find_shard().serve(work, *args))
 
     def close(self) -> None:
+        """Wait for what runs, and close what is open."""
         with contextlib.suppress(RuntimeError):  # It was closed before.
             self._runs.submit(self._close_shard)
         self._runs.shutdown(cancel_futures=False)
 
     def _close_shard(self) -> None:
-        if self._shard is not None:
-            self._shard.close()
+        if self.shard is not None:
+            self.shard.close()
 
     def _find_shard(self) -> Shard:
-        if self._shard is None:
-            self._shard = Shard(*self._settings)
-        return self._shard
+        if self.shard is None:
+            self.shard = self._make()
+        return self.shard

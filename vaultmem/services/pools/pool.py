@@ -14,7 +14,7 @@ from vaultmem.errors import RefusedError, VaultError, name_failure
 from vaultmem.services.finding.ask import Answer, Ask, ask
 from vaultmem.services.finding.ask_pack import AskPack, PackAnswer, ask_pack
 from vaultmem.services.finding.judge import judge_vault
-from vaultmem.services.pools.engine import LATE, Engine
+from vaultmem.services.pools.engine import LATE, Engine, Way
 from vaultmem.services.pools.local import LocalShards
 from vaultmem.services.pools.scatter import (
     Scattered,
@@ -83,8 +83,8 @@ class Pool:
     ) -> Future[T]:
         """Have something read of a vault, in sync; nobody waits for what `takes_long` (minutes)."""
         shard = self.engine.place([name])[0][0]
-        submit = self.engine.submit_long if takes_long else self.engine.submit
-        return submit(shard, Shard.read, name, work, settings)
+        way = Way.LONG if takes_long else Way.READ
+        return self.engine.submit(shard, Shard.read, name, work, settings, way=way)
 
     def write(
         self,
@@ -96,7 +96,8 @@ class Pool:
     ) -> Future[T]:
         """Have something written to a vault, as `Shard.write` does: done once its remote has it."""
         shard = self.engine.place([name])[0][0]
-        return self.engine.submit_write(shard, Shard.write, name, work, settings, identity, branch)
+        given = name, work, settings, identity, branch
+        return self.engine.submit(shard, Shard.write, *given, way=Way.WRITE)
 
     def refresh(
         self, names: Iterable[str] | None = None, seconds: float | None = None

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, TypeVar, TypeVarTuple
 
 from vaultmem.core.packs.division import tell_missing
 from vaultmem.errors import (
@@ -34,7 +34,7 @@ from vaultmem.storage.lock import hold_lock
 from vaultmem.vault import UserFolders, Vault, VaultSettings, find_user_folders
 
 T = TypeVar("T")
-P = ParamSpec("P")
+Args = TypeVarTuple("Args")
 
 #: What is done with a vault, or with several beside one.
 Work = Callable[[Vault], T]
@@ -90,12 +90,10 @@ class Shard:
         """
         return self.clones.bring(name, anew)
 
-    def serve(
-        self, work: Callable[Concatenate[Shard, P], T], *args: P.args, **given: P.kwargs
-    ) -> T:
+    def serve(self, work: Callable[[Shard, *Args], T], *args: *Args) -> T:
         """Return what a function makes of the shard; what it opened is let go of afterwards."""
         try:
-            return work(self, *args, **given)
+            return work(self, *args)
         finally:
             self.clones.let_go()
             self._open.close_all_but(self._most_open)
