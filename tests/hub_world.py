@@ -73,6 +73,7 @@ class Clone:
         who: tuple[str, str] = BOB,
         committer: tuple[str, str] | None = None,
         message: str = "",
+        encoding: str = "",
     ) -> str:
         """Write a commit of files, or of a tree, each at a time of its own."""
         self.count += 1
@@ -80,7 +81,8 @@ class Clone:
         at = 1_794_000_000 + self.count
         signed = [("author", who), ("committer", committer or who)]
         lines = [f"tree {tree}", *(f"parent {each}" for each in parents)]
-        lines += [f"{role} {name} <{mail}> {at} +0000" for role, (name, mail) in signed]
+        lines += [f"{role} {name} <{mail}> {at} -0000" for role, (name, mail) in signed]
+        lines += [f"encoding {encoding}"] * bool(encoding)
         return self.write("commit", ("\n".join(lines) + f"\n\n{message or 'change'}\n").encode())
 
     def files(self, commit: str) -> dict[str | bytes, Any]:

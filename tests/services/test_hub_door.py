@@ -143,12 +143,14 @@ ANYWHERE: list[tuple[str, Make, str]] = [
     ("another committer", of({}, committer=ADA), "its committer is Ada Harbour"),
     ("another's name", of({}, who=("Ada Harbour", BOB[1])), "the name of somebody else"),
     ("another's name, small", of({}, who=("ada harbour", BOB[1])), "the name of somebody else"),
+    ("another's, as it looks", of({}, who=("Ad\u200ba\xa0Harbour", BOB[1])), "of somebody else"),
     ("a grant's name", of({}, who=("scout", BOB[1])), "the name of somebody else"),
     ("nobody's address", of({}, who=("Bob Quay", "bob@else.example")), "its author is Bob Quay"),
     ("an agent's address", of({}, who=SCOUT), "its author is scout"),
     ("an agent that is not his", of({}, message="x\n\nAgent-Id: scout"), 'names the agent "scout"'),
     ("two agents", of({}, message="x\n\nAgent-Id: scout\nAgent-Id: claude-code"), '"scout"'),
     ("an agent, small", of({}, message="x\n\nagent-id:scout"), 'names the agent "scout"'),
+    ("an encoding", of({}, message="x+AAA-\n\nAgent-Id: scout", encoding="UTF-7"), "\"UTF-7\""),
     ("an agent, folded", of({}, message="x\n\nAgent-Id:\n  scout"), 'names the agent "scout"'),
     ("an earlier forgery", twice(of({"notes/refunds/f.md": "x"}, who=ADA), of({})), "is Ada"),
     ("a large note", of({"notes/refunds/l.md": "long " * 20_000}), "a note may have 65,536"),
@@ -455,10 +457,12 @@ ALLOWED: dict[str, tuple[list[Make], str, Make | None]] = {
 
 
 def test_a_person_brings_no_agent_that_has_a_token_of_its_own(world: World) -> None:
-    forged = of({"notes/l.md": "x"}, message=BY, who=CLEO)(world.clone, world.tip())
-    code, told = world.push("cleo", f"{forged}:refs/heads/proposals/cleo/forged")
-    assert code
-    assert 'names the agent "scout", which has a token of its own' in told
+    for name in ("scout", "Sc\u200dout", "\uff53cout"):
+        by = BY.replace("scout", name)
+        forged = of({"notes/l.md": "x"}, message=by, who=CLEO)(world.clone, world.tip())
+        found = refuse(world, "cleo", f"{forged}:refs/heads/proposals/cleo/forged")
+        assert 'names the agent "' in found
+        assert '", which has a token of its own' in found
 
 
 def test_whoever_may_is_let_in(world: World) -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from vaultmem.core.paths import slugify
+from vaultmem.core.paths import fold_as_seen, slugify
 from vaultmem.core.safe_text import one_line
 from vaultmem.core.secrets.scan import find_secrets, mask_secrets
 from vaultmem.services.hub.grants import Grant, Kind, read_grants
 from vaultmem.services.hub.refusal import Refusal
 from vaultmem.services.hub.visit import Visit
 from vaultmem.storage.git.pushed import NewCommit
+
+#: Encodings in which what looks like ASCII is nothing else.
+_PLAIN = re.compile(r"(?i)|utf-?8|us-ascii|iso-?8859-?\d+|latin-?1|(windows-|cp)125\d|koi8-[ru]")
 
 
 class _Rules(NamedTuple):
@@ -31,7 +35,10 @@ def check_writers(visit: Visit, commits: Iterable[NewCommit]) -> Iterator[Refusa
     rules = _make_rules(visit)
     for commit in commits:
         what = f"commit {commit.commit[:9]}"
-        if why := _find_forgery(visit, rules, commit):
+        if not _PLAIN.fullmatch(commit.encoding):
+            why = f'says that its text is in the encoding "{_show(commit.encoding)}"'
+            yield Refusal(what, why, "set `git config i18n.commitEncoding utf-8`, and commit again")
+        elif why := _find_forgery(visit, rules, commit):
             yield Refusal(what, why, _how(visit.grant))
         if found := find_secrets(commit.message):
             line = f"line {found[0].line} of its message looks like a credential"
@@ -45,7 +52,7 @@ def _make_rules(visit: Visit) -> _Rules:
     names |= {name for each in others for name, _ in map(_split, each.emails) if name}
     emails = tuple((mail.casefold(), name) for name, mail in map(_split, grant.emails))
     known = {grant.name, *(name for _, name in emails)}
-    taken = frozenset(name.casefold() for name in names - known)
+    taken = frozenset(map(fold_as_seen, names - known))
     return _Rules(emails, grant.agents, taken)
 
 
@@ -53,7 +60,7 @@ def _find_forgery(visit: Visit, rules: _Rules, commit: NewCommit) -> str:
     """Return what a commit says that is not so, "" if all may be."""
     agents = commit.agents
     for agent in agents:
-        is_others = agent.casefold() in rules.others
+        is_others = fold_as_seen(agent) in rules.others
         if not any(
             agent == each if is_others else fnmatchcase(agent, each) for each in rules.agents
         ):
@@ -67,7 +74,7 @@ def _find_forgery(visit: Visit, rules: _Rules, commit: NewCommit) -> str:
             return f"its {role} is {_show(name)} <{_show(mail)}>"
         if not {"", name} & set(wanted):
             return f'its {role} is called "{_show(name)}", not "{wanted[0]}"'
-        if name.strip().casefold() in rules.others:
+        if fold_as_seen(name) in rules.others:
             return f'its {role} has the name of somebody else, "{_show(name)}"'
     return ""
 

@@ -20,7 +20,7 @@ _MAX_WORD = 256 * 1024
 #: Lines of a raw diff for each file that may be changed: the folders around it have one each.
 _LINES_A_FILE = 10
 
-_FIELDS = ("%H", "%P", "%an", "%ae", "%cn", "%ce", "%B")
+_FIELDS = ("%H", "%P", "%an", "%ae", "%cn", "%ce", "%e", "%B")
 
 #: One line for each: what anybody wrote stands at a place that is known, and NUL is in none of it.
 _AGENTS = "%(trailers:key=Agent-Id,valueonly,unfold,separator=%x0A)"
@@ -62,12 +62,16 @@ class Change(NamedTuple):
 
 
 class NewCommit(NamedTuple):
-    """A commit as a push brings it; `agents` are those that it says wrote it."""
+    """A commit as a push brings it; `agents` are those that it says wrote it.
+
+    `encoding` is what it says of its text, "" for UTF-8.
+    """
 
     commit: str
     parents: tuple[str, ...]
     author: tuple[str, str]
     committer: tuple[str, str]
+    encoding: str
     message: str
     agents: tuple[str, ...]
     changes: tuple[Change, ...]
@@ -98,10 +102,10 @@ def read_commits(git: BareGit, revisions: Sequence[str], bounds: Bounds) -> Iter
             if not _COMMIT.fullmatch(commit):
                 raise FaultError("git log says what cannot be read")
             counter.add_commit()
-            parents, *names, message, agents = (words.take() for _ in range(len(_FIELDS)))
+            parents, *names, encoding, message, agents = (words.take() for _ in _FIELDS)
             yield NewCommit(
                 *(commit, tuple(parents.split()), (names[0], names[1]), (names[2], names[3])),
-                *(message, tuple(filter(None, map(str.strip, agents.split("\n"))))),
+                *(encoding, message, tuple(filter(None, map(str.strip, agents.split("\n"))))),
                 tuple(_take_changes(words, counter)),
             )
         _check_end(process.wait(), "log")
