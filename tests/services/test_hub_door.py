@@ -13,7 +13,8 @@ import pytest
 from hub_world import ADA, BOB, NOW, SCOUT, Clone, World, make_world
 
 from vaultmem.services.hub.audit import read_audit
-from vaultmem.services.hub.grants import Kind, Scope, revoke
+from vaultmem.services.hub.folder import CONFIG_NAME
+from vaultmem.services.hub.grants import Kind, Scope, name_pusher, revoke
 
 #: Made up, of the form of such keys.
 KEY = "AKIA" + "Q3EGRZ7NVTPX2WLD"
@@ -331,7 +332,10 @@ def test_refs_are_moved_by_those_whose_they_are(world: World) -> None:
             (f"{tag}:refs/tags/v1", "does not name a commit"),
             (f"{clone.tree({'a.md': 'x'})}:refs/tags/tree", "does not name a commit"),
             (f"+{own}:refs/tags/first", "is a tag that others have"),
-            (f"{tip}:refs/heads/Winter", "some disks hold its name for winter"),
+            (f"{tip}:refs/heads/Winter", "cannot be there beside winter"),
+            (f"{tip}:refs/heads/winter/x", "cannot be there beside winter"),
+            (f"{tip}:refs/heads/proposals/ada/new", "cannot be there beside proposals/ada/NEW"),
+            (f"{tip}:refs/heads/proposals/ada/NEW", "cannot be there beside proposals/ada/new"),
             (f"{tip}:refs/notes/commits", "what others' commits say"),
             (":refs/heads/main", "the vault's own branch"),
         ],
@@ -393,6 +397,33 @@ def test_a_push_has_bounds(world: World) -> None:
         assert "push less at once" in found
     refs = [f"{tip}:refs/vaultmem/rescue/quay/ref{n}" for n in range(51)]
     assert "more than 50 refs" in refuse(world, "bob", *refs)
+
+
+def test_what_is_sent_small_may_not_be_large_on_the_disk(world: World) -> None:
+    clone, tip = world.clone, world.tip()
+    data = clone.git("cat-file", "commit", of({})(clone, tip)).encode()
+    padded = clone.write("commit", data.replace(b"\n\n", b"\nx-pad " + b"a" * 70_000 + b"\n\n", 1))
+    found = refuse(world, "bob", f"{padded}:refs/vaultmem/rescue/quay/pad")
+    assert "a commit may have 65,536 here" in found
+    stray = clone.write("blob", os.urandom(150_000))
+    made = [of({"notes/refunds/z.md": "z"})(clone, tip), stray]
+    names = "\n".join((*made, clone.git("rev-parse", f"{made[0]}^{{tree}}"))).encode()
+    pack = ["git", "-C", str(clone.root), "pack-objects", "-q", "--stdout", "--thin"]
+    sent = subprocess.run(pack, input=names, capture_output=True, check=True).stdout
+    line = f"{'0' * 40} {made[0]} refs/vaultmem/rescue/quay/z\0report-status"
+    settings = world.hub.folder / CONFIG_NAME
+    kept, before = settings.read_text(), world.see()
+    settings.write_text(f"{kept}total_bytes: 100K\n")
+    done = subprocess.run(
+        ["git", "receive-pack", "--stateless-rpc", world.repository],
+        input=f"{len(line) + 4:04x}{line}0000".encode() + sent,
+        env={**os.environ, **name_pusher(world.hub, world.grants["bob"])},
+        capture_output=True,
+    )
+    settings.write_text(kept)
+    assert b"its files hold more than 102,400 bytes together" in done.stderr
+    assert b"ng refs/vaultmem/rescue/quay/z" in done.stdout
+    assert world.see() == before
 
 
 @pytest.mark.long

@@ -40,6 +40,11 @@ def check_sizes(visit: Visit, commits: Sequence[NewCommit], most: int = 0) -> It
     `most` is for all of them, in bytes; without it hub.yaml says it of notes and of other files.
     """
     limits = visit.limits
+    texts = visit.objects.find(commit.commit for commit in commits)
+    for name, (_, size) in texts.items():
+        if size > limits.note_bytes:
+            why = f"has {size:,} bytes by itself; a commit may have {limits.note_bytes:,} here"
+            yield Refusal(f"commit {name[:9]}", why, "commit it again")
     brought = _list_brought(commits)
     sizes = {name: size for name, (_, size) in visit.objects.find(b for b, _ in brought).items()}
     for (blob, path), (commit, _) in brought.items():
@@ -49,7 +54,8 @@ def check_sizes(visit: Visit, commits: Sequence[NewCommit], most: int = 0) -> It
             what = f"{show_path(path)} in {commit.commit[:9]}"
             why = f"has {size:,} bytes; a {'note' if is_note else 'file'} may have {allowed:,} here"
             yield Refusal(what, why, "divide it, or keep it elsewhere and link to it")
-    if sum(sizes.values()) > limits.total_bytes:
+    unpacked = visit.git.count_incoming()  # Also what no commit names.
+    if max(unpacked, sum(sizes.values())) > limits.total_bytes:
         why = f"its files hold more than {limits.total_bytes:,} bytes together"
         yield Refusal("the push", why, "push less at once, an earlier commit first")
 

@@ -71,6 +71,7 @@ def check_refs(visit: Visit, claims: Mapping[str, str]) -> Iterator[Refusal]:
             _check_name(visit, update)
             or (None if place else _refuse_unknown(update.ref))
             or (place and _check_place(visit, update, place, claims))
+            or _check_rivals(visit, update)
         )
         if told:
             yield Refusal(shown, *told)
@@ -100,8 +101,12 @@ def _check_name(visit: Visit, update: Update) -> Told | None:
         return "has a name that cannot be read, or a very long one", "choose another name"
     if mask_secrets(ref) != ref:
         return "has a name that looks like a credential", "choose another name"
-    if update.is_new and (twin := visit.find_ref_twin(ref)):
-        return f"some disks hold its name for {_show(twin)}", "choose another name"
+    return None
+
+
+def _check_rivals(visit: Visit, update: Update) -> Told | None:
+    if update.is_new and (rival := visit.find_ref_rival(update.ref)):
+        return f"cannot be there beside {_show(rival)}", "choose another name"
     return None
 
 

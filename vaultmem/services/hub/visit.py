@@ -82,7 +82,16 @@ class Visit:
         found = self.objects.read([f"{self.rules}:vaultmem.yaml"] if self.rules else [])
         return next((data.decode("utf-8", "replace") for _, data in found), "")
 
-    def find_ref_twin(self, ref: str) -> str:
-        """Return a ref of which some disk has only one together with this one, "" for none."""
-        folded = fold(ref)
-        return next((each for each in self.refs if each != ref and fold(each) == folded), "")
+    def find_ref_rival(self, ref: str) -> str:
+        """Return a ref that cannot be beside a new one, "" for none.
+
+        Some disk has one place for both, or one's name is a folder of the other's.
+        """
+        pushed = [each.ref for each in self.updates if not each.is_removal]
+        own = fold(ref)
+        for other in (*self.refs, *pushed):
+            folded = fold(other)
+            both = f"{own}/", f"{folded}/"
+            if other != ref and (both[0].startswith(both[1]) or both[1].startswith(both[0])):
+                return other
+        return ""

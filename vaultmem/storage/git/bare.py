@@ -103,6 +103,12 @@ class BareGit:
             process.kill()
             process.communicate()
 
+    def count_incoming(self) -> int:
+        """Return how many bytes the objects have on the disk that are not taken in yet."""
+        folder = self._environment.get("GIT_QUARANTINE_PATH", "")
+        files = Path(folder).rglob("*") if folder else ()
+        return sum(file.stat().st_size for file in files if file.is_file())
+
     def check_time(self) -> None:
         """Raise BusyError where the time is over."""
         self._rest()
