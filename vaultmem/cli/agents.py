@@ -11,7 +11,7 @@ from vaultmem.answers.agents import connected_json, connections_json, shown_json
 from vaultmem.cli.options import JsonOption
 from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.cli.quick_typer import add_commands
-from vaultmem.cli.shared import Here, takes
+from vaultmem.cli.shared import Here, needing, takes
 from vaultmem.core.clients.agents import UNNAMED
 
 if TYPE_CHECKING:
@@ -233,8 +233,6 @@ def mcp(
     Examples:
       vaultmem mcp --agent claude-code
     """
-    from vaultmem.errors import VaultError
-
     opened = here.open()
     name = opened.author.agent
     if name in {"", UNNAMED}:
@@ -254,11 +252,7 @@ def mcp(
         may_write=not read_only,
         asks_others=True,
     )
-    try:
+    with needing("mcp", "mcp"):
         from vaultmem.mcp_server.run import serve_alone
 
         serve_alone(opened.root, caller)
-    except ModuleNotFoundError as error:
-        from vaultmem.storage.missing import tell_missing
-
-        raise VaultError(f"mcp: {tell_missing(error.name, 'mcp')}") from None

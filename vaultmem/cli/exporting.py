@@ -24,7 +24,7 @@ from vaultmem.cli.options import (
 )
 from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted, say_raw, warn
 from vaultmem.cli.quick_typer import add_commands
-from vaultmem.cli.shared import Here, takes
+from vaultmem.cli.shared import Here, needing, takes
 from vaultmem.core.counting import count_things
 
 if TYPE_CHECKING:
@@ -156,14 +156,8 @@ def _export_lines(vault: Vault, file: str, wanted: NoteFilter, as_json: bool) ->
 
 def _export_pages(vault: Vault, html: str, as_json: bool) -> None:
     """Write the pages, and say how many."""
-    from vaultmem.errors import VaultError
-
-    try:
+    with needing("web", "export"):
         from vaultmem.web.export.export import export_html
-    except ModuleNotFoundError as error:
-        from vaultmem.storage.missing import tell_missing
-
-        raise VaultError(f"export: {tell_missing(error.name, 'web')}") from None
 
     done = export_html(vault, Path(html).expanduser(), ProgressLine("writing pages"))
     if as_json:

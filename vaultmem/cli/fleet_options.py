@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from vaultmem.cli.options import JsonOption
-from vaultmem.cli.shared import give_options
-from vaultmem.errors import RefusedError, VaultError
+from vaultmem.cli.shared import give_options, needing
+from vaultmem.errors import RefusedError
 
 if TYPE_CHECKING:
     from vaultmem.fleet.pool import RayPool
@@ -59,13 +59,9 @@ class Fleet(NamedTuple):
         Raises:
             VaultError: the extra `fleet` is not installed, or there is no such cluster or fleet.
         """
-        try:
+        with needing("fleet", "fleet"):
             from vaultmem.fleet.plan import Plan
             from vaultmem.fleet.pool import RayPool
-        except ModuleNotFoundError as error:
-            from vaultmem.storage.missing import tell_missing
-
-            raise VaultError(f"fleet: {tell_missing(error.name, 'fleet')}") from None
         plan = Plan(str(self.find_folder()), resource=self.resource, most=self.shards)
         sources = self._read_sources() if self.remotes else None
         pool = RayPool(plan, sources, self.address, stays)

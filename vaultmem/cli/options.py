@@ -90,6 +90,21 @@ def split_names(names: str) -> tuple[str, ...]:
 
 
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+PortOption = Annotated[
+    int, typer.Option("--port", metavar="N", help="The port; 0 for any that is free.")
+]
+HostOption = Annotated[
+    str,
+    typer.Option(
+        "--host",
+        metavar="ADDRESS",
+        help="The address to listen at; where other machines reach it, --name is needed.",
+    ),
+]
+
+#: The address of this machine that no other reaches.
+ONLY_HERE = "127.0.0.1"
+
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 #: What is said of the options that nearly every command has; `vaultmem help environment` has more.

@@ -10,11 +10,12 @@ import typer
 
 from vaultmem.answers.health import daemon_json
 from vaultmem.cli.opening import open_here
+from vaultmem.cli.options import ONLY_HERE, HostOption, PortOption
 from vaultmem.cli.output import emit_json, say, warn
 from vaultmem.cli.quick_typer import add_commands
-from vaultmem.cli.shared import Here, takes
+from vaultmem.cli.shared import Here, needing, takes
 from vaultmem.cli.watching import be_resident, say_status, start_daemon, stop_resident
-from vaultmem.errors import RefusedError, VaultError
+from vaultmem.errors import RefusedError
 
 if TYPE_CHECKING:
     from vaultmem.vault import Vault
@@ -31,17 +32,8 @@ def register(app: typer.Typer) -> None:
 @takes("vault", "ref", "agent", "as_json")
 def serve(
     here: Here,
-    port: Annotated[
-        int, typer.Option("--port", metavar="N", help="The port; 0 for any that is free.")
-    ] = 8377,
-    host: Annotated[
-        str,
-        typer.Option(
-            "--host",
-            metavar="ADDRESS",
-            help="The address to listen at; where other machines reach it, --name is needed.",
-        ),
-    ] = "127.0.0.1",
+    port: PortOption = 8377,
+    host: HostOption = ONLY_HERE,
     name: Annotated[
         list[str],
         typer.Option(
@@ -118,13 +110,9 @@ def serve_here(
     as_json: bool,
 ) -> None:
     """Serve at `place` (port, address, other names) until a signal, as `serve` does."""
-    try:
+    with needing("web", "serve"):
         from vaultmem.serve.http import ADDRESS, MCP_PATH, Access, HttpServer, Place
         from vaultmem.web.codes import make_code
-    except ModuleNotFoundError as error:
-        from vaultmem.storage.missing import tell_missing
-
-        raise VaultError(f"serve: {tell_missing(error.name, 'web')}") from None
     from vaultmem.workers.caller import Caller
 
     caller = Caller(

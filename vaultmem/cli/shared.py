@@ -1,9 +1,13 @@
-"""The options that nearly every command has, declared once: what they say is a command's `here`."""
+"""The options that nearly every command has, declared once: what they say is a command's `here`.
+
+Also how each says which extra it needs.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -56,6 +60,22 @@ class Here(NamedTuple):
 def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options of these names; what they say is its first argument."""
     return give_options(Here, {name: _OPTIONS[name] for name in names})
+
+
+@contextlib.contextmanager
+def needing(extra: str, command: str) -> Iterator[None]:
+    """Say how to install what a command needs, where what it imports meanwhile is not there.
+
+    Raises:
+        VaultError: it is not.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        from vaultmem.errors import VaultError
+        from vaultmem.storage.missing import tell_missing
+
+        raise VaultError(f"{command}: {tell_missing(error.name, extra)}") from None
 
 
 def give_options(
