@@ -7,8 +7,9 @@ conflict markers) must not be there at the end.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from vaultmem.errors import BusyError, VaultError
 from vaultmem.services.hub.contents import check_contents, check_markers, check_sizes
 from vaultmem.services.hub.files import check_each, check_names, check_scope
 from vaultmem.services.hub.grants import Scope
@@ -17,13 +18,26 @@ from vaultmem.services.hub.refusal import Refusal, Update
 from vaultmem.services.hub.visit import Visit
 from vaultmem.services.hub.writers import check_writers
 from vaultmem.storage.git.commit_draft import EMPTY_TREE
-from vaultmem.storage.git.machine_refs import REFS as MACHINES
 from vaultmem.storage.git.pushed import Change, TooMuchError, read_commits, read_difference
 
-#: What the hub has of commits that were checked: the refs of machines are not, but for their files.
-_KNOWN = ("--not", f"--exclude={MACHINES}*", "--all")
-
 _BRANCHES = {Place.VAULT, Place.BRANCH}
+
+_LESS = "push less at once: fewer commits, or fewer files"
+
+
+def ask_door(visit: Visit, check: Callable[[], list[Refusal]]) -> list[Refusal]:
+    """Return what `check` refuses of a push: all, where it fails; the visit is over then."""
+    try:
+        return check()
+    except BusyError:
+        why = f"its check takes longer than {visit.limits.seconds} seconds"
+        return [Refusal("the push", why, _LESS)]
+    except VaultError as error:
+        return [Refusal("the push", f"could not be checked ({error})", "try again")]
+    except MemoryError:
+        return [Refusal("the push", "its check takes more memory than it may", _LESS)]
+    finally:
+        visit.objects.close()
 
 
 def check_push(visit: Visit, claims: Mapping[str, str]) -> list[Refusal]:
@@ -55,7 +69,7 @@ def _check_commits(visit: Visit, updates: Sequence[Update]) -> Iterator[Refusal]
     if not updates:
         return
     news = [each.new for each in updates]
-    commits = list(read_commits(visit.git, [*news, *_KNOWN], visit.bounds))
+    commits = list(read_commits(visit.git, [*news, *visit.known], visit.bounds))
     yield from check_writers(visit, commits)
     yield from check_each(commits)
     too_large = list(check_sizes(visit, commits))

@@ -233,6 +233,12 @@ def _check_email(text: str) -> str:
     return f"{name.strip()} <{mail}>" if name.strip() else mail
 
 
+def split_email(email: str) -> tuple[str, str]:
+    """Return the name of an e-mail as a grant has it, "" where any will do, and the address."""
+    name, bracket, mail = email.rpartition("<")
+    return (name.strip(), mail.rstrip(">")) if bracket else ("", email)
+
+
 def _digest(token: str) -> str:
     import hashlib
 

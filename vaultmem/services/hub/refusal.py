@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
+
+#: How many refusals whoever pushes is told of, and how many (and refs) are on record.
+TOLD, KEPT = 20, 200
 
 
 class Refusal(NamedTuple):
@@ -14,6 +18,12 @@ class Refusal(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.what}: {self.why}; {self.remedy}"
+
+
+def cut_refusals(refusals: Sequence[Refusal], most: int) -> list[str]:
+    """Return so many of them as lines, and how many more there are."""
+    more = [f"and {len(refusals) - most:,} more"] if len(refusals) > most else []
+    return [*map(str, refusals[:most]), *more]
 
 
 class Update(NamedTuple):

@@ -1,33 +1,70 @@
-"""A push as it stands at the door: who it is, what it wants to move, and what it brings."""
+"""A push as it stands at the door: who it is, what it wants to move, and what it brings.
+
+What is written by the front of a fleet stands there in a clone, on the machine that has that. So
+whatever the door goes by is said here, and no hub is asked.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.paths import fold
 from vaultmem.errors import VaultError
-from vaultmem.services.hub.folder import Hub
-from vaultmem.services.hub.grants import Grant, Scope, may
+from vaultmem.services.hub.folder import Hub, Limits
+from vaultmem.services.hub.grants import Grant, Scope, may, read_grants, split_email
 from vaultmem.services.hub.refusal import Update
 from vaultmem.storage.git.bare import BareGit
+from vaultmem.storage.git.machine_refs import REFS as MACHINES
 from vaultmem.storage.git.pushed import Bounds, Objects
 
 if TYPE_CHECKING:
     from vaultmem.config import Config
 
 
+class Pusher(NamedTuple):
+    """Who pushes to which vault, and by which rules: all of it values, to be sent anywhere.
+
+    The grant is without its digest, which signs cookies. `others` are the names of those who have
+    grants as well, and of their e-mails.
+    """
+
+    vault: str
+    grant: Grant
+    others: frozenset[str]
+    limits: Limits
+
+
+def find_pusher(hub: Hub, vault: str, id: str, now: float) -> Pusher | None:
+    """Return who pushes by the grant of an id, None if none of that id counts now.
+
+    Raises:
+        VaultError: the grants cannot be read.
+    """
+    grants = read_grants(hub)
+    grant = next((each for each in grants if each.id == id and each.is_alive(now)), None)
+    if grant is None:
+        return None
+    others = [each for each in grants if each.name != grant.name]
+    names = {each.name for each in others}
+    names |= {name for each in others for name, _ in map(split_email, each.emails) if name}
+    return Pusher(vault, grant._replace(digest=""), frozenset(names), hub.limits)
+
+
 class Visit:
-    """Who pushes what to which vault of a hub; `git` sees the objects that are not taken in yet."""
+    """A push; `git` sees the objects that are not taken in yet.
+
+    Where it sees them in a clone, that has gone on already, and has what is there below the name
+    of its `remote`.
+    """
 
     def __init__(
-        self, hub: Hub, vault: str, grant: Grant, git: BareGit, updates: Sequence[Update]
+        self, pusher: Pusher, git: BareGit, updates: Sequence[Update], remote: str = ""
     ) -> None:
-        self.hub, self.vault, self.grant, self.git = hub, vault, grant, git
-        self.updates = updates
-        self.limits = hub.limits
-        self.bounds = Bounds(hub.limits.push_commits, hub.limits.push_files)
+        self.pusher, self.git, self.updates, self.remote = pusher, git, updates, remote
+        self.vault, self.grant, self.limits = pusher.vault, pusher.grant, pusher.limits
+        self.bounds = Bounds(self.limits.push_commits, self.limits.push_files)
         self.objects = Objects(git)
 
     def may(self, scope: Scope, path: str | None = None) -> bool:
@@ -48,9 +85,19 @@ class Visit:
     @cached_property
     def refs(self) -> dict[str, str]:
         """The refs that there are before the push, with their objects."""
-        out = self.git.run("for-each-ref", "--format=%(refname) %(objectname)")
-        lines = out.decode("utf-8", "surrogateescape").split("\n")
-        return {ref: name for ref, _, name in (line.rpartition(" ") for line in lines) if ref}
+        theirs = f"refs/remotes/{self.remote}/" if self.remote else ""
+        asked = ("for-each-ref", "--format=%(refname) %(objectname)", *filter(None, [theirs]))
+        lines = self.git.run(*asked).decode("utf-8", "surrogateescape").split("\n")
+        found = {ref: name for ref, _, name in (line.rpartition(" ") for line in lines) if ref}
+        if not theirs:
+            return found
+        return {f"refs/heads/{ref.removeprefix(theirs)}": name for ref, name in found.items()}
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """For git: but for commits that were checked. Refs of machines are not, but for files."""
+        ours = (f"--remotes={self.remote}",)
+        return ("--not", *(ours if self.remote else (f"--exclude={MACHINES}*", "--all")))
 
     @cached_property
     def tip(self) -> str:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from vaultmem.core.paths import fold_as_seen, slugify
 from vaultmem.core.safe_text import one_line
 from vaultmem.core.secrets.scan import find_secrets, mask_secrets
-from vaultmem.services.hub.grants import Grant, Kind, read_grants
+from vaultmem.services.hub.grants import Grant, Kind, split_email
 from vaultmem.services.hub.refusal import Refusal
 from vaultmem.services.hub.visit import Visit
 from vaultmem.storage.git.pushed import NewCommit
@@ -47,12 +47,9 @@ def check_writers(visit: Visit, commits: Iterable[NewCommit]) -> Iterator[Refusa
 
 def _make_rules(visit: Visit) -> _Rules:
     grant = visit.grant
-    others = [each for each in read_grants(visit.hub) if each.name != grant.name]
-    names = {each.name for each in others}
-    names |= {name for each in others for name, _ in map(_split, each.emails) if name}
-    emails = tuple((mail.casefold(), name) for name, mail in map(_split, grant.emails))
+    emails = tuple((mail.casefold(), name) for name, mail in map(split_email, grant.emails))
     known = {grant.name, *(name for _, name in emails)}
-    taken = frozenset(map(fold_as_seen, names - known))
+    taken = frozenset(map(fold_as_seen, visit.pusher.others - known))
     return _Rules(emails, grant.agents, taken)
 
 
@@ -99,11 +96,6 @@ def _how(grant: Grant) -> str:
 def tell_agents(pattern: str) -> str:
     """Return which agents' commits somebody may push."""
     return "agents without a token here" if pattern == "*" else f"agent {pattern}"
-
-
-def _split(email: str) -> tuple[str, str]:
-    name, bracket, mail = email.rpartition("<")
-    return (name.strip(), mail.rstrip(">")) if bracket else ("", email)
 
 
 def _show(text: str) -> str:
