@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pickle
 import shutil
 import subprocess
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +21,9 @@ from vaultmem.serve.http import Place
 from vaultmem.services.hub.folder import Hub, make_hub
 from vaultmem.services.hub.grants import Kind, Scope, make_grant
 from vaultmem.services.hub.repositories import make_repository
+from vaultmem.services.pools.engine import Way
+from vaultmem.services.pools.local import LocalShards
+from vaultmem.services.pools.pool import Pool
 
 Result = TypeVar("Result")
 
@@ -34,9 +39,11 @@ class Team:
         self.server: HubServer | None = None
         self.address = ""
 
-    def serve(self, port: int = 0, names: tuple[str, ...] = (), **served: Any) -> None:
+    def serve(
+        self, port: int = 0, names: tuple[str, ...] = (), pool: Pool | None = None, **served: Any
+    ) -> None:
         self.server = HubServer(self.hub, Served(Place(port, names=names), **served))
-        self.server.start()
+        self.server.start(None if pool is None else lambda: pool)
         self.address = self.server.address
 
     def close(self) -> None:
@@ -80,6 +87,18 @@ class Team:
         return git(
             self.hub.repositories / f"{vault}.git", "rev-parse", "-q", "--verify", ref, check=False
         )
+
+
+class PicklingShards(LocalShards):
+    """Shards to which, and from which, everything goes as it would to another process."""
+
+    def submit(self, shard: int, work: Any, *args: Any, way: Way = Way.READ) -> Future[Any]:
+        work, args = pickle.loads(pickle.dumps((work, args)))
+        return super().submit(shard, _answer_in_bytes, work, args, way=way)
+
+
+def _answer_in_bytes(shard: Any, work: Any, args: Any) -> Any:
+    return pickle.loads(pickle.dumps(work(shard, *args)))
 
 
 def push(root: Path, *words: str) -> subprocess.CompletedProcess[str]:

@@ -17,9 +17,13 @@ from conftest import MakeVault
 
 from vaultmem.core.packs.division import tell_missing
 from vaultmem.core.packs.expectation import Expectation
-from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
+from vaultmem.errors import ForbiddenError, NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.finding.ask import Ask, ask
 from vaultmem.services.finding.ask_pack import AskPack, ask_pack
+from vaultmem.services.hub.folder import Limits
+from vaultmem.services.hub.grants import Grant, Kind, Scope
+from vaultmem.services.hub.visit import Pusher
+from vaultmem.services.hub.writing import write_checked
 from vaultmem.services.notes.memory import Memory
 from vaultmem.services.notes.remember import remember
 from vaultmem.services.pools.pool import LATE, Pool
@@ -30,6 +34,12 @@ MakePool = Callable[..., Pool]
 
 ANNA = {"by_person": True}
 SCOUT = {"agent": "scout"}
+SCOUTS = Pusher(
+    "crew",
+    Grant("1", "scout", Kind.AGENT, agents=("scout",), scopes={Scope.WRITE: ("crew:notes/inbox",)}),
+    frozenset({"ben"}),
+    Limits(),
+)
 
 NOTES = {
     "crew": {
@@ -117,6 +127,17 @@ def note(vault: Vault, text: str) -> str:
 def note_and_fail(vault: Vault) -> None:
     note(vault, "What fails is not kept, says the mate.")
     raise VaultError("it went wrong")
+
+
+def leak(vault: Vault) -> None:
+    """Commit a key past vaultmem, and take it out again."""
+    file = vault.root / "notes/inbox/key.md"
+    file.parent.mkdir(exist_ok=True)
+    own = ("-c", "user.name=scout", "-c", "user.email=scout@agents.localhost")
+    for text in ("AKIA" + "Q3EGRZ7NVTPX2WLD", "It is kept elsewhere."):
+        file.write_text(text)
+        git(vault.root, "add", str(file))
+        git(vault.root, *own, "commit", "-qm", "key\n\nAgent-Id: scout")
 
 
 def sleep(vault: Vault, seconds: float) -> float:
@@ -231,7 +252,10 @@ class WriteContract:
         remotes.commit("crew", "notes/fog.md", "# Fog\n\nThe fog horn sounds twice.\n")
         assert one.run("crew", partial(find_paths, text="fog horn")).result() == ["notes/fog.md"]
         late = partial(_note_late, folder=str(remotes.folder))
-        one.write("crew", late, SCOUT).result()
+        done = one.write_by(write_checked, "crew", late, SCOUT, "", "", SCOUTS).result()
+        assert [each.new for each in done.moved] == [
+            git(remotes.folder / "crew.git", "rev-parse", "main")
+        ]
         assert {"Ben <ben@example.org> Ben"} < set(remotes.log("crew"))
         assert one.run("crew", partial(find_paths, text="tide table")).result() == ["notes/tide.md"]
         assert one.run("crew", partial(find_paths, text="pilot Gesche")).result()
@@ -247,6 +271,10 @@ class WriteContract:
         tip = git(remotes.folder / "crew.git", "for-each-ref")
         with pytest.raises(VaultError, match="it went wrong"):
             one.write("crew", note_and_fail, SCOUT).result()
+        done = one.write_by(write_checked, "crew", leak, SCOUT, "", "", SCOUTS).result()
+        assert isinstance(done.error, ForbiddenError)
+        assert (done.moved, len(done.left), len(done.refused)) == ((), 1, 1)
+        assert "line 1 (aws-access-token) looks like a credential" in done.refused[0]
         remotes.refuse("crew", "crew: only on Sundays")
         for branch in ("", "proposals/scout/x"):
             work = partial(note, text="Nobody ever reads this line.")

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import pickle
-from concurrent.futures import Future
 from typing import Any
 
 import pytest
-from hub_serving import Team, play_at
+from hub_serving import PicklingShards, Team, play_at
 from serving import call
 from support import git
 
 from vaultmem.mcp_server.server import TOOLS
-from vaultmem.services.pools.engine import Way
-from vaultmem.services.pools.local import LocalShards
 from vaultmem.web.api.table import OPERATIONS
 from vaultmem.web.app import PAGES
 
@@ -35,18 +31,6 @@ _CALLS: dict[str, dict[str, Any]] = {
     "history": {"action": "log"},
     "forget": {"path": "notes/inbox/the-lamp-is-green.md"},
 }
-
-
-class PicklingShards(LocalShards):
-    """Shards to which, and from which, everything goes as it would to another process."""
-
-    def submit(self, shard: int, work: Any, *args: Any, way: Way = Way.READ) -> Future[Any]:
-        work, args = pickle.loads(pickle.dumps((work, args)))
-        return super().submit(shard, _answer_in_bytes, work, args, way=way)
-
-
-def _answer_in_bytes(shard: Any, work: Any, args: Any) -> Any:
-    return pickle.loads(pickle.dumps(work(shard, *args)))
 
 
 @pytest.fixture(autouse=True)

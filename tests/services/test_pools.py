@@ -14,6 +14,7 @@ import pytest
 from pool_contract import (
     NOTES,
     SCOUT,
+    SCOUTS,
     MakePool,
     PoolContract,
     Remotes,
@@ -27,6 +28,9 @@ from pool_contract import (
 )
 
 from vaultmem.errors import RefusedError, VaultError
+from vaultmem.services.hub import writing
+from vaultmem.services.hub.refusal import Refusal
+from vaultmem.services.hub.visit import Visit
 from vaultmem.services.pools import landing
 from vaultmem.services.pools.local import LocalShards
 from vaultmem.services.pools.pool import LocalPool, Pool
@@ -75,6 +79,26 @@ def shard(one: Source, folder: Path) -> Iterator[Shard]:
     made.serve(Shard.read, "crew", count_notes, {})
     yield made
     made.close()
+
+
+def test_a_check_is_asked_again_where_others_were_quicker(
+    shard: Shard, remotes: Remotes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check, asked = writing.check_push, []
+
+    def check_late(visit: Visit, claims: dict[str, str]) -> list[Refusal]:
+        if not asked:
+            remotes.commit("crew", "notes/tide.md", "# Tide\n")
+        asked.append(check(visit, claims))
+        return asked[-1]
+
+    monkeypatch.setattr(writing, "check_push", check_late)
+    work = partial(note, text="The cook is called Ole.")
+    done = shard.serve(writing.write_checked, "crew", work, SCOUT, "", "", SCOUTS)
+    assert (asked, done.left, done.error) == ([[], []], (), None)
+    place = remotes.folder / "crew.git"
+    assert [each.new for each in done.moved] == [git(place, "rev-parse", "main")]
+    assert git(place, "show", "main:notes/tide.md") == "# Tide"
 
 
 def _find(shard: Shard, text: str) -> list[str]:

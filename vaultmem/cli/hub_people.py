@@ -194,7 +194,7 @@ def _say_entry(entry: Entry) -> None:
     vaults = ", ".join(entry.vaults[:3]) + (" ..." if len(entry.vaults) > 3 else "")
     who = entry.who or entry.origin or "nobody"
     told = f"  {who:<12}  {entry.what:<6}  {vaults}  {entry.outcome}"
-    say_painted(moment, "red" if entry.outcome != "done" else "dim", one_line(told))
+    say_painted(moment, "dim" if entry.outcome in {"done", "begun"} else "red", one_line(told))
     for line in _tell_details(entry):
         say(f"    {one_line(line)}")
 

@@ -77,10 +77,10 @@ class ShardActor:
         """
         self._backlog += 1
         try:
-            if (alone := find_alone(work, args)) and not await self._wait_for(alone):
+            if (alone := find_alone(way, work, args)) and not await self._wait_for(alone):
                 return None, None
             if way is not Way.WRITE:
-                await self._see_to(find_names(work, args))
+                await self._see_to(find_names(way, work, args))
             return True, await asyncio.wrap_future(self._threads[way].submit(work, *args))
         except Exception as error:  # noqa: BLE001  Whoever asked is told.
             return False, _make_portable(error)

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from vaultmem import __version__
+from vaultmem.services.pools.engine import Way
 from vaultmem.services.pools.shard import FRESH_FOR, MOST_OPEN, Shard
 
 #: What the actors of a fleet and its front doors have to agree on.
@@ -93,14 +94,14 @@ def name_actor(shard: str) -> str:
     return f"{PREFIX}{shard}"
 
 
-def find_alone(work: object, args: Sequence[Any]) -> str:
+def find_alone(way: Way, work: object, args: Sequence[Any]) -> str:
     """Return the one vault that a call of a shard is about, which any shard can do that has it."""
-    return str(args[0]) if work in (Shard.read, Shard.write) else ""
+    return str(args[0]) if way is Way.WRITE or work == Shard.read else ""
 
 
-def find_names(work: object, args: Sequence[Any]) -> list[str]:
+def find_names(way: Way, work: object, args: Sequence[Any]) -> list[str]:
     """Return the vaults that a call of a shard is about; none where it does not name them first."""
-    if alone := find_alone(work, args):
+    if alone := find_alone(way, work, args):
         return [alone]
     listed = (each for each in args[:2] if isinstance(each, list | tuple))
     return [each for each in next(listed, ()) if isinstance(each, str)]

@@ -59,7 +59,7 @@ class _Call:
     def __init__(self, shard: int, way: Way, work: Any, args: tuple[Any, ...]) -> None:
         self.shard, self.way, self.work, self.args = shard, way, work, args
         self.future: Future[Any] = Future()
-        self.alone = find_alone(work, args)
+        self.alone = find_alone(way, work, args)
         self.tries = 0
         self.queued = time.monotonic()
 

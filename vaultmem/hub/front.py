@@ -21,6 +21,7 @@ from starlette.types import Receive, Scope, Send
 
 from vaultmem.hub.agents import build_overall
 from vaultmem.hub.api import ROUTES
+from vaultmem.hub.doorkeeper import Doorkeeper
 from vaultmem.hub.gate import HubGate, HubSite
 from vaultmem.hub.git import BASE as GIT
 from vaultmem.hub.git import GitApp
@@ -44,7 +45,8 @@ Measure = Callable[[], str]
 class Front:
     """Answers over HTTP for the vaults of a pool, by the grants of a hub; an ASGI app.
 
-    `with_git` is whether the hub has their repositories.
+    `with_git` is whether the hub has their repositories: git passes its door there. Else who writes
+    does that here.
     """
 
     def __init__(
@@ -58,7 +60,8 @@ class Front:
         self._hub = hub
         self._site = site = hub_site.site
         self._overall = Overall(hub, find_pool, self._hear, site.environment)
-        self._vaults = VaultApps(hub, site, find_pool, self._hear)
+        doorkeeper = None if with_git else Doorkeeper(hub)
+        self._vaults = VaultApps(hub, site, find_pool, self._hear, doorkeeper)
         self._agents: OrderedDict[str, McpPlace] = OrderedDict()
         self._measure = measure
         guests = Guests(hub)

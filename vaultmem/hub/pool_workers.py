@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -11,6 +12,7 @@ from typing import Any, TypeVar
 from anyio import to_thread
 
 from vaultmem.errors import ForbiddenError
+from vaultmem.hub.doorkeeper import Doorkeeper
 from vaultmem.mcp_server.tool import run_tool
 from vaultmem.services.pools.pool import Pool
 from vaultmem.vault import Vault, VaultSettings, find_user_folders
@@ -30,7 +32,7 @@ class PoolWorkers(Workers):
     """What `Workers` does, for a vault of a pool by its name; `find_pool` gives it as it is now.
 
     What is written counts when the vault's remote has it: nobody is answered before. Then it has
-    `changed`.
+    `changed`. Where that remote has no door of a hub's, `doorkeeper` stands for it.
     """
 
     are_here = False
@@ -41,12 +43,14 @@ class PoolWorkers(Workers):
         name: str,
         heard: Heard,
         changed: Callable[[], None],
+        doorkeeper: Doorkeeper | None,
     ) -> None:
         self.root = Path(name)
         self._changed = changed
         self._find_pool = find_pool
         self._name = name
         self._heard = heard
+        self._doorkeeper = doorkeeper
 
     async def read(self, work: Work[Result], caller: Caller) -> Result:
         """Return what `work` makes of the vault; questions of programs are heard."""
@@ -57,7 +61,8 @@ class PoolWorkers(Workers):
 
     async def write(self, work: Work[Result], caller: Caller) -> Result:
         """Return what `work` did, when the vault's remote has it."""
-        done = await super().write(work, caller)
+        submitted = await to_thread.run_sync(self.submit_write, work, caller)
+        done: Result = await asyncio.wrap_future(submitted)
         self._changed()
         return done
 
@@ -82,8 +87,11 @@ class PoolWorkers(Workers):
         branch = choose_branch(guest, caller.ref)
         settings = read_caller(caller._replace(ref=""))
         settings["environment"] = {**settings.get("environment", {}), **dict(guest.push)}
-        pool = self._find_pool()
-        return pool.write(self._name, partial(_act, work), settings, guest.person, branch)
+        pool, act = self._find_pool(), partial(_act, work)
+        if self._doorkeeper is None:
+            return pool.write(self._name, act, settings, guest.person, branch)
+        asked = name_question(work) or guest.origin
+        return self._doorkeeper.write(pool, self._name, act, settings, guest, branch, asked)
 
     def close(self) -> None:
         """Do nothing: the pool is others' too."""

@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse
 from starlette.types import Receive, Scope, Send
 
+from vaultmem.hub.doorkeeper import Doorkeeper
 from vaultmem.hub.guests import make_visitor
 from vaultmem.hub.pool_workers import Heard, PoolWorkers
 from vaultmem.mcp_server.http import McpPlace, build_later
@@ -58,8 +59,16 @@ class _Served(NamedTuple):
 class VaultApps:
     """Passes a request on to the app of the vault that its address names."""
 
-    def __init__(self, hub: Hub, site: Site, find_pool: Callable[[], Pool], heard: Heard) -> None:
+    def __init__(
+        self,
+        hub: Hub,
+        site: Site,
+        find_pool: Callable[[], Pool],
+        heard: Heard,
+        doorkeeper: Doorkeeper | None,
+    ) -> None:
         self._hub = hub
+        self._doorkeeper = doorkeeper
         self._site = site
         self._find_pool = find_pool
         self._heard = heard
@@ -129,7 +138,8 @@ class VaultApps:
         return keep(self._agents, (name, visitor), make, McpPlace.close)
 
     def _make(self, name: str) -> _Served:
-        workers = PoolWorkers(self._find_pool, name, self._heard, partial(self.notice, name))
+        notice = partial(self.notice, name)
+        workers = PoolWorkers(self._find_pool, name, self._heard, notice, self._doorkeeper)
         events = Events()
         site = self._site._replace(root=Path(name))
         return _Served(create_pages(workers, site, events), workers, events)

@@ -22,8 +22,9 @@ class Entry(NamedTuple):
     """One thing that was done or refused, `at` seconds since the epoch.
 
     `who` is the grant's name and `grant` its id, both "" where nobody was let in; `origin` is where
-    from. `what` is "push", "ask", "grant" and the like; `outcome` is "done", "refused" or "failed".
-    `details` are facts of that kind: refs of a push, why it was refused, hits of a question.
+    from. `what` is "push", "ask", "grant" and the like; `outcome` is "done", "refused" or "failed",
+    and "begun" of a "write" by the front of a fleet, whose "push" follows. `details` are facts of
+    that kind: refs of a push, why it was refused, hits of a question.
     """
 
     at: float

@@ -50,7 +50,10 @@ class Engine(Protocol):
     def submit(
         self, shard: int, work: Callable[[Shard, *Args], T], *args: *Args, way: Way = Way.READ
     ) -> Future[T]:
-        """Have a function run in a shard, after what was asked of it before in the same way."""
+        """Have a function run in a shard, after what was asked of it before in the same way.
+
+        Of what is written, the first of `args` is the vault's name.
+        """
 
     def hold(self, sources: Sequence[Source]) -> None:
         """Have these vaults from now on; clones of others that it had are removed."""

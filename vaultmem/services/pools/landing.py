@@ -11,7 +11,7 @@ from vaultmem.services.notes.create import add_missing
 from vaultmem.services.pools.clone import Clone
 from vaultmem.services.reading.look import look_at
 from vaultmem.services.syncing.place import ORIGIN
-from vaultmem.services.syncing.sync import Outcome, sync_remote
+from vaultmem.services.syncing.sync import Check, Outcome, sync_remote
 from vaultmem.services.writing.commit import commit_event
 from vaultmem.services.writing.divide import Event
 from vaultmem.storage.git.clones import make_clone
@@ -35,11 +35,11 @@ def sign(settings: VaultSettings, identity: str, branch: str) -> VaultSettings:
     return signed
 
 
-def land(vault: Vault, work: Callable[[Vault], T]) -> tuple[T, str]:
+def land(vault: Vault, work: Callable[[Vault], T], check: Check | None) -> tuple[T, str]:
     """Do some work in a clone and push it; return what it did, and the commit that has it.
 
     Raises:
-        ForbiddenError: the remote does not take it; with its words.
+        ForbiddenError: the remote does not take it, or `check`; with the words of either.
         VaultError: the work failed, or the remote cannot be reached.
     """
     history = vault.history
@@ -52,7 +52,7 @@ def land(vault: Vault, work: Callable[[Vault], T]) -> tuple[T, str]:
         left = commit_event(vault, event).skipped
         if left:
             raise RefusedError(f"not written: {'; '.join(left.values())}")
-    report = sync_remote(vault, ORIGIN, alone=True)
+    report = sync_remote(vault, ORIGIN, alone=True, check=check)
     if report.outcome is Outcome.OFFLINE:
         raise VaultError(f"not written, the vault's remote is not reached: {report.told}")
     if report.outcome is not Outcome.SYNCED:
@@ -67,11 +67,11 @@ def forget_waiting(vault: Vault) -> None:
         vault.journal.drop_pending(number)
 
 
-def begin_vault(clone: Clone, settings: VaultSettings) -> None:
+def begin_vault(clone: Clone, settings: VaultSettings, check: Check | None) -> None:
     """Give a remote without a commit its first one: what `init` lays down.
 
     Raises:
-        ForbiddenError: the remote does not take it; with its words.
+        ForbiddenError: the remote does not take it, or `check`; with the words of either.
         VaultError: it has commits, or is not reached.
     """
     clone.drop()
@@ -86,8 +86,10 @@ def begin_vault(clone: Clone, settings: VaultSettings) -> None:
             add_missing(vault)
             event = Event("init", "init: new vault", vault.author, intent="observe")
             made = commit_event(vault, event).commit
-            branch = clone.source.branch or listed.head or "main"
-            done = push(vault.history, clone.remote, [f"{made}:refs/heads/{branch}"])
+            ref = f"refs/heads/{clone.source.branch or listed.head or 'main'}"
+            if check is not None:
+                check(history.git_folder, ref, "", made)
+            done = push(vault.history, clone.remote, [f"{made}:{ref}"])
         finally:
             vault.close()
         fate, told = next(iter(done.refs.values()), (None, done.told))

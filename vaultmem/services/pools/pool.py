@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from functools import partial
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar, TypeVarTuple
 
 from vaultmem.core.packs.expectation import Expectation
 from vaultmem.errors import RefusedError, VaultError, name_failure
@@ -29,6 +29,7 @@ from vaultmem.services.pools.stats import VaultStats
 from vaultmem.vault import Vault, VaultSettings
 
 T = TypeVar("T")
+Args = TypeVarTuple("Args")
 
 #: Vaults that a shard is asked of at once, so that what is done counts where the rest is late.
 _AT_ONCE = 25
@@ -95,9 +96,17 @@ class Pool:
         branch: str = "",
     ) -> Future[T]:
         """Have something written to a vault, as `Shard.write` does: done once its remote has it."""
+        return self.write_by(Shard.write, name, work, settings, identity, branch, None)
+
+    def write_by(
+        self,
+        write: Callable[[Shard, str, *Args], T],
+        name: str,
+        *args: *Args,
+    ) -> Future[T]:
+        """Have a function of a module do what `Shard.write` does, in the shard of a vault."""
         shard = self.engine.place([name])[0][0]
-        given = name, work, settings, identity, branch
-        return self.engine.submit(shard, Shard.write, *given, way=Way.WRITE)
+        return self.engine.submit(shard, write, name, *args, way=Way.WRITE)
 
     def refresh(
         self, names: Iterable[str] | None = None, seconds: float | None = None

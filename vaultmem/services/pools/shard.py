@@ -30,6 +30,7 @@ from vaultmem.services.pools.opened import (
 from vaultmem.services.pools.source import Source
 from vaultmem.services.pools.stats import VaultStats, count_vault
 from vaultmem.services.reading.look import look_at
+from vaultmem.services.syncing.sync import Check
 from vaultmem.storage.lock import hold_lock
 from vaultmem.vault import UserFolders, Vault, VaultSettings, find_user_folders
 
@@ -160,25 +161,28 @@ class Shard:
         settings: VaultSettings,
         identity: str = "",
         branch: str = "",
+        check: Check | None = None,
     ) -> T:
         """Return what `work` did to a vault, once its remote has it; else nothing of it stays.
 
         What it left is committed in the name of whoever `settings` say; a person's commits are
         `identity`'s (`Name <mail>`). With `branch`, it lands there, and the branch is made from
-        the vault's if need be. A remote without a commit gets a first one.
+        the vault's if need be. A remote without a commit gets a first one. `check` is asked before
+        each push.
 
         Raises:
-            RefusedError: the remote does not take it; with its words.
+            RefusedError: the remote does not take it, or `check`; with the words of either.
             VaultError: `work` failed, or the remote cannot be reached.
         """
         clone = self.clones.find(name)
+        signed = sign(settings, identity, branch)
         with hold_lock(clone.change):
-            self._make_ready(name, settings)
+            self._make_ready(name, signed, check)
             clone.unsettle()
-            vault = self._open_to_write(clone, sign(settings, identity, branch))
+            vault = self._open_to_write(clone, signed)
             landed: dict[str, str] = {}
             try:
-                done, commit = land(vault, work)
+                done, commit = land(vault, work, check)
                 landed[branch or vault.history.head().branch] = commit
             except BaseException:
                 with contextlib.suppress(VaultError, OSError):
@@ -231,14 +235,14 @@ class Shard:
         self._open.close([name])
         self.clones.mend(name)
 
-    def _make_ready(self, name: str, settings: VaultSettings) -> None:
+    def _make_ready(self, name: str, settings: VaultSettings, check: Check | None) -> None:
         """Have the clone of a vault be where its remote is, which has to be reached."""
         try:
             found = self.bring(name, anew=True)
         except NoVaultError:
             given = settings.copy()
             given["folders"], given["ref"] = self._folders, ""
-            begin_vault(self.clones.find(name), given)
+            begin_vault(self.clones.find(name), given, check)
             found = self.bring(name, anew=True)
         if found.problem:
             raise VaultError(f"not written: {found.problem}")

@@ -10,7 +10,9 @@ from __future__ import annotations
 import contextlib
 import random
 import time
+from collections.abc import Callable
 from enum import StrEnum
+from pathlib import Path
 from typing import NamedTuple
 
 from vaultmem.errors import (
@@ -49,6 +51,11 @@ from vaultmem.vault import Vault
 #: committed; and the seconds of the first pause between.
 _ATTEMPTS = 8
 _PAUSE = 0.1
+
+
+#: Looks at what is about to be pushed, and raises to have nothing pushed: the git folder that has
+#: it, the ref, and the commits from which ("" for none) and to which that is to go at the remote.
+Check = Callable[[Path, str, str, str], None]
 
 
 class Outcome(StrEnum):
@@ -94,6 +101,7 @@ def sync_remote(
     patience: float = WRITER,
     ends_merges: bool = False,
     alone: bool = False,
+    check: Check | None = None,
 ) -> SyncReport:
     """Bring the vault's branch and that of a remote to the same commit.
 
@@ -102,7 +110,8 @@ def sync_remote(
     `patience` seconds. With `ends_merges`, a merge at which git has stopped is settled and
     committed first, and a rebase whose git was killed is left; who syncs unasked leaves both to the
     person who may be at it. With `alone`, nothing but the branch goes to the remote: not how the
-    vault is used here, and no commit that the branch does not take.
+    vault is used here, and no commit that the branch does not take. `check` is asked before each
+    push of the branch.
 
     Raises:
         NoteNotFoundError: there is no such remote, or none at all.
@@ -118,7 +127,7 @@ def sync_remote(
         if known.agreed != name_address(place.remote):  # What is known of it is another one's.
             known = known._replace(agreed="", rescue="", evidence="")
         try:
-            sync = _Sync(vault, place, known, joins, left, alone)
+            sync = _Sync(vault, place, known, joins, left, alone, check)
             if ends_merges and is_stopped(vault):
                 sync.finish_merge()
             report = sync.run()
@@ -148,10 +157,17 @@ class _Sync:
     """One sync, step by step."""
 
     def __init__(
-        self, vault: Vault, place: Place, known: LastSync, joins: bool, left: str, alone: bool
+        self,
+        vault: Vault,
+        place: Place,
+        known: LastSync,
+        joins: bool,
+        left: str,
+        alone: bool,
+        check: Check | None,
     ) -> None:
         self._vault, self._place, self.known, self._joins = vault, place, known, joins
-        self._alone = alone
+        self._alone, self._check = alone, check
         self._evidence = "", ""
         self._report = SyncReport(
             Outcome.SYNCED, place.remote.name, place.branch, left_rebase_of=left
@@ -223,7 +239,10 @@ class _Sync:
         """Push the branch, and how it is used here; False where others have pushed meanwhile."""
         history, place = self._vault.history, self._place
         tip, ref = self._own_tip(), f"refs/heads/{place.upstream}"
-        wanted = {ref: tip} if tip != find_tip(self._vault, place.tracking) else {}
+        theirs = find_tip(self._vault, place.tracking)
+        wanted = {ref: tip} if tip != theirs else {}
+        if wanted and self._check is not None:
+            self._check(history.git_folder, ref, theirs, tip)
         evidence = self._publish()
         done = self._push_refs(wanted | evidence)
         if wanted and evidence and Fate.REFUSED in {fate for fate, _ in done.refs.values()}:

@@ -1,0 +1,93 @@
+"""The door for what is written by the front of a fleet, whose remotes have no hook of ours.
+
+It is asked on the machine that has the clone, before each push to the remote.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from vaultmem.errors import ForbiddenError, VaultError
+from vaultmem.services.hub.door import ask_door, check_push
+from vaultmem.services.hub.refusal import KEPT, TOLD, Refusal, Update, cut_refusals
+from vaultmem.services.hub.visit import Pusher, Visit
+from vaultmem.services.pools.shard import Shard, Work
+from vaultmem.services.syncing.place import ORIGIN
+from vaultmem.storage.git.bare import BareGit
+from vaultmem.storage.processes import make_environment
+from vaultmem.vault import VaultSettings
+
+_HEADS = "refs/heads/"
+
+
+class Written(NamedTuple):
+    """What came of a write: what was `done`, or the `error` for which it was not.
+
+    `moved` are the refs that the remote has where it was to have them, `left` the one that it has
+    not, and `refused` is why the door did not let that pass.
+    """
+
+    done: Any = None
+    error: BaseException | None = None
+    moved: tuple[Update, ...] = ()
+    left: tuple[Update, ...] = ()
+    refused: tuple[str, ...] = ()
+
+
+def write_checked(
+    shard: Shard,
+    name: str,
+    work: Work[Any],
+    settings: VaultSettings,
+    identity: str,
+    branch: str,
+    pusher: Pusher,
+) -> Written:
+    """Write to a vault as `Shard.write` does, if the door lets pass what would be pushed."""
+    door = _Door(pusher)
+    done = error = None
+    try:
+        done = shard.write(name, work, settings, identity, branch, door.check)
+    except Exception as failure:  # noqa: BLE001  Whoever asked is told, and it is on record.
+        error = failure
+    there: Mapping[str, str] = {}
+    with contextlib.suppress(VaultError, OSError):
+        record = shard.clones.find(name).record
+        there = record.branches if record else {}
+    moved = tuple(each for each in door.asked if door.has_moved(each, there))
+    left = tuple(each for each in door.asked[-1:] if each not in moved)
+    return Written(done, error, moved, left, tuple(cut_refusals(door.refused, KEPT)))
+
+
+class _Door:
+    """Checks the pushes of one write."""
+
+    def __init__(self, pusher: Pusher) -> None:
+        self._pusher = pusher
+        self.asked: list[Update] = []
+        self.refused: list[Refusal] = []
+
+    def check(self, git_folder: Path, ref: str, old: str, new: str) -> None:
+        """Have a push checked, as the `Check` of a sync.
+
+        Raises:
+            ForbiddenError: it is refused.
+        """
+        self.asked.append(Update(ref, old or "0" * 40, new))
+        environment = {k: v for k, v in make_environment({}).items() if not k.startswith("GIT_")}
+        git = BareGit(git_folder, environment, self._pusher.limits.seconds)
+        visit = Visit(self._pusher, git, self.asked[-1:], ORIGIN)
+        self.refused = ask_door(visit, partial(check_push, visit, {}))
+        if self.refused:
+            told = "; ".join(cut_refusals(self.refused, TOLD))
+            raise ForbiddenError(f"not written, the hub's door does not let it pass: {told}")
+
+    def has_moved(self, update: Update, branches: Mapping[str, str]) -> bool:
+        """Tell whether the remote has done this, by its branches or by what was to come next."""
+        next_ones = ((each.ref, each.old) for each in self.asked)
+        is_there = branches.get(update.ref.removeprefix(_HEADS)) == update.new
+        return is_there or (update.ref, update.new) in next_ones
