@@ -101,6 +101,21 @@ def test_a_check_is_asked_again_where_others_were_quicker(
     assert git(place, "show", "main:notes/tide.md") == "# Tide"
 
 
+def test_vaults_that_cannot_be_had_are_told_of_and_tried_again(one: Source, folder: Path) -> None:
+    pool = LocalPool([], folder)
+    try:
+        records = folder / "records"
+        folder.mkdir()
+        records.touch()
+        pool.engine.hold([one])
+        with pytest.raises(OSError, match="records"):
+            pool.run("crew", count_notes).result()
+        records.unlink()
+        assert pool.run("crew", count_notes).result()
+    finally:
+        pool.close()
+
+
 def _find(shard: Shard, text: str) -> list[str]:
     return shard.serve(Shard.read, "crew", partial(find_paths, text=text), {})
 

@@ -19,7 +19,6 @@ from vaultmem.fleet.plan import VERSION, Health, Plan, find_alone, find_names
 from vaultmem.fleet.reading import AskedShard, find_heat
 from vaultmem.services.pools.engine import Way
 from vaultmem.services.pools.local import ShardThread
-from vaultmem.services.pools.shard import Shard
 from vaultmem.services.pools.source import Source
 from vaultmem.services.pools.stats import weigh_folder
 
@@ -65,7 +64,7 @@ class ShardActor:
         """Have these vaults from now on; `mark` tells this list from others."""
         self._bringer.hold(sources)
         for each in self._threads.values():
-            each.submit(Shard.hold, sources)
+            each.hold(sources)
         self._held, self._vaults = mark, len(sources)
 
     async def run(

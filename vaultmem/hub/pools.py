@@ -37,8 +37,7 @@ class HubPool:
                 found = self._list()
                 if found != self._sources:
                     self._sources = found
-                    hold = threading.Thread(target=self._pool.engine.hold, args=[found])
-                    hold.start()
+                    self._pool.engine.hold(found)
         return self._pool
 
     def close(self) -> None:

@@ -50,7 +50,7 @@ class LocalShards:
         for number in range(self.shards):
             own = [each for each in self._sources.values() if self._owners[each.name] == number]
             for each in self._threads[number].values():
-                each.submit(Shard.hold, own)  # Before what is asked of it from now on.
+                each.hold(own)
 
     @property
     def names(self) -> Sequence[str]:
@@ -93,8 +93,15 @@ class ShardThread:
 
     def __init__(self, make: Callable[[], Shard]) -> None:
         self._make = make
+        self._wanted: Sequence[Source] = ()
+        self._held: Sequence[Source] = self._wanted
         self._runs = ThreadPoolExecutor(1, "vaultmem-shard")
         self.shard: Shard | None = None
+
+    def hold(self, sources: Sequence[Source]) -> None:
+        """Have these vaults before what is asked from now on; who asks is told where that fails."""
+        self._wanted = sources
+        self._runs.submit(self._find_shard)
 
     def submit(self, work: Callable[[Shard, *Args], T], *args: *Args) -> Future[T]:
         """Have a function run by the shard's `serve`, after what was asked before."""
@@ -113,4 +120,7 @@ class ShardThread:
     def _find_shard(self) -> Shard:
         if self.shard is None:
             self.shard = self._make()
+        if (wanted := self._wanted) is not self._held:
+            self.shard.hold(wanted)
+            self._held = wanted
         return self.shard
