@@ -13,7 +13,7 @@ from vaultmem.core.finding.sureness import JUDGED, is_strong
 from vaultmem.core.languages import read_lines, read_pairs
 from vaultmem.core.lifecycle import State
 from vaultmem.core.paths import DREAMS
-from vaultmem.services.finding.parts import Scorer
+from vaultmem.services.finding.parts import AS_IT_IS, How, Scorer
 from vaultmem.services.finding.reach import Reach, Together
 from vaultmem.services.reading.behind import sync_once
 from vaultmem.services.reading.heal import heals
@@ -38,25 +38,19 @@ def recall_any(
     Archived notes answer too; where others surely do, those that have a word which these lack.
     """
     sync_once(vault)
-    return find_any(Together(vault), query, dense, beyond, reranker, by_note)
+    return find_any(Together(vault), query, How(dense, beyond, reranker, by_note))
 
 
 def find_any(
-    reach: Reach,
-    query: RecallQuery,
-    dense: Scorer | None = None,
-    beyond: int = 0,
-    reranker: Reranker | None = None,
-    by_note: bool = False,
+    reach: Reach, query: RecallQuery, how: How = AS_IT_IS
 ) -> tuple[RecallQuery, list[Hit]]:
     """Return what answers as `recall_any` does, of vaults that are in sync."""
     plain = query.filter
-    options = (dense, beyond, reranker, by_note)
-    if plain.states or plain.any_state or not (query.terms or query.compounds or dense):
-        return _find(reach, query, *options)
+    if plain.states or plain.any_state or not (query.terms or query.compounds or how.dense):
+        return _find(reach, query, how)
     wider = query._replace(filter=plain._replace(with_archived=True))
-    found_by, found = _find(reach, wider, dense, beyond + 1, reranker, by_note)
-    found = [hit for hit in found if hit.record.path != str(DREAMS)][: query.limit + beyond]
+    found_by, found = _find(reach, wider, how._replace(beyond=how.beyond + 1))
+    found = [hit for hit in found if hit.record.path != str(DREAMS)][: query.limit + how.beyond]
     others = [hit for hit in found if hit.record.state != State.ARCHIVED]
     strong = [hit for hit in others[:JUDGED] if is_strong(hit)]
     if len(others) == len(found) or not strong:
@@ -68,31 +62,24 @@ def find_any(
         if hit.record.state == State.ARCHIVED
         and not answered.issuperset(match.term for match in hit.matches)
     ]
-    found_by, others = _find(reach, query, *options)
+    found_by, others = _find(reach, query, how)
     found = sorted([*others, *more], key=lambda hit: -hit.score)
-    return found_by, found[: query.limit + beyond]
+    return found_by, found[: query.limit + how.beyond]
 
 
-def _find(
-    reach: Reach,
-    query: RecallQuery,
-    dense: Scorer | None,
-    beyond: int,
-    reranker: Reranker | None,
-    by_note: bool,
-) -> tuple[RecallQuery, list[Hit]]:
+def _find(reach: Reach, query: RecallQuery, how: How) -> tuple[RecallQuery, list[Hit]]:
     """Return the query as it was searched, and what answers of the notes that its filter admits."""
-    if not (query.terms or query.compounds or dense):
+    if not (query.terms or query.compounds or how.dense):
         from vaultmem.services.finding.plain_words import find_plain
 
-        wanted = query.limit + beyond
+        wanted = query.limit + how.beyond
         among = len(reach.names)
-        plain = partial(find_plain, query=query, limit=wanted, by_note=by_note, among=among)
+        plain = partial(find_plain, query=query, limit=wanted, by_note=how.by_note, among=among)
         return query, reach.best(plain, wanted)
     asked, given = _find_past(reach, query), query.filter
     query = query._replace(filter=given._replace(past=asked is not None))
     corrects = 0 < len(query.terms) <= MAX_TERMS
-    query, hits = reach.find(query, dense, beyond, reranker, by_note, corrects)
+    query, hits = reach.find(query, how._replace(corrects=corrects))
     if asked is not None:
         from vaultmem.services.finding.past import keep_valid
 

@@ -16,6 +16,7 @@ from vaultmem.errors import VaultError
 from vaultmem.services.finding.any_question import find_any
 from vaultmem.services.finding.caution import add_cautions
 from vaultmem.services.finding.count import count_hit, count_recall
+from vaultmem.services.finding.parts import How
 from vaultmem.services.finding.reach import Reach, Together
 from vaultmem.services.reading.behind import sync_once
 from vaultmem.services.reading.heal import heals
@@ -182,9 +183,8 @@ def find_answer(reach: Reach, asked: Ask, models: Models, now: float) -> Answer:
     limit = asked.limit or reach.config.results
     query = parse_query(asked.question, asked.offset + limit, asked.filter)
     by_note = not asked.by_section
-    query, found = find_any(
-        reach, query, models.dense, beyond=1, reranker=models.reranker, by_note=by_note
-    )
+    how = How(models.dense, beyond=1, reranker=models.reranker, by_note=by_note)
+    query, found = find_any(reach, query, how)
     meaning, words_alone, reranked = models.describe()
     expanded = _expand(reach, asked, query, found)
     hits = group_hits(expanded) if by_note else expanded

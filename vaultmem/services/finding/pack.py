@@ -31,7 +31,7 @@ from vaultmem.services.finding.caution import add_cautions
 from vaultmem.services.finding.elsewhere import tell_doubts
 from vaultmem.services.finding.hits import list_sections
 from vaultmem.services.finding.own_part import CANDIDATES, VaultPart, list_own, look_over
-from vaultmem.services.finding.parts import Scorer
+from vaultmem.services.finding.parts import How, Scorer
 from vaultmem.services.finding.preferences import find_wishes
 from vaultmem.services.finding.reach import Reach, Together
 from vaultmem.services.finding.remarks import add_remarks
@@ -136,7 +136,7 @@ def gather(reach: Reach, plan: PackPlan) -> PackMaterial:
     look = partial(look_over, is_asked=is_asked, has_sessions=plan.has_sessions)
     own = reach.run(look, {place: (place == 0,) for place in range(len(reach.names))})
     if is_asked:
-        query, relevant = find_any(reach, query, plan.dense, reranker=plan.reranker)
+        query, relevant = find_any(reach, query, How(plan.dense, reranker=plan.reranker))
     else:
         relevant = _choose_recent(reach, own)
     if plan.expand_links:

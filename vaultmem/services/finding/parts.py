@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from vaultmem.core.finding.eligible import EligibleRows
     from vaultmem.core.finding.ranking import Share
+    from vaultmem.core.finding.reranking import Reranker
     from vaultmem.storage.index.snapshot import Snapshot
 
 #: Rows of terms whose part is kept for the next question, each 16 bytes.
@@ -40,6 +41,24 @@ class Scorer(Protocol):
         self, text: str, eligible: NDArray[np.bool_], snapshot: Snapshot
     ) -> NDArray[np.float32] | None:
         """Return a number for each row, nan where it has no vector; None without an answer."""
+
+
+class How(NamedTuple):
+    """How a question is searched: by meaning too (`dense`), the best read again by a `reranker`.
+
+    Behind those asked for come `beyond` more, which change nothing in them. `by_note` counts notes,
+    and finds the best section of each. Where it `corrects`, misspelt words are searched as others.
+    """
+
+    dense: Scorer | None = None
+    beyond: int = 0
+    reranker: Reranker | None = None
+    by_note: bool = False
+    corrects: bool = False
+
+
+#: By its words alone, as they are.
+AS_IT_IS = How()
 
 
 class Part(NamedTuple):

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, Concatenate, TypeVar
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import RecallQuery
 from vaultmem.core.notes.record import find_place, place_number
+from vaultmem.services.finding.parts import AS_IT_IS, How
 from vaultmem.services.reading.handles import name_notes
 
 if TYPE_CHECKING:
     from vaultmem.config import Config
-    from vaultmem.core.finding.reranking import Reranker
-    from vaultmem.services.finding.parts import Scorer
     from vaultmem.vault import Vault
 
 _T = TypeVar("_T")
@@ -61,15 +60,7 @@ class Reach(ABC):
         return self.run(work, given)
 
     @abstractmethod
-    def find(
-        self,
-        query: RecallQuery,
-        dense: Scorer | None = None,
-        beyond: int = 0,
-        reranker: Reranker | None = None,
-        by_note: bool = False,
-        corrects: bool = False,
-    ) -> tuple[RecallQuery, list[Hit]]:
+    def find(self, query: RecallQuery, how: How = AS_IT_IS) -> tuple[RecallQuery, list[Hit]]:
         """Return the query as it was searched, and what answers: as `recall_corrected` does."""
 
     def each(self, work: Callable[[Vault], _T]) -> list[_T]:
@@ -180,16 +171,8 @@ class Together(Reach):
         vaults = self.vault.together
         return {place: work(vaults[place], *given[place]) for place in sorted(given)}
 
-    def find(
-        self,
-        query: RecallQuery,
-        dense: Scorer | None = None,
-        beyond: int = 0,
-        reranker: Reranker | None = None,
-        by_note: bool = False,
-        corrects: bool = False,
-    ) -> tuple[RecallQuery, list[Hit]]:
+    def find(self, query: RecallQuery, how: How = AS_IT_IS) -> tuple[RecallQuery, list[Hit]]:
         """Return what answers as of one vault."""
         from vaultmem.services.finding.recall import recall_corrected
 
-        return recall_corrected(self.vault, query, dense, beyond, reranker, by_note, corrects)
+        return recall_corrected(self.vault, query, how)

@@ -11,7 +11,7 @@ from vaultmem.core.finding.query import RecallQuery
 from vaultmem.core.finding.reranking import Reranker
 from vaultmem.services.finding.ground import Ground
 from vaultmem.services.finding.hits import make_hits
-from vaultmem.services.finding.parts import Scorer
+from vaultmem.services.finding.parts import How, Scorer
 from vaultmem.services.finding.rank import Ranked, rank_sections
 from vaultmem.services.finding.together import choose_parts
 from vaultmem.services.reading.heal import heals
@@ -35,38 +35,25 @@ def recall(
     notes, and returns the best section of each. What is on disk is taken in first, once for each
     `open_vault`; later this looks at no file but those it returns.
     """
-    return recall_corrected(vault, query, dense, beyond, reranker, by_note, corrects=False)[1]
+    return recall_corrected(vault, query, How(dense, beyond, reranker, by_note))[1]
 
 
 @heals
-def recall_corrected(
-    vault: Vault,
-    query: RecallQuery,
-    dense: Scorer | None,
-    beyond: int,
-    reranker: Reranker | None,
-    by_note: bool,
-    corrects: bool,
-) -> tuple[RecallQuery, list[Hit]]:
+def recall_corrected(vault: Vault, query: RecallQuery, how: How) -> tuple[RecallQuery, list[Hit]]:
     """Return what answers as `recall` does, and the query, misspelt words corrected if wanted."""
     from vaultmem.services.finding.own_ground import OwnGround
 
     def choose(asked: RecallQuery) -> Ground | None:
         searched = choose_parts(vault, asked.filter)
-        return None if searched is None else OwnGround(searched, dense)
+        return None if searched is None else OwnGround(searched, how.dense)
 
-    if not dense and not (query.terms or query.compounds):
+    if not how.dense and not (query.terms or query.compounds):
         return query, []
-    return find_sections(choose, query, beyond, reranker, by_note, corrects)
+    return find_sections(choose, query, how)
 
 
 def find_sections(
-    choose: Callable[[RecallQuery], Ground | None],
-    query: RecallQuery,
-    beyond: int,
-    reranker: Reranker | None,
-    by_note: bool,
-    corrects: bool,
+    choose: Callable[[RecallQuery], Ground | None], query: RecallQuery, how: How
 ) -> tuple[RecallQuery, list[Hit]]:
     """Return what answers, as `recall_corrected` does, wherever the vaults are.
 
@@ -75,7 +62,7 @@ def find_sections(
     ground = choose(query)
     if ground is None:
         return query, []
-    if corrects:
+    if how.corrects:
         from vaultmem.services.finding.respell import respell
 
         given, query = query, respell(ground, query)
@@ -83,18 +70,18 @@ def find_sections(
             plain = given._replace(filter=given.filter._replace(with_archived=False))
             known = choose(plain)
             query = respell(known, given) if known else query
-    wanted = query.limit + beyond
+    wanted, reranker = query.limit + how.beyond, how.reranker
     least = reranker.sections if reranker is not None else 0
     asked = query._replace(limit=max(query.limit, least))
     rank = partial(rank_sections, ground)
-    ranked, groups = _rank_deeper(asked, rank, wanted) if by_note else _rank_once(asked, rank)
+    ranked, groups = _rank_deeper(asked, rank, wanted) if how.by_note else _rank_once(asked, rank)
     many = wanted
     if least:
         groups, many = _take_apart(groups, range(min(least, len(ranked.sections))), wanted)
     hits = make_hits(ground, ranked, groups, many, query.words)
     if reranker is not None:
         hits = reranker(asked, hits)
-        hits = (group_hits(hits) if by_note else hits)[:wanted]
+        hits = (group_hits(hits) if how.by_note else hits)[:wanted]
     return query, hits
 
 

@@ -20,6 +20,7 @@ from vaultmem.core.packs.division import tell_missing
 from vaultmem.errors import DamagedError, NoteNotFoundError, RefusedError, VaultError, name_failure
 from vaultmem.services.finding.ask import Answer, Ask, Models, count_shown, find_answer
 from vaultmem.services.finding.ask_pack import AskPack, PackAnswer, find_material, finish_pack
+from vaultmem.services.finding.parts import AS_IT_IS, How
 from vaultmem.services.finding.reach import Reach
 from vaultmem.services.pools import question
 from vaultmem.services.pools.engine import LATE, Engine
@@ -28,8 +29,6 @@ from vaultmem.vault import Vault, VaultSettings
 
 if TYPE_CHECKING:
     from vaultmem.core.finding.hit import Hit
-    from vaultmem.core.finding.reranking import Reranker
-    from vaultmem.services.finding.parts import Scorer
 
 _T = TypeVar("_T")
 
@@ -250,23 +249,15 @@ class Scattered(Reach):
                 found.setdefault(place, []).append(hit)
         return found
 
-    def find(
-        self,
-        query: RecallQuery,
-        dense: Scorer | None = None,
-        beyond: int = 0,
-        reranker: Reranker | None = None,
-        by_note: bool = False,
-        corrects: bool = False,
-    ) -> tuple[RecallQuery, list[Hit]]:
-        """Return what answers as of one vault; `dense` is none, for vectors are not asked."""
+    def find(self, query: RecallQuery, how: How = AS_IT_IS) -> tuple[RecallQuery, list[Hit]]:
+        """Return what answers as of one vault; `how.dense` is none, for vectors are not asked."""
         from vaultmem.services.finding.divided import DividedGround
         from vaultmem.services.finding.recall import find_sections
 
         if not (query.terms or query.compounds):
             return query, []
         ground = DividedGround(self._tell, self._groups, self._names, self.config.recency)
-        return find_sections(ground.choose, query, beyond, reranker, by_note, corrects)
+        return find_sections(ground.choose, query, how)
 
     def _tell(
         self, note_filter: NoteFilter, method: str, given: Mapping[int, Sequence[Any]]
