@@ -10,7 +10,6 @@ import typer
 from vaultmem.answers.agents import connected_json, connections_json, shown_json, skill_json
 from vaultmem.cli.options import JsonOption
 from vaultmem.cli.output import emit_json, say, say_painted, warn
-from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import Here, needing, takes
 from vaultmem.core.clients.agents import UNNAMED
 
@@ -25,11 +24,6 @@ UserOption = Annotated[
 ]
 
 _COLOURS = {"added": "green", "changed": "green", "removed": "yellow"}
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    add_commands(app, connect, skill, hook, mcp)
 
 
 @takes("vault", "as_json")

@@ -15,7 +15,7 @@ from vaultmem.cli.commands import RENAMED, describe_commands, find_home, read_ro
 from vaultmem.cli.opening import end_process, remember_globals, run
 from vaultmem.cli.options import AgentOption, RefOption, SessionOption, VaultsOption
 from vaultmem.cli.output import warn
-from vaultmem.cli.quick_typer import PlainGroup
+from vaultmem.cli.quick_typer import PlainGroup, add_commands
 
 
 class _Commands(PlainGroup):
@@ -66,11 +66,18 @@ def _refuse(ctx: Any, name: str, commands: list[str], topics: list[str]) -> None
 
 
 def _build(name: str, home: str) -> Any:
-    """Return one command of a module, alone."""
+    """Return one command of a module: its function of that name, or what its `register` adds.
+
+    A function whose name would hide another has a `_` behind it.
+    """
     part = typer.Typer(add_completion=False, rich_markup_mode=None)
     part.callback()(lambda: None)
-    import_module(f"vaultmem.cli.{home}").register(part)
-    part.registered_commands = [each for each in part.registered_commands if each.name == name]
+    module = import_module(f"vaultmem.cli.{home}")
+    if hasattr(module, "register"):
+        module.register(part)
+        part.registered_commands = [each for each in part.registered_commands if each.name == name]
+    else:
+        add_commands(part, getattr(module, f"{name}_", None) or getattr(module, name))
     group: Any = typer.main.get_command(part)
     return group.commands[name]
 

@@ -20,7 +20,6 @@ from vaultmem.answers.branches import (
 )
 from vaultmem.cli.options import DryRunOption
 from vaultmem.cli.output import emit_json, say, say_painted, warn
-from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import Here, takes
 from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
@@ -66,11 +65,6 @@ def say_conflicts(conflicts: Sequence[Conflict]) -> None:
 
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The branch.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    add_commands(app, branch, switch, merge)
 
 
 @takes("vault", "as_json")

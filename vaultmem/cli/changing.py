@@ -11,7 +11,6 @@ from vaultmem.answers.notes import edited_json, forgotten_json, unconfirmed_json
 from vaultmem.cli.history_text import say_commits
 from vaultmem.cli.options import PathArgument
 from vaultmem.cli.output import emit_json, say, say_painted, warn
-from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import Here, takes
 from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
@@ -35,11 +34,6 @@ def parse_age(text: str) -> float:
     if match is None:
         raise RefusedError(f'"{text}" is not an age; write it like 90d, 12w or 1y')
     return int(match[1]) * _DAYS[match[2]] * 86_400
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    add_commands(app, forget, pin, tag_)
 
 
 @takes("vault", "ref", "agent", "session", "as_json")

@@ -12,17 +12,11 @@ from vaultmem.answers.notes import report_json
 from vaultmem.cli.branches import end_with_conflicts
 from vaultmem.cli.history_text import say_report
 from vaultmem.cli.output import emit_json, say, say_painted
-from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import Here, takes
 from vaultmem.errors import MergeConflictError
 
 if TYPE_CHECKING:
     from vaultmem.services.writing.commit import CommitReport
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    add_commands(app, checkpoint, promote)
 
 
 @takes("vault", "ref", "agent", "session", "as_json")

@@ -14,7 +14,6 @@ from vaultmem.answers.conflicts import conflicts_json, resolved_json
 from vaultmem.cli.branches import say_left, say_merged
 from vaultmem.cli.history_text import say_commits
 from vaultmem.cli.output import emit_json, say, say_painted, warn
-from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import Here, takes
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import RefusedError, VaultError
@@ -22,11 +21,6 @@ from vaultmem.errors import RefusedError, VaultError
 if TYPE_CHECKING:
     from vaultmem.services.branching.conflicts import Resolved, Unsettled
     from vaultmem.vault import Vault
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    add_commands(app, resolve)
 
 
 def _list_conflicts(opened: Vault, as_json: bool) -> None:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.cli.output import say
-from vaultmem.cli.quick_typer import add_commands
 
 if TYPE_CHECKING:
     from vaultmem.vault import Vault
@@ -24,11 +23,6 @@ _COMMANDS = (
     "vaultmem log",
     'vaultmem bisect --good HEAD~4 -- "staging database" --says "PostgreSQL 16"',
 )
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    add_commands(app, demo)
 
 
 def demo(

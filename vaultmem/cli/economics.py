@@ -8,7 +8,6 @@ import typer
 
 from vaultmem.answers.economics import recent_json, stats_json, tell_time
 from vaultmem.cli.output import emit_json, say, say_painted
-from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import Here, takes
 from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
@@ -17,11 +16,6 @@ if TYPE_CHECKING:
     from vaultmem.services.economics import Shown, Stats
 
 _SHOWN = 10
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    add_commands(app, recent, stats)
 
 
 @takes("vault", "as_json")

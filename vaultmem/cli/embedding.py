@@ -7,13 +7,7 @@ from typing import Annotated
 import typer
 
 from vaultmem.cli.output import ProgressLine, emit_json, say
-from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import Here, takes
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    add_commands(app, embed)
 
 
 @takes("vault", "as_json")

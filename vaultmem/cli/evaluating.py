@@ -10,7 +10,6 @@ import typer
 from vaultmem.answers.finding import added_question_json, evaluation_json
 from vaultmem.cli.opening import open_synced
 from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted, warn
-from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import Here, takes
 from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
@@ -26,11 +25,6 @@ _LISTED = 20
 
 #: What is shown in the place of a note that was not found.
 _INSTEAD = 3
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    add_commands(app, eval_)
 
 
 @takes("vault", "ref", "as_json")

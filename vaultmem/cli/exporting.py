@@ -23,7 +23,6 @@ from vaultmem.cli.options import (
     narrow_filter,
 )
 from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted, say_raw, warn
-from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import Here, needing, takes
 from vaultmem.core.counting import count_things
 
@@ -32,11 +31,6 @@ if TYPE_CHECKING:
     from vaultmem.vault import Vault
 
 _MOST_NAMED = 10
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    add_commands(app, export)
 
 
 @takes("vault", "ref", "at", "as_json")

@@ -33,7 +33,6 @@ from vaultmem.cli.options import (
     split_names,
 )
 from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted, warn
-from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import Here, takes
 
 if TYPE_CHECKING:
@@ -69,11 +68,6 @@ _FORMATS = ("markdown", "text", "json")
 
 _SHOWN = ["active", "candidate", "stale"]
 _ALL_BUT_QUARANTINED = ["active", "candidate", "stale", "archived", "deprecated"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    add_commands(app, recall_, pack)
 
 
 @takes("ref", "at", "agent", "session", "as_json")

@@ -11,7 +11,6 @@ from vaultmem.answers.health import checks_json, contexts_json, status_json
 from vaultmem.cli.history_text import tell_commit
 from vaultmem.cli.opening import open_here
 from vaultmem.cli.output import emit_json, following, say, say_behind, say_painted, warn
-from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import Here, takes
 from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
@@ -27,11 +26,6 @@ _SHOWN = 3
 _PATHS = 10
 
 _COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    add_commands(app, context, status, doctor)
 
 
 @takes("vault", "as_json")

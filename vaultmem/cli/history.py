@@ -9,7 +9,6 @@ import typer
 from vaultmem.answers.history import diff_json, log_json, shown_json, trace_json
 from vaultmem.cli.history_text import align, say_brief, say_operation, short_time, tell_commit
 from vaultmem.cli.output import emit_json, say, say_behind, say_painted, warn
-from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import Here, takes
 from vaultmem.core.safe_text import one_line
 
@@ -27,11 +26,6 @@ UntilOption = Annotated[
 BelowOption = Annotated[
     str, typer.Option("--path", metavar="PATH", help="Only what changed this note or folder.")
 ]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    add_commands(app, log, show, diff, history)
 
 
 @takes("vault", "ref", "as_json")

@@ -11,7 +11,6 @@ import typer
 from vaultmem.answers.agents import import_json
 from vaultmem.cli.options import DryRunOption
 from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted
-from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import Here, takes
 from vaultmem.core.counting import count_things
 
@@ -28,11 +27,6 @@ _COLOURS = {
     "quarantined": "yellow",
     "credential": "red",
 }
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    add_commands(app, import_)
 
 
 @takes("vault", "as_json")

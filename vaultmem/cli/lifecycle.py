@@ -10,18 +10,12 @@ from vaultmem.answers.lifecycle import moved_json, superseded_json
 from vaultmem.cli.history_text import say_commits
 from vaultmem.cli.options import PathArgument
 from vaultmem.cli.output import emit_json, say, say_painted
-from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import Here, takes
 from vaultmem.core.safe_text import one_line
 
 _ReasonOption = Annotated[
     str, typer.Option("--reason", metavar="TEXT", help="Why; it stands in the note and in git.")
 ]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    add_commands(app, state_, supersede)
 
 
 @takes("vault", "ref", "agent", "session", "as_json")

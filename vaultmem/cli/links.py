@@ -15,7 +15,6 @@ from vaultmem.answers.links import (
 )
 from vaultmem.cli.options import DryRunOption
 from vaultmem.cli.output import emit_json, say, say_painted, warn
-from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import Here, takes
 from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
@@ -23,11 +22,6 @@ from vaultmem.core.safe_text import one_line
 if TYPE_CHECKING:
     from vaultmem.services.finding.links import FoundLink
     from vaultmem.vault import Vault
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    add_commands(app, links, mv)
 
 
 @takes("vault", "ref", "at", "as_json")

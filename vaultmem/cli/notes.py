@@ -41,7 +41,6 @@ from vaultmem.cli.output import (
     say_raw,
     warn,
 )
-from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import Here, takes
 from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
@@ -55,11 +54,6 @@ if TYPE_CHECKING:
 
 #: Characters of a column up to which the next ones stand below each other.
 _LONGEST = 60
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    add_commands(app, remember_, get, list_, edit)
 
 
 @takes("vault", "agent", "session", "as_json")

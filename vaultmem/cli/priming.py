@@ -11,7 +11,6 @@ import typer
 from vaultmem.answers.notes import primed_json, unprimed_json
 from vaultmem.cli.options import DryRunOption
 from vaultmem.cli.output import emit_json, say, say_painted
-from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import Here, takes
 from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
@@ -22,11 +21,6 @@ if TYPE_CHECKING:
     from vaultmem.vault import Vault
 
 _SHOWN = 12
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    add_commands(app, prime)
 
 
 @takes("vault", "ref", "at", "agent", "as_json")

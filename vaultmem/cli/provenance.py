@@ -10,7 +10,6 @@ from vaultmem.answers.history import blame_json, explained_json
 from vaultmem.answers.notes import restored_json, undone_json
 from vaultmem.cli.history_text import align, say_commits
 from vaultmem.cli.output import emit_json, say, say_painted
-from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import Here, takes
 from vaultmem.core.safe_text import one_line
 
@@ -21,11 +20,6 @@ if TYPE_CHECKING:
 _CUT = (
     "This clone is shallow and its history ends at {}: what is said to be from there may be older."
 )
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    add_commands(app, blame, why, restore, undo)
 
 
 @takes("vault", "ref", "at", "as_json")

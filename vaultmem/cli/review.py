@@ -12,7 +12,6 @@ from vaultmem.answers.upkeep import decided_json, queue_json
 from vaultmem.cli.history_text import say_commits
 from vaultmem.cli.opening import open_here
 from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted, warn
-from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import Here, takes
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import ConflictError, RefusedError, VaultError
@@ -32,11 +31,6 @@ _DIGITS, _LINES = 6, 12
 _KEYS = {"y": "accept", "o": "other", "n": "reject"}
 
 _STOP = frozenset({"q", "\x04", "\x1b"})
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    add_commands(app, review)
 
 
 def complete_id(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:

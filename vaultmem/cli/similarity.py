@@ -11,7 +11,6 @@ from vaultmem.answers.upkeep import merged_json
 from vaultmem.cli.history_text import say_commits
 from vaultmem.cli.options import YesOption
 from vaultmem.cli.output import ProgressLine, confirm, emit_json, say, say_painted
-from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import Here, takes
 from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
@@ -20,11 +19,6 @@ if TYPE_CHECKING:
     from vaultmem.services.likeness.known import Nearby
     from vaultmem.services.notes.remember import Remembered
     from vaultmem.services.upkeep.dedup import Merge
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    add_commands(app, similar, dedup)
 
 
 @takes("vault", "ref", "as_json")

@@ -12,7 +12,6 @@ from vaultmem.cli.branches import say_conflicts, say_left, say_merged
 from vaultmem.cli.opening import open_here
 from vaultmem.cli.options import DryRunOption
 from vaultmem.cli.output import emit_json, say, say_painted, warn
-from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import Here, takes
 from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
@@ -22,11 +21,6 @@ if TYPE_CHECKING:
     from vaultmem.services.syncing.plan import SyncPlan
     from vaultmem.services.syncing.sync import SyncReport
     from vaultmem.vault import Vault
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    add_commands(app, sync)
 
 
 @takes("vault", "ref", "agent", "session", "as_json")

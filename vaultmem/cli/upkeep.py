@@ -11,7 +11,6 @@ from vaultmem.answers.upkeep import compacted_json, curated_json, dream_json
 from vaultmem.cli.history_text import say_commits
 from vaultmem.cli.options import YesOption
 from vaultmem.cli.output import ProgressLine, confirm, emit_json, say, say_painted
-from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import Here, takes
 from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
@@ -23,11 +22,6 @@ if TYPE_CHECKING:
     from vaultmem.services.upkeep.compact import Compacted
     from vaultmem.services.upkeep.dream import Dream
     from vaultmem.vault import Vault
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    add_commands(app, curate, dream, compact)
 
 
 @takes("vault", "ref", "agent", "as_json")

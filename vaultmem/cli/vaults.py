@@ -12,7 +12,6 @@ import typer
 
 from vaultmem.answers.health import indexed_json, init_json, trusted_json
 from vaultmem.cli.output import emit_json, following, say, say_painted, warn
-from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import Here, takes
 from vaultmem.config import CONFIG_NAME
 from vaultmem.core.counting import count_things
@@ -22,11 +21,6 @@ from vaultmem.errors import RefusedError
 if TYPE_CHECKING:
     from vaultmem.services.notes.plan_vault import InitPlan
     from vaultmem.vault import Vault
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    add_commands(app, init, index, trust)
 
 
 @takes("agent", "as_json")

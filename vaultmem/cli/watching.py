@@ -15,7 +15,6 @@ import typer
 from vaultmem.answers.health import daemon_json, happened_json, watcher_json
 from vaultmem.cli.opening import open_here
 from vaultmem.cli.output import emit_json, say, say_painted
-from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import Here, takes
 from vaultmem.errors import VaultError
 
@@ -98,11 +97,6 @@ _START = 30.0
 
 #: A longer log (bytes) is begun anew by the next daemon.
 _MAX_LOG = 1024 * 1024
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    add_commands(app, watch)
 
 
 @takes("vault", "as_json")
