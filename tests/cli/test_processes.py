@@ -45,7 +45,7 @@ COMMANDS = [
 ]
 COMMITTING = {"committing", "lifecycle", "syncing", "importing"}
 ELSEWHERE = {"demo", "embedding", "evaluating", "sessions", "watching", "serving", "merge_driver"}
-ELSEWHERE |= {"fleet_work"}
+ELSEWHERE |= {"fleet"}
 
 
 def test_every_module_is_started_somewhere() -> None:

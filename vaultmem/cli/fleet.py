@@ -1,7 +1,8 @@
-"""Commands that work on many vaults by their remotes: fleet status, start, stop."""
+"""Commands that work on many vaults by their remotes, with those of a fleet itself."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import typer
@@ -9,6 +10,17 @@ import typer
 from vaultmem.answers.fleet import fleet_status_json
 from vaultmem.cli.fleet_options import OPTIONS, STARTING_OPTIONS, Fleet, takes_fleet
 from vaultmem.cli.fleet_serving import serve
+from vaultmem.cli.fleet_work import (
+    assert_,
+    bisect,
+    compact,
+    contradictions,
+    curate,
+    duplicates,
+    pack,
+    recall_,
+    stats,
+)
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.quick_typer import PlainGroup, add_commands
 from vaultmem.cli.shared import give_options
@@ -30,7 +42,8 @@ def register(parent: typer.Typer) -> None:
     """Add the group to the application."""
     app = typer.Typer(cls=PlainGroup, no_args_is_help=True, rich_markup_mode=None)
     app.callback()(_describe)
-    add_commands(app, status, start, stop, serve)
+    add_commands(app, status, start, stop, serve, recall_, pack, stats, assert_, bisect)
+    add_commands(app, duplicates, contradictions, curate, compact)
     parent.add_typer(app, name="fleet")
 
 
@@ -54,10 +67,7 @@ def status(fleet: Fleet) -> None:
 
     with fleet.open() as pool:
         found = find_status(pool)
-    if fleet.as_json:
-        emit_json(fleet_status_json(found))
-    else:
-        _say_status(found)
+    _show_status(found, fleet.as_json)
 
 
 @give_options(Fleet, {k: each for k, each in STARTING_OPTIONS.items() if k != "engine"})
@@ -73,15 +83,9 @@ def start(fleet: Fleet) -> None:
     if not fleet.address:
         raise RefusedError("which cluster? `ray start --head` starts one; name it with --address")
     fleet.require_remotes()
-    pool = fleet.open_ray(stays=True)
-    try:
+    with closing(fleet.open_ray(stays=True)) as pool:
         found = pool.shards.wait_ready(_STARTING)
-    finally:
-        pool.close()
-    if fleet.as_json:
-        emit_json(fleet_status_json(found))
-    else:
-        _say_status(found)
+    _show_status(found, fleet.as_json)
 
 
 @give_options(Fleet, {name: OPTIONS[name] for name in ("address", "as_json")})
@@ -93,19 +97,19 @@ def stop(fleet: Fleet) -> None:
     """
     if not fleet.address:
         raise RefusedError("which cluster? name it with --address")
-    pool = fleet.open_ray()
-    try:
+    with closing(fleet.open_ray()) as pool:
         found = pool.shards.status()
         pool.shards.stop()
-    finally:
-        pool.close()
     if fleet.as_json:
         emit_json(fleet_status_json(found))
     else:
         say(f"The fleet of {count_things(found.vaults, 'vault')} has ended.")
 
 
-def _say_status(found: PoolStatus) -> None:
+def _show_status(found: PoolStatus, as_json: bool) -> None:
+    if as_json:
+        emit_json(fleet_status_json(found))
+        return
     shards = count_things(len(found.shards), "shard")
     facts = [f"{count_things(found.vaults, 'vault')}, {found.ready:,} ready", shards]
     facts += [f"{len(found.copied):,} with a second copy"] if found.copied else []

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from vaultmem.cli.options import JsonOption
+from vaultmem.cli.output import ProgressLine, warn
 from vaultmem.cli.shared import give_options, needing
 from vaultmem.errors import RefusedError
 
 if TYPE_CHECKING:
     from vaultmem.fleet.pool import RayPool
+    from vaultmem.services.fleetwork.over_all import Terms
     from vaultmem.services.pools.pool import Pool
     from vaultmem.services.pools.source import Source
 
@@ -22,6 +25,9 @@ _ENGINES = ("local", "ray")
 
 #: Seconds for which all vaults of a pool that ends with its command are waited for.
 _LONGEST = 600.0
+
+#: Seconds that a vault may take, where none are given.
+_SECONDS = 120.0
 
 
 class Fleet(NamedTuple):
@@ -48,10 +54,8 @@ class Fleet(NamedTuple):
         if engine == "local" or not self.address:
             self.require_remotes()
         pool = self.open_ray() if engine == "ray" else self._open_local()
-        try:
+        with contextlib.closing(pool):
             yield pool
-        finally:
-            pool.close()
 
     def open_ray(self, stays: bool = False) -> RayPool:
         """Open a pool of Ray's: the fleet at the address, else one of this machine.
@@ -92,6 +96,41 @@ class Fleet(NamedTuple):
         if self.folder:
             return Path(self.folder).expanduser().absolute()
         return find_user_folders(current_environment()).state / "fleet"
+
+
+class OverAll:
+    """Which vaults of which fleet a command works on, and what it takes of earlier work."""
+
+    _field_defaults: Mapping[str, Any] = {
+        **Fleet._field_defaults,
+        "vault": [],
+        "seconds": _SECONDS,
+        "again": False,
+    }
+
+    def __init__(
+        self, vault: list[str], seconds: float = _SECONDS, again: bool = False, **fleet: Any
+    ) -> None:
+        self.fleet = Fleet(**fleet)
+        self.as_json = self.fleet.as_json
+        self.vaults = vault
+        self.seconds, self._again = seconds, again
+
+    @contextlib.contextmanager
+    def open(self) -> Iterator[tuple[Pool, Terms]]:
+        """Open the pool for the time of a `with`, and what was done before.
+
+        Where Ctrl-C stops it, it is said that what is done stays.
+        """
+        from vaultmem.services.fleetwork.over_all import Terms
+        from vaultmem.storage.kept_work import KeptWork
+
+        with self.fleet.open() as pool, KeptWork(self.fleet.find_folder(), time.time()) as kept:
+            try:
+                yield pool, Terms(kept, self.seconds, self._again, tell=ProgressLine)
+            except KeyboardInterrupt:
+                warn("stopped; what vaults did is kept, and the same command goes on with the rest")
+                raise
 
 
 OPTIONS = {
@@ -158,3 +197,30 @@ STARTING_OPTIONS = {**OPTIONS, "resource": _RESOURCE}
 
 #: Gives a command the options of a fleet; what they say is its first argument, a `Fleet`.
 takes_fleet = give_options(Fleet, OPTIONS)
+
+_VAULT = Annotated[
+    list[str],
+    typer.Option(
+        "--vault",
+        metavar="NAME",
+        help="A vault of the fleet (repeatable); else all.",
+        show_default=False,
+    ),
+]
+_PATIENCE = Annotated[
+    float,
+    typer.Option(
+        "--seconds",
+        metavar="N",
+        help="Seconds that a vault may take; else 120.",
+        show_default=False,
+    ),
+]
+_AGAIN = Annotated[bool, typer.Option("--again", help="Begin anew, not with what was done before.")]
+
+#: Those of who works on all vaults of a fleet.
+_WORK = {**OPTIONS, "vault": _VAULT, "seconds": _PATIENCE, "again": _AGAIN}
+
+#: Give a command these options, or those without what begins anew; they say an `OverAll`.
+takes_work = give_options(OverAll, _WORK)
+takes_pool = give_options(OverAll, {n: o for n, o in _WORK.items() if n != "again"})

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from vaultmem.answers import fleet as answers
-from vaultmem.cli import fleet as group
-from vaultmem.cli.fleet_options import OPTIONS, Fleet
+from vaultmem.cli.fleet_options import OverAll, takes_pool, takes_work
 from vaultmem.cli.fleet_text import (
     say_alike,
     say_believers,
@@ -20,109 +19,43 @@ from vaultmem.cli.fleet_text import (
     say_proposals,
     say_stats,
 )
-from vaultmem.cli.judging import (
-    CANNOT_JUDGE,
-    BudgetOption,
-    FindsOption,
-    NotOption,
-    QueryArgument,
-    SaysOption,
-)
-from vaultmem.cli.options import BudgetOption as PackBudgetOption
-from vaultmem.cli.output import ProgressLine, emit_json, say, warn
-from vaultmem.cli.quick_typer import add_commands
+from vaultmem.cli.judging import CANNOT_JUDGE, EXPECTING, Asked, QueryArgument
+from vaultmem.cli.options import BudgetOption
+from vaultmem.cli.output import emit_json, say, warn
 from vaultmem.cli.shared import give_options
 from vaultmem.core.counting import count_things
 
 if TYPE_CHECKING:
-    from vaultmem.services.fleetwork.over_all import Terms
-    from vaultmem.services.pools.pool import Pool
+    from vaultmem.services.fleetwork.beliefs import Believers
+    from vaultmem.services.fleetwork.compared import Compared
+    from vaultmem.services.fleetwork.over_all import Gathered
+
+#: What has vaults that are `missing`, and some that are `behind`.
+_Found = TypeVar("_Found", "Believers", "Compared")
 
 #: Vaults that did not answer, as many as are named; JSON has all.
 _NAMED = 20
 
-#: Seconds that a vault may take, where none are given.
-_SECONDS = 120.0
-
-
-class OverAll:
-    """Which vaults of which fleet a command works on, and what it takes of earlier work."""
-
-    _field_defaults: Mapping[str, Any] = {
-        **Fleet._field_defaults,
-        "vault": [],
-        "seconds": _SECONDS,
-        "again": False,
-    }
-
-    def __init__(
-        self, vault: list[str], seconds: float = _SECONDS, again: bool = False, **fleet: Any
-    ) -> None:
-        self.fleet = Fleet(**fleet)
-        self.as_json = self.fleet.as_json
-        self.vaults = vault
-        self.seconds, self._again = seconds, again
-
-    @contextlib.contextmanager
-    def open(self) -> Iterator[tuple[Pool, Terms]]:
-        """Open the pool for the time of a `with`, and what was done before.
-
-        Where Ctrl-C stops it, it is said that what is done stays.
-        """
-        import time
-
-        from vaultmem.services.fleetwork.over_all import Terms
-        from vaultmem.storage.kept_work import KeptWork
-
-        with self.fleet.open() as pool, KeptWork(self.fleet.find_folder(), time.time()) as kept:
-            try:
-                yield pool, Terms(kept, self.seconds, self._again, tell=ProgressLine)
-            except KeyboardInterrupt:
-                warn("stopped; what vaults did is kept, and the same command goes on with the rest")
-                raise
-
-
-_VAULT = Annotated[
-    list[str],
-    typer.Option(
-        "--vault",
-        metavar="NAME",
-        help="A vault of the fleet (repeatable); else all.",
-        show_default=False,
-    ),
-]
-_PATIENCE = Annotated[
-    float,
-    typer.Option(
-        "--seconds",
-        metavar="N",
-        help="Seconds that a vault may take; else 120.",
-        show_default=False,
-    ),
-]
-_AGAIN = Annotated[bool, typer.Option("--again", help="Begin anew, not with what was done before.")]
-_WORK = {**OPTIONS, "vault": _VAULT, "seconds": _PATIENCE, "again": _AGAIN}
-_takes_work = give_options(OverAll, _WORK)
-_takes_pool = give_options(OverAll, {n: o for n, o in _WORK.items() if n != "again"})
-
-LimitOption = Annotated[
+_SearchArgument = Annotated[list[str], typer.Argument(metavar="QUERY", help="What to look for.")]
+_LimitOption = Annotated[
     int, typer.Option("-n", "--limit", metavar="N", help="How many are printed; JSON has all.")
 ]
 
+#: What is asked of who says something: where nobody does, nobody was told either.
+_SAYING = {name: each for name, each in EXPECTING.items() if name != "negated"} | {
+    "query": Annotated[
+        list[str],
+        typer.Argument(
+            metavar="QUERY", help="What it is about: each vault's pack for this is read."
+        ),
+    ]
+}
 
-def register(parent: typer.Typer) -> None:
-    """Add the group to the application."""
-    group.register(parent)
-    app = parent.registered_groups[-1].typer_instance
-    if app is not None:
-        add_commands(app, recall_, pack, stats, assert_, bisect)
-        add_commands(app, duplicates, contradictions, curate, compact)
 
-
-@_takes_pool
+@takes_pool
 def recall_(
     over: OverAll,
-    query: QueryArgument,
+    query: _SearchArgument,
     limit: Annotated[
         int, typer.Option("-n", "--limit", metavar="N", help="Notes at most; else 10.")
     ] = 10,
@@ -150,8 +83,8 @@ def recall_(
     _warn_missing(missing)
 
 
-@_takes_pool
-def pack(over: OverAll, query: QueryArgument, budget: PackBudgetOption = 0) -> None:
+@takes_pool
+def pack(over: OverAll, query: QueryArgument, budget: BudgetOption = 0) -> None:
     """Print what an agent needs to know, of all vaults.
 
     Examples:
@@ -169,7 +102,7 @@ def pack(over: OverAll, query: QueryArgument, budget: PackBudgetOption = 0) -> N
     _warn_missing(missing)
 
 
-@_takes_pool
+@takes_pool
 def stats(over: OverAll) -> None:
     """Show what each vault holds, and at which commit it is.
 
@@ -186,15 +119,9 @@ def stats(over: OverAll) -> None:
     _warn_missing(found.missing)
 
 
-@_takes_work
-def assert_(
-    over: OverAll,
-    query: QueryArgument,
-    finds: FindsOption = [],  # noqa: B006
-    says: SaysOption = [],  # noqa: B006
-    negated: NotOption = False,
-    budget: BudgetOption = 0,
-) -> None:
+@takes_work
+@give_options(Asked, EXPECTING)
+def assert_(asked: Asked, over: OverAll) -> None:
     """Test what each vault's pack says.
 
     The exit code is 0 if all packs are as expected, 1 if one is not, 125 if one cannot be told.
@@ -202,30 +129,17 @@ def assert_(
     Examples:
       vaultmem fleet assert "refunds" --says "through the queue" --remotes fleet.txt
     """
-    from vaultmem.core.packs.expectation import expect
     from vaultmem.services.fleetwork.look_after import judge_all
 
-    expected = expect(" ".join(query), finds, says, negated, budget)
-    with over.open() as (pool, terms):
-        done = judge_all(pool, over.vaults, terms, expected)
-        judged = dict(done.items())
-    if over.as_json:
-        emit_json(answers.fleet_judged_json(judged, done))
-    else:
-        say_judged(judged)
-        _warn_missing(done.missing, done.behind)
+    judge = partial(judge_all, expected=asked.expect())
+    judged, done = _do_each(over, judge, answers.fleet_judged_json, say_judged)
     if code := 1 if any(judged.values()) else CANNOT_JUDGE if done.missing else 0:
         raise typer.Exit(code)
 
 
-@_takes_work
-def bisect(
-    over: OverAll,
-    query: QueryArgument,
-    finds: FindsOption = [],  # noqa: B006
-    says: SaysOption = [],  # noqa: B006
-    budget: BudgetOption = 0,
-) -> None:
+@takes_work
+@give_options(Asked, _SAYING)
+def bisect(asked: Asked, over: OverAll) -> None:
     """Show who says something, since when, and who was told first.
 
     A vault says it since the commit from which on a note of it has always said it, or another note
@@ -234,21 +148,14 @@ def bisect(
     Examples:
       vaultmem fleet bisect "refunds" --says "through the queue" --remotes fleet.txt
     """
-    from vaultmem.core.packs.expectation import expect
     from vaultmem.services.fleetwork.beliefs import find_believers
 
-    expected = expect(" ".join(query), finds, says, False, budget)
-    with over.open() as (pool, terms):
-        found = find_believers(pool, over.vaults, terms, expected)
-    if over.as_json:
-        emit_json(answers.believers_json(found))
-        return
-    say_believers(found)
-    _warn_missing(found.missing, found.behind)
+    find = partial(find_believers, expected=asked.expect())
+    _find_over(over, find, answers.believers_json, say_believers)
 
 
-@_takes_work
-def duplicates(over: OverAll, limit: LimitOption = 20) -> None:
+@takes_work
+def duplicates(over: OverAll, limit: _LimitOption = 20) -> None:
     """Show what notes of several vaults say alike.
 
     By the rules of `similar` and `curate`; what one vault says twice is left to its own `dedup`.
@@ -258,17 +165,11 @@ def duplicates(over: OverAll, limit: LimitOption = 20) -> None:
     """
     from vaultmem.services.fleetwork.alike import compare_all
 
-    with over.open() as (pool, terms):
-        found = compare_all(pool, over.vaults, terms)
-    if over.as_json:
-        emit_json(answers.duplicates_json(found))
-        return
-    say_alike(found, limit)
-    _warn_missing(found.missing, found.behind)
+    _find_over(over, compare_all, answers.duplicates_json, partial(say_alike, limit=limit))
 
 
-@_takes_work
-def contradictions(over: OverAll, limit: LimitOption = 20) -> None:
+@takes_work
+def contradictions(over: OverAll, limit: _LimitOption = 20) -> None:
     """Show in what notes of several vaults contradict each other.
 
     The older note stands first. Who is right is for the vaults' owners to decide.
@@ -278,16 +179,11 @@ def contradictions(over: OverAll, limit: LimitOption = 20) -> None:
     """
     from vaultmem.services.fleetwork.alike import compare_all
 
-    with over.open() as (pool, terms):
-        found = compare_all(pool, over.vaults, terms)
-    if over.as_json:
-        emit_json(answers.contradictions_json(found))
-        return
-    say_contradictions(found, limit)
-    _warn_missing(found.missing, found.behind)
+    say_found = partial(say_contradictions, limit=limit)
+    _find_over(over, compare_all, answers.contradictions_json, say_found)
 
 
-@_takes_work
+@takes_work
 def curate(over: OverAll) -> None:
     """Show what `curate` would propose in each vault.
 
@@ -296,17 +192,10 @@ def curate(over: OverAll) -> None:
     """
     from vaultmem.services.fleetwork.look_after import curate_all
 
-    with over.open() as (pool, terms):
-        done = curate_all(pool, over.vaults, terms)
-        found = dict(done.items())
-    if over.as_json:
-        emit_json(answers.fleet_curated_json(found, done))
-        return
-    say_proposals(found)
-    _warn_missing(done.missing, done.behind)
+    _do_each(over, curate_all, answers.fleet_curated_json, say_proposals)
 
 
-@_takes_work
+@takes_work
 def compact(over: OverAll) -> None:
     """Show what `compact` would shorten in each vault.
 
@@ -315,14 +204,41 @@ def compact(over: OverAll) -> None:
     """
     from vaultmem.services.fleetwork.look_after import compact_all
 
+    _do_each(over, compact_all, answers.fleet_compacted_json, say_compactions)
+
+
+def _find_over(
+    over: OverAll,
+    find: Callable[..., _Found],
+    to_json: Callable[[_Found], object],
+    say_found: Callable[[_Found], None],
+) -> None:
+    """Print what is found over all vaults."""
     with over.open() as (pool, terms):
-        done = compact_all(pool, over.vaults, terms)
+        found = find(pool, over.vaults, terms)
+    if over.as_json:
+        emit_json(to_json(found))
+        return
+    say_found(found)
+    _warn_missing(found.missing, found.behind)
+
+
+def _do_each(
+    over: OverAll,
+    work: Callable[..., Gathered],
+    to_json: Callable[[dict[str, Any], Gathered], object],
+    say_found: Callable[[dict[str, Any]], None],
+) -> tuple[dict[str, Any], Gathered]:
+    """Do a work with each vault, print what it made of them, and return that."""
+    with over.open() as (pool, terms):
+        done = work(pool, over.vaults, terms)
         found = dict(done.items())
     if over.as_json:
-        emit_json(answers.fleet_compacted_json(found, done))
-        return
-    say_compactions(found)
-    _warn_missing(done.missing, done.behind)
+        emit_json(to_json(found, done))
+    else:
+        say_found(found)
+        _warn_missing(done.missing, done.behind)
+    return found, done
 
 
 def _warn_missing(missing: Mapping[str, str], behind: Mapping[str, str] | None = None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -12,11 +12,12 @@ from vaultmem.answers.finding import bisected_json, judged_json, receipts_json, 
 from vaultmem.cli.history_text import say_operation, short_time, tell_commit
 from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.cli.quick_typer import PlainCommand, add_commands
-from vaultmem.cli.shared import Here, takes
+from vaultmem.cli.shared import Here, give_options, takes
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import NoteNotFoundError, VaultError
 
 if TYPE_CHECKING:
+    from vaultmem.core.packs.expectation import Expectation
     from vaultmem.services.finding.judge import JudgedCommit
     from vaultmem.services.history.diff import ShownCommit
     from vaultmem.vault import Vault
@@ -26,21 +27,47 @@ if TYPE_CHECKING:
 CANNOT_JUDGE = 125
 
 QueryArgument = Annotated[list[str], typer.Argument(metavar="QUERY", help="What the pack is for.")]
-FindsOption = Annotated[
-    list[str],
-    typer.Option("--finds", metavar="PATH", help="The pack shows this note (repeatable)."),
-]
-SaysOption = Annotated[
-    list[str],
-    typer.Option("--says", metavar="TEXT", help="The pack says this (repeatable)."),
-]
-NotOption = Annotated[bool, typer.Option("--not", help="Expect that it shows and says none.")]
-BudgetOption = Annotated[
-    int,
-    typer.Option(
-        "--budget", metavar="TOKENS", help="Tokens of the pack; else 2000.", show_default=False
-    ),
-]
+
+
+class Asked(NamedTuple):
+    """What a pack is asked for, and what it is expected to say."""
+
+    query: list[str]
+    finds: list[str] = []  # noqa: RUF012
+    says: list[str] = []  # noqa: RUF012
+    negated: bool = False
+    budget: int = 0
+
+    def expect(self) -> Expectation:
+        """Return it as an expectation.
+
+        Raises:
+            RefusedError: as `core.packs.expectation.expect` does.
+        """
+        from vaultmem.core.packs.expectation import expect
+
+        return expect(" ".join(self.query), self.finds, self.says, self.negated, self.budget)
+
+
+#: The options of who expects something of a pack; what they say is an `Asked`.
+EXPECTING = {
+    "query": QueryArgument,
+    "finds": Annotated[
+        list[str],
+        typer.Option("--finds", metavar="PATH", help="The pack shows this note (repeatable)."),
+    ],
+    "says": Annotated[
+        list[str], typer.Option("--says", metavar="TEXT", help="The pack says this (repeatable).")
+    ],
+    "negated": Annotated[bool, typer.Option("--not", help="Expect that it shows and says none.")],
+    "budget": Annotated[
+        int,
+        typer.Option(
+            "--budget", metavar="TOKENS", help="Tokens of the pack; else 2000.", show_default=False
+        ),
+    ],
+}
+_takes_expected = give_options(Asked, EXPECTING)
 
 
 def register(app: typer.Typer) -> None:
@@ -51,14 +78,8 @@ def register(app: typer.Typer) -> None:
 
 
 @takes("vault", "ref", "at", "as_json")
-def assert_(
-    here: Here,
-    query: QueryArgument,
-    finds: FindsOption = [],  # noqa: B006
-    says: SaysOption = [],  # noqa: B006
-    negated: NotOption = False,
-    budget: BudgetOption = 0,
-) -> None:
+@_takes_expected
+def assert_(asked: Asked, here: Here) -> None:
     """Test what a pack says; made for `git bisect run`.
 
     The exit code is 0 if the pack is as expected, 1 if not, 125 if that cannot be told.
@@ -67,11 +88,10 @@ def assert_(
       vaultmem assert "how are refunds handled?" --says "through the queue"
       git bisect run vaultmem assert "session tokens" --says opaque
     """
-    from vaultmem.core.packs.expectation import expect
     from vaultmem.services.finding.judge import judge_vault
 
     try:
-        expected = expect(" ".join(query), finds, says, negated, budget)
+        expected = asked.expect()
         reasons = judge_vault(here.open_view(reads=True), expected)
     except VaultError as error:
         warn(f"cannot be judged: {error}")
@@ -97,19 +117,16 @@ class _BisectCommand(PlainCommand):
 
 
 @takes("vault", "ref", "as_json")
+@_takes_expected
 def bisect(
+    asked: Asked,
     here: Here,
-    query: QueryArgument,
     good: Annotated[
         str, typer.Option("--good", metavar="A", help="A commit, tag or date with a good pack.")
     ],
     bad: Annotated[
         str, typer.Option("--bad", metavar="B", help="A later one, where it is bad.")
     ] = "HEAD",
-    finds: FindsOption = [],  # noqa: B006
-    says: SaysOption = [],  # noqa: B006
-    negated: NotOption = False,
-    budget: BudgetOption = 0,
 ) -> None:
     """Find the first commit at which a pack is not as expected.
 
@@ -119,12 +136,11 @@ def bisect(
       vaultmem bisect --good 2026-10-01 -- tokens --says RS256
       vaultmem bisect --good v1 "refund limits" --says "429 above 120" --not
     """
-    from vaultmem.core.packs.expectation import expect
     from vaultmem.services.finding.judge import bisect_history
     from vaultmem.services.history.diff import show_commit
 
     opened = here.open_synced(reads=True)
-    expected = expect(" ".join(query), finds, says, negated, budget)
+    expected = asked.expect()
     last = opened.ref if bad == "HEAD" and opened.ref else bad
     tell = None if here.as_json else partial(_say_step, opened)
     done = bisect_history(opened, good, last, expected, tell)

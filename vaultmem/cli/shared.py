@@ -81,19 +81,22 @@ def needing(extra: str, command: str) -> Iterator[None]:
 def give_options(
     kind: Any, options: Mapping[str, Any]
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command options; what they say is its first argument, a NamedTuple of that kind."""
+    """Give a command options; what they say is its first argument, a NamedTuple of that kind.
+
+    Of several kinds, the argument of the one that is given last comes first.
+    """
 
     def give(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
-        def run(**given: Any) -> None:
-            command(kind(**{name: given.pop(name) for name in options}), **given)
+        def run(*others: Any, **given: Any) -> None:
+            command(kind(**{name: given.pop(name) for name in options}), *others, **given)
 
         _, *own = inspect.signature(command, eval_str=True).parameters.values()
         shared = [
             inspect.Parameter(
                 name,
                 inspect.Parameter.KEYWORD_ONLY,
-                default=kind._field_defaults[name],
+                default=kind._field_defaults.get(name, inspect.Parameter.empty),
                 annotation=annotation,
             )
             for name, annotation in options.items()
