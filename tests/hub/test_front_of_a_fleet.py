@@ -13,11 +13,12 @@ from remote_vaults import Remotes, Told
 from serving import refused
 from support import git
 
-from vaultmem.errors import ForbiddenError
+from vaultmem.errors import ForbiddenError, NoteNotFoundError
 from vaultmem.hub.doorkeeper import Doorkeeper
 from vaultmem.services.hub.audit import Entry, read_audit
 from vaultmem.services.hub.folder import CONFIG_NAME
-from vaultmem.services.hub.grants import revoke
+from vaultmem.services.hub.grants import read_grants, revoke
+from vaultmem.services.hub.visit import find_pusher
 from vaultmem.services.pools.pool import Pool
 from vaultmem.vault import Vault
 from vaultmem.workers.caller import Guest
@@ -177,12 +178,21 @@ def test_what_cannot_be_put_on_record_or_is_nobodys_is_not_begun(fleet: Fleet) -
         record.unlink()
         (team.folder / "away").rename(record)
         count = len(list(read_audit(team.hub)))
-    (ended,) = revoke(team.hub, "bosun", time.time())
-    guest = Guest("bosun", ended.id)
+    id = next(each.id for each in read_grants(team.hub) if each.name == "bosun")
+    pusher = find_pusher(team.hub, "harbour", id, time.time())
+    assert pusher
+    assert not pusher.grant.digest
+    guest, keeper = Guest("bosun", id), Doorkeeper(team.hub)
+    done = keeper.write(fleet.pool, "away", _touch, {}, guest, "", "touch")
+    assert not done.cancel()
+    with pytest.raises(NoteNotFoundError):
+        done.result()
+    assert fleet.last()[1].outcome == "failed"
+    revoke(team.hub, "bosun", time.time())
     with pytest.raises(ForbiddenError, match="does not count any more"):
-        Doorkeeper(team.hub).write(fleet.pool, "harbour", _touch, {}, guest, "", "touch")
+        keeper.write(fleet.pool, "harbour", _touch, {}, guest, "", "touch")
     assert fleet.see() == before
-    assert len(list(read_audit(team.hub))) == count
+    assert len(list(read_audit(team.hub))) == count + 2
 
 
 def _touch(vault: Vault) -> None:
