@@ -110,7 +110,7 @@ def find_commands(name: str) -> Iterator[tuple[list[str], str | None]]:
     """
     if sys.platform == "linux":
         for pid in filter(str.isdigit, os.listdir("/proc")):
-            if (status := _read_proc(int(pid))) is not None and status.name == name:
+            if _read_name(pid) == name:
                 with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # It has ended.
                     yield _read_words(pid), _read_folder(pid)
     elif os.name == "posix":
@@ -119,6 +119,20 @@ def find_commands(name: str) -> Iterator[tuple[list[str], str | None]]:
         for words in filter(None, map(str.split, done.stdout.splitlines())):
             if words[0].rpartition("/")[2] == name:
                 yield words, None
+
+
+def _read_name(pid: str) -> str:
+    """Return a program's name alone: before each commit, that of all there are is read."""
+    try:
+        opened = os.open(f"/proc/{pid}/comm", os.O_RDONLY)
+    except OSError:
+        return ""
+    try:
+        return os.fsdecode(os.read(opened, 64)).rstrip("\n")
+    except ProcessLookupError:
+        return ""
+    finally:
+        os.close(opened)
 
 
 def _read_words(pid: str) -> list[str]:

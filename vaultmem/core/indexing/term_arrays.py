@@ -43,7 +43,6 @@ Whole = NDArray[np.unsignedinteger[Any]]
 #: to 11, and `MOST` of each at most.
 SHIFTS = (16, 12, 0)
 MOST = (15, 15, 4095)
-COUNT_BITS = 20
 
 #: Characters that are split into words at once.
 _BLOCK = 300_000

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from vaultmem.core.finding.terms import FIELDS
 from vaultmem.core.indexing.packing import pack_numbers, spread
-from vaultmem.core.indexing.term_arrays import COUNT_BITS, MOST, SHIFTS, TermArrays
+from vaultmem.core.indexing.term_arrays import MOST, SHIFTS, TermArrays
 from vaultmem.storage.index.array_file import encode_arrays, narrow
 from vaultmem.storage.index.batch import NUMBER_COLUMNS, SectionArrays
 from vaultmem.storage.index.segment_arrays import RARE, VERSION
@@ -98,10 +98,10 @@ def _sort_postings(
 
 def _number_counts(packed: Numbers) -> tuple[Numbers, Numbers]:
     """Return the number of each packed count, and these, the most frequent first."""
-    frequency = np.bincount(packed, minlength=1 << COUNT_BITS)
+    frequency = np.bincount(packed)  # As long as the largest there is: most writes are small.
     known = np.flatnonzero(frequency)
     known = known[np.argsort(-frequency[known], kind="stable")]
-    numbers = np.zeros(1 << COUNT_BITS, np.uint32)
+    numbers = np.zeros(len(frequency), np.uint32)
     numbers[known] = np.arange(len(known))
     return numbers[packed], known.astype(np.uint32)
 
