@@ -133,7 +133,8 @@ def test_row_25_a_command_on_a_full_disk_ends_in_a_typed_error_and_the_notes_are
     )
     before = hash_tree(root)
     text = "ferry " * 12_000
-    command = [sys.executable, "-c", script, "remember", text, "--vault", str(root)]
+    # -B: Python takes byte code that was cut short for whole.
+    command = [sys.executable, "-B", "-c", script, "remember", text, "--vault", str(root)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert done.returncode == 1
