@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
 from hub_serving import Team, push
 from support import git
+
+from vaultmem.errors import VaultError
+from vaultmem.hub import guests
+from vaultmem.services.hub.folder import make_hub
+from vaultmem.services.hub.grants import Grant, Kind, Scope, find_grant, make_grant, revoke
 
 _WRITTEN = {"text": "The crane lifts twelve tonnes.", "kind": "semantic_fact"}
 _PLACE = "notes/inbox/the-crane-lifts-twelve-tonnes.md"
@@ -35,3 +46,21 @@ def test_people_and_agents_come_by_git_and_by_the_api(team: Team) -> None:
     who = "--format=%an <%ae> %(trailers:key=Agent,valueonly)"
     assert git(repository, "log", "-1", who, "main").strip() == "maren <maren@example.org>"
     assert "scribe@agents.localhost" in git(repository, "log", "-1", who, "proposals/scribe/notes")
+
+
+def test_a_token_that_ends_as_it_is_looked_up_is_not_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = make_hub(tmp_path / "hub")
+    _, token = make_grant(hub, "scout", Kind.AGENT, {Scope.READ: ["*"]}, time.time())
+
+    def find_and_end(*given: Any) -> Grant | None:
+        found = find_grant(*given)
+        with contextlib.suppress(VaultError):
+            revoke(hub, "scout", time.time())
+        return found
+
+    monkeypatch.setattr(guests, "find_grant", find_and_end)
+    known = guests.Guests(hub)
+    assert known.find(token)
+    assert known.find(token) is None

@@ -9,7 +9,7 @@ from anyio import to_thread
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vaultmem.errors import VaultError
 from vaultmem.hub.git import Admitted, Asked
@@ -65,7 +65,23 @@ class HubGate(Gate):
             found = await to_thread.run_sync(self._find_grant, request)
             request.state.grant, request.state.problem = found
             request.state.address = self._hub_site.find_address(request)
+            if found[0] is not None:
+                send = self._end_with(found[0], send)
         await super().__call__(scope, receive, send)
+
+    def _end_with(self, grant: Grant, send: Send) -> Send:
+        """Return what sends an answer, and ends one that lasts when its grant counts no more."""
+        has_ended = False
+
+        async def send_on(message: Message) -> None:
+            nonlocal has_ended
+            if has_ended:
+                return
+            if message.get("more_body", False) and not self._guests.counts(grant):
+                message, has_ended = {"type": "http.response.body", "body": b""}, True
+            await send(message)
+
+        return send_on
 
     async def admit(self, request: Request, asked: Asked) -> Admitted:
         """Say whether git's client may do what it asks."""

@@ -78,6 +78,11 @@ class Guests:
         )
         return grant if is_ours else None
 
+    def counts(self, grant: Grant) -> bool:
+        """Tell whether a grant still counts, for all that it did."""
+        found = self._find(f"id {grant.id}", lambda: find_by_id(self.hub, grant.id, self._now()))
+        return found is not None and found.scopes == grant.scopes
+
     def turn_away(self, address: str) -> bool:
         """Count a wrong token that an address has shown, and put that on record.
 
@@ -100,8 +105,7 @@ class Guests:
         state = self._look_at_grants()
         seen, until, grant = self._known.pop(key, (None, 0.0, None))
         if seen != state or until < time.monotonic() or grant is None:
-            grant, until = look(), time.monotonic() + _WHILE
-            state = self._look_at_grants()  # That it was used may have been written.
+            grant, until = look(), time.monotonic() + _WHILE  # As of `state`, or later.
         if grant is None or not grant.is_alive(self._now()):
             return None
         self._known[key] = state, until, grant
