@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 import time
 from base64 import b64encode
 from collections.abc import Iterator
@@ -217,6 +218,48 @@ def test_bodies_that_are_too_large_or_too_slow(
     assert _ask(unchanged, *head, "Content-Length: 50", body=b"0011").split()[1] == b"408"
     api = ("POST /v/harbour/api/v1/notes HTTP/1.1", head[1], "Content-Type: application/json")
     assert _ask(unchanged, *api, "Content-Length: 3000000").split()[1] == b"413"
+
+
+def test_what_git_itself_refuses_is_on_record(unchanged: Team) -> None:
+    team = unchanged
+    clone = team.clone("harbour", "porter", team.agent("porter", write="*"))
+    tree, tip = git(clone, "rev-parse", "HEAD^{tree}"), team.tip("harbour")
+    odd = f"tree {tree}\nparent {tip}\nauthor x 1 +0000\ncommitter y 1 +0000\n\nodd\n"
+    command = ["git", "hash-object", "-t", "commit", "-w", "--literally", "--stdin"]
+    done = subprocess.run(command, cwd=clone, input=odd, capture_output=True, text=True, check=True)
+    assert push(clone, "origin", f"{done.stdout.strip()}:refs/heads/main").returncode
+    wait_until(lambda: list(read_audit(team.hub, what="push")))
+    (kept,) = read_audit(team.hub, what="push")
+    assert (kept.who, kept.outcome, kept.origin) == ("porter", "refused", "127.0.0.1")
+    assert kept.details["refused"][0].startswith("the push: ")
+    assert kept.details["refused"][1].startswith("refs/heads/main: ")
+
+
+def test_a_push_is_not_unpacked_before_it_is_looked_at(unchanged: Team) -> None:
+    token = unchanged.agent("porter", write="*")
+    told = _ask(
+        unchanged,
+        "POST /git/harbour.git/git-receive-pack HTTP/1.1",
+        f"Authorization: Bearer {token}",
+        "Content-Type: application/x-git-receive-pack-request",
+        "Content-Encoding: gzip",
+        "Content-Length: 4",
+        body=b"0000",
+    )
+    assert told.split()[1] == b"403"
+
+
+def test_what_lasts_ends_with_the_token(unchanged: Team) -> None:
+    team = unchanged
+    clone = team.clone("harbour", "porter", team.agent("porter", write="*"))
+    client = team.client(team.person("maren", own="*"))
+    with client, client.stream("GET", "/v/harbour/api/v1/events") as heard:
+        parts = heard.iter_raw()
+        assert next(parts)
+        revoke(team.hub, "maren", time.time())
+        git(clone, "commit", "-q", "--allow-empty", "-m", "x")
+        assert push(clone).returncode  # It is of nobody; but a change is looked for.
+        assert next(parts, b"") == b""
 
 
 def test_who_goes_away_leaves_no_program_behind(unchanged: Team) -> None:

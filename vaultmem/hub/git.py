@@ -10,17 +10,22 @@ import asyncio
 import contextlib
 import os
 import re
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from vaultmem.hub.cgi import Limits, run_program
+from vaultmem.services.hub.audit import Entry, record
 from vaultmem.services.hub.folder import Hub
+from vaultmem.services.hub.grants import GRANT, ORIGIN
+from vaultmem.services.hub.refusal import TOLD
 from vaultmem.storage.vault_list import is_vault_name
 from vaultmem.web.asking import read_count
 
@@ -38,6 +43,12 @@ _KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH")
 
 #: Bytes of what a client says that reads: which commits it wants and has. Git itself takes as much.
 _MOST_ASKED = 10 * 1024 * 1024
+
+#: Bytes of the end of an answer that are kept; and what of a push git says there that it refuses.
+_END = 16 * 1024
+_REFUSED = re.compile(
+    rb"(?:unpack(?! ok\n)|ng (refs/[^ \n]{1,250})) (?!pre-receive hook declined)([^\n]{1,200})\n"
+)
 
 #: Programs at once, in all and for one who asks; and the seconds for which others wait for one.
 _MANY, _MANY_OF_ONE = 16, 6
@@ -97,14 +108,27 @@ class GitApp:
             await refuse_git(413, f"that is over {size:,} bytes")(scope, receive, send)
         else:
             environment = self._describe(request, asked, admitted)
+            end = _End(send)
             try:
                 async with self._room.take(admitted.name):
-                    await run_program(_COMMAND, environment, Limits(size), receive, send)
+                    await run_program(_COMMAND, environment, Limits(size), receive, end.send)
                 if asked.writes and asked.place != _REFS:
                     self._pushed(asked.vault)
+                    await to_thread.run_sync(self._keep_refusal, asked.vault, environment, end)
             except _FullError:
                 told = "too many ask at once; ask again in a minute"
                 await refuse_git(503, told)(scope, receive, send)
+
+    def _keep_refusal(self, vault: str, environment: Mapping[str, str], end: _End) -> None:
+        """Put on record what git itself did not take: of that the door knows nothing."""
+        if refused := end.read_refused():
+            who = (
+                environment["REMOTE_USER"],
+                environment.get(GRANT, ""),
+                environment.get(ORIGIN, ""),
+            )
+            details = {"refs": [], "refused": refused}
+            record(self._hub, Entry(time.time(), *who, "push", (vault,), "refused", details))
 
     def _describe(self, request: Request, asked: Asked, admitted: Admitted) -> dict[str, str]:
         """Return the environment of `http-backend`: nothing of this process's but where git is."""
@@ -154,7 +178,27 @@ def _read_asked(request: Request) -> Asked:
         service = place[2]
         kind = f"application/x-{service}-request"
         is_right = request.method == "POST" and request.headers.get("content-type") == kind
+        if service == _WRITE:  # No client packs a push again, and it may unpack to anything.
+            is_right &= "content-encoding" not in request.headers
     return Asked(vault, service if is_right else "", place[2])
+
+
+class _End:
+    """Sends an answer, and keeps its end, where git says what of a push it did not take."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._text = b""
+
+    async def send(self, message: Message) -> None:
+        self._text = (self._text + message.get("body", b""))[-_END:]
+        await self._send(message)
+
+    def read_refused(self) -> list[str]:
+        """Return what was refused, with why, but for what the door has put on record."""
+        said = ((ref or b"the push", why) for ref, why in _REFUSED.findall(self._text))
+        lines = (b": ".join(each).decode("utf-8", "replace") for each in said)
+        return [f"{line}; git itself refuses it" for line in lines][:TOLD]
 
 
 class _FullError(Exception):

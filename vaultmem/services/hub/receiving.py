@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from io import BytesIO
+from itertools import islice
 from pathlib import Path
 
 from vaultmem.errors import RefusedError
@@ -42,7 +44,8 @@ def receive(
     pusher = find_pusher(hub, vault, environment.get(GRANT, ""), now)
     if repository.parent != hub.repositories:
         raise RefusedError(f"{repository.name}: not of the hub that {HUB} names")
-    updates = [_parse(line) for line in lines.splitlines()]
+    most = max(hub.limits.push_refs + 1, KEPT)  # Of more, all are refused.
+    updates = [_parse(line) for line in islice(BytesIO(lines), most)]
     git = BareGit(repository, environment, hub.limits.seconds)
     visit = Visit(pusher, git, updates) if pusher else None
     refusals = _ask_door(hub, visit, limit_time) if visit else [_STRANGER]
@@ -84,5 +87,5 @@ def _are_late(visit: Visit) -> bool:
 
 
 def _parse(line: bytes) -> Update:
-    old, new, ref = line.decode("utf-8", "surrogateescape").split(" ", 2)
+    old, new, ref = line.decode("utf-8", "surrogateescape").removesuffix("\n").split(" ", 2)
     return Update(ref, old, new)
