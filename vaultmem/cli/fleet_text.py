@@ -60,9 +60,9 @@ def say_alike(found: Compared, limit: int) -> None:
     for pair in found.near[: max(0, limit - len(found.same))]:
         say_painted("near  ", "dim", f"{pair.similarity:.0%} alike, and no difference is known")
         _say_sides((pair.older, pair.newer))
-    shown = min(limit, len(found.same) + len(found.near))
     told = f"{count_things(len(found.same), 'statement')} in several vaults"
-    _say_sum(found, f"{told}, {count_things(len(found.near), 'pair')} nearly the same", shown)
+    told += f", {count_things(len(found.near), 'pair')} nearly the same"
+    _say_sum(found, told, len(found.same) + len(found.near) - limit)
 
 
 def say_contradictions(found: Compared, limit: int) -> None:
@@ -71,8 +71,8 @@ def say_contradictions(found: Compared, limit: int) -> None:
         is_update = any(kind == "update" for kind, _, _ in pair.differences)
         say_painted("update  " if is_update else "contradicts  ", "yellow", _tell_values(pair))
         _say_sides((pair.older, pair.newer), titled=True)
-    shown = min(limit, len(found.contradicting))
-    _say_sum(found, count_things(len(found.contradicting), "contradiction"), shown)
+    told = count_things(len(found.contradicting), "contradiction")
+    _say_sum(found, told, len(found.contradicting) - limit)
 
 
 def _tell_values(pair: Differing) -> str:
@@ -94,10 +94,9 @@ def _say_sides(sides: Sequence[Side], titled: bool = False) -> None:
         say(f"  and {count_things(more, 'more note')}")
 
 
-def _say_sum(found: Compared, told: str, shown: int) -> None:
-    more = len(found.same) + len(found.near) if "statement" in told else len(found.contradicting)
-    if more > shown:
-        say(f"{more - shown:,} more are not shown; -n N shows as many, --json all.")
+def _say_sum(found: Compared, told: str, more: int) -> None:
+    if more > 0:
+        say(f"{more:,} more are not shown; -n N shows as many, --json all.")
     say(f"{told}; {count_things(found.notes, 'note')} of {count_things(found.vaults, 'vault')}.")
 
 
@@ -111,9 +110,7 @@ def say_proposals(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
         sums.update(counts)
         vaults.update(counts.keys())
         if counts:
-            rows.append(
-                (name, ", ".join(f"{count:,} {action}" for action, count in counts.items()))
-            )
+            rows.append((name, _tell_counts(counts)))
     _say_table(("vault", "proposals"), rows)
     for action, count in sums.most_common():
         say_painted(

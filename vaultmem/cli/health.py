@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -100,21 +101,13 @@ def doctor(
     Examples:
       vaultmem doctor
     """
-    from vaultmem.core.check import Verdict
     from vaultmem.services.health.doctor import examine_vault
 
     opened, problem = _open_anyway(here.vault, reads=not fix)
     with following(opened) as progress:
         checks = examine_vault(opened, fix, progress, settings_problem=problem)
     say_behind(opened.lag)
-    has_problems = any(check.verdict is Verdict.PROBLEM for check in checks)
-    if here.as_json:
-        emit_json(checks_json(checks, is_ok=not has_problems))
-    else:
-        for check in checks:
-            say_check(check)
-    if has_problems:
-        raise typer.Exit(1)
+    show_checks(checks, here.as_json)
 
 
 def _open_anyway(
@@ -131,7 +124,21 @@ def _open_anyway(
         return open_here(vault, agent, session, ref, reads, Config()), str(error)
 
 
-def say_check(check: Check) -> None:
+def show_checks(checks: Sequence[Check], as_json: bool) -> None:
+    """Print what was checked; the exit code is 1 if there is a problem."""
+    from vaultmem.core.check import Verdict
+
+    has_problems = any(check.verdict is Verdict.PROBLEM for check in checks)
+    if as_json:
+        emit_json(checks_json(checks, is_ok=not has_problems))
+    else:
+        for check in checks:
+            _say_check(check)
+    if has_problems:
+        raise typer.Exit(1)
+
+
+def _say_check(check: Check) -> None:
     """Print what one check found, and what helps."""
     rest = f" {check.name:<20}{check.told}".rstrip()
     say_painted(f"{check.verdict:<8}", _COLOURS[check.verdict], rest)

@@ -8,9 +8,8 @@ from typing import Annotated
 
 import typer
 
-from vaultmem.answers.health import checks_json
 from vaultmem.answers.hub import hub_json, removed_json, repository_json
-from vaultmem.cli.health import say_check
+from vaultmem.cli.health import show_checks
 from vaultmem.cli.hub_options import HubOption, find_hub, record_here
 from vaultmem.cli.hub_people import grant, grants, log, revoke
 from vaultmem.cli.hub_serving import serve
@@ -129,17 +128,9 @@ def check(
     Examples:
       vaultmem hub check
     """
-    from vaultmem.core.check import Verdict
     from vaultmem.environment import current_environment
     from vaultmem.services.hub.checking import examine_hub
 
     opened = find_hub(hub, changes=False)
     checks = examine_hub(opened, dict(current_environment()), time.time(), fix)
-    has_problems = any(each.verdict is Verdict.PROBLEM for each in checks)
-    if as_json:
-        emit_json(checks_json(checks, is_ok=not has_problems))
-    else:
-        for each in checks:
-            say_check(each)
-    if has_problems:
-        raise typer.Exit(1)
+    show_checks(checks, as_json)

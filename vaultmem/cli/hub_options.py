@@ -14,9 +14,6 @@ from vaultmem.errors import NoVaultError
 if TYPE_CHECKING:
     from vaultmem.services.hub.folder import Hub
 
-#: Where what is done by these commands comes from, in the record.
-HERE = "terminal"
-
 HubOption = Annotated[
     str,
     typer.Option(
@@ -52,5 +49,5 @@ def record_here(hub: Hub, what: str, vaults: Iterable[str], details: dict[str, A
     """Put on record what was done at the hub's own machine."""
     from vaultmem.services.hub.audit import Entry, record
 
-    entry = Entry(time.time(), "", "", HERE, what, tuple(vaults), "done", details)
+    entry = Entry(time.time(), "", "", "terminal", what, tuple(vaults), "done", details)
     record(hub, entry)
