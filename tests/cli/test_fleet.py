@@ -42,6 +42,8 @@ def test_who_names_no_remotes_is_told_how(run_cli: Run, tmp_path: Path) -> None:
     assert "--remotes FILE" in refused.err
     (tmp_path / "empty").mkdir()
     assert "NAME.git" in run_cli("fleet", "status", "--remotes", "empty", cwd=tmp_path).err
+    wrong = run_cli("fleet", "status", "--remotes", "flet.txt", cwd=tmp_path)
+    assert re.search(r"error: \S*flet.txt: No such file .*; name a file", wrong.err)
 
 
 def test_who_lacks_the_extra_is_told_how_to_get_it(

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from vaultmem.errors import RefusedError, name_failure
+from vaultmem.errors import RefusedError, VaultError
 from vaultmem.storage.vault_list import is_vault_name
 
 
@@ -58,7 +58,8 @@ def read_sources(file: Path) -> list[Source]:
     except UnicodeDecodeError:
         raise RefusedError(f"{file}: not UTF-8; save it so") from None
     except OSError as error:
-        raise name_failure(error) from error
+        why = error.strerror or error
+        raise VaultError(f"{file}: {why}; name a file or folder that says which vaults") from None
     found = []
     for number, line in enumerate(lines, 1):
         words = line.partition(" #")[0].split()
