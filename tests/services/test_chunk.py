@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import resource
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +108,20 @@ def record_helpers(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[byt
     return started
 
 
+@contextlib.contextmanager
+def opening_many(many: int) -> Iterator[None]:
+    """Have more files open than `select` has numbers for, as a process of many vaults has."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 2 * many), hard))
+    opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(many)]
+    try:
+        yield
+    finally:
+        for each in opened:
+            os.close(each)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
 @pytest.mark.parametrize("after", [None, 0, 1, 7])
 def test_nothing_is_lost_when_helpers_are_killed(
     root: Path, many: list[Job], monkeypatch: pytest.MonkeyPatch, after: int | None
@@ -112,11 +129,12 @@ def test_nothing_is_lost_when_helpers_are_killed(
     wanted = read_alone(root, many)
     helpers = record_helpers(monkeypatch)
     found = []
-    for number, each in enumerate(parallel.read_notes(root, many)):
-        found.append(each)
-        if number == after:
-            for helper in helpers:
-                helper.kill()
+    with opening_many(1_100):
+        for number, each in enumerate(parallel.read_notes(root, many)):
+            found.append(each)
+            if number == after:
+                for helper in helpers:
+                    helper.kill()
 
     assert describe(found) == wanted
     assert len(helpers) == 2

@@ -149,11 +149,13 @@ class _Helper:
 
     def is_ready(self) -> bool:
         """Tell whether there is something to receive, or never will be."""
-        import select
+        import selectors
 
         if self._process is None or self._process.stdout is None:
             return True
-        return bool(select.select([self._process.stdout], [], [], 0)[0])
+        with selectors.DefaultSelector() as selector:  # A pool has more files open than `select`.
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            return bool(selector.select(0))
 
     def receive(self, chunk: Sequence[Job]) -> Chunk:
         """Return what it read of the chunk that was sent first."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,14 +45,13 @@ class StaticEmbedder:
         tokenizer = find_shipped("wordllama", "tokenizers", f"{_MODEL}_tokenizer_config.json")
         if weights is None or tokenizer is None:
             raise MissingModelError(tell_missing("the static model", "semantic-static"))
-        self._weights_file, self._tokenizer_file = weights, tokenizer
-        self._loaded: tuple[NDArray[Any], Any] | None = None
+        self._files = weights, tokenizer
 
     def embed(self, texts: Sequence[str], patient: bool = True) -> NDArray[np.float32]:
         """Return the sum of each text's word pieces, with length 1."""
         import numpy as np
 
-        weights, tokenizer = self._load()
+        weights, tokenizer = _load(*self._files)
         sums = np.zeros((len(texts), weights.shape[1]), np.float32)
         encoded = tokenizer.encode_batch_fast(
             [text[:_MAX_CHARS] for text in clean_texts(texts)], add_special_tokens=False
@@ -61,11 +61,11 @@ class StaticEmbedder:
                 sums[row] = weights[ids].sum(axis=0)
         return scale_rows(sums)
 
-    def _load(self) -> tuple[NDArray[Any], Any]:
-        if self._loaded is None:
-            tokenizer = import_tokenizers().Tokenizer.from_file(str(self._tokenizer_file))
-            self._loaded = (_read_weights(self._weights_file), tokenizer)
-        return self._loaded
+
+@cache
+def _load(weights: Path, tokenizer: Path) -> tuple[NDArray[Any], Any]:
+    """Return the weights and the tokenizer: once a process, however many vaults are asked."""
+    return _read_weights(weights), import_tokenizers().Tokenizer.from_file(str(tokenizer))
 
 
 def _read_weights(file: Path) -> NDArray[np.float32]:
