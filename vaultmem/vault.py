@@ -66,6 +66,7 @@ class VaultSettings(TypedDict, total=False):
     now: Callable[[], float]
     config: Config | None
     keeps_receipts: bool
+    keeps_words: bool
     tokenizer: str
     folders: UserFolders | None
     environment: Mapping[str, str]
@@ -104,6 +105,7 @@ class Vault:
         environment: Mapping[str, str],
         here: Path | None = None,
         pid: int | None = None,
+        keeps_words: bool = True,
     ) -> None:
         self.root = root
         self.config = config
@@ -130,6 +132,7 @@ class Vault:
         self.folders = folders
         self._lender: Vault | None = None
         self._keeps_receipts = keeps_receipts
+        self.keeps_words = keeps_words
         self._obsidian = ObsidianFolder(root)
         names = Names(self.name_repository, self.find_names)
         self._records = folders.config / "trust"
@@ -342,6 +345,7 @@ def open_vault(
     environment: Mapping[str, str] = _NOTHING,
     here: Path | None = None,
     pid: int | None = None,
+    keeps_words: bool = True,
 ) -> Vault:
     """Open the vault at `path`, else the one around the current folder.
 
@@ -353,8 +357,10 @@ def open_vault(
     name the agent of whom a program does the work. `ref` is the branch, tag or commit to work on,
     else vaultmem.yaml's, else what is checked out. `now` is the clock, in seconds since the epoch;
     there is no other. `config` replaces vaultmem.yaml, which is not read then. `keeps_receipts`
-    gives a person's packs receipts too. `tokenizer` names an encoding in which this process then
-    counts tokens. `folders` are where state, trust and receipts go, else where platformdirs says.
+    gives a person's packs receipts too; without `keeps_words`, neither these nor what is counted
+    have the question, for who asks is not who reads them. `tokenizer` names an encoding in which
+    this process then counts tokens. `folders` are where state, trust and receipts go, else where
+    platformdirs says.
     `environment` is where agents name their session ($CLAUDE_CODE_SESSION_ID) and models are named
     ($VAULTMEM_EMBEDDING_*, $VAULTMEM_RERANK_*, $VAULTMEM_LLM_*), in these names: nowhere,
     unless it is given. `here` is the folder that whoever asks works in, else the current one, and
@@ -375,7 +381,8 @@ def open_vault(
     author = Author(*map(escape_bytes, (agent, session, tool_call)))
     own = folders or find_user_folders(_NOTHING)
     ref = ref or config.ref
-    return Vault(root, config, own, author, ref, now, keeps_receipts, environment, here, pid)
+    given = (ref, now, keeps_receipts, environment, here, pid, keeps_words)
+    return Vault(root, config, own, author, *given)
 
 
 def find_user_folders(environment: Mapping[str, str]) -> UserFolders:

@@ -41,6 +41,13 @@ def test_people_and_agents_come_by_git_and_by_the_api(team: Team) -> None:
         assert proposed.json()["ref"] == "proposals/scribe/notes"
         assert team.tip("harbour") == before
         assert agent.get("/v/payments/api/v1/notes").status_code == 404
+        asked = {"query": "tide of payments", "receipt": "true"}
+        assert person.get("/api/v1/pack", params=asked).json()["receipt"]
+        person.get("/api/v1/recall", params={"query": "tide of payments"})
+        for place in ("receipts", "recent"):
+            told = agent.get(f"/v/harbour/api/v1/{place}").text
+            assert "notes/tide.md" in told
+            assert "tide of payments" not in told
 
     repository = team.hub.repositories / "harbour.git"
     who = "--format=%an <%ae> %(trailers:key=Agent,valueonly)"

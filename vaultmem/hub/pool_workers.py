@@ -108,8 +108,12 @@ def name_question(work: Work[Any]) -> str:
 
 
 def read_caller(caller: Caller) -> VaultSettings:
-    """Return how a vault is opened for a caller; its folders are where the pool has it."""
+    """Return how a vault is opened for a caller; its folders are where the pool has it.
+
+    What was asked is not kept: all who read the vault would see it, also of questions over others.
+    """
     settings = caller.settings(find_user_folders({}))
+    settings["keeps_words"] = False
     del settings["folders"]
     return settings
 

@@ -41,7 +41,7 @@ def _count(
     vault: Vault, kind: str, query: str, hits: Sequence[Hit], sent: int, flat: int, found: int
 ) -> None:
     author = vault.author
-    asked = "" if find_secrets(query) else query
+    asked = "" if not vault.keeps_words or find_secrets(query) else query
     call = Call(vault.now(), kind, asked, author.agent, author.session, sent, flat, found)
     sections = [(hit.record.path, hit.section.heading, hit.score) for hit in hits]
     size = append(vault.state_folder, call, sections)
