@@ -16,7 +16,7 @@ from in_process import run_here
 import vaultmem.errors
 from vaultmem.cli.app import build_commands
 from vaultmem.cli.commands import RENAMED, describe_commands, read_rows
-from vaultmem.cli.help_page import tell_first
+from vaultmem.cli.quick_typer import tell_first
 from vaultmem.cli.topics import list_topics, read_topic
 from vaultmem.config import CONFIG_NAME, read_config
 from vaultmem.core.lifecycle import Kind, State

@@ -7,9 +7,8 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from vaultmem.core.links.canvas import find_canvas_links
 from vaultmem.core.links.names import Names
-from vaultmem.core.links.rewrite import apply_edits, plan_edits
+from vaultmem.core.links.rewrite import apply_edits, find_canvas_links, plan_edits
 from vaultmem.core.notes.note import UnreadableNoteError, parse_note
 
 PATH = PurePosixPath("ideas/Board.canvas")

@@ -10,7 +10,7 @@ from serving import call
 from support import git
 
 from vaultmem.mcp_server.server import TOOLS
-from vaultmem.web.api.table import OPERATIONS
+from vaultmem.web.api.routes import OPERATIONS
 from vaultmem.web.app import PAGES
 
 pytestmark = pytest.mark.campaign

@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 from visiting import Served
 
 from vaultmem.web.api.operation import Operation
-from vaultmem.web.api.table import OPERATIONS
+from vaultmem.web.api.routes import OPERATIONS
 
 NOTES = {
     "MEMORY.md": "# Memory\n\nThe harbour is at Husum. See [[pier]].\n",

@@ -15,7 +15,7 @@ from visiting import HOST, Served
 
 from vaultmem.errors import ChangedError
 from vaultmem.services.notes.update import Update, update_note
-from vaultmem.web.api.table import OPERATIONS
+from vaultmem.web.api.routes import OPERATIONS
 from vaultmem.web.app import create_app
 from vaultmem.web.site import choose_shared
 

@@ -176,7 +176,7 @@ def test_the_first_page_waits_for_nothing_that_only_others_need() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     assert "vaultmem.web.pages.home" in loaded
-    assert not loaded & {"numpy", "mcp", "vaultmem.web.pages.review", "vaultmem.web.api.table"}
+    assert not loaded & {"numpy", "mcp", "vaultmem.web.pages.review", "vaultmem.web.api.routes"}
 
 
 def test_each_page_that_is_imported_later_is_there() -> None:

@@ -1,15 +1,17 @@
-"""Branches, and merges of them, as JSON."""
+"""Branches, merges of them, and conflicts that these left in notes, as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from vaultmem.answers.notes import report_json
 from vaultmem.core.json_values import as_named
 
 if TYPE_CHECKING:
     from vaultmem.services.branching.branches import ListedBranch
     from vaultmem.services.branching.clash import Conflict
+    from vaultmem.services.branching.conflicts import Resolved, Unsettled
     from vaultmem.services.branching.merge import MergePlan, MergeReport
     from vaultmem.services.branching.reset import ResetReport
 
@@ -74,3 +76,14 @@ def unmerged_json(conflicts: Sequence[Conflict]) -> dict[str, Any]:
 def untaken_json(conflicts: Sequence[Conflict]) -> dict[str, Any]:
     """Return why no note was taken over from a branch, and so none promoted."""
     return {"promoted": [], "commit": None, "conflicts": conflicts}
+
+
+def conflicts_json(found: Sequence[Unsettled], unmerged: Sequence[str]) -> dict[str, Any]:
+    """Return the conflicts of notes, and the files at which git has stopped."""
+    return {"conflicts": found, "unmerged": unmerged}
+
+
+def resolved_json(done: Resolved) -> dict[str, Any]:
+    """Return the note that was decided about, and the commit."""
+    report = report_json(done.report)
+    return {"resolved": done.path, "decided": done.decided, "removed": done.is_gone, **report}

@@ -1,4 +1,4 @@
-"""Notes, what was done to them, and commits of that, as JSON."""
+"""Notes, what was done to them, their states among it, and commits of that, as JSON."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from vaultmem.services.archiving.read_all import WholeNote
     from vaultmem.services.history.restore import Restored
     from vaultmem.services.history.undo import Undone
+    from vaultmem.services.lifecycle.promote import Promotion
+    from vaultmem.services.lifecycle.supersede import Supersession
+    from vaultmem.services.lifecycle.transition import Transition
     from vaultmem.services.notes.unconfirm import Unconfirmed
     from vaultmem.services.priming.sources import Unpriming
     from vaultmem.services.reading.read_notes import FoundNote
@@ -170,3 +173,26 @@ def report_json(report: CommitReport) -> dict[str, Any]:
 def commits_json(commits: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
     """Return commits that are given as id and subject."""
     return [{"commit": commit, "subject": subject} for commit, subject in commits]
+
+
+def promoted_json(done: Promotion) -> dict[str, Any]:
+    """Return which notes are active now, which of them are on record, and the commits."""
+    promoted = [{"path": path, "from": before, "to": "active"} for path, before in done.notes]
+    return {"promoted": promoted, "trusted": done.trusted, **report_json(done.report)}
+
+
+def moved_json(done: Transition) -> dict[str, Any]:
+    """Return which notes went to another state, and the commit."""
+    moves = [{"path": m.path, "from": m.before, "to": m.after} for m in done.moves]
+    return {"moved": moves, "commit": done.report.commit or None}
+
+
+def superseded_json(done: Supersession) -> dict[str, Any]:
+    """Return which note no longer holds, which holds instead, and the commit."""
+    return {
+        "old": done.old,
+        "new": done.new,
+        "from": done.before,
+        "unsaid": done.unsaid,
+        "commit": done.report.commit or None,
+    }

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.answers.branches import untaken_json
-from vaultmem.answers.lifecycle import promoted_json
-from vaultmem.answers.notes import report_json
+from vaultmem.answers.notes import promoted_json, report_json
 from vaultmem.cli.branches import end_with_conflicts
 from vaultmem.cli.history_text import say_report
 from vaultmem.cli.output import emit_json, say, say_painted

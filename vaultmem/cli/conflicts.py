@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vaultmem.answers.conflicts import conflicts_json, resolved_json
+from vaultmem.answers.branches import conflicts_json, resolved_json
 from vaultmem.cli.branches import say_left, say_merged
 from vaultmem.cli.history_text import say_commits
 from vaultmem.cli.output import emit_json, say, say_painted, warn

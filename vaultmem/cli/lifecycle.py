@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from vaultmem.answers.lifecycle import moved_json, superseded_json
+from vaultmem.answers.notes import moved_json, superseded_json
 from vaultmem.cli.history_text import say_commits
 from vaultmem.cli.options import PathArgument
 from vaultmem.cli.output import emit_json, say, say_painted

@@ -104,7 +104,7 @@ def _name_place(each: Conflict | Lost) -> str:
 
 
 def _resolve(vault: Vault, given: dict[str, Any]) -> Answer:
-    from vaultmem.answers.conflicts import resolved_json
+    from vaultmem.answers.branches import resolved_json
     from vaultmem.core.merging.settle import Choice
     from vaultmem.services.branching.conflicts import resolve_conflicts
 

@@ -54,7 +54,7 @@ PAGES = {
     "GET /time": ("time", "show_time"),
     "GET /moments": ("moments", "show_moments"),
     "GET /bisect": ("bisect", "show_bisect"),
-    "GET /commit/{name:path}": ("commit", "show_commit"),
+    "GET /commit/{name:path}": ("history", "show_commit"),
     "GET /history/{path:path}": ("history", "show_history"),
     "POST /restore": ("history", "restore"),
     "GET /note/{path:path}": ("note", "show_note"),

@@ -1,16 +1,16 @@
-"""Change the paths of links in a note's text by position; every other character stays."""
+"""Change the paths of links in a note's text, or a canvas's, by position; all else stays."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from vaultmem.core.links.canvas import find_canvas_links
 from vaultmem.core.links.link import Link, LinkKind, decode_destination, find_links
 from vaultmem.core.links.names import Names, spell
-from vaultmem.core.notes.canvas import is_canvas
-from vaultmem.core.notes.frontmatter import read_frontmatter
+from vaultmem.core.notes.canvas import find_strings, is_canvas
+from vaultmem.core.notes.frontmatter import Frontmatter, read_frontmatter
 from vaultmem.errors import RefusedError
 
 
@@ -93,3 +93,31 @@ def _check(path: str, before: str, after: str, edits: Sequence[LinkEdit]) -> Non
         wanted.append(decode_destination(target) if is_encoded else target)
     if [link.path for link in _find_all(path, after)] != wanted:
         raise RefusedError("a link cannot be changed without touching other text; change it there")
+
+
+#: What of a JSON string is one character.
+_CHARACTER = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|.", re.DOTALL
+)
+
+
+def find_canvas_links(text: str) -> Iterator[Link]:
+    """Yield the files of a canvas, and the links in its cards' text, with their places in `text`.
+
+    `line` is that of the JSON. What is no JSON has none.
+    """
+    try:
+        strings = list(find_strings(text)) if json.loads(text) else []
+    except (ValueError, RecursionError):
+        return
+    for key, start, end in strings:
+        line = text.count("\n", 0, start) + 1
+        value = json.loads(text[start - 1 : end + 1])
+        if key == "file":
+            yield Link(LinkKind.PATH, value, "", "", start, end, line)
+            continue
+        found = find_links(value, Frontmatter())
+        places = [match.start() for match in _CHARACTER.finditer(text, start, end)] if found else []
+        places.append(end)
+        for link in found:
+            yield link._replace(start=places[link.start], end=places[link.end], line=line)

@@ -1,17 +1,20 @@
-"""Write what this machine knows of the vault's use to its own ref, for `sync` to push."""
+"""Write what this machine knows of the vault's use to its own ref, for `sync` to push.
+
+Sessions are part of it: which were on this machine and when last, and their last turns.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import platform
-from collections.abc import Container, Iterator
-from itertools import islice
+from collections.abc import Container, Iterator, Mapping
+from itertools import accumulate, islice
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.packs.receipt import parse_receipt, write_shared
 from vaultmem.core.safe_text import escape_bytes
+from vaultmem.core.sessions.turns import Line, encode_line
 from vaultmem.errors import BusyError, VaultError
-from vaultmem.services.evidence.sessions import gather_signs, gather_turns
 from vaultmem.services.evidence.signed import verify_signed
 from vaultmem.services.evidence.usage import add_up, read_own_usage
 from vaultmem.storage.git.commit_draft import Identity
@@ -29,7 +32,9 @@ from vaultmem.storage.machines import (
     PROMOTIONS,
     RECEIPTS,
     SESSIONS,
+    TURNS,
     CallSums,
+    SessionSign,
     find_own,
     format_calls,
     format_machine,
@@ -37,10 +42,13 @@ from vaultmem.storage.machines import (
     format_sessions,
     format_signed,
     format_usage,
+    is_name,
     read_signs,
     rename_own,
 )
+from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.storage.signals import SignalStore
+from vaultmem.storage.transcripts import Transcripts
 from vaultmem.vault import Vault
 
 #: Receipts that are published; older ones stay where they are.
@@ -151,3 +159,54 @@ def sum_calls(vault: Vault) -> dict[str, CallSums]:
         last = max(known.last, each.last)
         sums[each.kind] = CallSums(known.calls + each.calls, known.sent + each.sent, last)
     return sums
+
+
+#: Sessions whose signs are published, those of which turns are, and lines and bytes of each.
+_MAX_SIGNS = 200
+_MAX_SHARED = 20
+_MAX_LINES = 60
+_MAX_BYTES = 64 * 1024
+
+
+def gather_signs(vault: Vault, before: Mapping[str, SessionSign]) -> dict[str, SessionSign]:
+    """Return the last sign of each session that was on this machine; `before` are those known."""
+    now = vault.now()
+    said = Transcripts(vault.root, 0).last_added()
+    accounts = SignalStore(vault.state, vault.state_folder).accounts()
+    called = {each.session: each.last for each in reversed(accounts)}  # The latest stands first.
+    active = {record.id: record for record in ActiveSessions(vault.state_folder).all()}
+    signs: dict[str, SessionSign] = {}
+    for name in {*before, *said, *called, *active}:
+        record = active.get(name)
+        begun = record.at if record else 0.0
+        known = before[name].at if name in before else 0.0
+        at = max(known, begun, called.get(name, 0.0), min(said.get(name, 0.0), now))
+        is_open = record is not None and not (record.recovered or record.is_gone)
+        signs[name] = SessionSign(at, is_open)
+    named = {name: sign for name, sign in signs.items() if is_name(name)}
+    newest = sorted(named, key=lambda name: (-named[name].at, name))[:_MAX_SIGNS]
+    return {name: named[name] for name in newest}
+
+
+def gather_turns(vault: Vault, signs: Mapping[str, SessionSign]) -> dict[str, bytes]:
+    """Return the last turns of the newest sessions that ended here, as files, if they are shared.
+
+    They are only where the person trusts the vault, too: its settings come with it.
+    """
+    if not (vault.config.share_turns and vault.trust.is_trusted()):
+        return {}
+    ended = [name for name, sign in signs.items() if not sign.is_open]
+    transcripts = Transcripts(vault.root, 0)
+    files: dict[str, bytes] = {}
+    for name in [each for each in ended if transcripts.exists(each)][:_MAX_SHARED]:
+        with contextlib.suppress(VaultError):  # A link, or no file.
+            last = islice(transcripts.read_back(name), _MAX_LINES)
+            lines = [encode_line(line) for line in last if isinstance(line, Line)]
+            files[f"{TURNS}/{name}.jsonl"] = b"".join(reversed(_fit(lines)))
+    return files
+
+
+def _fit(lines: list[bytes]) -> list[bytes]:
+    """Return the first of the lines that are not too much together."""
+    sizes = accumulate(map(len, lines))
+    return [line for line, size in zip(lines, sizes, strict=True) if size <= _MAX_BYTES]

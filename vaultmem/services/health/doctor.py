@@ -7,7 +7,7 @@ from functools import partial
 
 from vaultmem.core.check import Check, Verdict
 from vaultmem.errors import BusyError, VaultError
-from vaultmem.services.health import examine_git, examine_machine, examine_notes, examine_sync
+from vaultmem.services.health import examine_git, examine_machine, examine_notes
 from vaultmem.services.reading.behind import sync_to_read
 from vaultmem.services.reading.indexing import Progress
 from vaultmem.services.reading.sync import sync_vault
@@ -85,7 +85,7 @@ def _name_git_checks(vault: Vault, fix: bool, now: float, has_settings: bool) ->
         ("your name", partial(examine_git.check_person, vault)),
         *([credentials, ignored] if has_settings else []),
         ("merge driver", partial(examine_git.check_merge_driver, vault, fix)),
-        ("sync", partial(examine_sync.check_sync, vault, now)),
+        ("sync", partial(examine_git.check_sync, vault, now)),
         ("time of commits", partial(examine_git.check_commit_times, vault, now)),
     ]
 

@@ -112,8 +112,7 @@ class SearchIndex:
         from vaultmem.storage.index.batch import keep_sections
         from vaultmem.storage.index.codec import ArraySegment
         from vaultmem.storage.index.merging import choose_merge, find_dropped
-        from vaultmem.storage.index.segment_decoding import decode_segment
-        from vaultmem.storage.index.segment_encoding import encode_segment
+        from vaultmem.storage.index.segment_encoding import decode_segment, encode_segment
 
         listed = self._list_segments()
         opened = {file: self._open_segment(listed, file) for file in listed.files}

@@ -1,4 +1,7 @@
-"""Sections as the arrays of a segment's file; `segment_arrays` says what each of them is."""
+"""Sections as the arrays of a segment's file, and of these sections again, to merge them.
+
+`segment_arrays` says what each of the arrays is.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vaultmem.core.finding.terms import FIELDS
-from vaultmem.core.indexing.packing import pack_numbers, spread
+from vaultmem.core.indexing.packing import pack_numbers, spread, unpack_numbers
 from vaultmem.core.indexing.term_arrays import MOST, SHIFTS, TermArrays
 from vaultmem.storage.index.array_file import encode_arrays, narrow
 from vaultmem.storage.index.batch import NUMBER_COLUMNS, SectionArrays
-from vaultmem.storage.index.segment_arrays import RARE, VERSION
+from vaultmem.storage.index.segment_arrays import RARE, VERSION, SegmentArrays
 
 Numbers = NDArray[np.uint32]
 
@@ -182,3 +185,37 @@ def pack_sequences(
     packed, starts = pack_numbers(separated)
     ends = starts[(lengths.sum(1, dtype=np.int64) + fields - 1).cumsum()]
     return packed, np.diff(ends, prepend=0)
+
+
+def decode_segment(segment: SegmentArrays) -> SectionArrays:
+    """Return what a segment holds."""
+    term, section, code = decode_postings(segment)
+    packed = (segment.counts().astype(np.uint32) << np.array(SHIFTS, np.uint32)).sum(1)
+    ranks = unpack_numbers(segment["sequence"])
+    place = np.zeros(segment.terms + 1, np.uint32)
+    place[segment["rank"]] = np.arange(segment.terms)
+    terms = TermArrays(
+        terms=[segment.term(number) for number in range(segment.terms)],
+        term=term,
+        section=section,
+        packed=packed.astype(np.uint32)[code],
+        sequence=place[ranks[ranks > 0]],
+        lengths=np.stack([segment[f"{name}_length"] for name in FIELDS], 1).astype(np.uint32),
+    )
+    numbers = {name: segment[name].astype(np.uint32) for name in NUMBER_COLUMNS}
+    counts = np.diff(segment["labels_start"]).astype(np.uint32)
+    return SectionArrays(terms, numbers, segment["labels"].astype(np.uint32), counts)
+
+
+def decode_postings(
+    segment: SegmentArrays,
+) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[Any]]:
+    """Return term, section and code of all postings, in the order of terms."""
+    starts = segment["postings_start"].astype(np.int64)
+    many = starts[1:] - starts[:-1]
+    code: NDArray[Any] = segment["code"]
+    if len(segment["rare_place"]):
+        code = code.astype(np.uint32)
+        code[segment["rare_place"]] = segment["rare_code"]
+    term = np.repeat(np.arange(len(many), dtype=np.uint32), many)
+    return term, segment["section"].astype(np.uint32), code

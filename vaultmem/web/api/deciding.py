@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from vaultmem.answers.branches import merge_json
-from vaultmem.answers.conflicts import resolved_json
+from vaultmem.answers.branches import merge_json, resolved_json
 from vaultmem.answers.notes import report_json, undone_json
 from vaultmem.answers.schemas import STRINGS, choice, record, rows, text, whole
 from vaultmem.answers.upkeep import decided_json

@@ -1,4 +1,7 @@
-"""Routes of the operations: who asks, which version they know, and the answer as JSON."""
+"""The operations, and their routes: who asks, which version they know, and the answer as JSON.
+
+What the table of operations says is served, documented, checked and tested.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +20,36 @@ from vaultmem.core.json_values import as_plain
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import ChangedError, RefusedError, VaultError
 from vaultmem.vault import Vault
+from vaultmem.web.api.deciding import DECIDING
 from vaultmem.web.api.document import write_document
+from vaultmem.web.api.finding import FINDING
 from vaultmem.web.api.given import read_given
+from vaultmem.web.api.history import HISTORY
+from vaultmem.web.api.judging import JUDGING
+from vaultmem.web.api.notes import NOTES
 from vaultmem.web.api.operation import BASE, Given, Moment, Operation
-from vaultmem.web.api.table import OPERATIONS
+from vaultmem.web.api.sessions import SESSIONS
+from vaultmem.web.api.state import STATE
 from vaultmem.web.api.versions import expect, has_same, make_tag, read_wanted, tag_written
+from vaultmem.web.api.writing import WRITING
 from vaultmem.web.asking import answers, make_caller
 from vaultmem.web.events import stream_events
 from vaultmem.web.refusing import refuse_failure
 from vaultmem.web.site import BELOW
 from vaultmem.workers.caller import Caller
 from vaultmem.workers.workers import Workers
+
+OPERATIONS: tuple[Operation, ...] = (
+    *NOTES,
+    *FINDING,
+    *JUDGING,
+    *HISTORY,
+    *SESSIONS,
+    *STATE,
+    *WRITING,
+    *DECIDING,
+)
+
 
 _READS_ONLY = (
     "this only reads; programs write without `vaultmem serve --read-only`, browsers with --write"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vaultmem.answers.conflicts import conflicts_json
+from vaultmem.answers.branches import conflicts_json
 from vaultmem.answers.economics import recent_json, stats_json
 from vaultmem.answers.health import checks_json, status_json
 from vaultmem.answers.schemas import STRINGS, choice, record, rows, text, whole

@@ -6,9 +6,15 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
-from vaultmem.answers.lifecycle import moved_json, promoted_json, superseded_json
 from vaultmem.answers.links import renamed_json
-from vaultmem.answers.notes import edited_json, forgotten_json, restored_json
+from vaultmem.answers.notes import (
+    edited_json,
+    forgotten_json,
+    moved_json,
+    promoted_json,
+    restored_json,
+    superseded_json,
+)
 from vaultmem.answers.schemas import STRINGS, Schema, choice, flag, record, rows, share, text, texts
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.errors import RefusedError

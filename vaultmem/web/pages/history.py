@@ -1,4 +1,7 @@
-"""All versions of a note with what changed from one to the next, and a way back to each."""
+"""All versions of a note with what changed from one to the next, and a way back to each.
+
+And a commit: who made it, when and why, and what it changed, word by word.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
+from vaultmem.services.history.diff import ShownCommit
 from vaultmem.services.history.trace import Version
 from vaultmem.vault import Vault
 from vaultmem.web.asking import answers, go_back, read, read_form, read_page, read_path, write
@@ -64,3 +68,33 @@ async def restore(request: Request) -> Response:
     path = form.get("path", "")
     told, commit = await write(request, partial(_restore, path, form.get("commit", "")))
     return go_back(request, link_note(path), told, commit)
+
+
+#: Files that are compared, and that are named; of the first commit of a large vault each is new.
+_FILES, _NAMED = 20, 500
+
+
+class CommitPage(NamedTuple):
+    """A commit and its changes; `more` counts the files that are not even named."""
+
+    shown: ShownCommit
+    changes: list[ShownChange]
+    more: int
+
+
+def gather_commit(name: str, whole: bool, vault: Vault) -> CommitPage:
+    """Return what a commit changed; `whole`: in however many lines."""
+    from vaultmem.services.history.diff import show_commit
+
+    found = show_commit(vault, name, _FILES)
+    named = found._replace(others=found.others[:_NAMED])
+    more = len(found.others) - len(named.others)
+    return CommitPage(named, list(show_changes(found.operations, whole)), more)
+
+
+@answers
+async def show_commit(request: Request) -> Response:
+    """Show a commit."""
+    name, whole = request.path_params["name"], "all" in request.query_params
+    frame, page = await read(request, partial(gather_commit, name, whole))
+    return render_page(request, "commit.html", vault=frame, page=page)
