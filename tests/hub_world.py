@@ -74,14 +74,15 @@ class Clone:
         committer: tuple[str, str] | None = None,
         message: str = "",
         encoding: str = "",
+        when: str = "",
     ) -> str:
         """Write a commit of files, or of a tree, each at a time of its own."""
         self.count += 1
         tree = files if isinstance(files, str) else self.tree(files)
-        at = 1_794_000_000 + self.count
+        at = when or f"{1_794_000_000 + self.count} -0000"
         signed = [("author", who), ("committer", committer or who)]
         lines = [f"tree {tree}", *(f"parent {each}" for each in parents)]
-        lines += [f"{role} {name} <{mail}> {at} -0000" for role, (name, mail) in signed]
+        lines += [f"{role} {name} <{mail}> {at}" for role, (name, mail) in signed]
         lines += [f"encoding {encoding}"] * bool(encoding)
         return self.write("commit", ("\n".join(lines) + f"\n\n{message or 'change'}\n").encode())
 

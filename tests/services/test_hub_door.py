@@ -152,6 +152,8 @@ ANYWHERE: list[tuple[str, Make, str]] = [
     ("two agents", of({}, message="x\n\nAgent-Id: scout\nAgent-Id: claude-code"), '"scout"'),
     ("an agent, small", of({}, message="x\n\nagent-id:scout"), 'names the agent "scout"'),
     ("an encoding", of({}, message="x+AAA-\n\nAgent-Id: scout", encoding="UTF-7"), "\"UTF-7\""),
+    ("a year that none can read", of({}, when="253402300800 +0000"), "is dated 2534"),
+    ("a zone that is none", of({}, when="1794000000 +9999"), "is dated 1794000000 +9999"),
     ("an agent, folded", of({}, message="x\n\nAgent-Id:\n  scout"), 'names the agent "scout"'),
     ("an earlier forgery", twice(of({"notes/refunds/f.md": "x"}, who=ADA), of({})), "is Ada"),
     ("a large note", of({"notes/refunds/l.md": "long " * 20_000}), "a note may have 65,536"),

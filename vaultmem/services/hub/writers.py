@@ -19,6 +19,11 @@ from vaultmem.storage.git.pushed import NewCommit
 _PLAIN = re.compile(r"(?i)|utf-?8|us-ascii|iso-?8859-?\d+|latin-?1|(windows-|cp)125\d|koi8-[ru]")
 
 
+#: A date with a zone that there is; and the end of 2099, in seconds since the epoch.
+_DATE = re.compile(r"(\d{1,10}) [+-](?:0\d|1[0-4])[0-5]\d")
+_LAST = 4_102_444_800
+
+
 class _Rules(NamedTuple):
     """Who may be named: patterns of e-mails with a name each ("" for any), and others' names."""
 
@@ -38,11 +43,19 @@ def check_writers(visit: Visit, commits: Iterable[NewCommit]) -> Iterator[Refusa
         if not _PLAIN.fullmatch(commit.encoding):
             why = f'says that its text is in the encoding "{_show(commit.encoding)}"'
             yield Refusal(what, why, "set `git config i18n.commitEncoding utf-8`, and commit again")
+        elif odd := next((date for date in commit.dates if not _is_date(date)), ""):
+            yield Refusal(what, f"is dated {odd}", "set your clock, and commit again")
         elif why := _find_forgery(visit, rules, commit):
             yield Refusal(what, why, _how(visit.grant))
         if found := find_secrets(commit.message):
             line = f"line {found[0].line} of its message looks like a credential"
             yield Refusal(what, f"{line} ({found[0].rule})", "reword it, and renew the credential")
+
+
+def _is_date(text: str) -> bool:
+    """Tell whether something can have been done then: whoever reads it counts with years."""
+    match = _DATE.fullmatch(text)
+    return match is not None and int(match[1]) < _LAST
 
 
 def _make_rules(visit: Visit) -> _Rules:

@@ -20,7 +20,7 @@ _MAX_WORD = 256 * 1024
 #: Lines of a raw diff for each file that may be changed: the folders around it have one each.
 _LINES_A_FILE = 10
 
-_FIELDS = ("%H", "%P", "%an", "%ae", "%cn", "%ce", "%e", "%B")
+_FIELDS = ("%H", "%P", "%an", "%ae", "%cn", "%ce", "%e", "%ad", "%cd", "%B")
 
 #: One line for each: what anybody wrote stands at a place that is known, and NUL is in none of it.
 _AGENTS = "%(trailers:key=Agent-Id,valueonly,unfold,separator=%x0A)"
@@ -28,7 +28,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 _RAW = ("-z", "--raw", "-r", "-t", "--no-abbrev", "--no-renames", "--no-ext-diff", "--no-textconv")
 _LOG = (
     *("log", *_RAW, "-c", "--root", "--no-show-signature", "--no-notes", "--no-decorate"),
-    *("--no-color", "--no-mailmap", "--encoding=UTF-8"),
+    *("--no-color", "--no-mailmap", "--encoding=UTF-8", "--date=raw"),
     f"--format={'%x00'.join((*_FIELDS, _AGENTS))}",
 )
 _FOLDER = "040000"
@@ -64,7 +64,8 @@ class Change(NamedTuple):
 class NewCommit(NamedTuple):
     """A commit as a push brings it; `agents` are those that it says wrote it.
 
-    `encoding` is what it says of its text, "" for UTF-8.
+    `encoding` is what it says of its text, "" for UTF-8; `dates` are the author's and the
+    committer's, as seconds since the epoch and a zone (`1794000000 +0200`).
     """
 
     commit: str
@@ -72,6 +73,7 @@ class NewCommit(NamedTuple):
     author: tuple[str, str]
     committer: tuple[str, str]
     encoding: str
+    dates: tuple[str, str]
     message: str
     agents: tuple[str, ...]
     changes: tuple[Change, ...]
@@ -102,10 +104,17 @@ def read_commits(git: BareGit, revisions: Sequence[str], bounds: Bounds) -> Iter
             if not _COMMIT.fullmatch(commit):
                 raise FaultError("git log says what cannot be read")
             counter.add_commit()
-            parents, *names, encoding, message, agents = (words.take() for _ in _FIELDS)
+            parents, *names, encoding, written, made, message, agents = (
+                words.take() for _ in _FIELDS
+            )
             yield NewCommit(
                 *(commit, tuple(parents.split()), (names[0], names[1]), (names[2], names[3])),
-                *(encoding, message, tuple(filter(None, map(str.strip, agents.split("\n"))))),
+                *(
+                    encoding,
+                    (written, made),
+                    message,
+                    tuple(filter(None, map(str.strip, agents.split("\n")))),
+                ),
                 tuple(_take_changes(words, counter)),
             )
         _check_end(process.wait(), "log")
