@@ -26,9 +26,14 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_what_vaults_say_and_since_when(run_cli: Run, folder: Path) -> None:
+def test_what_vaults_say_and_since_when(
+    run_cli: Run, folder: Path, make_vault: Callable[..., Path]
+) -> None:
+    """Paths are of the vaults that are asked, not of one in whose folder somebody asks."""
+    here = make_vault({"sub/notes/limits.md": "# Limits\n"}) / "sub"
+
     def fleet(*words: str) -> Any:
-        return run_cli("fleet", *words, "--remotes", "fleet.txt", cwd=folder)
+        return run_cli("fleet", *words, "--remotes", folder / "fleet.txt", cwd=here)
 
     told = fleet("bisect", "refunds", "--says", "approval of two")
     assert told.code == 0
@@ -45,7 +50,8 @@ def test_what_vaults_say_and_since_when(run_cli: Run, folder: Path) -> None:
         'crew  no section of the pack says "80 euros"\n1 of 2 vaults as expected\n'
     )
     assert fleet("assert", "refunds", "--says", "approval").code == 125
-    assert fleet("assert", "refunds", "--says", "approval", "--vault", "pier").code == 0
+    at = ("--says", "approval", "--finds", "notes/limits.md", "--vault", "pier")
+    assert fleet("assert", "refunds", *at).code == 0
 
     found = fleet("contradictions")
     assert found.out.startswith("contradicts  number: 50 euros, then 80 euros\n  2026-09-21  crew:")

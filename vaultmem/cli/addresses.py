@@ -27,11 +27,14 @@ def name_values(param: Any) -> str:
 def read_as_shell(command: str, params: Iterable[Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of a command, those that name notes relative to the vault's root.
 
-    What leads out of the vault stays as it is, to be refused.
+    What leads out of the vault stays as it is, to be refused. A command without `--vault DIR` works
+    on vaults that have no folder here.
     """
     done = dict(given)
+    if "vault" not in given:
+        return done
     named = [each for each in params if name_values(each) in NOTES and done.get(each.name)]
-    place = Place.of(given.get("vault") or "") if named else None
+    place = Place.of(given["vault"] or "") if named else None
     if place is None:
         return done
     for param in named:
