@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -26,12 +26,12 @@ _ENGINES = ("local", "ray")
 #: Seconds for which all vaults of a pool that ends with its command are waited for.
 _LONGEST = 600.0
 
-#: Seconds that a vault may take, where none are given.
-_SECONDS = 120.0
-
 
 class Fleet(NamedTuple):
-    """Which vaults a command works on, and where they are kept."""
+    """Which vaults a command works on, where they are kept, and what it takes of earlier work.
+
+    What a command has no option for is as it is here.
+    """
 
     remotes: str = ""
     folder: str = ""
@@ -40,6 +40,9 @@ class Fleet(NamedTuple):
     address: str = ""
     resource: str = "CPU"
     as_json: bool = False
+    vaults: list[str] = []  # noqa: RUF012
+    seconds: float = 120.0
+    again: bool = False
 
     @contextlib.contextmanager
     def open(self) -> Iterator[Pool]:
@@ -56,6 +59,22 @@ class Fleet(NamedTuple):
         pool = self.open_ray() if engine == "ray" else self._open_local()
         with contextlib.closing(pool):
             yield pool
+
+    @contextlib.contextmanager
+    def open_to_work(self) -> Iterator[tuple[Pool, Terms]]:
+        """Open the pool for the time of a `with`, and what was done before.
+
+        Where Ctrl-C stops it, it is said that what is done stays.
+        """
+        from vaultmem.services.fleetwork.over_all import Terms
+        from vaultmem.storage.kept_work import KeptWork
+
+        with self.open() as pool, KeptWork(self.find_folder(), time.time()) as kept:
+            try:
+                yield pool, Terms(kept, self.seconds, self.again, tell=ProgressLine)
+            except KeyboardInterrupt:
+                warn("stopped; what vaults did is kept, and the same command goes on with the rest")
+                raise
 
     def open_ray(self, stays: bool = False) -> RayPool:
         """Open a pool of Ray's: the fleet at the address, else one of this machine.
@@ -96,41 +115,6 @@ class Fleet(NamedTuple):
         if self.folder:
             return Path(self.folder).expanduser().absolute()
         return find_user_folders(current_environment()).state / "fleet"
-
-
-class OverAll:
-    """Which vaults of which fleet a command works on, and what it takes of earlier work."""
-
-    _field_defaults: Mapping[str, Any] = {
-        **Fleet._field_defaults,
-        "vault": [],
-        "seconds": _SECONDS,
-        "again": False,
-    }
-
-    def __init__(
-        self, vault: list[str], seconds: float = _SECONDS, again: bool = False, **fleet: Any
-    ) -> None:
-        self.fleet = Fleet(**fleet)
-        self.as_json = self.fleet.as_json
-        self.vaults = vault
-        self.seconds, self._again = seconds, again
-
-    @contextlib.contextmanager
-    def open(self) -> Iterator[tuple[Pool, Terms]]:
-        """Open the pool for the time of a `with`, and what was done before.
-
-        Where Ctrl-C stops it, it is said that what is done stays.
-        """
-        from vaultmem.services.fleetwork.over_all import Terms
-        from vaultmem.storage.kept_work import KeptWork
-
-        with self.fleet.open() as pool, KeptWork(self.fleet.find_folder(), time.time()) as kept:
-            try:
-                yield pool, Terms(kept, self.seconds, self._again, tell=ProgressLine)
-            except KeyboardInterrupt:
-                warn("stopped; what vaults did is kept, and the same command goes on with the rest")
-                raise
 
 
 OPTIONS = {
@@ -198,7 +182,7 @@ STARTING_OPTIONS = {**OPTIONS, "resource": _RESOURCE}
 #: Gives a command the options of a fleet; what they say is its first argument, a `Fleet`.
 takes_fleet = give_options(Fleet, OPTIONS)
 
-_VAULT = Annotated[
+_VAULTS = Annotated[
     list[str],
     typer.Option(
         "--vault",
@@ -207,7 +191,7 @@ _VAULT = Annotated[
         show_default=False,
     ),
 ]
-_PATIENCE = Annotated[
+_SECONDS = Annotated[
     float,
     typer.Option(
         "--seconds",
@@ -218,9 +202,7 @@ _PATIENCE = Annotated[
 ]
 _AGAIN = Annotated[bool, typer.Option("--again", help="Begin anew, not with what was done before.")]
 
-#: Those of who works on all vaults of a fleet.
-_WORK = {**OPTIONS, "vault": _VAULT, "seconds": _PATIENCE, "again": _AGAIN}
-
-#: Give a command these options, or those without what begins anew; they say an `OverAll`.
-takes_work = give_options(OverAll, _WORK)
-takes_pool = give_options(OverAll, {n: o for n, o in _WORK.items() if n != "again"})
+#: Those of who asks all vaults of a fleet, and of whose work over them is kept.
+_ASKING = {**OPTIONS, "vaults": _VAULTS, "seconds": _SECONDS}
+takes_vaults = give_options(Fleet, _ASKING)
+takes_work = give_options(Fleet, {**_ASKING, "again": _AGAIN})

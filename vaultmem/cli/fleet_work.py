@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from vaultmem.answers import fleet as answers
-from vaultmem.cli.fleet_options import OverAll, takes_pool, takes_work
+from vaultmem.cli.fleet_options import Fleet, takes_vaults, takes_work
 from vaultmem.cli.fleet_text import (
     say_alike,
     say_believers,
@@ -52,9 +52,9 @@ _SAYING = {name: each for name, each in EXPECTING.items() if name != "negated"} 
 }
 
 
-@takes_pool
+@takes_vaults
 def recall_(
-    over: OverAll,
+    fleet: Fleet,
     query: _SearchArgument,
     limit: Annotated[
         int, typer.Option("-n", "--limit", metavar="N", help="Notes at most; else 10.")
@@ -68,10 +68,10 @@ def recall_(
     from vaultmem.cli.hit_text import say_hit
     from vaultmem.services.finding.ask import Ask, tell_how_sure
 
-    with over.fleet.open() as pool:
+    with fleet.open() as pool:
         asked = Ask(" ".join(query), limit)
-        answer, missing = pool.recall(over.vaults or None, asked, seconds=over.seconds)
-    if over.as_json:
+        answer, missing = pool.recall(fleet.vaults or None, asked, seconds=fleet.seconds)
+    if fleet.as_json:
         emit_json(answers.fleet_recall_json(answer, missing))
         return
     for line in tell_how_sure(answer):
@@ -83,8 +83,8 @@ def recall_(
     _warn_missing(missing)
 
 
-@takes_pool
-def pack(over: OverAll, query: QueryArgument, budget: BudgetOption = 0) -> None:
+@takes_vaults
+def pack(fleet: Fleet, query: QueryArgument, budget: BudgetOption = 0) -> None:
     """Print what an agent needs to know, of all vaults.
 
     Examples:
@@ -92,27 +92,27 @@ def pack(over: OverAll, query: QueryArgument, budget: BudgetOption = 0) -> None:
     """
     from vaultmem.services.finding.ask_pack import AskPack
 
-    with over.fleet.open() as pool:
+    with fleet.open() as pool:
         asked = AskPack(" ".join(query), budget or None)
-        answer, missing = pool.pack(over.vaults or None, asked, seconds=over.seconds)
-    if over.as_json:
+        answer, missing = pool.pack(fleet.vaults or None, asked, seconds=fleet.seconds)
+    if fleet.as_json:
         emit_json(answers.fleet_pack_json(answer, missing))
         return
     say(answer.pack.text.rstrip("\n"))
     _warn_missing(missing)
 
 
-@takes_pool
-def stats(over: OverAll) -> None:
+@takes_vaults
+def stats(fleet: Fleet) -> None:
     """Show what each vault holds, and at which commit it is.
 
     Examples:
       vaultmem fleet stats --remotes fleet.txt
     """
-    with over.fleet.open() as pool:
-        pool.refresh(over.vaults or None)
-        found = pool.stats(over.vaults or None)
-    if over.as_json:
+    with fleet.open() as pool:
+        pool.refresh(fleet.vaults or None)
+        found = pool.stats(fleet.vaults or None)
+    if fleet.as_json:
         emit_json(answers.fleet_stats_json(found.results, found.missing))
         return
     say_stats(found.results)
@@ -121,7 +121,7 @@ def stats(over: OverAll) -> None:
 
 @takes_work
 @give_options(Asked, EXPECTING)
-def assert_(asked: Asked, over: OverAll) -> None:
+def assert_(asked: Asked, fleet: Fleet) -> None:
     """Test what each vault's pack says.
 
     The exit code is 0 if all packs are as expected, 1 if one is not, 125 if one cannot be told.
@@ -132,14 +132,14 @@ def assert_(asked: Asked, over: OverAll) -> None:
     from vaultmem.services.fleetwork.look_after import judge_all
 
     judge = partial(judge_all, expected=asked.expect())
-    judged, done = _do_each(over, judge, answers.fleet_judged_json, say_judged)
+    judged, done = _do_each(fleet, judge, answers.fleet_judged_json, say_judged)
     if code := 1 if any(judged.values()) else CANNOT_JUDGE if done.missing else 0:
         raise typer.Exit(code)
 
 
 @takes_work
 @give_options(Asked, _SAYING)
-def bisect(asked: Asked, over: OverAll) -> None:
+def bisect(asked: Asked, fleet: Fleet) -> None:
     """Show who says something, since when, and who was told first.
 
     A vault says it since the commit from which on a note of it has always said it, or another note
@@ -151,11 +151,11 @@ def bisect(asked: Asked, over: OverAll) -> None:
     from vaultmem.services.fleetwork.beliefs import find_believers
 
     find = partial(find_believers, expected=asked.expect())
-    _find_over(over, find, answers.believers_json, say_believers)
+    _find_over(fleet, find, answers.believers_json, say_believers)
 
 
 @takes_work
-def duplicates(over: OverAll, limit: _LimitOption = 20) -> None:
+def duplicates(fleet: Fleet, limit: _LimitOption = 20) -> None:
     """Show what notes of several vaults say alike.
 
     By the rules of `similar` and `curate`; what one vault says twice is left to its own `dedup`.
@@ -165,11 +165,11 @@ def duplicates(over: OverAll, limit: _LimitOption = 20) -> None:
     """
     from vaultmem.services.fleetwork.alike import compare_all
 
-    _find_over(over, compare_all, answers.duplicates_json, partial(say_alike, limit=limit))
+    _find_over(fleet, compare_all, answers.duplicates_json, partial(say_alike, limit=limit))
 
 
 @takes_work
-def contradictions(over: OverAll, limit: _LimitOption = 20) -> None:
+def contradictions(fleet: Fleet, limit: _LimitOption = 20) -> None:
     """Show in what notes of several vaults contradict each other.
 
     The older note stands first. Who is right is for the vaults' owners to decide.
@@ -180,11 +180,11 @@ def contradictions(over: OverAll, limit: _LimitOption = 20) -> None:
     from vaultmem.services.fleetwork.alike import compare_all
 
     say_found = partial(say_contradictions, limit=limit)
-    _find_over(over, compare_all, answers.contradictions_json, say_found)
+    _find_over(fleet, compare_all, answers.contradictions_json, say_found)
 
 
 @takes_work
-def curate(over: OverAll) -> None:
+def curate(fleet: Fleet) -> None:
     """Show what `curate` would propose in each vault.
 
     Examples:
@@ -192,11 +192,11 @@ def curate(over: OverAll) -> None:
     """
     from vaultmem.services.fleetwork.look_after import curate_all
 
-    _do_each(over, curate_all, answers.fleet_curated_json, say_proposals)
+    _do_each(fleet, curate_all, answers.fleet_curated_json, say_proposals)
 
 
 @takes_work
-def compact(over: OverAll) -> None:
+def compact(fleet: Fleet) -> None:
     """Show what `compact` would shorten in each vault.
 
     Examples:
@@ -204,19 +204,19 @@ def compact(over: OverAll) -> None:
     """
     from vaultmem.services.fleetwork.look_after import compact_all
 
-    _do_each(over, compact_all, answers.fleet_compacted_json, say_compactions)
+    _do_each(fleet, compact_all, answers.fleet_compacted_json, say_compactions)
 
 
 def _find_over(
-    over: OverAll,
+    fleet: Fleet,
     find: Callable[..., _Found],
     to_json: Callable[[_Found], object],
     say_found: Callable[[_Found], None],
 ) -> None:
     """Print what is found over all vaults."""
-    with over.open() as (pool, terms):
-        found = find(pool, over.vaults, terms)
-    if over.as_json:
+    with fleet.open_to_work() as (pool, terms):
+        found = find(pool, fleet.vaults, terms)
+    if fleet.as_json:
         emit_json(to_json(found))
         return
     say_found(found)
@@ -224,16 +224,16 @@ def _find_over(
 
 
 def _do_each(
-    over: OverAll,
+    fleet: Fleet,
     work: Callable[..., Gathered],
     to_json: Callable[[dict[str, Any], Gathered], object],
     say_found: Callable[[dict[str, Any]], None],
 ) -> tuple[dict[str, Any], Gathered]:
     """Do a work with each vault, print what it made of them, and return that."""
-    with over.open() as (pool, terms):
-        done = work(pool, over.vaults, terms)
+    with fleet.open_to_work() as (pool, terms):
+        done = work(pool, fleet.vaults, terms)
         found = dict(done.items())
-    if over.as_json:
+    if fleet.as_json:
         emit_json(to_json(found, done))
     else:
         say_found(found)
