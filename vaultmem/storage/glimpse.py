@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -12,13 +11,13 @@ from vaultmem.storage.git.head import common_folder, find_git_folder
 from vaultmem.storage.state import StateDatabase
 
 
-def query_state(folder: Path, sql: str, values: Sequence[str] = ()) -> list[tuple[str, ...]]:
+def query_state(folder: Path, sql: str) -> list[tuple[str, ...]]:
     """Return rows of a vault's database as it is; none where it cannot be read at once."""
     try:
         file = quote(os.fspath(StateDatabase(folder).path))
         connection = sqlite3.connect(f"file:{file}?mode=ro", timeout=0, uri=True)
         try:
-            return connection.execute(sql, values).fetchall()
+            return connection.execute(sql).fetchall()
         finally:
             connection.close()
     except (sqlite3.Error, OSError):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from vaultmem.services.reading.behind import read_behind
-from vaultmem.services.vaults.pool import VaultPool
+from vaultmem.services.vaults.pool import VaultPool, identify
 from vaultmem.services.watching.sync_hints import ChangeHints
 from vaultmem.vault import UserFolders, Vault, open_vault
 from vaultmem.workers.caller import Caller
@@ -67,7 +66,7 @@ class KeptVault:
                 read_behind(vault, lambda: sync(vault))
             else:
                 sync(vault)
-            self._known = _identify(vault)
+            self._known = identify(vault)
             return work(in_session(_look(vault) if vault.ref else vault))
         except OSError:
             self._known = ()  # Something was taken away below us: begin anew next time.
@@ -94,7 +93,7 @@ class KeptVault:
 
     def _reopen(self, vault: Vault) -> tuple[Vault, ChangeHints]:
         """Return what stays open, opened anew where something was replaced."""
-        if self._open is None or _identify(vault) != self._known:
+        if self._open is None or identify(vault) != self._known:
             self.let_go()
             own = open_vault(self._root, folders=self._folders)
             if self._reads:
@@ -129,23 +128,3 @@ def in_session(vault: Vault) -> Vault:
         return vault
     session = identify_session(vault).session
     return act_in(vault, session) if session else vault
-
-
-def _identify(vault: Vault) -> tuple[object, ...]:
-    """Return what is another when folder, repository, state or index were replaced."""
-    return tuple(
-        _inode(path)
-        for path in (
-            vault.root,
-            vault.root / ".git",
-            vault.state.path,
-            vault.state_folder / "index",
-        )
-    )
-
-
-def _inode(path: Path) -> int | None:
-    try:
-        return os.stat(path).st_ino
-    except OSError:
-        return None

@@ -80,6 +80,11 @@ class Hit(NamedTuple):
     otherwise: tuple[Otherwise, ...] = ()
 
     @property
+    def key(self) -> tuple[int, int]:
+        """Which section it is among all that are asked: its document, and its place in that."""
+        return self.record.document, self.section.ordinal
+
+    @property
     def coverage(self) -> float:
         """The share of what was asked that the section has."""
         return sum(match.idf for match in self.matches) / (self.asked or 1.0)

@@ -83,7 +83,7 @@ def group_of(item: PackItem, apart: Collection[int]) -> object:
     Those of the documents in `apart` share none.
     """
     if item.hit.record.document in apart:
-        return (item.hit.record.document, item.hit.section.ordinal)
+        return item.hit.key
     return (item.part, item.pinned, _session_of([item]) or _title_of(item))
 
 

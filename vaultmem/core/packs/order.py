@@ -59,7 +59,7 @@ def bring_together(
                 rivals.append(rival)
         rivals.sort(key=lambda each: rank_authority(each, each.record.document in trusted))
         for rival in rivals[:MAX_RIVALS]:
-            ordered.setdefault((rival.record.document, rival.section.ordinal), rival)
+            ordered.setdefault(rival.key, rival)
     return list(ordered.values())
 
 

@@ -89,10 +89,9 @@ class Room:
 
     def take_relevant(self, hits: Iterable[Hit], most: int) -> None:
         """Take what is relevant in the order of rank; what is shortened costs at most `most`."""
-        shown = {(i.hit.record.document, i.hit.section.ordinal) for i in self.items}
+        shown = {item.hit.key for item in self.items}
         for hit in hits:
-            key = (hit.record.document, hit.section.ordinal)
-            if key in shown or not hit.text.strip():
+            if hit.key in shown or not hit.text.strip():
                 continue
             is_taken = self.left >= _MIN_LEFT and (
                 self._take(hit, pinned=False) or self._take_shortened(hit, most)
@@ -107,11 +106,8 @@ class Room:
 
     def list_left_out(self, items: Iterable[PackItem]) -> tuple[LeftOut, ...]:
         """Return what is not among the items of the pack, each section once."""
-        shown = {(item.hit.record.document, item.hit.section.ordinal) for item in items}
-        distinct = {
-            (each.hit.record.document, each.hit.section.ordinal): each
-            for each in reversed(self._left_out)
-        }
+        shown = {item.hit.key for item in items}
+        distinct = {each.hit.key: each for each in reversed(self._left_out)}
         return tuple(each for key, each in reversed(distinct.items()) if key not in shown)
 
     def _make_item(self, hit: Hit, pinned: bool, parts: tuple[Span, ...] | None) -> PackItem:

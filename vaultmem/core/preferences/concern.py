@@ -36,17 +36,13 @@ def choose_preferences(
     if not question.strip():
         return [each.hit for each in sorted(known, key=lambda each: each.about != "")]
     asked = frozenset(count_terms(question))
-    places = {_key(hit): place for place, hit in enumerate(found[:_FOUND])}
+    places = {hit.key: place for place, hit in enumerate(found[:_FOUND])}
     ranked: list[tuple[float, int, int]] = []
     for number, (hit, about) in enumerate(known):
-        place, share = places.get(_key(hit)), _share_topic(about, asked)
+        place, share = places.get(hit.key), _share_topic(about, asked)
         if share or not about or place is not None:
             ranked.append((-share, _FOUND if place is None else place, number))
     return [known[number].hit for *_, number in sorted(ranked)]
-
-
-def _key(hit: Hit) -> tuple[int, int]:
-    return hit.record.document, hit.section.ordinal
 
 
 def _share_topic(about: str, asked: frozenset[str]) -> float:

@@ -26,14 +26,14 @@ def add_next(vault: Vault, hits: Sequence[Hit], note_filter: NoteFilter) -> list
     common. Such a note is brought without a word of the question of its own, for a share of the
     score: where one asks, the next may answer. What was found itself stays as it was found.
     """
-    known = {_key(hit) for hit in hits}
+    known = {hit.key for hit in hits}
     nexts = _find_next(vault, note_filter, hits[:_FIRST])
     ordered: list[Hit] = []
     for hit in hits:
         ordered.append(hit)
-        beside = nexts.get(_key(hit))
-        if beside and _key(beside) not in known:
-            known.add(_key(beside))
+        beside = nexts.get(hit.key)
+        if beside and beside.key not in known:
+            known.add(beside.key)
             ordered.append(beside)
     return ordered
 
@@ -59,9 +59,5 @@ def _find_next(
                 refs = name_refs(vault, record)
                 score, path = _SHARE * hit.score, hit.record.path
                 beside = Hit(record, section, text, score, (), 0.0, 1.0, refs, beside=path)
-                found[_key(hit)] = beside
+                found[hit.key] = beside
     return found
-
-
-def _key(hit: Hit) -> tuple[int, int]:
-    return hit.record.document, hit.section.ordinal

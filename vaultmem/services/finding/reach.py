@@ -86,7 +86,7 @@ class Reach(ABC):
         What it leaves out or brings changes nothing in the order of the others. Without hits of a
         vault, it is not asked.
         """
-        order = {(hit.record.document, hit.section.ordinal): n for n, hit in enumerate(hits)}
+        order = {hit.key: n for n, hit in enumerate(hits)}
         given = {place: (own,) for place, own in self.divide(hits).items()}
         placed: list[tuple[int, Hit]] = []
         for place, changed in self.run(work, given).items():
@@ -95,7 +95,7 @@ class Reach(ABC):
             behind = -1
             of_each: list[tuple[int, Hit]] = []
             for hit in self.number(changed, place):
-                behind = order.get((hit.record.document, hit.section.ordinal), behind)
+                behind = order.get(hit.key, behind)
                 of_each.append((behind, hit))
             for n in range(len(of_each) - 1, 0, -1):  # What moved up stands before what is behind.
                 at = min(of_each[n - 1][0], of_each[n][0])

@@ -39,7 +39,7 @@ class VaultPool:
             VaultError: it cannot be read.
         """
         known = self._open.pop(vault.root, None)
-        if known is not None and known.identity != _identify(known.vault):
+        if known is not None and known.identity != identify(known.vault):
             _close(known)  # Something was replaced.
             known = None
         vault.wait_briefly()
@@ -53,7 +53,7 @@ class VaultPool:
         except BaseException:
             _close(known)
             raise
-        self._open[vault.root] = known._replace(identity=_identify(known.vault))
+        self._open[vault.root] = known._replace(identity=identify(known.vault))
         while len(self._open) > self._most:
             _close(self._open.pop(next(iter(self._open))))
         return vault
@@ -71,10 +71,11 @@ def _close(opened: _Open) -> None:
         opened.vault.close()
 
 
-def _identify(vault: Vault) -> tuple[int, ...]:
-    """Return what is another when the folder, its state or its index were replaced."""
+def identify(vault: Vault) -> tuple[int, ...]:
+    """Return what is another when folder, repository, state or index were replaced."""
     found = []
-    for path in (vault.root, vault.state.path, vault.state_folder / "index"):
+    index = vault.state_folder / "index"
+    for path in (vault.root, vault.root / ".git", vault.state.path, index):
         try:
             found.append(os.stat(path).st_ino)
         except OSError:
