@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -23,3 +24,9 @@ class Check(NamedTuple):
     paths: tuple[str, ...] = ()
     remedy: str = ""
     fixed: tuple[str, ...] = ()
+
+
+def count_found(name: str, verdict: Verdict, told: str, found: Iterable[str], remedy: str) -> Check:
+    """Return a check that is ok where nothing is found, and else says how many there are."""
+    paths = tuple(found)
+    return Check(name, verdict, f"{told}: {len(paths):,}", paths, remedy) if paths else Check(name)

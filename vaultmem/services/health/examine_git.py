@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 
-from vaultmem.core.check import Check, Verdict
+from vaultmem.core.check import Check, Verdict, count_found
 from vaultmem.core.packs.context_file import parse_contexts
 from vaultmem.core.paths import GENERATED, is_hidden
 from vaultmem.services.syncing.state import read_sync_state
@@ -195,16 +195,12 @@ def check_commit_times(vault: Vault, now: float) -> Check:
     """Name commits from the future."""
     head = vault.history.head()
     commits = find_future_commits(vault.history, head.commit, now)
-    if not commits:
-        return Check("time of commits")
-    told = f"commits from the future: {len(commits):,}"
-    remedy = "correct the clock of the machine that made them; they stay as they are"
-    return Check(
+    return count_found(
         "time of commits",
         Verdict.WARNING,
-        told,
-        tuple(commit[:7] for commit in commits),
-        remedy,
+        "commits from the future",
+        (commit[:7] for commit in commits),
+        "correct the clock of the machine that made them; they stay as they are",
     )
 
 

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import vaultmem
-from vaultmem.core.check import Check, Verdict
+from vaultmem.core.check import Check, Verdict, count_found
 from vaultmem.core.counting import count_things
 from vaultmem.errors import VaultError
 from vaultmem.services.reading.indexing import is_index_behind
@@ -90,12 +90,9 @@ def check_clock(vault: Vault, now: float) -> Check:
     """Name files from the future."""
     late = (now + 60) * 1e9
     stats = vault.manifest.stats()
-    found = tuple(path for path, (_, modified, _, _) in sorted(stats.items()) if modified > late)
-    if not found:
-        return Check("clock")
-    told = f"files from the future: {len(found):,}"
+    found = (path for path, (_, modified, _, _) in sorted(stats.items()) if modified > late)
     remedy = "set the clock, then `touch` the files: until then they count as the newest"
-    return Check("clock", Verdict.PROBLEM, told, found, remedy)
+    return count_found("clock", Verdict.PROBLEM, "files from the future", found, remedy)
 
 
 def check_disk(vault: Vault, enough: int = ENOUGH) -> Check:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from vaultmem.core.check import Check, Verdict
+from vaultmem.core.check import Check, Verdict, count_found
 from vaultmem.core.indexing.note_facts import date_note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.obsidian.daily import read_day
@@ -34,14 +34,11 @@ _ODD_NAME = "its name is not UTF-8"
 
 def check_doubtful(vault: Vault) -> Check:
     """Name the notes that cannot be taken at their word: nothing else may do more harm."""
-    doubtful = vault.manifest.in_doubt()
-    if not doubtful:
-        return Check(DOUBTFUL)
-    return Check(
+    return count_found(
         DOUBTFUL,
         Verdict.PROBLEM,
-        f"not to be taken at their word: {len(doubtful):,}",
-        tuple(f"{path}: {why}" for path, why in doubtful),
+        "not to be taken at their word",
+        (f"{path}: {why}" for path, why in vault.manifest.in_doubt()),
         "mend in an editor the line that is named; `vaultmem state` quarantines them as they are",
     )
 
@@ -64,74 +61,51 @@ def check_notes(vault: Vault) -> Check:
 
 def check_conflicted(vault: Vault) -> Check:
     """Name the notes of which another side of a merge says otherwise."""
-    found = [record for record in vault.view.records() if record.conflict]
-    if not found:
-        return Check("conflicts")
-    return Check(
+    return count_found(
         "conflicts",
         Verdict.WARNING,
-        f"said otherwise by others: {len(found):,}",
-        tuple(f"{each.path}: {each.conflict}" for each in found),
+        "said otherwise by others",
+        (f"{each.path}: {each.conflict}" for each in vault.view.records() if each.conflict),
         "`vaultmem resolve` shows what they say, and decides it",
     )
 
 
 def check_sizes(vault: Vault) -> Check:
     """Name the notes that are too large to be read or committed."""
-    large = [path for path, why in vault.manifest.unread() if why.startswith(_LARGER)]
-    if not large:
-        return Check("note sizes")
-    return Check(
-        "note sizes",
-        Verdict.PROBLEM,
-        f"over 1 MiB, so neither found nor committed: {len(large):,}",
-        tuple(large),
-        "divide them into smaller notes",
-    )
+    large = (path for path, why in vault.manifest.unread() if why.startswith(_LARGER))
+    told = "over 1 MiB, so neither found nor committed"
+    return count_found("note sizes", Verdict.PROBLEM, told, large, "divide them into smaller notes")
 
 
 def check_dates(vault: Vault, now: float) -> Check:
     """Name the notes whose own date is later than tomorrow."""
-    late = tuple(
+    late = (
         f"{record.path}: {record.updated or record.created}"
         for record in vault.view.records("d.created <> '' OR d.updated <> ''")
         if max(map(date_note, (record.created, record.updated))) > now + 86_400
         and not (record.created and record.created == read_day(record.path, vault.obsidian.daily))
     )
-    if not late:
-        return Check("note dates")
-    told = f"dated in the future: {len(late):,}"
     remedy = "correct `created` or `updated`: until then they count as written now"
-    return Check("note dates", Verdict.WARNING, told, late, remedy)
+    return count_found("note dates", Verdict.WARNING, "dated in the future", late, remedy)
 
 
 def check_names(vault: Vault) -> Check:
     """Name the files whose name is no text, or one with another's where case does not count."""
     if odd := tuple(path for path, why in vault.manifest.unread() if why == _ODD_NAME):
-        told = f"not UTF-8, so neither found nor committed: {len(odd):,}"
-        return Check("note names", Verdict.PROBLEM, told, odd, "rename them; `convmv` does it")
-    twins = find_twins(vault.manifest.stats())
-    if not twins:
-        return Check("note names")
-    return Check(
-        "note names",
-        Verdict.PROBLEM,
-        f"one name on Windows and macOS: {len(twins):,}",
-        tuple(" = ".join(paths) for paths in twins),
-        "rename one of each",
-    )
+        told, remedy = "not UTF-8, so neither found nor committed", "rename them; `convmv` does it"
+        return count_found("note names", Verdict.PROBLEM, told, odd, remedy)
+    twins = map(" = ".join, find_twins(vault.manifest.stats()))
+    told = "one name on Windows and macOS"
+    return count_found("note names", Verdict.PROBLEM, told, twins, "rename one of each")
 
 
 def check_conflicts(vault: Vault) -> Check:
     """Name what file synchronisation, or vaultmem, kept as the second of two versions."""
-    copies = sorted(filter(_is_second_version, vault.manifest.stats()))
-    if not copies:
-        return Check("conflict copies")
-    return Check(
+    return count_found(
         "conflict copies",
         Verdict.PROBLEM,
-        f"second versions of other files: {len(copies):,}",
-        tuple(copies),
+        "second versions of other files",
+        sorted(filter(_is_second_version, vault.manifest.stats())),
         "take over what they have into the first version, and remove them",
     )
 
