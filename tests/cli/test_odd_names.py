@@ -280,7 +280,10 @@ STEPS: tuple[tuple[str, ...], ...] = (
 )
 
 
-@pytest.mark.parametrize("count", [3, pytest.param(200, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "count",
+    [pytest.param(3, marks=pytest.mark.campaign), pytest.param(200, marks=pytest.mark.long)],
+)
 def test_whatever_bytes_are_named_and_written_nothing_stops_and_nothing_changes(
     home: Path, tmp_path_factory: pytest.TempPathFactory, count: int
 ) -> None:

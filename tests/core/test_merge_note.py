@@ -823,6 +823,7 @@ def test_a_note_of_twenty_thousand_lines_is_merged_in_seconds() -> None:
     assert merged.endswith("- ours at the end\n- theirs at the end\n")
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("shape", ["few words", "all blank", "reversed", "islands"])
 def test_repeated_lines_of_a_megabyte_cost_seconds_at_most(shape: str) -> None:
     rng = random.Random(2)

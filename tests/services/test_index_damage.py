@@ -173,6 +173,7 @@ def test_damage_between_two_reads_of_one_process_changes_no_answer(
 
 
 # Whoosh forgets to close a table of contents that it could not read.
+@pytest.mark.campaign
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(("part", "kind"), PARTS)
 @pytest.mark.parametrize("where", ["snapshot", "choose_sections", "read_places"])

@@ -32,7 +32,7 @@ FOREIGN = "# Vim\n\nSaved in the midst.\n"
 #: Functions of `os` by which files are looked at, read and moved.
 TOUCHES = ("stat", "lstat", "open", "rename", "replace", "link", "unlink", "readlink")
 
-#: Commands that the short suite disturbs as well, and those that the long one alone does.
+#: Commands that the campaigns disturb as well, and those that the long suite alone does.
 COMMANDS = [
     *(("index",), ("checkpoint", "now"), ("status",), ("doctor",), ("diff",), ("merge", "side")),
     *(("recall", "editor"), ("pack", "editor"), ("context",), ("get", NOTE), ("switch", "side")),
@@ -177,11 +177,11 @@ def _is_short(command: tuple[str, ...], make: object, act: object) -> bool:
 
 
 def _cases() -> Iterator[Any]:
-    """Give every command, on each vault, with each act; the long suite alone runs most of them."""
+    """Give every command, on each vault, with each act; the long suite alone runs most."""
     for command in COMMANDS + MORE:
         for make in (make_new, make_edited, make_clean):
             for act in (remove, save, make_folder, make_link):
-                marks = () if _is_short(command, make, act) else (pytest.mark.long,)
+                marks = pytest.mark.campaign if _is_short(command, make, act) else pytest.mark.long
                 name = f"{' '.join(command)}-{make.__name__}-{act.__name__}"
                 yield pytest.param(command, make, act, id=name, marks=marks)
 

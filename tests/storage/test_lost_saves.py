@@ -96,6 +96,7 @@ def test_no_save_is_lost_beside_edits(tmp_path: Path, way: str, pause: float, sa
     assert done > 0
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("way", WAYS)
 def test_no_save_is_lost_where_the_system_tells_of_no_writer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str

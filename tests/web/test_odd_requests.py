@@ -87,6 +87,7 @@ def test_links_of_a_note_lead_there_whatever_its_name(
     served.workers.close()
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("place", PLACES)
 def test_no_value_of_a_parameter_breaks_a_page(place: str, served: Served) -> None:
     browser = served.enter()
