@@ -23,10 +23,12 @@ _LIMIT = 20
 #: Characters of a hit's excerpt.
 _WIDTH = 220
 
-#: Marks of markdown that say nothing in an excerpt, and what of them is kept.
+#: Marks of markdown that say nothing in an excerpt, and what of them is kept. Nothing is looked for
+#: further than links are long, else a note of brackets takes minutes.
 _MARKUP = re.compile(
-    r"!?\[\[(?:[^\]|]*\|)?(?P<link>[^\]|]+)\]\]|!?\[(?P<text>[^\]]*)\]\([^)]*\)"
-    r"|^\s*(?:[-*+>]\s+)+(?:\[.\]\s+)?|[*_]{2}|`+|==|~~",
+    r"!?\[\[(?:[^][|]{,200}\|)?(?P<link>[^][|]{1,200})\]\]"
+    r"|!?\[(?P<text>[^][]{,400})\]\([^)]{,400}\)"
+    r"|^[ \t]*(?:[-*+>]\s+)+(?:\[.\]\s+)?|[*_]{2}|`+|==|~~",
     re.MULTILINE,
 )
 
