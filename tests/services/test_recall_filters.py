@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vaultmem.cli.options import make_filter, narrow_filter
-from vaultmem.core.finding.query import NoteFilter, parse_query
+from vaultmem.cli.narrowing import Only
+from vaultmem.core.finding.query import parse_query
 from vaultmem.services.finding.recall import recall
 from vaultmem.services.reading.read_notes import list_notes
 from vaultmem.services.reading.sync import sync_vault
@@ -31,44 +30,22 @@ NOTES = {
 }
 
 
-@dataclass(frozen=True)
-class Only:
-    """The options of a command, as it hands them on."""
-
-    kind: tuple[str, ...] = ()
-    state: tuple[str, ...] = ()
-    tag: tuple[str, ...] = ()
-    context: str = ""
-    agent: str = ""
-    session: str = ""
-    since: str = ""
-    until: str = ""
-    path: tuple[str, ...] = ()
-
-    def as_filter(self, any_state: bool = False) -> NoteFilter:
-        """Return the filter that these options make."""
-        lists = list(self.kind), list(self.state), list(self.tag)
-        wanted = make_filter(*lists, self.context, any_state=any_state)
-        dates = self.since, self.until
-        return narrow_filter(wanted, self.agent, self.session, *dates, list(self.path))
-
-
 TABLE = [
-    (Only(tag=("auth",)), {"tokens", "keys"}),
-    (Only(tag=("auth/tokens",)), {"tokens"}),
-    (Only(kind=("decision",)), {"tokens", "pier"}),
-    (Only(state=("archived",)), {"winch"}),
+    (Only(tag=["auth"]), {"tokens", "keys"}),
+    (Only(tag=["auth/tokens"]), {"tokens"}),
+    (Only(kind=["decision"]), {"tokens", "pier"}),
+    (Only(state=["archived"]), {"winch"}),
     (Only(context="auth"), {"tokens", "keys"}),
-    (Only(agent="claude"), {"tokens"}),
-    (Only(session="s-2"), {"keys"}),
+    (Only(from_agent="claude"), {"tokens"}),
+    (Only(from_session="s-2"), {"keys"}),
     (Only(since="2026-04-01"), {"keys", "pier"}),
     (Only(until="2026-03-01"), {"tokens"}),
     (Only(since="2026-03-02", until="2026-04-01"), {"keys"}),
-    (Only(path=("notes/ops",)), {"pier"}),
-    (Only(path=("*/auth/*k*",)), {"tokens", "keys"}),
-    (Only(path=("notes/op",)), set()),
-    (Only(path=("notes/ops", "notes/auth/keys.md")), {"pier", "keys"}),
-    (Only(kind=("decision",), session="s-1", tag=("auth",)), {"tokens"}),
+    (Only(path=["notes/ops"]), {"pier"}),
+    (Only(path=["*/auth/*k*"]), {"tokens", "keys"}),
+    (Only(path=["notes/op"]), set()),
+    (Only(path=["notes/ops", "notes/auth/keys.md"]), {"pier", "keys"}),
+    (Only(kind=["decision"], from_session="s-1", tag=["auth"]), {"tokens"}),
 ]
 
 
@@ -78,9 +55,9 @@ def test_filters_let_through_what_they_name(
     vault = opened(make_vault(NOTES))
     sync_vault(vault)
     for only, wanted in TABLE:
-        hits = recall(vault, parse_query("winch", 20, only.as_filter()))
+        hits = recall(vault, parse_query("winch", 20, only.make_filter()))
         assert {Path(hit.record.path).stem for hit in hits} == wanted, only
-        listed = list_notes(vault, only.as_filter(any_state=True))
+        listed = list_notes(vault, only.make_filter(any_state=True))
         hidden = {"winch"} if only == Only(until="2026-03-01") else set()
         names = {Path(record.path).stem for record in listed} - {"MEMORY", "USER"}
         assert names == wanted | hidden, only

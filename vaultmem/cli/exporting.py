@@ -9,19 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vaultmem.cli.options import (
-    ContextOption,
-    FromAgentOption,
-    FromSessionOption,
-    KindOption,
-    PathOption,
-    SinceOption,
-    StateOption,
-    TagOption,
-    UntilOption,
-    make_filter,
-    narrow_filter,
-)
+from vaultmem.cli.narrowing import Only, takes_only
 from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted, say_raw, warn
 from vaultmem.cli.shared import Here, needing, takes
 from vaultmem.core.counting import count_things
@@ -33,9 +21,11 @@ if TYPE_CHECKING:
 _MOST_NAMED = 10
 
 
+@takes_only
 @takes("vault", "ref", "at", "as_json")
 def export(
     here: Here,
+    only: Only,
     archive: Annotated[
         str,
         typer.Option(
@@ -64,15 +54,6 @@ def export(
             show_default=False,
         ),
     ] = "",
-    kind: KindOption = [],  # noqa: B006
-    state: StateOption = [],  # noqa: B006
-    tag: TagOption = [],  # noqa: B006
-    context: ContextOption = "",
-    from_agent: FromAgentOption = "",
-    from_session: FromSessionOption = "",
-    since: SinceOption = "",
-    until: UntilOption = "",
-    path: PathOption = [],  # noqa: B006
 ) -> None:
     """Write the vault as one archive, as lines of JSON, or as pages.
 
@@ -87,9 +68,8 @@ def export(
     """
     from vaultmem.errors import RefusedError
 
-    wanted = make_filter(kind, state, tag, context, any_state=True)
-    wanted = narrow_filter(wanted, from_agent, from_session, since, until, path)
-    is_narrow = wanted != make_filter([], [], [], "", any_state=True)
+    wanted = only.make_filter(any_state=True)
+    is_narrow = wanted != Only().make_filter(any_state=True)
     if sum(map(bool, (archive, jsonl, html))) != 1:
         raise typer.BadParameter("give one of --archive FILE, --jsonl FILE and --html DIR")
     if (is_narrow and not jsonl) or (archive and (here.ref or here.at)):

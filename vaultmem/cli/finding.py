@@ -9,27 +9,17 @@ import typer
 from vaultmem.answers.finding import answer_json, pack_answer_json
 from vaultmem.cli.asking import open_several
 from vaultmem.cli.hit_text import say_hit, show_hits, tell_left_out, warn_unmatched
+from vaultmem.cli.narrowing import Only, takes_only
 from vaultmem.cli.options import (
     AgentOption,
     AllVaultsOption,
     AtOption,
     BudgetOption,
-    ContextOption,
-    FromAgentOption,
-    FromSessionOption,
     IncludeRefsOption,
     JsonOption,
-    KindOption,
-    PathOption,
     RefOption,
     SessionOption,
-    SinceOption,
-    StateOption,
-    TagOption,
-    UntilOption,
     VaultsOption,
-    make_filter,
-    narrow_filter,
     split_names,
 )
 from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted, warn
@@ -70,9 +60,11 @@ _SHOWN = ["active", "candidate", "stale"]
 _ALL_BUT_QUARANTINED = ["active", "candidate", "stale", "archived", "deprecated"]
 
 
+@takes_only
 @takes("ref", "at", "agent", "session", "as_json")
 def recall_(
     here: Here,
+    only: Only,
     query: Annotated[list[str], typer.Argument(metavar="QUERY", help="What to look for.")],
     limit: Annotated[
         int,
@@ -90,10 +82,6 @@ def recall_(
         ),
     ] = 0,
     explain: Annotated[bool, typer.Option("--explain", help="Show each part of a score.")] = False,
-    kind: KindOption = [],  # noqa: B006
-    state: StateOption = [],  # noqa: B006
-    tag: TagOption = [],  # noqa: B006
-    context: ContextOption = "",
     include_archived: Annotated[
         bool, typer.Option("--include-archived", help="Also archived and deprecated notes.")
     ] = False,
@@ -101,11 +89,6 @@ def recall_(
         bool,
         typer.Option("--include-quarantined", help="Also quarantined notes, behind a warning."),
     ] = False,
-    from_agent: FromAgentOption = "",
-    from_session: FromSessionOption = "",
-    since: SinceOption = "",
-    until: UntilOption = "",
-    path: PathOption = [],  # noqa: B006
     vault: VaultsOption = [],  # noqa: B006
     all_vaults: AllVaultsOption = False,
     include_refs: IncludeRefsOption = "",
@@ -122,17 +105,16 @@ def recall_(
     """
     from vaultmem.services.finding.ask import MOST_FITTING, Ask, ask, tell_how_sure
 
-    states = state or (_ALL_BUT_QUARANTINED if include_archived else [])
+    states = only.state or (_ALL_BUT_QUARANTINED if include_archived else [])
     if include_quarantined:
         states = [*(states or _SHOWN), "quarantined"]
     opened = open_several(
         vault, all_vaults, here.agent, here.session, here.ref, alone=bool(here.at or include_refs)
     )
-    wanted = make_filter(kind, states, tag, context)
     asked = Ask(
         " ".join(query),
         limit or (MOST_FITTING if budget else 0),
-        filter=narrow_filter(wanted, from_agent, from_session, since, until, path),
+        filter=only._replace(state=states).make_filter(),
         at=here.at,
         refs=split_names(include_refs),
         semantic=semantic,

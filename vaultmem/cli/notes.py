@@ -12,24 +12,14 @@ from vaultmem.cli.asking import open_several, split_vault
 from vaultmem.cli.editor import open_editor
 from vaultmem.cli.history_text import align
 from vaultmem.cli.hit_text import warn_unmatched
+from vaultmem.cli.narrowing import Only, takes_only
 from vaultmem.cli.opening import open_here, open_view
 from vaultmem.cli.options import (
     AllVaultsOption,
-    ContextOption,
-    FromAgentOption,
-    FromSessionOption,
-    KindOption,
     PathArgument,
-    PathOption,
-    SinceOption,
-    StateOption,
-    TagOption,
     TitleOption,
     TopicOption,
-    UntilOption,
     VaultsOption,
-    make_filter,
-    narrow_filter,
     read_text,
 )
 from vaultmem.cli.output import (
@@ -161,19 +151,12 @@ def get(
         say_raw(found.text)
 
 
+@takes_only
 @takes("ref", "at", "as_json")
 def list_(
     here: Here,
-    kind: KindOption = [],  # noqa: B006
-    state: StateOption = [],  # noqa: B006
-    tag: TagOption = [],  # noqa: B006
-    context: ContextOption = "",
+    only: Only,
     pinned: Annotated[bool, typer.Option("--pinned", help="Only pinned notes.")] = False,
-    from_agent: FromAgentOption = "",
-    from_session: FromSessionOption = "",
-    since: SinceOption = "",
-    until: UntilOption = "",
-    path: PathOption = [],  # noqa: B006
     vault: VaultsOption = [],  # noqa: B006
     all_vaults: AllVaultsOption = False,
 ) -> None:
@@ -188,8 +171,7 @@ def list_(
     from vaultmem.services.finding.ask import look
     from vaultmem.services.reading.read_notes import list_notes
 
-    wanted = make_filter(kind, state, tag, context, pinned or None, any_state=True)
-    wanted = narrow_filter(wanted, from_agent, from_session, since, until, path)
+    wanted = only.make_filter(pinned or None, any_state=True)
     opened = open_several(vault, all_vaults, ref=here.ref, alone=True)
     found = ((each.name, look(each, here.at)) for each in opened.together)
     records = [(name, record) for name, seen in found for record in list_notes(seen, wanted)]

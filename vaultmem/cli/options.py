@@ -1,4 +1,4 @@
-"""Options that many commands share, the filter that some of them make, and a text that is given."""
+"""Options that many commands share, and a text that is given."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import typer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from vaultmem.core.finding.query import NoteFilter
 
 
 PathArgument = Annotated[
@@ -118,21 +116,6 @@ _SHARED: tuple[Any, ...] = (
 )
 SHARED_HELP = {each.__metadata__[0].help for each in _SHARED} | {"Show this message and exit."}
 
-KindOption = Annotated[
-    list[str], typer.Option("--kind", metavar="KIND", help="Only notes of this kind (repeatable).")
-]
-StateOption = Annotated[
-    list[str],
-    typer.Option("--state", metavar="STATE", help="Only notes in this state (repeatable)."),
-]
-TagOption = Annotated[
-    list[str],
-    typer.Option("--tag", metavar="TAG", help="Only notes with this tag or one inside it."),
-]
-ContextOption = Annotated[
-    str, typer.Option("--context", metavar="NAME", help="Only notes of this context (folder).")
-]
-
 TitleOption = Annotated[
     str, typer.Option("--title", metavar="TEXT", help="Its title; else its first line.")
 ]
@@ -146,73 +129,6 @@ BudgetOption = Annotated[
         "--budget", metavar="TOKENS", help="Tokens at most; else 2000.", show_default=False
     ),
 ]
-
-
-def make_filter(
-    kind: list[str],
-    state: list[str],
-    tag: list[str],
-    context: str,
-    pinned: bool | None = None,
-    any_state: bool = False,
-) -> NoteFilter:
-    """Return the filter that the options describe."""
-    from vaultmem.core.finding.query import NoteFilter
-    from vaultmem.core.lifecycle import parse_kind, parse_state
-    from vaultmem.core.notes.record import CONFLICTED
-
-    wanted = [each for each in state if each != CONFLICTED]
-    return NoteFilter(
-        kinds=frozenset(map(parse_kind, kind)),
-        states=frozenset(parse_state(each, to_find=True) for each in wanted),
-        tags=tuple(tag),
-        context=context.strip("/"),
-        pinned=pinned,
-        any_state=any_state,
-        conflicted=CONFLICTED in state,
-    )
-
-
-FromAgentOption = Annotated[
-    str, typer.Option("--from-agent", metavar="ID", help="Only notes that this agent wrote.")
-]
-FromSessionOption = Annotated[
-    str, typer.Option("--from-session", metavar="ID", help="Only notes of this session.")
-]
-SinceOption = Annotated[
-    str,
-    typer.Option("--since", metavar="WHEN", help="Only notes written then or later (2026-10-01)."),
-]
-UntilOption = Annotated[
-    str, typer.Option("--until", metavar="WHEN", help="Only notes written then or earlier.")
-]
-PathOption = Annotated[
-    list[str],
-    typer.Option(
-        "--path",
-        metavar="PATTERN",
-        help="Only notes in this folder, or of such paths: notes/*auth*.",
-    ),
-]
-
-
-def narrow_filter(
-    wanted: NoteFilter, agent: str, session: str, since: str, until: str, paths: list[str]
-) -> NoteFilter:
-    """Return a filter that the options narrow down further.
-
-    Raises:
-        RefusedError: a date is none.
-    """
-    from vaultmem.core.timestamps import parse_timestamp
-
-    return wanted._replace(
-        agent=agent,
-        session=session,
-        since=parse_timestamp(since) if since else None,
-        until=parse_timestamp(until, end_of_day=True) if until else None,
-        paths=tuple(paths),
-    )
 
 
 def read_text(words: Sequence[str]) -> str:
