@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vaultmem.cli.opening import has_named, open_other, open_synced, take_named
+from vaultmem.cli.opening import has_named, open_other, take_named
 from vaultmem.cli.output import warn
+from vaultmem.cli.shared import Here
 
 if TYPE_CHECKING:
     from vaultmem.vault import UserFolders, Vault
@@ -30,14 +31,7 @@ def _find_folders() -> UserFolders:
     return find_user_folders(current_environment())
 
 
-def open_several(
-    vaults: list[str],
-    every: bool,
-    agent: str = "",
-    session: str = "",
-    ref: str = "",
-    alone: bool = False,
-) -> Vault:
+def open_several(here: Here, vaults: list[str], every: bool, alone: bool) -> Vault:
     """Open a vault to be read, in sync, and beside it the others that are named, or go with it.
 
     Those that go with it (`with` in vaultmem.yaml) are left out where a commit is looked at, which
@@ -48,7 +42,7 @@ def open_several(
 
     named = list(dict.fromkeys([*take_named(), *vaults]))
     named += read_vaults(_find_folders().config).values() if every else []
-    opened = open_synced(named[0] if named else "", agent, session, ref, reads=True)
+    opened = here._replace(vault=named[0] if named else "").open_synced(reads=True)
     opened.opener = open_other
     if every or len(named) > 1:
         _tell(beside.put_beside(opened, named[1:]))

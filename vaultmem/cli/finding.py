@@ -11,14 +11,9 @@ from vaultmem.cli.asking import open_several
 from vaultmem.cli.hit_text import say_hit, show_hits, tell_left_out, warn_unmatched
 from vaultmem.cli.narrowing import Only, takes_only
 from vaultmem.cli.options import (
-    AgentOption,
     AllVaultsOption,
-    AtOption,
     BudgetOption,
     IncludeRefsOption,
-    JsonOption,
-    RefOption,
-    SessionOption,
     VaultsOption,
     split_names,
 )
@@ -108,9 +103,7 @@ def recall_(
     states = only.state or (_ALL_BUT_QUARANTINED if include_archived else [])
     if include_quarantined:
         states = [*(states or _SHOWN), "quarantined"]
-    opened = open_several(
-        vault, all_vaults, here.agent, here.session, here.ref, alone=bool(here.at or include_refs)
-    )
+    opened = open_several(here, vault, all_vaults, alone=bool(here.at or include_refs))
     asked = Ask(
         " ".join(query),
         limit or (MOST_FITTING if budget else 0),
@@ -136,18 +129,16 @@ def recall_(
         say_painted(left_out, "yellow")
 
 
+@takes("ref", "at", "agent", "session", "as_json")
 def pack(
+    here: Here,
     query: Annotated[
         list[str], typer.Argument(metavar="[QUERY]", help="What the pack is for.")
     ] = [],  # noqa: B006
     budget: BudgetOption = 0,
     vault: VaultsOption = [],  # noqa: B006
     all_vaults: AllVaultsOption = False,
-    ref: RefOption = "",
-    at: AtOption = "",
     include_refs: IncludeRefsOption = "",
-    agent: AgentOption = "",
-    session: SessionOption = "",
     receipt: Annotated[
         bool, typer.Option("--receipt", help="Keep a receipt; an agent's packs always have one.")
     ] = False,
@@ -166,7 +157,6 @@ def pack(
             "--labels", metavar="LABELS", help="short, or full: path, state and more of each."
         ),
     ] = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Print what an agent needs to know, within a token budget.
 
@@ -182,14 +172,14 @@ def pack(
 
     if output not in _FORMATS:
         raise typer.BadParameter(f'"{output}" is not a format; use {", ".join(_FORMATS)}')
-    as_json = as_json or output == "json"
-    opened = open_several(vault, all_vaults, agent, session, ref, alone=bool(at or include_refs))
+    as_json = here.as_json or output == "json"
+    opened = open_several(here, vault, all_vaults, alone=bool(here.at or include_refs))
     asked = AskPack(
         " ".join(query),
         budget or None,
         PackStyle.TEXT if output == "text" else PackStyle.MARKDOWN,
         parse_labels(labels) if labels else None,
-        at=at,
+        at=here.at,
         refs=split_names(include_refs),
         semantic=semantic,
         expand_links=expand_links,

@@ -172,7 +172,7 @@ def list_(
     from vaultmem.services.reading.read_notes import list_notes
 
     wanted = only.make_filter(pinned or None, any_state=True)
-    opened = open_several(vault, all_vaults, ref=here.ref, alone=True)
+    opened = open_several(here, vault, all_vaults, alone=True)
     found = ((each.name, look(each, here.at)) for each in opened.together)
     records = [(name, record) for name, seen in found for record in list_notes(seen, wanted)]
     if here.as_json:
