@@ -23,8 +23,7 @@ from vaultmem.errors import RefusedError
 from vaultmem.services.reading.look import look_at
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.web.export.contents import gather_contents
-from vaultmem.web.export.export import Exported, export_html
-from vaultmem.web.export.folder import prepare_folder
+from vaultmem.web.export.export import Exported, export_html, prepare_folder
 from vaultmem.web.export.sharing import share_notes
 
 #: What the names of files end with.

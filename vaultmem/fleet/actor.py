@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from vaultmem.errors import FaultError, VaultError, name_failure
-from vaultmem.fleet.bringing import Bringer, SharedShard
+from vaultmem.fleet.bringing import AskedShard, Bringer, SharedShard, find_heat
 from vaultmem.fleet.plan import VERSION, Health, Plan, find_alone, find_names
-from vaultmem.fleet.reading import AskedShard, find_heat
 from vaultmem.services.pools.engine import Way
 from vaultmem.services.pools.local import ShardThread
 from vaultmem.services.pools.source import Source

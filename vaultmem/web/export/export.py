@@ -1,22 +1,38 @@
-"""Export a vault's pages as files that need no server."""
+"""Export a vault's pages as files that need no server.
+
+And where that goes: what is there, and how a new one takes its place.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
+import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import vaultmem
+from vaultmem.errors import RefusedError
+from vaultmem.storage.atomic import exchange_files
+from vaultmem.storage.processes import find_process
 from vaultmem.vault import Vault
 from vaultmem.web.export.contents import gather_contents
-from vaultmem.web.export.folder import MARK, check_folder, prepare_folder
 from vaultmem.web.export.list_pages import ListWriter
 from vaultmem.web.export.note_pages import write_file
 from vaultmem.web.export.sharing import collecting_rarely, share_notes
 from vaultmem.web.export.terms import write_terms
+
+#: What says that a folder is an export, and all else that one has.
+MARK = ".vaultmem-export"
+_OWN = {
+    *(MARK, "index.html", "search.html", "time.html", "sessions.html"),
+    *("note", "file", "list", "session", "search", "static"),
+}
 
 
 class Exported(NamedTuple):
@@ -61,3 +77,95 @@ def export_html(vault: Vault, folder: Path, progress: Callable[[int, int], None]
     seconds = round(time.monotonic() - begun, 2)
     commit = contents.commit or contents.frame.commit
     return Exported(os.fspath(folder), many, left_out, pictures, pages, commit, seconds)
+
+
+def check_folder(folder: Path, root: Path) -> None:
+    """Make sure that an export may go to a folder.
+
+    Raises:
+        RefusedError: it has other files, or is in the vault, or the vault in it.
+    """
+    if folder == root or root in folder.parents or folder in root.parents:
+        raise RefusedError(f"{folder}: that is the vault's; name a folder outside of it")
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise RefusedError(f"{folder}: that is a file; name a folder")
+    names = set(os.listdir(folder))
+    others = sorted(name for name in names - _OWN if not _is_page(name))
+    if names and (MARK not in names or others):
+        told = f"has {others[0]}, which no export has" if others else "is not an export"
+        raise RefusedError(f"{folder}: {told}; name a folder that is empty or not there")
+
+
+def _is_page(name: str) -> bool:
+    return name.startswith("notes") and name.endswith(".html")
+
+
+@contextlib.contextmanager
+def prepare_folder(folder: Path) -> Iterator[Path]:
+    """Give a new folder for the time of a `with`; behind it, it takes the other one's place.
+
+    If the `with` is left by an error, the other one stays as it is, and the new one goes.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    _sweep(folder)
+    fresh = _beside(folder, "new", os.getpid())
+    fresh.mkdir()
+    try:
+        yield fresh
+        with _undisturbed():
+            _replace(folder, fresh)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _replace(folder: Path, fresh: Path) -> None:
+    """Put the new folder in the other one's place, in one step where the system can."""
+    if not folder.exists():
+        os.rename(fresh, folder)
+        return
+    with contextlib.suppress(OSError):
+        exchange_files(fresh, folder)
+        return
+    old = _beside(folder, "old", os.getpid())
+    try:
+        os.rename(folder, old)
+    except OSError as error:
+        raise RefusedError(
+            f"{folder}: cannot be replaced ({error.strerror}); name a folder in it"
+        ) from None
+    os.rename(fresh, folder)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _beside(folder: Path, what: str, pid: int | str) -> Path:
+    return folder.with_name(f".{folder.name}.vaultmem-{what}-{pid}")
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what killed exports left; of one killed between two renames, put the old one back."""
+    for what in ("old", "new"):
+        prefix = _beside(folder, what, "").name
+        for name in os.listdir(folder.parent):
+            pid = name.removeprefix(prefix)
+            if name == pid or not pid.isdecimal() or find_process(int(pid)) is not None:
+                continue
+            if what == "old" and not folder.exists():
+                os.rename(folder.with_name(name), folder)
+            else:
+                shutil.rmtree(folder.with_name(name), ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Let nobody end the process by a signal for the time of a `with`, which is short."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {each: signal.signal(each, signal.SIG_IGN) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
