@@ -27,7 +27,7 @@ from pool_contract import (
     three,
 )
 
-from vaultmem.errors import RefusedError, VaultError
+from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.hub import writing
 from vaultmem.services.hub.refusal import Refusal
 from vaultmem.services.hub.visit import Visit
@@ -36,6 +36,7 @@ from vaultmem.services.pools.local import LocalShards
 from vaultmem.services.pools.pool import LocalPool, Pool
 from vaultmem.services.pools.shard import Shard
 from vaultmem.services.pools.source import Source, check_sources, read_sources
+from vaultmem.services.reading.look import look_at
 from vaultmem.vault import Vault
 
 __all__ = ["remotes", "three"]
@@ -296,3 +297,17 @@ def test_many_vaults_that_cannot_be_had_are_told_in_a_line(folder: Path) -> None
     assert str(told.value).startswith(f"Not asked: {', '.join(names[:12])} and 2 more (")
     assert str(told.value).count("gone.git") == 1
     shard.close()
+
+
+def test_nothing_is_left_of_a_vault_whose_place_another_one_takes(
+    shard: Shard, remotes: Remotes, tmp_path: Path
+) -> None:
+    old = git(remotes.folder / "crew.git", "rev-parse", "main")
+    os.rename(remotes.folder / "crew.git", tmp_path / "aside.git")
+    shutil.copytree(tmp_path / "aside.git", remotes.folder / "crew.git")
+    place = remotes.folder / "crew.git"
+    new = git(place, "commit-tree", f"{old}^{{tree}}", "-m", "Begin again")
+    git(place, "update-ref", "refs/heads/main", new)
+    shard.serve(Shard.read, "crew", count_notes, {})
+    with pytest.raises(NoteNotFoundError):
+        shard.serve(Shard.read, "crew", lambda vault: look_at(vault, old), {})

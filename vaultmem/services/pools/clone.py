@@ -52,8 +52,9 @@ class Freshness(NamedTuple):
 class Record(NamedTuple):
     """What is remembered of a clone: of what it was made, and where it stands.
 
-    `made` is another for each time it is made. One that is not `settled` is on its way from that
-    commit to another, or a write was: whoever did it is at it, or was killed.
+    `made` is another for each time it is made; `place` is which folder its remote is, where that is
+    on this machine: another one in its place is another vault's. One that is not `settled` is on
+    its way from that commit to another, or a write was: whoever did it is at it, or was killed.
     """
 
     remote: str
@@ -64,6 +65,7 @@ class Record(NamedTuple):
     contacted: float = 0.0
     problem: str = ""
     settled: bool = True
+    place: str = ""
 
     @property
     def freshness(self) -> Freshness:
@@ -133,7 +135,10 @@ class Clone:
         """
         with hold_lock(self.change, patience):
             known = self.record
-            if known is not None:
+            if known is not None and self._find_place() not in {"", known.place}:
+                self.unsettle()
+                self.forget()
+            elif known is not None:
                 try:
                     return self._follow(known)
                 except (VaultError, OSError) as error:
@@ -245,7 +250,15 @@ class Clone:
             raise NoVaultError(f"its remote has {told} yet")
         made = known.made if known else os.urandom(8).hex()
         branches = dict(listed.branches)
-        return Record(self.source.remote, made, branch, branches[branch], branches, self.now())
+        stands = branch, branches[branch], branches, self.now()
+        return Record(self.source.remote, made, *stands, place=self._find_place())
+
+    def _find_place(self) -> str:
+        """Return which folder the remote is, "" if it is none here, or is not there now."""
+        try:
+            return str(os.stat(self.remote.folder).st_ino) if self.remote.folder else ""
+        except OSError:
+            return ""
 
     def _keep(self, record: Record) -> None:
         data = json.dumps(as_named(record)).encode()
