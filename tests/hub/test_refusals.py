@@ -61,7 +61,8 @@ def test_tokens_that_do_not_count(unchanged: Team) -> None:
         for shown in ("Bearer x", f"Bearer {gone}", f"Bearer {late}", _basic(good), "Token x"):
             for place in ("/v/harbour/api/v1/notes", "/api/v1/vaults", "/v/harbour/mcp", "/mcp"):
                 assert client.get(place, headers={"Authorization": shown}).status_code in {401, 429}
-        assert client.get(_REFS, headers={"Authorization": "Bearer y"}).status_code == 429
+        wrong = {"Authorization": "Bearer y", "X-Forwarded-For": "203.0.113.9"}
+        assert client.get(_REFS, headers=wrong).status_code == 429
         assert client.get(_REFS, headers={"Authorization": _basic(good)}).status_code == 200
     assert len(list(read_audit(team.hub, what="sign-in", outcome="refused"))) == 20
 

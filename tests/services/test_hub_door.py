@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 from hub_world import ADA, BOB, NOW, SCOUT, Clone, World, make_world
 
+from vaultmem.services.hub import receiving
 from vaultmem.services.hub.audit import read_audit
 from vaultmem.services.hub.folder import CONFIG_NAME
 from vaultmem.services.hub.grants import Kind, Scope, name_pusher, revoke
+from vaultmem.services.hub.refusal import Refusal
+from vaultmem.services.hub.visit import Visit
 
 #: Made up, of the form of such keys.
 KEY = "AKIA" + "Q3EGRZ7NVTPX2WLD"
@@ -380,6 +383,23 @@ def test_nobody_comes_in_without_a_grant_that_counts(world: World) -> None:
     world.admit("gone", Kind.PERSON, {Scope.OWN: ["*"]}, emails=[BOB[1]])
     revoke(world.hub, "gone", NOW)
     assert "the token: does not count" in refuse(world, "gone", spec)
+
+
+def test_a_token_that_ends_during_a_check_counts_no_more(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.admit("brief", Kind.PERSON, {Scope.OWN: ["*"]}, emails=[BOB[1]])
+
+    def check(visit: Visit, _: object) -> list[Refusal]:
+        revoke(world.hub, "brief", NOW)
+        return []
+
+    monkeypatch.setattr(receiving, "check_push", check)
+    given = name_pusher(world.hub, world.grants["brief"])
+    line = f"{'0' * 40} {world.tip()} refs/heads/brief\n".encode()
+    (told,) = receiving.receive(world.repository, {**os.environ, **given}, line, NOW)
+    assert told.startswith("the token: does not count")
+    assert world.last().outcome == "refused"
 
 
 def test_a_push_has_bounds(world: World) -> None:

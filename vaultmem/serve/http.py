@@ -97,7 +97,12 @@ class Port:
         """Begin to answer by an app, in this event loop; `settings` are further ones of uvicorn."""
         chosen: dict[str, Any] = {"timeout_graceful_shutdown": _GRACE, **settings}
         config = uvicorn.Config(
-            app, http=BoundedProtocol, log_level="warning", lifespan="off", **chosen
+            app,
+            http=BoundedProtocol,
+            log_level="warning",
+            lifespan="off",
+            proxy_headers=False,  # Whose word counts of where somebody comes from, the app knows.
+            **chosen,
         )
         self._server = uvicorn.Server(config)
         self._ended = talks.run(self._server.serve([self._socket]))

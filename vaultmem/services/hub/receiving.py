@@ -49,6 +49,8 @@ def receive(
     git = BareGit(repository, environment, hub.limits.seconds)
     visit = Visit(pusher, git, updates) if pusher else None
     refusals = _ask_door(hub, visit, limit_time) if visit else [_STRANGER]
+    if not refusals and find_pusher(hub, vault, environment.get(GRANT, ""), now) is None:
+        refusals = [_STRANGER]  # It was revoked meanwhile.
     details = {
         "refs": [each._asdict() for each in updates[:KEPT]],
         "refused": cut_refusals(refusals, KEPT),
