@@ -311,3 +311,11 @@ def test_nothing_is_left_of_a_vault_whose_place_another_one_takes(
     shard.serve(Shard.read, "crew", count_notes, {})
     with pytest.raises(NoteNotFoundError):
         shard.serve(Shard.read, "crew", lambda vault: look_at(vault, old), {})
+
+
+def test_no_vault_s_settings_lead_to_what_else_is_on_this_disk(
+    shard: Shard, remotes: Remotes
+) -> None:
+    remotes.commit("crew", "vaultmem.yaml", "code_repository: ../payments\nbudget: 900\n")
+    told = shard.serve(Shard.read, "crew", lambda vault: vault.config, {})
+    assert (told.code_repository, told.budget) == ("", 900)

@@ -67,7 +67,9 @@ class OpenVaults:
             _sync(known.vault, record.commit)
             self._open[name] = known._replace(commit=record.commit)
         given = settings.copy()
-        given["folders"], given["config"] = self._folders, known.vault.config
+        # Beside the clone are those of others, which its owners may not read.
+        config = known.vault.config._replace(code_repository="")
+        given["folders"], given["config"] = self._folders, config
         vault = open_vault(clone.root, **given)
         vault.share_storage(known.vault)
         vault.name = name
