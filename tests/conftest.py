@@ -41,7 +41,7 @@ _GITCONFIG = f"""[user]
 
 
 # The suite tries the same examples in every run; `--hypothesis-profile=default` tries others.
-settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=60)
 settings.load_profile("repeatable")
 
 #: A folder in memory that tests work in where there is one, and how many bytes have to be free.

@@ -484,6 +484,7 @@ def test_the_table_has_every_command() -> None:
     assert set(COMMANDS) == set(list_commands(build_commands()))
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("name", COMMANDS)
 def test_no_command_runs_anything_of_a_hostile_repository(
     root: Path, marks: Path, name: str
@@ -526,7 +527,10 @@ _SOME = ("index", "checkpoint", "merge", "edit")
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[] if name in _SOME else pytest.mark.long) for name in COMMANDS],
+    [
+        pytest.param(name, marks=pytest.mark.campaign if name in _SOME else pytest.mark.long)
+        for name in COMMANDS
+    ],
 )
 def test_no_process_imports_or_runs_anything_of_the_folder_it_is_started_in(
     root: Path, marks: Path, name: str

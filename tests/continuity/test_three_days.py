@@ -180,6 +180,7 @@ def test_three_days_through_hooks_alone(live: Callable[..., Any], agent: str) ->
             assert told.found >= LEAST, f"{day}, {where}: {told.missing}\n{text}"
 
 
+@pytest.mark.campaign
 def test_a_client_that_is_killed_loses_at_most_its_last_turn(live: Callable[..., Any]) -> None:
     [(day, begun, _, client)] = live("claude-code", ["day2"], 1, "--wait")
     assert score(day, begun).found >= LEAST, begun

@@ -150,6 +150,7 @@ def test_what_is_mapped_already_is_answered_from_when_a_file_is_replaced(
 
 # Whoosh forgets to close a table of contents that it could not read.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.campaign
 @pytest.mark.parametrize(("part", "kind"), PARTS)
 def test_damage_between_two_reads_of_one_process_changes_no_answer(
     make_vault: Make, opened: Open, part: str, kind: str
@@ -173,8 +174,8 @@ def test_damage_between_two_reads_of_one_process_changes_no_answer(
 
 
 # Whoosh forgets to close a table of contents that it could not read.
-@pytest.mark.campaign
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.campaign
 @pytest.mark.parametrize(("part", "kind"), PARTS)
 @pytest.mark.parametrize("where", ["snapshot", "choose_sections", "read_places"])
 def test_damage_in_the_midst_of_a_read_changes_no_answer(

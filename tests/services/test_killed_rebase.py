@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from machines import Machine, MakeMachines
 
+pytestmark = pytest.mark.campaign
+
 LONG = "# {}\n\n" + "".join(f"Line {number} of the note.\n\n" for number in range(9))
 NOTES = {f"notes/{name}.md": LONG.format(name.title()) for name in ("quay", "pier", "crane")}
 
