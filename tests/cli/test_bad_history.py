@@ -254,6 +254,25 @@ def test_a_folder_that_is_itself_a_bare_repository_is_no_vault(root: Path, tmp_p
     assert hash_tree(bare) == before
 
 
+@pytest.mark.parametrize("date", ["300000000000 +0000", "1794000000 +9999"])
+def test_a_commit_of_a_date_that_no_calendar_has_is_read_as_others(root: Path, date: str) -> None:
+    git(root, "commit", "-q", "--allow-empty", "-m", "far")
+    write_notes(root, {"notes/far.md": "# Far\n\nThe pier is far.\n"})
+    git(root, "add", "--all")
+    tree = git(root, "write-tree")
+    made = git(root, "cat-file", "commit", "HEAD").replace(
+        git(root, "rev-parse", "HEAD^{tree}"), tree
+    )
+    dated = re.sub(r"^((?:author|committer) .*>) .*$", rf"\g<1> {date}", made, flags=re.MULTILINE)
+    storing = ("hash-object", "-t", "commit", "-w", "--literally", "--stdin")
+    git(root, "update-ref", "HEAD", git(root, *storing, stdin=f"{dated}\n"))
+
+    for name in READS.keys() - {"bisect"}:  # It counts commits from the last.
+        assert run(root, *READS[name]).code == 0, name
+    for words in (("pack", "pier"), ("recall", "pier", "--json"), ("blame", "notes/far.md")):
+        assert "far" in run(root, *words).out
+
+
 @pytest.mark.parametrize("change_first", [False, True])
 def test_on_no_branch_nothing_is_committed_and_reading_works(
     root: Path, change_first: bool

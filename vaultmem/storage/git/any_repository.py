@@ -12,6 +12,7 @@ from vaultmem.storage.git.commit_draft import TreeEntry
 from vaultmem.storage.git.head import find_git_folder
 from vaultmem.storage.git.repository import check_repository, refuse_bare
 from vaultmem.storage.git.runner import GitRunner
+from vaultmem.storage.git.times import read_time
 
 #: Commits that are looked at, at most.
 _MAX_COMMITS = 2_000
@@ -68,7 +69,7 @@ def list_file_commits(
         for name in names:
             if (path := name.lstrip("\n")) in found:
                 told = read_escapes(author), read_escapes(subject)
-                found[path].append(FileCommit(commit, int(at), day, *told))
+                found[path].append(FileCommit(commit, read_time(at), day, *told))
     return found
 
 
@@ -95,4 +96,4 @@ def list_recent(git: GitRunner, limit: int) -> list[FileCommit]:
     )
     fields = read_escapes(out).split("\0")
     rows = zip(*(fields[n::5] for n in range(5)), strict=False)
-    return [FileCommit(c, int(at), day, author, subject) for c, at, day, author, subject in rows]
+    return [FileCommit(c, read_time(at), *told) for c, at, *told in rows]

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.paths import is_text
+from vaultmem.storage.git.times import read_time
 
 if TYPE_CHECKING:
     from vaultmem.storage.git.vault_history import History
@@ -55,7 +56,7 @@ def _parse_brought(out: str, prefix: str) -> list[Brought]:
         part = part.strip("\n")
         if part.startswith("\x01"):
             time, _, commit = part[1:].partition("\n")[0].partition(" ")
-            at = int(time)
+            at = read_time(time)
             part = part.partition("\n")[2].strip("\n")
         if part.startswith(":"):
             parents = len(part) - len(part.lstrip(":"))  # A merge tells what it wrote itself.

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vaultmem.storage.git.runner import GitRunner
+from vaultmem.storage.git.times import read_moment, read_time
 
 _FORMAT = "%ct%x00%cI%x00%an%x00%(trailers:key=Agent-Id,valueonly,separator=%x2C)"
 _ID = re.compile(r"[0-9a-f]{40}")
@@ -33,7 +34,9 @@ def find_last_change(git: GitRunner, commit: str, path: str = "") -> LastChange:
     found = git.run(*command, *where).split("\0") if commit else [""]
     if len(found) < 4:
         return find_last_change(git, commit) if path and commit else LastChange()
-    return LastChange(int(found[0]), found[1][:10], found[3].strip() or found[2])
+    at = read_time(found[0])
+    day = read_moment(found[1], at)[:10]
+    return LastChange(at, day, found[3].strip() or found[2])
 
 
 class Theirs(NamedTuple):

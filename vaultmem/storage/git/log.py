@@ -11,6 +11,7 @@ from vaultmem.core.notes.encoding import read_escapes
 from vaultmem.errors import NoteNotFoundError, VaultError
 from vaultmem.storage.git.attribution import NOTES_REF, Wrote, parse_attribution
 from vaultmem.storage.git.commit_draft import EMPTY_TREE
+from vaultmem.storage.git.times import read_moment, read_time
 from vaultmem.storage.git.trees import RAW, Words, take_changes
 from vaultmem.storage.git.vault_history import History
 
@@ -222,6 +223,7 @@ def _take_commit(words: Words) -> Commit:
     commit, parents, tree, time, at, author, email, subject, body, note = (
         read_escapes(words.take().strip()) for _ in _FIELDS
     )
+    seconds = read_time(at)
     trailers: dict[str, str] = {}
     if words.next == "":
         words.take()  # There are none.
@@ -231,7 +233,8 @@ def _take_commit(words: Words) -> Commit:
     wrote = () if trailers.get("agent-id") else parse_attribution(note)
     one = wrote[0] if len({each[2:4] for each in wrote}) == 1 else None
     return Commit(
-        *(commit, tuple(parents.split()), tree, time, int(at), author, email, subject, body),
+        *(commit, tuple(parents.split()), tree, read_moment(time, seconds), seconds),
+        *(author, email, subject, body),
         event=trailers.get("vault-event", ""),
         agent=trailers.get("agent-id", one.agent if one else ""),
         session=trailers.get("session-id", one.session if one else ""),

@@ -13,6 +13,7 @@ from vaultmem.core.safe_text import escape_bytes
 from vaultmem.core.suggest import ask_meant
 from vaultmem.core.timestamps import is_timestamp, parse_timestamp
 from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError, VaultError
+from vaultmem.storage.git.times import read_time
 
 if TYPE_CHECKING:
     from vaultmem.storage.git.runner import GitRunner
@@ -117,7 +118,7 @@ class Refs:
         out = self._git.run("for-each-ref", f"--format={fields}", "refs/heads/")
         rows = (line.split("\0") for line in out.split("\n") if line)
         return [
-            Branch(name, commit, int(at or 0), read_escapes(subject), where)
+            Branch(name, commit, read_time(at or "0"), read_escapes(subject), where)
             for name, commit, at, subject, where in rows
         ]
 
@@ -249,7 +250,7 @@ class Refs:
 
     def _target(self, name: str, branch: str, commit: str) -> Target:
         at = self._git.run("log", "-1", "--no-show-signature", "--format=%ct", commit, "--")
-        return Target(name, branch, commit, int(at))
+        return Target(name, branch, commit, read_time(at))
 
     def _tell_first(self, commit: str) -> str:
         """Return from when the first commit is that leads to one."""

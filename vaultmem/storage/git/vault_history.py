@@ -30,6 +30,7 @@ from vaultmem.storage.git.person_index import PersonIndex
 from vaultmem.storage.git.refs import Refs
 from vaultmem.storage.git.repository import check_repository, find_checkout, refuse_bare
 from vaultmem.storage.git.runner import GitRunner, make_repository
+from vaultmem.storage.git.times import read_time
 from vaultmem.storage.git.unmerged import read_unmerged
 
 #: Why no commit can be made where a rebase was killed.
@@ -114,7 +115,7 @@ class History:
 
     def commit_time(self, commit: str) -> int:
         """Return a commit's time in seconds since the epoch."""
-        return int(self.git.run("show", "-s", "--no-notes", "--format=%ct", commit, "--"))
+        return read_time(self.git.run("show", "-s", "--no-notes", "--format=%ct", commit, "--"))
 
     def person(self, settings: Settings | None = None) -> Person:
         """Return who git takes the person for, by these settings, or asked anew."""
