@@ -138,7 +138,7 @@ def test_nothing_that_was_told_is_lost(team: Team, rounds: int) -> None:
             wait_until(lambda: sum(map(len, tellers.told.values())) > before + 4, 60)
     assert tellers.failed
     with _serving(team, port):
-        wait_until(lambda: not _find_gits(team), 30)
+        wait_until(lambda: not _find_gits(team), 120)
         for name, texts in tellers.told.items():
             repository = team.hub.repositories / f"{name}.git"
             git(repository, "fsck", "--strict", "--no-dangling")
