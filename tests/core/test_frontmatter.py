@@ -80,6 +80,7 @@ ATTACKS = {
 
 
 @pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.campaign
 def test_hostile_block_is_told_and_the_body_is_whole(name: str) -> None:
     note = f"---\n{ATTACKS[name]}\n---\n{BODY}"
     done = subprocess.run(

@@ -245,6 +245,7 @@ def test_no_attack_leaves_its_quote_or_reaches_instructions(vault: Vault, style:
     assert len(seen) > ATTACKS * 0.95  # All but those that are near-identical to another.
 
 
+@pytest.mark.campaign
 def test_small_packs_cut_attacks_and_hold_as_well(vault: Vault) -> None:
     for batch in range(0, ATTACKS // _BATCH, 3):
         for style in PackStyle:

@@ -85,6 +85,7 @@ def _next_folder(folder: Path) -> Path:
 
 @settings(max_examples=3, **_FEW)
 @given(notes=st.lists(forks(), min_size=12, max_size=30))
+@pytest.mark.campaign
 def test_vaultmem_merge_loses_no_line_of_either_branch(
     home: Path, template: Path, tmp_path: Path, opened: Open, notes: list[Fork]
 ) -> None:

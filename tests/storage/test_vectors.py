@@ -129,6 +129,7 @@ for number in range(int(sys.argv[3]), 100_000, 40):
 """
 
 
+@pytest.mark.campaign
 def test_killed_anywhere_keeps_what_was_durable_and_nothing_else(tmp_path: Path) -> None:
     said = 0
     for round_ in range(2):

@@ -95,6 +95,7 @@ def count_watched(events: FolderWatcher, heard: list[str], root: Path) -> int:
 
 @pytest.mark.usefixtures("ours")
 @pytest.mark.parametrize("seed", range(5))
+@pytest.mark.campaign
 def test_no_folder_is_lost_in_a_storm_of_moves(tmp_path: Path, begin: Begin, seed: int) -> None:
     events, heard = begin()
     stir(tmp_path / "root", random.Random(seed), 300)

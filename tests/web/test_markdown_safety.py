@@ -96,6 +96,7 @@ def test_the_second_wall_holds_alone(name: str) -> None:
     ],
     ids=lambda text: text[:12],
 )
+@pytest.mark.campaign
 def test_a_note_of_one_mark_is_answered_soon(text: str) -> None:
     """In minutes, or never, before brackets were counted; a second or two, now."""
     began = time.process_time()
