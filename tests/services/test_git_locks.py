@@ -12,13 +12,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support import git, lock_git, write_notes
+from support import git, lock_git, wait_until, write_notes
 
 from vaultmem.errors import PendingError
 from vaultmem.services.health.status import read_status
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.checkpoint import save_checkpoint
 from vaultmem.storage.git.locks import has_records
+from vaultmem.storage.processes import find_commands
 from vaultmem.vault import Vault
 
 Make = Callable[..., Path]
@@ -104,6 +105,8 @@ def test_it_is_left_while_a_git_is_at_work(root: Path, opened: Open) -> None:
     command = ["git", "hash-object", "--stdin"]
     other = subprocess.Popen(command, cwd=root / "notes", stdin=subprocess.PIPE)
     try:
+        # A process has its name a moment after its start, and had made no lock before.
+        wait_until(lambda: any(words[:3] == command for words, _ in find_commands("git")))
         sync_vault(opened(root))
         assert (root / ".git/index.lock").exists()
     finally:
