@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -34,6 +35,10 @@ server.wait()
 """
 
 _PLACE = "objects/*incoming-*"
+
+_TELLS = pytest.mark.skipif(
+    sys.platform != "linux", reason="/proc tells which gits belong to the hub"
+)
 
 
 class Tellers:
@@ -110,7 +115,31 @@ def test_what_a_killed_git_left_keeps_nobody_out(team: Team) -> None:
     assert push(clone).returncode == 0
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells which gits belong to the hub")
+@_TELLS
+@pytest.mark.campaign
+def test_what_it_started_ends_with_it(team: Team) -> None:
+    team.close()
+    port = _find_port()
+    token = b64encode(f"x:{team.person('maren', own='*')}".encode()).decode()
+    start = "\r\n".join(
+        [
+            "POST /git/harbour.git/git-receive-pack HTTP/1.1",
+            f"Host: 127.0.0.1:{port}",
+            f"Authorization: Basic {token}",
+            "Content-Type: application/x-git-receive-pack-request",
+            "Content-Length: 5000",
+            "",
+            "",
+        ]
+    )
+    with _serving(team, port) as server, socket.create_connection(("127.0.0.1", port)) as wire:
+        wire.sendall(start.encode() + b"00a80000")
+        wait_until(lambda: _find_gits(team))
+        server.kill()
+        wait_until(lambda: not _find_gits(team))
+
+
+@_TELLS
 @pytest.mark.parametrize(
     "rounds",
     [pytest.param(5, marks=pytest.mark.campaign), pytest.param(150, marks=pytest.mark.long)],
@@ -138,7 +167,7 @@ def test_nothing_that_was_told_is_lost(team: Team, rounds: int) -> None:
             wait_until(lambda: sum(map(len, tellers.told.values())) > before + 4, 60)
     assert tellers.failed
     with _serving(team, port):
-        wait_until(lambda: not _find_gits(team), 120)
+        wait_until(lambda: not _find_gits(team), 60)
         for name, texts in tellers.told.items():
             repository = team.hub.repositories / f"{name}.git"
             git(repository, "fsck", "--strict", "--no-dangling")

@@ -131,10 +131,13 @@ class GitApp:
             record(self._hub, Entry(time.time(), *who, "push", (vault,), "refused", details))
 
     def _describe(self, request: Request, asked: Asked, admitted: Admitted) -> dict[str, str]:
-        """Return the environment of `http-backend`: nothing of this process's but where git is."""
+        """Return the environment of `http-backend`: nothing of this process's but where git is.
+
+        It is not told how long a body is: one that it knows the length of, and that ends before,
+        as where this process is killed, it awaits for good, and with a whole core (git 2.39).
+        """
         headers = request.headers
         said = {
-            "CONTENT_LENGTH": headers.get("content-length"),
             "CONTENT_TYPE": headers.get("content-type"),
             "HTTP_CONTENT_ENCODING": headers.get("content-encoding"),
             "GIT_PROTOCOL": headers.get("git-protocol"),
