@@ -12,10 +12,10 @@ demo: $(VENV)/installed  ## Show the whole product on a copy of sample-vault.
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
 
 # Byte code is kept even where the environment says not to: without it, each process of the suite
-# compiles all tests in each run. Tests wait for other processes a third of their time, so three at
+# compiles all tests in each run. Tests wait for other processes a third of their time, so four at
 # once keep two cores busy.
 test: $(VENV)/installed-test  ## Run the whole test suite.
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder
 
 test-campaigns: $(VENV)/installed-test  ## Run each campaign in its short form: kills, storms, many writers.
 	$(BIN)/python -m pytest -q -n 2 -m campaign

@@ -77,6 +77,7 @@ def watched(make_vault: Make, run_cli: RunCli) -> Iterator[Path]:
         os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.campaign
 def test_a_watcher_keeps_context_equal_to_pack_and_whole(watched: Path, run_cli: RunCli) -> None:
     file = watched / "CONTEXT.md"
     wait_until(file.exists)

@@ -48,7 +48,9 @@ def lock_folder() -> Iterator[Callable[[Path], None]]:
                 each.chmod(0o700)
 
 
-@pytest.mark.parametrize("kind", ["read-only", "never made"])
+@pytest.mark.parametrize(
+    "kind", ["read-only", pytest.param("never made", marks=pytest.mark.campaign)]
+)
 def test_without_a_state_folder_memory_answers_and_nothing_is_written(
     make_vault: MakeVault,
     start_cli: RunCli,

@@ -162,6 +162,7 @@ def test_only_good_questions_get_an_answer(watched_root: Path) -> None:
     assert oct(os.stat(path).st_mode & 0o777) == "0o600"
 
 
+@pytest.mark.campaign
 def test_callers_that_are_slow_or_many_are_in_nobodys_way(
     watched_root: Path, run_cli: RunCli
 ) -> None:
@@ -381,6 +382,7 @@ def has_socket(process: int) -> bool:
         return False
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("how", ["killed", "stopped", "killed in the midst"])
 def test_a_watcher_that_is_gone_or_hangs_costs_nothing_but_time(
     watched_root: Path, run_cli: RunCli, opened: Open, how: str

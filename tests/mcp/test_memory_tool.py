@@ -80,7 +80,9 @@ STEPS: list[dict[str, object]] = [
 ]
 
 
-@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize(
+    "is_async", [pytest.param(False, marks=pytest.mark.campaign), True], ids=["sync", "async"]
+)
 def test_it_says_what_the_sdks_own_tool_says(root: Path, tmp_path: Path, is_async: bool) -> None:
     from anthropic.lib.tools import ToolError
     from anthropic.tools import BetaLocalFilesystemMemoryTool

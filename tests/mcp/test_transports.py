@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import httpx2
+import pytest
 from conftest import RunCli
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
@@ -175,6 +176,7 @@ def test_http_refuses_strangers(make_vault: Make) -> None:
         assert ask(port, good) not in {401, 403, 421}
 
 
+@pytest.mark.campaign
 def test_http_keeps_few_connections_that_say_nothing_and_none_for_long(make_vault: Make) -> None:
     root = make_vault(NOTES)
     with serving(root) as (port, token):

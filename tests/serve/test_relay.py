@@ -132,6 +132,7 @@ def test_sessions_go_on_when_their_process_ends(
         assert one.hear()["params"]["uri"] == uri
 
 
+@pytest.mark.campaign
 def test_who_waits_for_a_process_that_is_killed_is_told_and_loses_nothing(
     make_vault: Make, residents: Callable[[], list[int]]
 ) -> None:

@@ -767,6 +767,7 @@ def _unlink_if_there(file: Path) -> None:
         file.unlink()
 
 
+@pytest.mark.campaign
 @settings(
     max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

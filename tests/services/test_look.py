@@ -95,7 +95,9 @@ def change_note(root: Path, chance: random.Random, number: int) -> None:
         write_notes(root, {"vaultmem.yaml": f"ignore:\n  - {ignored}\nbudget: 900\n"})
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "seed", [pytest.param(1, marks=pytest.mark.campaign), pytest.param(2, marks=pytest.mark.long)]
+)
 def test_every_commit_gives_what_a_fresh_clone_gives(
     make_vault: Make, opened: Open, fresh_answers: Callable[[Path, str], list[Any]], seed: int
 ) -> None:

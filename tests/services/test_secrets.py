@@ -239,6 +239,7 @@ def test_a_link_in_place_of_settings_is_not_followed_and_status_says_so(
     assert "branch " in status.out
 
 
+@pytest.mark.campaign
 def test_a_regex_that_never_ends_is_stopped_and_named(
     make_vault: Make, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:

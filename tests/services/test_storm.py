@@ -68,7 +68,10 @@ def overflow(root: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
-@pytest.mark.parametrize("size", [50, pytest.param(20_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "size",
+    [pytest.param(50, marks=pytest.mark.campaign), pytest.param(20_000, marks=pytest.mark.long)],
+)
 def test_an_overflow_of_the_kernels_queue(
     make_vault: Make, tmp_path: Path, run_cli: RunCli, size: int
 ) -> None:

@@ -209,6 +209,7 @@ def test_the_numbers_of_the_index_are_those_of_a_count_by_hand(
         assert found == {path: count for path, count in by_hand.items() if count}
 
 
+@pytest.mark.campaign
 def test_two_processes_that_sync_at_once_leave_one_right_index(
     make_vault: Make, opened: Open, tmp_path: Path
 ) -> None:

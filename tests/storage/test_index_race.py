@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from support import write_notes
 
 from vaultmem.services.reading.sync import sync_vault
@@ -33,6 +34,7 @@ while not sys.stdin.closed:
 """
 
 
+@pytest.mark.campaign
 def test_readers_never_find_half_an_index(
     make_vault: Make, opened: Callable[..., Vault], home: Path
 ) -> None:

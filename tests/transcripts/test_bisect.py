@@ -50,6 +50,7 @@ def wrong(home: Path, template: tuple[Path, str], tmp_path: Path) -> tuple[Path,
     return copy_vault(template[0], tmp_path / "vault"), template[1]
 
 
+@pytest.mark.campaign
 def test_git_bisect_run_finds_it_with_assert(wrong: tuple[Path, str]) -> None:
     root, commit = wrong
     first = git(root, "rev-list", "--max-parents=0", "HEAD")

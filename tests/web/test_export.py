@@ -183,6 +183,7 @@ def test_an_export_takes_the_place_of_an_earlier_one_and_of_nothing_else(
     assert [name for name in os.listdir(tmp_path) if "vaultmem-" in name] == []
 
 
+@pytest.mark.campaign
 def test_another_process_writes_notes_and_none_is_written_twice(
     make_vault: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -199,6 +200,7 @@ def test_another_process_writes_notes_and_none_is_written_twice(
             assert list(write_notes()) == [] or os.cpu_count() == 1
 
 
+@pytest.mark.campaign
 def test_an_export_that_is_ended_leaves_the_earlier_one_whole(
     make_vault: Callable[..., Path], tmp_path: Path
 ) -> None:
