@@ -18,7 +18,6 @@ from vaultmem.storage.git.pushed import NewCommit
 #: Encodings in which what looks like ASCII is nothing else.
 _PLAIN = re.compile(r"(?i)|utf-?8|us-ascii|iso-?8859-?\d+|latin-?1|(windows-|cp)125\d|koi8-[ru]")
 
-
 #: A date with a zone that there is; and the end of 2099, in seconds since the epoch.
 _DATE = re.compile(r"(\d{1,10}) [+-](?:0\d|1[0-4])[0-5]\d")
 _LAST = 4_102_444_800

@@ -18,6 +18,8 @@ from vaultmem.vault import Vault, VaultSettings
 if TYPE_CHECKING:
     from vaultmem.services.finding.own_ground import OwnGround
 
+_T = TypeVar("_T")
+
 
 class Group:
     """A vault and those beside it, for one question, which is asked of them as they are now.
@@ -63,8 +65,6 @@ def _begin(
 def _call(ground: OwnGround | None, method: str, args: Sequence[Any]) -> Any:
     return None if ground is None else getattr(ground, method)(*args)
 
-
-_T = TypeVar("_T")
 
 #: Questions for which a shard keeps what it opened, at most.
 _MOST = 32
