@@ -207,6 +207,15 @@ def _remove_objects(folder: Path, state: Path) -> None:
     _remove_note(folder, state)
 
 
+def test_a_ref_that_goes_while_it_is_read_is_in_nobodys_way(shard: Shard, remotes: Remotes) -> None:
+    """As where a remote's refs are packed meanwhile: a name that leads to no file."""
+    remotes.commit("crew", "notes/tide.md", "# Tide\n\nThe tide turns at four.\n")
+    place = remotes.folder / "crew.git"
+    git(place, "pack-refs", "--all")
+    (place / "refs/heads/main").symlink_to("nowhere")
+    assert _find(shard, "tide turns") == ["notes/tide.md"]
+
+
 def test_a_clone_that_is_damaged_is_made_again(shard: Shard, one: Source, remotes: Remotes) -> None:
     """Noticed by who has it open, or by the next who opens it."""
     assert _find(shard, "lamp green") == ["notes/lamp.md"]

@@ -5,6 +5,7 @@ The repository is laid down file by file, so nobody's template, hook or setting 
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -109,10 +110,13 @@ def _read_loose(git: Path) -> dict[str, str]:
     found = {}
     for place, _, names in os.walk(git / "refs/heads"):
         for name in names:
-            if not name.endswith(".lock"):
-                path = os.path.join(place, name)
-                with open(path, encoding="utf-8", errors="surrogateescape") as file:
-                    found[os.path.relpath(path, git).replace(os.sep, "/")] = file.read().strip()
+            if name.endswith(".lock"):
+                continue
+            path = Path(place, name)
+            # One that was taken away meanwhile is packed by now, or is none any more.
+            with contextlib.suppress(FileNotFoundError):
+                text = path.read_text(encoding="utf-8", errors="surrogateescape")
+                found[path.relative_to(git).as_posix()] = text.strip()
     return found
 
 
