@@ -212,6 +212,7 @@ def test_a_tool_and_a_library_say_that_they_are_behind(root: Path, opened: Open)
     assert not vault.lag
 
 
+@pytest.mark.campaign
 def test_an_agents_hooks_and_its_watcher_answer_beside_a_stopped_writer(
     root: Path, run_cli: RunCli
 ) -> None:

@@ -104,6 +104,7 @@ READING: tuple[tuple[str | bytes, ...], ...] = (
 )
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("as_json", [False, True])
 def test_every_command_that_reads_goes_on(odd: Path, as_json: bool) -> None:
     for words in READING:

@@ -100,7 +100,10 @@ def watched_root(make_vault: Make, home: Path) -> Iterator[Path]:
         yield root
 
 
-@pytest.mark.parametrize("lines", [25, pytest.param(200, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "lines",
+    [pytest.param(25, marks=pytest.mark.campaign), pytest.param(200, marks=pytest.mark.long)],
+)
 def test_answers_are_those_of_a_process_of_its_own(
     watched_root: Path, run_cli: RunCli, lines: int
 ) -> None:
@@ -181,6 +184,7 @@ def test_callers_that_are_slow_or_many_are_in_nobodys_way(
         each.close()
 
 
+@pytest.mark.campaign
 def test_a_caller_that_asks_a_byte_at_a_time_is_in_nobodys_way(watched_root: Path) -> None:
     path = find_socket(watched_root)
     question = make_question(watched_root, make_words(["recall", "gangway"]))
@@ -216,6 +220,7 @@ def test_a_caller_that_asks_a_byte_at_a_time_is_in_nobodys_way(watched_root: Pat
             each.join()
 
 
+@pytest.mark.campaign
 def test_a_caller_whose_turn_does_not_come_runs_the_command_by_itself(
     watched_root: Path, run_cli: RunCli
 ) -> None:
@@ -267,6 +272,7 @@ def test_a_save_is_found_by_the_very_next_command(watched_root: Path, run_cli: R
     assert f"main@{head}" in run_cli("pack", "gangway", cwd=watched_root).out
 
 
+@pytest.mark.campaign
 def test_what_the_caller_has_set_counts(watched_root: Path, run_cli: RunCli) -> None:
     for env in (
         {"VAULTMEM_REF": "side"},
@@ -289,6 +295,7 @@ def run_raw(root: Path, line: list[str], env: dict[str, str]) -> tuple[int, byte
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.campaign
 @pytest.mark.skipif(os.name != "posix", reason="there are no such terminals")
 def test_a_terminal_gets_what_a_terminal_gets(watched_root: Path) -> None:
     asked = ["recall", "gangway bell"]

@@ -56,6 +56,7 @@ GIVEN: list[str | bytes] = [
 ]
 
 
+@pytest.mark.campaign
 def test_a_watcher_answers_a_prompt_as_the_hook_itself_does(
     watched_root: Path, run_cli: RunCli
 ) -> None:

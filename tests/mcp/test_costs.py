@@ -18,6 +18,8 @@ from vaultmem.core.token_count import bound_tokens, count_tokens, estimate_token
 from vaultmem.storage.signals import SignalStore
 from vaultmem.vault import Vault
 
+pytestmark = pytest.mark.campaign
+
 Make = Callable[..., Path]
 
 #: Notes of which a question finds more than any budget holds: prose, tables and code.

@@ -42,6 +42,7 @@ async def _is_sent_at_once() -> bool:
         return bool(taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
 
 
+@pytest.mark.campaign
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells what a process has loaded")
 def test_the_first_agent_finds_the_sdk_imported(make_vault: Callable[..., Path]) -> None:
     pytest.importorskip("mcp")

@@ -209,6 +209,7 @@ def test_a_process_of_another_version_makes_room_unless_it_serves_somebody(
             assert pid != process.pid
 
 
+@pytest.mark.campaign
 def test_one_that_is_to_be_served_alone_starts_nothing(
     make_vault: Make, residents: Callable[[], list[int]]
 ) -> None:

@@ -95,6 +95,7 @@ class Elsewhere:
         self.patch.undo()
 
 
+@pytest.mark.campaign
 def test_all_is_as_before_on_another_machine(
     lived: Path, opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,7 +79,11 @@ class Midst:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(
-    ("seed", "many"), [(1, 40), *(pytest.param(n, 400, marks=pytest.mark.long) for n in range(5))]
+    ("seed", "many"),
+    [
+        pytest.param(1, 40, marks=pytest.mark.campaign),
+        *(pytest.param(n, 400, marks=pytest.mark.long) for n in range(5)),
+    ],
 )
 def test_every_answer_is_right(make_vault: Make, opened: Open, seed: int, many: int) -> None:
     chance = random.Random(seed)

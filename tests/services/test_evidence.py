@@ -297,6 +297,7 @@ def test_a_receipt_is_published_once_and_only_the_newest_are(
     assert held == [f"receipts/{name}.json" for name in names[1:]]
 
 
+@pytest.mark.campaign
 def test_receipts_that_others_made_up_are_passed_over_or_refused(two: Two) -> None:
     name, _ = keep(two.a, "sail loft")
     made = json.loads(two.a.receipts.read(name))
@@ -437,6 +438,7 @@ def test_last_turns_are_shared_only_where_the_person_says_so_and_trusts_the_vaul
     assert ("red thread" in ben.run("session", "restore", "s-1").out) is shares
 
 
+@pytest.mark.campaign
 def test_a_long_history_of_evidence_ends_and_another_begins(
     make_machines: MakeMachines, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -70,6 +70,7 @@ def test_people_and_their_agents_come_together_at_a_hub(world: World) -> None:
     assert {each.outcome for each in read_audit(world.hub)} == {"done"}
 
 
+@pytest.mark.campaign
 def test_what_the_door_refuses_is_told_and_kept(world: World) -> None:
     root, bob = clone(world, "bob", BOB)
     write_notes(root, {"notes/ledger/close.md": "# Close\n\nThe ledger closes on Thursday.\n"})

@@ -813,6 +813,7 @@ def test_a_commit_that_somebody_makes_meanwhile_is_merged_with(
     assert is_clean(root)
 
 
+@pytest.mark.campaign
 def test_who_keeps_committing_makes_a_merge_give_up_and_change_nothing(
     root: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -114,6 +114,7 @@ def test_a_thread_that_died_and_a_folder_that_was_replaced(
         assert loop.settle(20)
 
 
+@pytest.mark.campaign
 def test_a_folder_that_was_replaced_is_what_answers_are_about(
     make_vault: Make, run_cli: RunCli
 ) -> None:
@@ -138,6 +139,7 @@ def test_a_state_folder_that_was_removed_ends_the_watcher(make_vault: Make, home
         assert "start the watcher again" in process.stderr.read()  # type: ignore[union-attr]
 
 
+@pytest.mark.campaign
 @pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
 def test_folders_beyond_the_systems_limit_are_polled(make_vault: Make) -> None:
     root = make_vault({f"notes/f{n:02}/n.md": f"# N{n}\n" for n in range(20)})

@@ -247,6 +247,7 @@ def test_a_slow_remote_is_given_up_and_holds_up_nobody(
     assert synced(anna)["pushed"] == 1
 
 
+@pytest.mark.campaign
 def test_a_merge_at_which_git_stopped_is_ended_by_who_syncs_by_hand(
     make_machines: MakeMachines,
 ) -> None:
@@ -309,6 +310,7 @@ def test_what_a_person_does_in_git_is_left_to_them(
     assert anna.git("rev-parse", "HEAD") == before
 
 
+@pytest.mark.campaign
 def test_a_shallow_clone_and_a_work_tree_sync_as_others(make_machines: MakeMachines) -> None:
     machines = make_machines(QUAY)
     anna, ben = machines.all
@@ -366,6 +368,7 @@ def test_the_end_of_a_session_is_synced(make_machines: MakeMachines) -> None:
     wait_until(lambda: machines.git("rev-parse", "main") == head)
 
 
+@pytest.mark.campaign
 def test_a_watcher_syncs_and_says_so(
     make_machines: MakeMachines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -608,6 +611,7 @@ def test_a_remote_that_goes_away_before_the_push_gets_it_later(
     assert synced(anna)["pushed"] == 2
 
 
+@pytest.mark.campaign
 def test_ctrl_c_ends_a_sync_and_all_that_it_started(make_machines: MakeMachines) -> None:
     machines = make_machines(QUAY)
     anna = machines.all[0]

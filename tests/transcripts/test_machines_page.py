@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from console import BLOCK, ROOT, Machine, compare
 
 PAGE = ROOT / "docs/how-to/machines.md"
@@ -28,6 +29,7 @@ cd {}/server && exec sh -c "$last"
 _SSH = "[core]\n\tsshCommand = {}/line\n[ssh]\n\tvariant = simple\n"
 
 
+@pytest.mark.campaign
 def test_the_sessions_of_the_page_are_real_output(tmp_path: Path) -> None:
     compare(PAGE, "".join(run_sessions(PAGE.read_text(encoding="utf-8"), tmp_path)))
 

@@ -22,6 +22,7 @@ def test_the_readme_session_is_real_output(tmp_path: Path) -> None:
     compare_page(README, machine)
 
 
+@pytest.mark.campaign
 def test_the_tutorial_is_real_output(tmp_path: Path) -> None:
     compare_page(TUTORIAL, Machine(tmp_path / "home", "Maren"))
 

@@ -21,6 +21,8 @@ from support import git, write_notes
 
 from vaultmem.core.token_count import count_tokens
 
+pytestmark = pytest.mark.campaign
+
 SEED = 20_261_121
 FORK = "The same for the scanner (2 decisions, 1 open question)"
 DAYS = {"monday": "UTC", "tuesday": "XXX-24"}

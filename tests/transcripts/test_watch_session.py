@@ -64,6 +64,7 @@ def tmux(tmp_path: Path) -> Iterator[Tmux]:
     run("kill-server")
 
 
+@pytest.mark.campaign
 def test_the_session_in_the_page_is_real(tmux: Tmux, tmp_path: Path) -> None:
     text = PAGE.read_text(encoding="utf-8")
     block = _BLOCK.search(text)

@@ -120,6 +120,7 @@ _PROFILE = {
 }
 
 
+@pytest.mark.campaign
 @settings(max_examples=40, **_PROFILE)
 @given(data=st.data())
 def test_no_request_ends_in_a_defect(served: Served, data: st.DataObject) -> None:

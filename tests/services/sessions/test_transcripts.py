@@ -44,6 +44,7 @@ def is_chained(lines: Iterable[Line | Tally]) -> bool:
     return True
 
 
+@pytest.mark.campaign
 def test_what_is_appended_is_read_from_both_ends(tmp_path: Path) -> None:
     transcripts = Transcripts(tmp_path, 10_000_000)
     lines = make_lines(500, 3_000)
@@ -69,6 +70,7 @@ def test_a_turn_of_any_length_is_kept_whole(tmp_path: Path) -> None:
     assert transcripts.tally("s") == tally
 
 
+@pytest.mark.campaign
 def test_a_file_that_grows_too_large_loses_its_oldest_lines_and_keeps_their_digest(
     tmp_path: Path,
 ) -> None:
