@@ -21,7 +21,7 @@ test-campaigns: $(VENV)/installed-test  ## Run each campaign in its short form: 
 	$(BIN)/python -m pytest -q -n 2 -m campaign
 
 test-fleet: $(VENV)/installed-fleet  ## Run the tests on a cluster of several nodes, all on this machine.
-	$(BIN)/python -m pytest -q -m fleet tests/fleet $(FLEET)
+	$(BIN)/python -m pytest -q -m 'fleet and not long' tests/fleet $(FLEET)
 
 test-long: $(VENV)/installed-test  ## Run the campaigns that take minutes.
 	$(BIN)/python -m pytest -q -m long --hypothesis-profile=default
