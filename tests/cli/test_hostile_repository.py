@@ -452,7 +452,6 @@ def run_script(*words: str, cwd: Path, env: dict[str, str]) -> Result:
         [script, *words],
         cwd=cwd,
         env={**os.environ, **env},
-        input=b"",
         capture_output=True,
         check=False,
         timeout=60,

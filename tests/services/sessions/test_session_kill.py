@@ -80,12 +80,12 @@ def run_campaign(root: Path, kills: int, seed: int) -> dict[str, int]:
     chance = random.Random(seed)
     acknowledged: dict[str, tuple[str, str]] = {}
     killed: dict[str, int] = {}
-    session, rounds = "s-0", 0
+    session, rounds, name = "s-0", 0, ""
     run_command(root, arguments("start", 0, session), None)
     started = time.monotonic()
     run_command(root, ["show"], None)
     usual = time.monotonic() - started
-    while sum(killed.values()) < kills:
+    while sum(killed.values()) < kills or name == "close":  # The next one is not begun then.
         rounds += 1
         name = COMMANDS[rounds % len(COMMANDS)]
         words = arguments(name, rounds, session)
