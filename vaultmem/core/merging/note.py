@@ -8,6 +8,9 @@ callout. No state becomes freer than both sides have it.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 from typing import NamedTuple, TypeVar
 
 from vaultmem.core.delta.lines import find_line_end, split_keys, split_lines
@@ -148,12 +151,8 @@ def _merge_around(old: _Side, mine: _Side, other: _Side, sides: Sides) -> Merged
     """Take one side's frontmatter as a whole, where two cannot be merged, and merge the bodies."""
     fronts = [side.front for side in (old, mine, other)]
     front = _pick(*fronts)
-    losses: tuple[Loss, ...] = ()
     if fronts[0] not in fronts[1:] and fronts[1] != fronts[2]:
-        front, lost = fronts[1:] if _is_chosen(mine, other, sides) else fronts[:0:-1]
-        said, kept, before = (Counter(text.splitlines()) for text in (lost, front, fronts[0]))
-        lines = (said - (kept | before)).elements()
-        losses = tuple(Loss("properties", text) for text in ["\n".join(lines)] if text)
+        front = fronts[1 if _is_chosen(mine, other, sides) else 2]
     body = _merge_bodies(old, mine, other, sides)
     text = _end_line(front, mine.text, bool(body.text)) + body.text
     if (
@@ -161,17 +160,26 @@ def _merge_around(old: _Side, mine: _Side, other: _Side, sides: Sides) -> Merged
         and other.is_readable
         and not _Side(text, read_frontmatter(text)).is_readable
     ):
-        text, body = _append_all(mine.text, other.text, sides)
-    return Merged(_restrict(text, mine, other), body.conflicts, losses)
+        text, conflicts = _append_all(mine.text, other.text, sides)
+        text = _restrict(text, mine, other)
+        return Merged(text, conflicts, _tell_lost([old.front, mine.front], text))
+    text = _restrict(text, mine, other)
+    return Merged(text, body.conflicts, _tell_lost(fronts, text.removesuffix(body.text)))
 
 
-def _append_all(ours: str, theirs: str, sides: Sides) -> tuple[str, Merged]:
+def _tell_lost(fronts: Sequence[str], front: str) -> tuple[Loss, ...]:
+    """Return the lines that a side has put into its frontmatter and that are not in `front`."""
+    old, *said = (Counter(text.splitlines()) for text in fronts)
+    lost = reduce(or_, said) - (old | Counter(front.splitlines()))
+    return (Loss("properties", "\n".join(lost.elements())),) if lost else ()
+
+
+def _append_all(ours: str, theirs: str, sides: Sides) -> tuple[str, tuple[MergeConflict, ...]]:
     """Return ours with all of theirs as a callout behind it, where nothing else can be read."""
     count = len(split_lines(ours))
     callout = Callout(SAID, sides.theirs, tuple(split_keys(theirs)), 0)
     conflict = MergeConflict(f"lines 1-{count}", "", ours, theirs)
-    text = put_in_callouts(ours, [Placed(callout, count)])
-    return text, Merged(text, (conflict,))
+    return put_in_callouts(ours, [Placed(callout, count)]), (conflict,)
 
 
 def _is_chosen(mine: _Side, other: _Side, sides: Sides) -> bool:
