@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import reduce
-from operator import or_
 from typing import NamedTuple, TypeVar
 
 from vaultmem.core.delta.lines import find_line_end, split_keys, split_lines
@@ -162,16 +160,24 @@ def _merge_around(old: _Side, mine: _Side, other: _Side, sides: Sides) -> Merged
     ):
         text, conflicts = _append_all(mine.text, other.text, sides)
         text = _restrict(text, mine, other)
-        return Merged(text, conflicts, _tell_lost([old.front, mine.front], text))
+        return Merged(text, conflicts, _tell_lost(old, [mine], text))
     text = _restrict(text, mine, other)
-    return Merged(text, body.conflicts, _tell_lost(fronts, text.removesuffix(body.text)))
+    return Merged(
+        text, body.conflicts, _tell_lost(old, [mine, other], text.removesuffix(body.text))
+    )
 
 
-def _tell_lost(fronts: Sequence[str], front: str) -> tuple[Loss, ...]:
-    """Return the lines that a side has put into its frontmatter and that are not in `front`."""
-    old, *said = (Counter(text.splitlines()) for text in fronts)
-    lost = reduce(or_, said) - (old | Counter(front.splitlines()))
-    return (Loss("properties", "\n".join(lost.elements())),) if lost else ()
+def _tell_lost(old: _Side, sides: Sequence[_Side], front: str) -> tuple[Loss, ...]:
+    """Return what sides put into their frontmatter, or took out, and `front` does not show."""
+    said: Counter[str] = Counter()
+    for side in sides:
+        said |= Counter(side.front.splitlines())
+    lost = said - (Counter(old.front.splitlines()) | Counter(front.splitlines()))
+    losses = [Loss("properties", "\n".join(lost.elements()))] if lost else []
+    for name in sorted(_read_values(old.matter).keys() & _read_values(read_frontmatter(front))):
+        if any(side.is_readable and side.matter.get(name) is None for side in sides):
+            losses.append(Loss(f'property "{name}"', "(removed)"))
+    return tuple(losses)
 
 
 def _append_all(ours: str, theirs: str, sides: Sides) -> tuple[str, tuple[MergeConflict, ...]]:
