@@ -281,6 +281,9 @@ FINE |= {name: {5} for name in COMMANDS if name.startswith("fleet ")} | {"fleet 
 FINE |= {"hub revoke": {0, 4}, "hub serve": {5}}
 FINE |= {"embed": {0, 1}, "task expand": {4}, "import": {0, 1, 5}}
 
+#: What a person alone may say, in the terminal that tests have.
+PERSONS = {"trust"}
+
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -452,6 +455,7 @@ def run_script(*words: str, cwd: Path, env: dict[str, str]) -> Result:
         [script, *words],
         cwd=cwd,
         env={**os.environ, **env},
+        input=None if words[0] in PERSONS else b"",
         capture_output=True,
         check=False,
         timeout=60,
