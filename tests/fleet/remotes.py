@@ -37,18 +37,6 @@ def make_remotes(folder: Path, names: list[str], notes: int = 3) -> list[Source]
     return found
 
 
-def import_notes(bare: Path, notes: dict[str, str]) -> Source:
-    """Make a bare repository with one commit of notes, quicker than by a clone."""
-    git("init", "-q", "--bare", "-b", "main", bare, cwd=bare.parent)
-    told = ["commit refs/heads/main", "committer Maren <maren@example.org> 1800000000 +0000"]
-    told.append("data 0")
-    for path, text in {"vaultmem.yaml": "{}\n", **notes}.items():
-        told += [f"M 100644 inline {path}", f"data {len(text.encode())}", text]
-    stream = "\n".join([*told, ""]).encode()
-    subprocess.run(["git", "fast-import", "--quiet"], cwd=bare, input=stream, check=True)
-    return Source(bare.stem, str(bare))
-
-
 def push_note(folder: Path, name: str, note: str, text: str) -> None:
     """Write a note in the clone that a vault was made in, and push it past the pool."""
     work = folder / "work" / name

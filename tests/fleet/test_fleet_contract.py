@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from pool_contract import MakePool, PoolContract, WriteContract, remotes, three
-from remotes import import_notes
+from remote_vaults import Remotes, Told
 
 from vaultmem.services.pools.pool import Pool
 from vaultmem.services.pools.source import Source
@@ -31,9 +31,9 @@ class OwnVaults(Pool):
         self._own = own
 
     @property
-    def names(self) -> list[str]:
+    def names(self) -> Sequence[str]:
         """The vaults that are asked if none is named."""
-        return list(self._own)
+        return self._own
 
 
 @pytest.fixture(scope="module", params=[0, pytest.param(1000, marks=pytest.mark.long)])
@@ -41,16 +41,15 @@ def others(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> list[Source]:
     """Make the remotes of so many vaults that the fleet holds beside those of a test."""
-    folder, rng = tmp_path_factory.mktemp("others"), random.Random(7)
+    made, rng = Remotes(tmp_path_factory.mktemp("others") / "remotes"), random.Random(7)
     words = [f"word{number}" for number in range(2000)]
-    made = []
     for number in range(request.param):
         notes = {}
         for each in range(_EACH):
             text = " ".join(rng.choices(words, k=100))
             notes[f"notes/{each}.md"] = f"# Note {each}\n\n{text}\n"
-        made.append(import_notes(folder / f"agent-{number:04}.git", notes))
-    return made
+        made.make(f"agent-{number:04}", Told("", notes, 1_800_000_000))
+    return made.sources
 
 
 @pytest.fixture(scope="module")
