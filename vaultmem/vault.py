@@ -148,6 +148,10 @@ class Vault:
         """Tell whether a person gives the commands, not an agent."""
         return not self.author.agent
 
+    def may_activate(self, agent: str) -> bool:
+        """Tell whether an agent ("" for a person) may let policies and skills instruct."""
+        return not agent or agent in self.config.promoters
+
     def require_person(self, rule: str) -> None:
         """Leave to the vault's owner what a rule says is theirs.
 

@@ -31,6 +31,8 @@ def say_report(report: CommitReport) -> None:
     say_commits(report.commits)
     for line in tell_left_out(report.skipped):
         say(f"left out  {line}")
+    for path in report.candidates:
+        say(f"candidate  {path}: only a person makes it active")
 
 
 def say_operation(operation: Operation) -> None:

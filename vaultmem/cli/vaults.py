@@ -229,6 +229,14 @@ def trust(
             help='Let what this key signs count on this machine: a .pub file, or "NAME KEY".',
         ),
     ] = "",
+    drop: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--drop",
+            metavar="NOTE",
+            help="Withdraw the trust in a note; it stays active, as evidence. Can be repeated.",
+        ),
+    ] = None,
 ) -> None:
     """Say that this vault is yours: its policies count.
 
@@ -237,14 +245,17 @@ def trust(
 
     Examples:
       vaultmem trust
+      vaultmem trust --drop notes/ops/friday.md
     """
-    from vaultmem.services.finding.trust import sign_trusted, take_trust, trust_vault
+    from vaultmem.services.finding.trust import drop_trust, sign_trusted, take_trust, trust_vault
     from vaultmem.services.vaults.beside import find_companions
 
-    if bool(place) + (sign or bool(key)) + bool(signer) > 1:
-        raise typer.BadParameter("--from, --sign and --allow-signer are three commands")
+    if bool(place) + (sign or bool(key)) + bool(signer) + bool(drop) > 1:
+        raise typer.BadParameter("give one of --from, --sign, --allow-signer and --drop")
     opened = here.open()
-    if signer:
+    if drop:
+        _say_dropped(drop_trust(opened, drop), here.as_json)
+    elif signer:
         _allow_signer(opened, signer, here.as_json)
     elif sign or key:
         name, paths = sign_trusted(opened, key)
@@ -256,6 +267,16 @@ def trust(
         if companions and not (place or here.as_json):
             say(f"Asked together with it from now on: {', '.join(companions)}.")
         _tell_unknown(opened)
+
+
+def _say_dropped(paths: list[str], as_json: bool) -> None:
+    if as_json:
+        emit_json({"dropped": paths})
+        return
+    for path in paths:
+        say(f"no longer trusted  {path}")
+    if not paths:
+        say("Nothing changed: these notes were not trusted.")
 
 
 def _allow_signer(vault: Vault, signer: str, as_json: bool) -> None:

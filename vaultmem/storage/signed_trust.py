@@ -48,19 +48,27 @@ class SignedTrust:
         known = self._read()
         return known.lists if known else []
 
-    def notes(self, now: float) -> set[tuple[str, str]] | None:
-        """Return path and digest of each text that is vouched for; None: they must be verified."""
+    def named(self) -> set[tuple[str, str]]:
+        """Return path and digest of each text that a list names, whether or not it counts now."""
+        lists = [json.loads(each.text) for each in self.lists()]
+        return {text for each in lists for text in each["notes"].items()}
+
+    def notes(self, now: float) -> dict[tuple[str, str], int] | None:
+        """Return path and digest of each text that is vouched for, each with its list's serial.
+
+        None: the lists must be verified.
+        """
         known = self._read()
         if known is None:
-            return set()
+            return {}
         files = [str(stamp[0]) for stamp in known.stamps]
         if not 0 <= now - known.at < _FRESH or _stamp(files) != known.stamps:
             return None
-        found: set[tuple[str, str]] = set()
+        found: dict[tuple[str, str], int] = {}
         for each in known.lists:
-            if each.signer:  # It was verified to the letter before it was kept.
-                content = json.loads(each.text)
-                found |= set(content["notes"].items()) if self.is_meant(content["names"]) else set()
+            content = json.loads(each.text) if each.signer else {}  # Verified when it was kept.
+            for text in content["notes"].items() if self.is_meant(content.get("names", ())) else ():
+                found[text] = max(content["serial"], found.get(text, 0))
         return found
 
     def is_meant(self, names: Sequence[str]) -> bool:

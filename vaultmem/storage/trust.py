@@ -1,13 +1,14 @@
-"""The owner's word on what may instruct: kept in the user's own folder, never in the vault.
+"""The trust record: which texts the owner lets instruct. In the user's own folder, not the vault.
 
-Not a cache: it records promotions by the person, or by an agent that vaultmem.yaml allows. What
-a promotion vouches for is the note's text; when that changes, the trust is gone.
+Not a cache: it records promotions by the person, or by an agent that vaultmem.yaml allows. A
+promotion is for the text of an active note. When the owner moves the note out of `active`, removes
+it or replaces its text, the entry is withdrawn (`services/reading/withdraw.py`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,13 +21,16 @@ class TrustRecord(NamedTuple):
     """What the owner said of the vault at a path: by path, the digest of each text vouched for.
 
     `names` are those of its repository, empty where none was known; `companions` are the folders of
-    other vaults that may be asked whenever it is.
+    other vaults that may be asked whenever it is. `withdrawn` is by path each digest that no longer
+    counts, with the time (seconds since the epoch). A record that is not `trusted` only withdraws.
     """
 
     vault: str
     names: tuple[str, ...]
     notes: dict[str, str]
     companions: tuple[str, ...] = ()
+    withdrawn: dict[str, dict[str, float]] = {}  # noqa: RUF012  # A NamedTuple's default, never changed.
+    trusted: bool = True
 
 
 class TrustStore:
@@ -50,18 +54,30 @@ class TrustStore:
 
     def is_trusted(self) -> bool:
         """Tell whether the owner has said that this vault may instruct at all."""
-        return bool(self._find_all())
+        return any(record.trusted for record in self._find_all())
 
     def notes(self) -> dict[str, set[str]]:
         """Return path and text digests of each note that was promoted by somebody trusted.
 
         There is one digest of each, and others where other work trees vouch for other texts.
         """
+        withdrawn = self.withdrawn_here()
         found: dict[str, set[str]] = {}
         for record in self._find_all():
             for path, digest in record.notes.items():
-                found.setdefault(path, set()).add(digest)
+                if (path, digest) not in withdrawn:
+                    found.setdefault(path, set()).add(digest)
         return found
+
+    def withdrawn_here(self) -> dict[tuple[str, str], float]:
+        """Return when (seconds since the epoch) each text was withdrawn here: path and digest."""
+        own = self._find()
+        return _list_withdrawn([own] if own else [])
+
+    def withdrawn(self) -> dict[tuple[str, str], float]:
+        """Return when each text was withdrawn last, in any clone of this user."""
+        records = filter(None, map(_read_anyway, self._list_files()))
+        return _list_withdrawn(each for each in records if each.withdrawn and self._holds(each))
 
     def companions(self) -> set[str]:
         """Return the folders of other vaults that may be asked whenever this one is."""
@@ -72,16 +88,47 @@ class TrustStore:
 
         Its companions are those known before, unless others are given.
         """
-        found = self._find() or TrustRecord(self._vault, (), {})
-        names = tuple(dict.fromkeys((*found.names, *self._names.every())))
-        kept = found.companions if companions is None else tuple(companions)
-        self._write(TrustRecord(self._vault, names, {**found.notes, **notes}, kept))
+        found = self._find_named()
+        withdrawn = {
+            path: {each: at for each, at in digests.items() if each != notes.get(path)}
+            for path, digests in found.withdrawn.items()
+        }
+        self._write(
+            found._replace(
+                notes={**found.notes, **notes},
+                companions=found.companions if companions is None else tuple(companions),
+                withdrawn={path: digests for path, digests in withdrawn.items() if digests},
+                trusted=True,
+            )
+        )
+
+    def withdraw(self, texts: Iterable[tuple[str, str]], at: float) -> None:
+        """Let these texts (path and digest) count no longer, whichever record or list has them."""
+        found = self._find_named()
+        notes, withdrawn = dict(found.notes), dict(found.withdrawn)
+        for path, digest in texts:
+            if notes.get(path) == digest:
+                del notes[path]
+            withdrawn[path] = {**withdrawn.get(path, {}), digest: at}
+        self._write(found._replace(notes=notes, withdrawn=withdrawn))
+
+    def _find_named(self) -> TrustRecord:
+        """Return this place's own record with all names of its repository, a new one if none is."""
+        found = self._find() or TrustRecord(self._vault, (), {}, trusted=False)
+        return found._replace(names=tuple(dict.fromkeys((*found.names, *self._names.every()))))
+
+    def _list_files(self) -> list[Path]:
+        return sorted(self._file.parent.glob("*.json"))
 
     def elsewhere(self) -> list[TrustRecord]:
         """Return what was said of the same repository at other paths, or of another one here."""
-        files = [file for file in self._file.parent.glob("*.json") if file != self._file]
+        files = [file for file in self._list_files() if file != self._file]
         name = self._names.one() if files else ""
-        found = [record for file in files if (record := _read_anyway(file)) and record.vault]
+        found = [
+            record
+            for file in files
+            if (record := _read_anyway(file)) and record.vault and record.trusted
+        ]
         same = [each for each in found if name in each.names]
         mine = _read_anyway(self._file)
         return same if mine is None or self.is_trusted() else [mine, *same]
@@ -102,7 +149,7 @@ class TrustStore:
         return bool(set(record.names) & set(self._names.every()))
 
     def _write(self, record: TrustRecord) -> None:
-        content = {"trusted": True, **record._asdict()}
+        content = record._asdict()
         try:
             make_private_folder(self._file.parent)
             write_atomically(self._file, json.dumps(content, indent=1, sort_keys=True).encode())
@@ -110,15 +157,25 @@ class TrustStore:
             raise FaultError(f"{self._file}: could not be written: {error.strerror}") from error
 
 
+def _list_withdrawn(records: Iterable[TrustRecord]) -> dict[tuple[str, str], float]:
+    found: dict[tuple[str, str], float] = {}
+    for record in records:
+        for path, digests in record.withdrawn.items():
+            for digest, at in digests.items():
+                found[path, digest] = max(at, found.get((path, digest), at))
+    return found
+
+
 def _read(file: Path) -> TrustRecord | None:
-    """Return what a record says, None where there is none that trusts."""
+    """Return what a record says, None where there is none."""
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
         names = tuple(map(str, content.get("names", ())))
         companions = tuple(map(str, content.get("companions", ())))
         where = str(content.get("vault", ""))
-        record = TrustRecord(where, names, dict(content["notes"]), companions)
-        return record if content["trusted"] else None
+        withdrawn = {str(path): dict(each) for path, each in content.get("withdrawn", {}).items()}
+        notes = dict(content["notes"])
+        return TrustRecord(where, names, notes, companions, withdrawn, bool(content["trusted"]))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

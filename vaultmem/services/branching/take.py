@@ -29,6 +29,7 @@ from vaultmem.services.branching.clash import describe_conflicts, name_authors
 from vaultmem.services.branching.tree_moves import moving_tree
 from vaultmem.services.lifecycle.promote import (
     Promotion,
+    check_activation,
     check_note,
     list_unsaid,
     make_event,
@@ -156,6 +157,7 @@ def _plan(vault: Vault, there: Vault, target: Target, path: PurePosixPath) -> _T
     text = merging.text
     merged = parse_note(path, text.encode("utf-8"))
     check_note(vault, merged)
+    check_activation(vault, merged)
     promoted = text
     if merged.state != State.ACTIVE:
         promoted = write_state(text, State.ACTIVE)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from vaultmem.core.lifecycle import OWNER_KINDS, State
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
+from vaultmem.services.reading.read_notes import resolve_address
 from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.reading.withdraw import list_due
 from vaultmem.vault import Vault
 
 _KINDS = ", ".join(f"'{kind.value}'" for kind in OWNER_KINDS)
@@ -85,16 +87,38 @@ def trusted_documents(vault: Vault) -> frozenset[int]:
     signed = _read_signed(vault)
     if not (notes or signed):
         return frozenset()
+    due = list_due(vault)
     return frozenset(
         record.document
         for record in vault.view.records(_OWNED)
-        if record.body_digest in notes.get(record.path, ())
-        or (record.path, record.body_digest) in signed
+        for text in [(record.path, record.body_digest)]
+        if text not in due and (record.body_digest in notes.get(record.path, ()) or text in signed)
     )
 
 
+def drop_trust(vault: Vault, addresses: Sequence[str]) -> list[str]:
+    """Withdraw the trust in these notes, which stay as they are; return those that were trusted.
+
+    Raises:
+        NoteNotFoundError: there is no such note.
+        RefusedError: an agent asks.
+    """
+    vault.require_person("only a person withdraws trust")
+    sync_vault(vault)
+    paths = {str(resolve_address(vault, address)[0]) for address in addresses}
+    documents = trusted_documents(vault)
+    records = [each for each in vault.view.records(_OWNED) if each.path in paths]
+    notes = vault.trust.notes()
+    texts = {(path, digest) for path in paths for digest in notes.get(path, ())}
+    vault.trust.withdraw(texts | {(r.path, r.body_digest) for r in records}, vault.now())
+    return [record.path for record in records if record.document in documents]
+
+
 def _read_signed(vault: Vault) -> set[tuple[str, str]]:
-    """Return path and digest of each text that somebody vouched for by a signature that counts."""
+    """Return path and digest of each text that a signature vouches for that counts.
+
+    A text that was withdrawn after the signature does not.
+    """
     signed = vault.signed_trust.notes(vault.now())
     if signed is None:
         from vaultmem.services.evidence.signed import verify_signed
@@ -102,7 +126,10 @@ def _read_signed(vault: Vault) -> set[tuple[str, str]]:
         with contextlib.suppress(VaultError):  # What cannot be verified counts for nothing.
             verify_signed(vault)
         signed = vault.signed_trust.notes(vault.now())
-    return signed or set()
+    if not signed:
+        return set()
+    withdrawn = vault.trust.withdrawn()
+    return {text for text, serial in signed.items() if serial > withdrawn.get(text, 0.0)}
 
 
 def list_trusted(vault: Vault) -> list[str]:

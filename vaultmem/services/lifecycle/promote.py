@@ -14,6 +14,7 @@ from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.errors import PendingError, RefusedError, naming_faults
 from vaultmem.services.reading.look import find_branch
 from vaultmem.services.reading.read_notes import resolve_address
+from vaultmem.services.reading.withdraw import is_trust_named
 from vaultmem.services.writing.change import Change
 from vaultmem.services.writing.commit import CommitReport
 from vaultmem.services.writing.divide import Event
@@ -95,6 +96,8 @@ def check_note(vault: Vault, note: Note) -> None:
     if note.problem:
         raise RefusedError(f"{note.path}: {note.problem}; mend it in an editor first")
     check_promotion(str(note.path), note.state)
+    if note.state is not State.ACTIVE:
+        check_activation(vault, note)
     if note.pinned and note.state is not State.ACTIVE:
         vault.require_person(f"{note.path}: pinned, so only a person promotes it")
     for leak in look_for_leaks(vault, str(note.path), note.text):
@@ -102,6 +105,18 @@ def check_note(vault: Vault, note: Note) -> None:
             f"{note.path}:{leak.line}: this looks like a credential ({leak.rule}); "
             "remove it before you promote the note"
         )
+
+
+def check_activation(vault: Vault, note: Note) -> None:
+    """Allow a note to become active.
+
+    Raises:
+        RefusedError: its text was trusted once, and an agent asks that may not promote.
+    """
+    if note.kind not in OWNER_KINDS or vault.may_activate(vault.author.agent):
+        return
+    if is_trust_named(vault, (str(note.path), digest_body(note))):
+        vault.require_person(f"{note.path}: was trusted, so only a person makes it active again")
 
 
 def make_event(
@@ -127,8 +142,7 @@ def record_trust(vault: Vault, notes: Sequence[Note]) -> tuple[str, ...]:
 
 def _may_say(vault: Vault) -> bool:
     """Tell whether whoever promotes may say what instructs."""
-    allowed = vault.is_person or vault.author.agent in vault.config.promoters
-    return allowed and vault.trust.is_trusted()
+    return vault.may_activate(vault.author.agent) and vault.trust.is_trusted()
 
 
 def _is_new(vault: Vault, note: Note) -> bool:

@@ -100,8 +100,7 @@ def check_move(note: Note, state: State, mover: Mover) -> None:
 
 def name_mover(vault: Vault, is_machine: bool = False) -> Mover:
     """Return who moves notes: the person, or an agent."""
-    allowed = vault.is_person or vault.author.agent in vault.config.promoters
-    return Mover(is_machine or not vault.is_person, allowed)
+    return Mover(is_machine or not vault.is_person, vault.may_activate(vault.author.agent))
 
 
 def check_reason(reason: str) -> str:

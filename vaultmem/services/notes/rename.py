@@ -29,7 +29,6 @@ from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.change import Change, refuse_foreign
 from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.write import write
-from vaultmem.storage.files import read_file_and_mode
 from vaultmem.storage.signals import SignalStore
 from vaultmem.vault import Vault
 
@@ -114,17 +113,13 @@ def _say_changes(change: Change, rename: Rename) -> None:
     if note.pinned:
         change.seen.require_person(f"{old}: pinned, so only a person renames it")
     edits = rename.edits.get(rename.old, [])
-    mode = None
-    if change.is_folder:
-        mode = read_file_and_mode(change.seen.root, old)[1] & 0o777
     data = read_bytes(change.seen, old)
     if edits or blob_id(data) != note.blob:  # Saved since it was read, which `remove` notices.
         text = _read_text(change.seen, note)
         data = apply_edits(text, edits, rename.old).encode()
     if note.state is not State.ACTIVE and not (note.problem or note.encoding):
         data = mark_as_memory(new, data.decode(), note.kind).encode()
-    change.put(new, data, mode)
-    change.remove(old, note.blob)
+    change.move(old, note.blob, new, data)
     for path in map(PurePosixPath, rename.edits.keys() - {rename.old}):
         linking = change.read(path)
         text = _read_text(change.seen, linking)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from vaultmem.core.paths import is_note_name
 from vaultmem.errors import VaultError
+from vaultmem.services.reading.withdraw import review_commits
 from vaultmem.storage.arrivals import add_waiting
 from vaultmem.storage.git.brought import Brought, date_brought, find_brought
 from vaultmem.vault import Vault
@@ -32,6 +33,8 @@ def learn_commits(vault: Vault) -> None:
     goes_on = bool(before) and history.refs.is_ancestor(before, head.commit)
     is_rebased = bool(before) and vault.state.get("branch") == head.branch
     arrived = _list_arrivals(vault, before, brought) if goes_on or is_rebased else {}
+    if goes_on or is_rebased:
+        review_commits(vault, before, brought)
     if before and not goes_on:  # What is checked out has a history of its own.
         brought = find_brought(history, head.commit, "")
     with vault.state.transaction():

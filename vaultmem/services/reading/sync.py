@@ -22,6 +22,7 @@ from vaultmem.services.reading.indexing import (
 from vaultmem.services.reading.leftovers import clear_leftovers
 from vaultmem.services.reading.note_rules import read_note_rules
 from vaultmem.services.reading.recovery import is_interrupted, recover
+from vaultmem.services.reading.withdraw import find_in_force, review_files, write_withdrawals
 from vaultmem.storage.manifest import KnownFile
 from vaultmem.storage.scan import Scan, Stat, scan_vault
 from vaultmem.vault import Vault
@@ -85,6 +86,7 @@ def _sync_vault(vault: Vault, progress: Progress | None) -> SyncReport:
 
         with vault.lock_caches():
             learn_commits(vault)
+    write_withdrawals(vault)
     mark_in_sync(vault)
     report.seconds = time.monotonic() - started
     return report
@@ -133,13 +135,16 @@ def _take_paths(vault: Vault, names: list[str]) -> None:
     known = vault.manifest.files(names)
     batch = Batch(vault)
     settled = {name: _settled(stat, looked) for name, stat in there.items()}
+    in_force = find_in_force(vault, names)
     with vault.state.transaction():
         vault.manifest.put_files(others)
         notes = {name: stat for name, stat in there.items() if name not in others}
         for jobs, chunk in read_notes(vault.root, _jobs(notes, known)):
             _take(batch, vault, jobs, chunk, settled, known)
         vault.manifest.drop_files(stats.keys() - there.keys())
+        review_files(vault, in_force, names)
         finish_view(vault, known.values())
+    write_withdrawals(vault)
     if not vault.postpones_index:
         batch.write()
 
@@ -195,6 +200,7 @@ def _apply(
     no_notes = [*found.others, *found.unsafe]
     known = vault.manifest.files([*found.notes, *no_notes, *found.gone])
     replaced = [known[path] for path in (*found.gone, *no_notes) if path in known]
+    in_force = find_in_force(vault, (*found.notes, *no_notes, *found.gone))
     with vault.state.transaction():
         vault.manifest.drop_files(found.gone)
         vault.manifest.put_files(
@@ -205,6 +211,7 @@ def _apply(
                 for path in no_notes
             }
         )
+        review_files(vault, in_force, (*no_notes, *found.gone))
         finish_view(vault, replaced)
     jobs = _jobs({path: scan.notes[path] for path in found.notes}, known)
     settled = {path: _settled(scan.notes[path], looked) for path in found.notes}
@@ -215,6 +222,7 @@ def _apply(
         with vault.state.transaction():
             for some, chunk in chunks:
                 report.changed += _take(batch, vault, some, chunk, settled, known)
+                review_files(vault, in_force, [job.path for job in some])
                 finish_view(vault, (known[job.path] for job in some if job.path in known))
                 done += len(some)
                 if progress is not None:

@@ -6,14 +6,18 @@ from pathlib import PurePosixPath
 from typing import Generic, NamedTuple, TypeVar
 
 from vaultmem.core.blob import blob_id
-from vaultmem.core.notes.encoding import describe_encoding
-from vaultmem.core.notes.note import Note, parse_note
+from vaultmem.core.indexing.analysis import digest_body
+from vaultmem.core.lifecycle import OWNER_KINDS, State
+from vaultmem.core.notes.edit_properties import write_state
+from vaultmem.core.notes.encoding import describe_encoding, open_to_edit
+from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.errors import ChangedError, ConflictError, NoteNotFoundError, RefusedError
 from vaultmem.services.reading.read_notes import find_problem, read_as_written, read_bytes
+from vaultmem.services.reading.withdraw import is_trust_named
 from vaultmem.services.writing.commit import CommitReport
 from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.pending import Whose
-from vaultmem.storage.files import read_known
+from vaultmem.storage.files import read_file_and_mode, read_known
 from vaultmem.vault import Vault
 
 T = TypeVar("T")
@@ -31,7 +35,11 @@ class Step(NamedTuple):
 
 
 class Change:
-    """What a verb wants of the notes of one place, which `seen` shows; nothing is written yet."""
+    """What a verb wants of the notes of one place, which `seen` shows; nothing is written yet.
+
+    Only a person makes a text active again that was trusted; an agent's change makes the note one
+    of the `candidates`.
+    """
 
     def __init__(self, seen: Vault) -> None:
         self.seen = seen
@@ -39,6 +47,7 @@ class Change:
         self.event: Event | None = None
         self.is_left = True
         self.whose = Whose.OTHERS
+        self.candidates: list[str] = []
         self._known: dict[str, str] = {}
 
     @property
@@ -88,26 +97,54 @@ class Change:
             raise ConflictError(f"{note.path}: somebody changed it meanwhile; read it again")
         return data
 
-    def put(self, path: PurePosixPath, data: bytes, mode: int | None = None) -> None:
-        """Make a new note."""
+    def put(self, path: PurePosixPath, data: bytes, mode: int | None = None) -> bytes:
+        """Make a new note, and return its bytes."""
+        data = self._demote(path, data, None)
         self.steps[str(path)] = Step("", data, mode)
+        return data
 
-    def replace(self, path: PurePosixPath, data: bytes, blob: str) -> None:
-        """Give a note whose blob id is `blob` other bytes; nothing happens where they are its."""
+    def move(self, old: PurePosixPath, blob: str, new: PurePosixPath, data: bytes) -> None:
+        """Move a note whose blob id is `blob`, with its permissions; its bytes may change."""
+        mode = read_file_and_mode(self.seen.root, old)[1] & 0o777 if self.is_folder else None
+        self.steps[str(new)] = Step("", data, mode)
+        self.remove(old, blob)
+
+    def replace(self, path: PurePosixPath, data: bytes, blob: str) -> bytes:
+        """Give a note whose blob id is `blob` other bytes, and return what they are.
+
+        Nothing happens where they are its own.
+        """
         first = self.steps.get(str(path))
         if first is not None:
+            data = self._demote(path, data, first.data)
             self.steps[str(path)] = first._replace(data=data)
-            return
+            return data
         self._expect(path, blob)
         self._known.setdefault(str(path), blob)
         if blob_id(data) != blob:
+            data = self._demote(path, data, self._read_blob(str(path), blob))
+        if blob_id(data) != blob:
             self.steps[str(path)] = Step(blob, data)
+        return data
+
+    def _demote(self, path: PurePosixPath, data: bytes, before: bytes | None) -> bytes:
+        """Return a note's bytes, as a candidate where an agent may not make it active."""
+        agent = self.seen.author.agent
+        if self.seen.may_activate(agent) or not (digest := _digest_in_force(path, data)):
+            return data
+        is_so = digest == _digest_in_force(path, before)
+        if is_so or not is_trust_named(self.seen, (str(path), digest)):
+            return data
+        text, as_bytes = open_to_edit(data)
+        self.candidates.append(str(path))
+        return as_bytes(write_state(text, State.CANDIDATE, f"{agent} may not make it active"))
 
     def read_before(self, path: str) -> bytes | None:
         """Return the bytes that a step is made for, None where there are none."""
         blob = self.steps[path].before
-        if not blob:
-            return None
+        return self._read_blob(path, blob) if blob else None
+
+    def _read_blob(self, path: str, blob: str) -> bytes | None:
         if self.is_folder and (data := read_known(self.seen.root, path, blob)) is not None:
             return data
         if self.seen.head() is None:
@@ -135,6 +172,16 @@ class Change:
         """Return the notes that were there and are changed or committed: path to blob id."""
         named = {*self.steps, *(self.event.only if self.event else ())}
         return {path: blob for path, blob in self._known.items() if path in named}
+
+
+def _digest_in_force(path: PurePosixPath, data: bytes | None) -> str:
+    """Return the digest of an active policy, skill or preference, "" for any other bytes."""
+    try:
+        note = parse_note(path, data or b"")
+    except UnreadableNoteError:
+        return ""
+    is_active = note.kind in OWNER_KINDS and note.state is State.ACTIVE and not note.problem
+    return digest_body(note) if is_active else ""
 
 
 def refuse_foreign(note: Note) -> None:

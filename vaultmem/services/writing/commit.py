@@ -57,6 +57,7 @@ class CommitReport(NamedTuple):
     """Commits made, oldest first, as (id, subject); the event's own is `commit` ("" if none).
 
     `skipped` are files that were left out, with the reason; `has_closed` says that a session ended.
+    `candidates` are policies, skills and preferences that an agent could not make active.
     """
 
     commits: tuple[Made, ...] = ()
@@ -64,6 +65,7 @@ class CommitReport(NamedTuple):
     paths: tuple[str, ...] = ()
     skipped: Mapping[str, str] = MappingProxyType({})
     has_closed: bool = False
+    candidates: tuple[str, ...] = ()
 
 
 def commit_event(vault: Vault, event: Event, even_if_clean: bool = False) -> CommitReport:

@@ -42,6 +42,7 @@ def write(vault: Vault, plan: Callable[[Change], T]) -> Written[T]:
             none on the branch, and nothing was written.
         FaultError: the disk or the system failed; nothing was written.
     """
+    candidates: list[str] = []
 
     def checked(change: Change) -> T:
         value = plan(change)
@@ -50,6 +51,7 @@ def write(vault: Vault, plan: Callable[[Change], T]) -> Written[T]:
         refuse_named(vault.author, *((event.subject, event.body) if event else ()))
         files = {path: step.data for path, step in change.steps.items()}
         refuse_leaks(vault, files, change.read_before)
+        candidates[:] = change.candidates
         return value
 
     with naming_faults("nothing was written"):
@@ -59,7 +61,7 @@ def write(vault: Vault, plan: Callable[[Change], T]) -> Written[T]:
         else:
             done = write_to_folder(vault, checked)
     vault.written.extend(done.report.paths)
-    return done
+    return done._replace(report=done.report._replace(candidates=tuple(candidates)))
 
 
 def write_event(vault: Vault, edits: Mapping[PurePosixPath, Edit], event: Event) -> CommitReport:
@@ -98,8 +100,7 @@ def replace_text(change: Change, note: Note, edit: Edit) -> bytes:
     unpinned = note.pinned and not after.pinned
     if unpinned:
         change.seen.require_person(f"{note.path}: pinned, and only a person unpins it")
-    change.replace(note.path, data, note.blob)
-    return data
+    return change.replace(note.path, data, note.blob)
 
 
 def refuse_freeing(change: Change, path: PurePosixPath, data: bytes | None) -> None:
