@@ -6,12 +6,15 @@ that writes has to appear there, or in `OTHERS` with the reason why it makes no 
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from in_process import run_here
+from machines import MakeMachines
 from serving import play
 from support import git, wait_until
 from visiting import Served
@@ -386,28 +389,10 @@ OTHERS = {
     "hook": "sessions",
     "merge-driver": "what git merges; `merge` has a row",
 }
-READS = set(
-    [
-        "recall",
-        "pack",
-        "get",
-        "list",
-        "log",
-        "status",
-        "links",
-        "why",
-        "similar",
-        "show",
-        "diff",
-        "history",
-        "blame",
-        "bisect",
-        "assert",
-        "recent",
-        "replay",
-        "stats",
-    ]
-)
+READS = {
+    *("recall", "pack", "get", "list", "log", "status", "links", "why", "similar", "show", "diff"),
+    *("history", "blame", "bisect", "assert", "recent", "replay", "stats"),
+}
 
 
 def test_the_table_has_each_command_operation_and_tool_that_writes() -> None:
@@ -445,3 +430,130 @@ def test_no_agent_lets_instruct_again_what_the_owner_took_back(
     WAYS[way](world)
     assert not world.instructs()
     assert not world.instructs("--ref", world.base)
+
+
+OWNERS_WAYS: dict[str, Callable[[World], object]] = {
+    "promote": lambda w: w.run("promote", PATH),
+    "undo": lambda w: w.run("undo", "HEAD"),
+    "restore": lambda w: w.run("restore", PATH, "--at", w.base),
+    "trust": lambda w: (w.save(POLICY), w.run("trust")),
+}
+
+
+@pytest.mark.parametrize("way", OWNERS_WAYS)
+def test_the_owner_lets_it_instruct_again(world: World, way: str) -> None:
+    WITHDRAWALS["candidate"](world)
+    OWNERS_WAYS[way](world)
+    assert world.instructs()
+
+
+def test_a_state_that_the_owner_sets_back_lets_it_instruct_again(world: World) -> None:
+    WITHDRAWALS["deprecated"](world)
+    world.run("state", PATH, "active")
+    assert world.instructs()
+
+
+def test_an_agents_return_is_a_candidate_and_says_so(world: World) -> None:
+    WITHDRAWALS["deprecated"](world)
+    assert f"candidate  {PATH}: only a person makes it active" in world.act("undo", "HEAD")
+    assert "state: candidate\n" in world.file.read_text()
+
+
+def test_what_an_agent_did_to_a_note_its_owner_takes_back(world: World) -> None:
+    blob = git(world.root, "hash-object", PATH)
+    change = {"path": PATH, "old_text": RULE, "new_text": NEW, "blob": blob}
+    world.mcp(("update_note", change))
+    world.act("checkpoint", "any day")
+    assert not world.instructs()
+    world.run("undo", "HEAD")
+    assert world.instructs()
+
+
+def test_another_branch_and_back_withdraws_nothing(world: World) -> None:
+    world.run("branch", "draft")
+    world.run("switch", "draft")
+    world.run("state", PATH, "candidate")
+    world.run("promote", PATH)
+    git(
+        world.root,
+        "switch",
+        "-q",
+        "-c",
+        "empty",
+        git(world.root, "rev-list", "--max-parents=0", "HEAD"),
+    )
+    world.run("status")
+    assert not world.file.exists()
+    world.run("switch", "main")
+    assert world.instructs()
+
+
+def test_where_the_trust_record_cannot_be_written_the_text_does_not_count(
+    world: World, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (record,) = (home / "config").rglob("trust/*.json")
+    kept = record.read_bytes()
+    replace = os.replace
+
+    def refuse(source: Any, target: Any, **more: Any) -> None:
+        """Replace a file, but none of the trust folder, as in an agent's sandbox."""
+        if Path(os.fsdecode(target)).parent.name == "trust":
+            raise PermissionError(13, "Permission denied")
+        replace(source, target, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", refuse)
+        _save_state(world)
+        assert record.read_bytes() == kept
+        world.save(POLICY)
+        assert not world.instructs()
+    world.run("status")
+    assert json.loads(record.read_bytes())["notes"] == {}
+    assert not world.instructs()
+
+
+def test_a_withdrawal_reaches_every_machine_that_syncs(make_machines: MakeMachines) -> None:
+    one, two = make_machines(NOTES).all
+    for machine in (one, two):
+        assert machine.run("trust").code == 0
+        assert _instructs(machine)
+    assert one.run("state", PATH, "deprecated", "--reason", "not so any more").code == 0
+    assert [each.run("sync").code for each in (one, two)] == [0, 0]
+    assert not _instructs(two)
+    agent = {"VAULTMEM_AGENT": "claude"}
+    two.run("undo", "HEAD", env=agent)
+    two.run("promote", PATH, env=agent)
+    assert [each.run("sync").code for each in (two, one)] == [0, 0]
+    assert not _instructs(one)
+    assert not _instructs(two)
+
+
+def test_an_agents_commit_that_comes_with_the_withdrawal_does_not_count(
+    make_machines: MakeMachines,
+) -> None:
+    one, two = make_machines(NOTES).all
+    for machine in (one, two):
+        assert machine.run("trust").code == 0
+    one.run("state", PATH, "deprecated", "--reason", "not so any more")
+    one.write(PATH, POLICY)
+    one.git("commit", "-qam", "active", "-m", "Agent-Id: claude\nVault-Event: write")
+    assert [each.run("sync").code for each in (one, two)] == [0, 0]
+    assert two.read(PATH) == POLICY
+    assert not _instructs(two)
+    assert not _instructs(one)
+
+
+def test_a_commit_of_the_owner_that_comes_keeps_it(make_machines: MakeMachines) -> None:
+    one, two = make_machines(NOTES).all
+    for machine in (one, two):
+        assert machine.run("trust").code == 0
+    one.run("tag", PATH, "rules")
+    one.run("state", PATH, "candidate")
+    one.run("promote", PATH)
+    assert [each.run("sync").code for each in (one, two)] == [0, 0]
+    assert _instructs(two)
+
+
+def _instructs(machine: Any) -> bool:
+    pack = machine.run("pack", "deploys Fridays").out
+    return RULE in pack.partition("## Evidence")[0].partition("## Instructions")[2]

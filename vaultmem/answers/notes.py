@@ -130,6 +130,7 @@ def restored_json(done: Restored) -> dict[str, Any]:
         "commit": done.commit,
         "changed": done.is_changed,
         "commits": commits_json(done.commits),
+        "candidates": done.candidates,
     }
 
 
@@ -139,6 +140,7 @@ def undone_json(done: Undone) -> dict[str, Any]:
         "undone": done.commit.commit,
         "paths": done.paths,
         "commit": done.report.commit or None,
+        "candidates": done.report.candidates,
     }
 
 

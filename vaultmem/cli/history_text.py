@@ -31,8 +31,13 @@ def say_report(report: CommitReport) -> None:
     say_commits(report.commits)
     for line in tell_left_out(report.skipped):
         say(f"left out  {line}")
-    for path in report.candidates:
-        say(f"candidate  {path}: only a person makes it active")
+    say_candidates(report.candidates)
+
+
+def say_candidates(paths: Iterable[str]) -> None:
+    """Print the notes that an agent's change would have made active."""
+    for path in paths:
+        say(f"candidate  {one_line(path)}: only a person makes it active")
 
 
 def say_operation(operation: Operation) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from vaultmem.answers.history import blame_json, explained_json
 from vaultmem.answers.notes import restored_json, undone_json
-from vaultmem.cli.history_text import align, say_commits
+from vaultmem.cli.history_text import align, say_candidates, say_commits
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.shared import Here, takes
 from vaultmem.core.safe_text import one_line
@@ -101,6 +101,7 @@ def restore(
         return
     say_commits(done.commits)
     say_painted("restored  ", "green", f"{done.path}  (as in {done.commit[:7]})")
+    say_candidates(done.candidates)
 
 
 @takes("vault", "agent", "session", "as_json")
@@ -127,6 +128,7 @@ def undo(
     short = done.commit.commit[:7]
     for path in done.paths:
         say_painted("undone    ", "green", f"{one_line(path)}  (as before {short})")
+    say_candidates(done.report.candidates)
 
 
 def _origin(line: BlamedLine | ChangeStep) -> list[str]:

@@ -27,7 +27,8 @@ class Restored(NamedTuple):
     """A note that is as it was in `commit`; `old_blob` is what it was before, "" for nothing.
 
     `commits` were made: one that keeps what it was before, where nobody had committed that; or
-    the restoration itself, on a branch that is not checked out.
+    the restoration itself, on a branch that is not checked out. `candidates` has its path if it was
+    active then, and an agent may not make it so again; `blob` is what it was then.
     """
 
     path: str
@@ -35,6 +36,7 @@ class Restored(NamedTuple):
     old_blob: str
     commit: str
     commits: tuple[Made, ...]
+    candidates: tuple[str, ...] = ()
 
     @property
     def is_changed(self) -> bool:
@@ -81,7 +83,8 @@ def restore_note(vault: Vault, address: str, at: str, *, commits: bool = False) 
         return Restored(name, entry.blob, old, commit, saved)
 
     restored, report = write(vault, plan)
-    return restored._replace(commits=(*restored.commits, *report.commits))
+    commits_made = (*restored.commits, *report.commits)
+    return restored._replace(commits=commits_made, candidates=report.candidates)
 
 
 def check_leaks(vault: Vault, name: str, data: bytes) -> None:
