@@ -30,7 +30,8 @@ class Undone(NamedTuple):
 def undo_commit(vault: Vault, name: str) -> Undone:
     """Give the notes that a commit changed the bytes which they had before it, all or none.
 
-    What an agent said by it stays in the history, and so does the trust that its owner gave a text.
+    What an agent wrote by it stays in the history. A trusted text that an agent brings back is a
+    candidate.
 
     Raises:
         NoteNotFoundError: there is no such commit.
