@@ -115,7 +115,8 @@ class TrustStore:
     def _find_named(self) -> TrustRecord:
         """Return this place's own record with all names of its repository, a new one if none is."""
         found = self._find() or TrustRecord(self._vault, (), {}, trusted=False)
-        return found._replace(names=tuple(dict.fromkeys((*found.names, *self._names.every()))))
+        names = tuple(dict.fromkeys((*found.names, *self._names.every())))
+        return found._replace(vault=self._vault, names=names)
 
     def _list_files(self) -> list[Path]:
         return sorted(self._file.parent.glob("*.json"))

@@ -182,7 +182,9 @@ def _find_last_turn(
     from vaultmem.storage.git.trees import find_entry
 
     path = versions[0].path
-    entry = find_entry(vault.history, since, path)
+    entry = None
+    with contextlib.suppress(VaultError):  # Another repository may be in the vault's place now.
+        entry = find_entry(vault.history, since, path)
     was = entry is not None and _has_text(vault, path, entry.blob, digest)
     last = None
     for each in versions:
