@@ -169,7 +169,6 @@ def report_json(report: CommitReport) -> dict[str, Any]:
         "commits": commits_json(report.commits),
         "paths": report.paths,
         "skipped": report.skipped,
-        "candidates": report.candidates,
     }
 
 

@@ -245,7 +245,7 @@ def trust(
 
     Examples:
       vaultmem trust
-      vaultmem trust --drop notes/ops/friday.md
+      vaultmem trust --drop no-friday-deploys
     """
     from vaultmem.services.finding.trust import drop_trust, sign_trusted, take_trust, trust_vault
     from vaultmem.services.vaults.beside import find_companions

@@ -114,7 +114,7 @@ def _resolve(vault: Vault, given: dict[str, Any]) -> Answer:
 
 
 def _moved(commit: str) -> dict[str, Any]:
-    return {"commit": commit or None, "commits": [], "paths": [], "skipped": {}, "candidates": []}
+    return {"commit": commit or None, "commits": [], "paths": [], "skipped": {}}
 
 
 def _need(given: dict[str, Any], name: str) -> str:

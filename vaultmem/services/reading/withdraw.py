@@ -18,16 +18,16 @@ import contextlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from vaultmem.core.indexing.analysis import digest_body
 from vaultmem.core.lifecycle import OWNER_KINDS, State
-from vaultmem.core.notes.note import UnreadableNoteError, parse_note
-from vaultmem.core.notes.record import NoteRecord
 from vaultmem.errors import FaultError, NoteNotFoundError, VaultError
-from vaultmem.storage.git.brought import Brought
 from vaultmem.storage.journal import REMOVED
 from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.core.notes.record import NoteRecord
+    from vaultmem.storage.git.brought import Brought
 
 #: A note's path and the digest of its text.
 Text = tuple[str, str]
@@ -197,6 +197,9 @@ def _find_last_turn(
 
 def _has_text(vault: Vault, path: str, blob: str, digest: str) -> bool:
     """Tell whether a version of a note ("" for none) is in force with this text."""
+    from vaultmem.core.indexing.analysis import digest_body
+    from vaultmem.core.notes.note import UnreadableNoteError, parse_note
+
     if not blob:
         return False
     try:
