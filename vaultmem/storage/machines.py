@@ -39,6 +39,12 @@ USAGE = "usage"
 RECEIPTS = "receipts"
 TURNS = "turns"
 TRUST = "trust"
+ATTRIBUTION = "attribution"
+
+_FOR_OTHERS = re.compile(
+    rf"{'|'.join(map(re.escape, (MACHINE, CALLS, SESSIONS, PROMOTIONS)))}"
+    rf"|({USAGE}|{ATTRIBUTION})/[0-9a-f]{{2}}\.json|{TRUST}/[0-9a-f]{{32}}\.(json|sig)"
+)
 
 #: Of one machine's signed lists so many are looked at, with signatures of so many bytes.
 _MAX_LISTS = 20
@@ -106,6 +112,11 @@ def find_others(history: History, state: StateDatabase) -> list[MachineRef]:
     newest = {ref.machine: ref for ref in list_refs(history)}
     newest.pop(state.get(_KEY), None)
     return list(newest.values())
+
+
+def is_for_others(path: str) -> bool:
+    """Return whether a file of a machine's ref may be at a remote that other people read."""
+    return bool(_FOR_OTHERS.fullmatch(path))
 
 
 def name_owner(history: History) -> Identity:

@@ -21,18 +21,18 @@ from vaultmem.storage.git.attribution import (
     replace_attribution,
 )
 from vaultmem.storage.git.machine_refs import read_files
-from vaultmem.storage.machines import Machine
+from vaultmem.storage.machines import ATTRIBUTION, Machine
 from vaultmem.vault import Vault
 
-#: The folder in a machine's ref: a file for all commits whose ids begin with the same two digits.
-FOLDER = "attribution"
-
-_FILE = re.compile(rf"{FOLDER}/[0-9a-f]{{2}}\.json")
+_FILE = re.compile(rf"{ATTRIBUTION}/[0-9a-f]{{2}}\.json")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def gather_attribution(vault: Vault) -> dict[str, bytes]:
-    """Return as files what this machine knows of who wrote what plain git committed."""
+    """Return what this machine knows of who wrote what plain git committed, as files.
+
+    A file is of all commits whose ids begin with the same two digits.
+    """
     carry_attribution(vault)
     shards: dict[str, dict[str, list[str]]] = {}
     try:
@@ -49,7 +49,7 @@ def gather_attribution(vault: Vault) -> dict[str, bytes]:
             lines = format_attribution(own).decode("utf-8", "replace").splitlines()
             shards.setdefault(commit[:2], {})[commit] = lines
     return {
-        f"{FOLDER}/{start}.json": json.dumps(shard, indent=0, sort_keys=True).encode() + b"\n"
+        f"{ATTRIBUTION}/{start}.json": json.dumps(shard, indent=0, sort_keys=True).encode() + b"\n"
         for start, shard in shards.items()
     }
 
