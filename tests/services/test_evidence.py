@@ -595,3 +595,23 @@ def test_another_persons_machine_decides_nothing_by_what_it_counts(
     assert [each["name"] for each in stats["machines"]] == [f"Ben ({ref[len(REFS) :][:6]})"]
     assert stats["packs"]["calls"] == 0
     assert "annas-laptop" not in anna.run("stats").out
+
+
+@pytest.mark.parametrize("email", ["anna@example.org", "ben@example.org"])
+def test_turns_and_receipts_count_only_from_the_persons_own_machines(
+    make_machines: MakeMachines, email: str
+) -> None:
+    machines = make_machines({**NOTES, "vaultmem.yaml": "share_turns: true\n"})
+    machines.make_own()
+    anna, ben = machines.all
+    ben.git("config", "--global", "user.email", email)
+    for machine in machines.all:
+        machine.run("trust")
+    say(ben, "zanzibar")
+    for machine in (ben, anna):
+        assert machine.run("sync").code == 0
+
+    assert "Use the zanzibar thread" in machines.read_all()
+    is_hers = email == "anna@example.org"
+    assert ("zanzibar" in anna.run("session", "restore", "s-1").out) is is_hers
+    assert ("zanzibar" in anna.run("receipts", "--json").out) is is_hers
