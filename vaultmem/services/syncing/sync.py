@@ -285,6 +285,8 @@ class _Sync:
 
     def _learn_evidence(self, done: Pushed) -> None:
         name, commit = self._evidence
+        if not commit:
+            return
         fate = done.refs.get(name, (Fate.CURRENT, ""))[0]
         if fate is Fate.MOVED:
             begin_anew(self._vault)
@@ -295,7 +297,7 @@ class _Sync:
             self.known = self.known._replace(evidence=commit, refused_at=refused_at)
             if fate is Fate.DONE and (old := find_replaced(self._vault.history, name, commit)):
                 self._push_refs({old: ""})  # If that fails, the newer one counts all the same.
-        self._report = self._report._replace(evidence=fate.value if commit else "")
+        self._report = self._report._replace(evidence=fate.value)
 
     def _give_up(self, error: RefusedError | MergeConflictError) -> SyncReport:
         """Leave both branches as they are, and bring ours to a safe place."""
