@@ -148,6 +148,10 @@ class Vault:
         """Tell whether a person gives the commands, not an agent."""
         return not self.author.agent
 
+    def show_folder(self, folder: str) -> str:
+        """Return a folder as answers name it: where other people ask, by its last name alone."""
+        return folder if self.keeps_words else folder.rpartition("/")[2]
+
     def require_person(self, rule: str) -> None:
         """Leave to the vault's owner what a rule says is theirs.
 

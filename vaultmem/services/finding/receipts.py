@@ -87,7 +87,7 @@ def list_receipts(vault: Vault, agent: str = "", session: str = "") -> Iterator[
         else:
             continue
         if agent in {"", receipt.agent} and session in {"", receipt.session}:
-            yield receipt
+            yield _show(vault, receipt)
 
 
 class Replay(NamedTuple):
@@ -118,7 +118,7 @@ def find_receipt(vault: Vault, name: str, *, in_files: bool = False) -> Receipt:
         NoteNotFoundError: there is none, or several begin like that.
     """
     try:
-        return parse_receipt(vault.receipts.read(name, in_files=in_files))
+        return _show(vault, parse_receipt(vault.receipts.read(name, in_files=in_files)))
     except NoteNotFoundError:
         theirs = {each: kept for each, kept in _find_theirs(vault).items() if each.startswith(name)}
         if len(theirs) != 1:
@@ -127,6 +127,10 @@ def find_receipt(vault: Vault, name: str, *, in_files: bool = False) -> Receipt:
         if found is None:
             raise
         return found
+
+
+def _show(vault: Vault, receipt: Receipt) -> Receipt:
+    return receipt._replace(vault=vault.show_folder(receipt.vault))
 
 
 def _find_theirs(vault: Vault) -> dict[str, KeptReceipt]:

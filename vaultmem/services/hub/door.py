@@ -33,7 +33,8 @@ def ask_door(visit: Visit, check: Callable[[], list[Refusal]]) -> list[Refusal]:
         why = f"its check takes longer than {visit.limits.seconds} seconds"
         return [Refusal("the push", why, _LESS)]
     except VaultError as error:
-        return [Refusal("the push", f"could not be checked ({error})", "try again")]
+        why = str(error).replace(str(visit.git.repository), visit.vault)
+        return [Refusal("the push", f"could not be checked ({why})", "try again")]
     except MemoryError:
         return [Refusal("the push", "its check takes more memory than it may", _LESS)]
     finally:
