@@ -89,9 +89,22 @@ class Machines(NamedTuple):
 
     def git(self, *words: str) -> str:
         """Run git in the bare repository."""
-        return subprocess.run(
-            ["git", *words], cwd=self.remote, capture_output=True, text=True, check=True
-        ).stdout.removesuffix("\n")
+        return (
+            subprocess.run(["git", *words], cwd=self.remote, capture_output=True, check=True)
+            .stdout.decode("utf-8", "replace")
+            .removesuffix("\n")
+        )
+
+    def make_own(self) -> None:
+        """Make all machines one person's, and the remote one that nobody else reads."""
+        for each in self.all:
+            for key, value in (("name", "anna"), ("email", "anna@example.org")):
+                each.git("config", "--global", f"user.{key}", value)
+            each.git("config", "--global", "vaultmem.ownRemote", str(self.remote))
+
+    def read_all(self) -> str:
+        """Return all that the remote holds, as text; also what no ref names any more."""
+        return self.git("cat-file", "--batch-all-objects", "--batch", "--unordered")
 
     def refuse_pushes(self, script: str = "echo not today >&2; exit 1") -> Path:
         """Give the remote a hook that is asked before each push."""

@@ -152,6 +152,10 @@ class Vault:
         """Tell whether an agent ("" for a person) may let policies and skills instruct."""
         return not agent or agent in self.config.promoters
 
+    def show_folder(self, folder: str) -> str:
+        """Return a folder as answers name it: where other people ask, by its last name alone."""
+        return folder if self.keeps_words else folder.rpartition("/")[2]
+
     def require_person(self, rule: str) -> None:
         """Leave to the vault's owner what a rule says is theirs.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import time
 from collections.abc import Callable
@@ -70,6 +71,10 @@ class Two:
         vault = self._opened(machine.root, agent="claude", now=self.clock, folders=folders)
         sync_vault(vault)
         return vault
+
+    def make_own(self) -> None:
+        """Make the remote one that nobody else reads."""
+        git(self.a.root, "config", "--global", "vaultmem.ownRemote", str(self.remote))
 
     def carry(self, *vaults: Vault) -> None:
         """Sync these, one after the other: notes by plain git, evidence by its own refs."""
@@ -250,6 +255,7 @@ def keep(vault: Vault, query: str) -> tuple[str, str]:
 
 
 def test_receipts_of_another_machine_are_listed_and_replayed_as_its_own(two: Two) -> None:
+    two.make_own()
     name, text = keep(two.a, "sail loft")
     own, _ = keep(two.b, "oars")
     two.carry(two.a, two.b)
@@ -267,6 +273,7 @@ def test_receipts_of_another_machine_are_listed_and_replayed_as_its_own(two: Two
 
 
 def test_what_no_commit_has_stays_where_it_is_though_a_receipt_shows_it(two: Two) -> None:
+    two.make_own()
     write_notes(two.a.root, {"notes/draft.md": "# Draft\n\nThe oars are to be sold, secretly.\n"})
     sync_vault(two.a)
     name, text = keep(two.a, "oars")
@@ -287,6 +294,7 @@ def test_what_no_commit_has_stays_where_it_is_though_a_receipt_shows_it(two: Two
 def test_a_receipt_is_published_once_and_only_the_newest_are(
     two: Two, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    two.make_own()
     monkeypatch.setattr("vaultmem.services.evidence.publish.MAX_RECEIPTS", 2)
     names = []
     for _ in range(3):
@@ -299,6 +307,7 @@ def test_a_receipt_is_published_once_and_only_the_newest_are(
 
 @pytest.mark.campaign
 def test_receipts_that_others_made_up_are_passed_over_or_refused(two: Two) -> None:
+    two.make_own()
     name, _ = keep(two.a, "sail loft")
     made = json.loads(two.a.receipts.read(name))
     odd: list[object] = [None, -1, 1e300, "x", [], {}, [[]], True, "\x1b[31m"]
@@ -332,6 +341,7 @@ def test_receipts_that_others_made_up_are_passed_over_or_refused(two: Two) -> No
 
 
 def test_a_purge_says_how_evidence_is_removed(two: Two) -> None:
+    two.make_own()
     keep(two.a, "sail loft")
     two.carry(two.a, two.b)
     own = str(publish(two.b))
@@ -343,7 +353,9 @@ def test_a_purge_says_how_evidence_is_removed(two: Two) -> None:
 
 
 def test_sync_carries_evidence_without_a_word(make_machines: MakeMachines) -> None:
-    anna, ben = make_machines(NOTES).all
+    machines = make_machines(NOTES)
+    machines.make_own()
+    anna, ben = machines.all
     for machine in (anna, ben):
         machine.run("recall", "sail loft")
     anna.run("pack", "oars", "--agent", "claude")
@@ -420,7 +432,9 @@ def test_last_turns_are_shared_only_where_the_person_says_so_and_trusts_the_vaul
     make_machines: MakeMachines, shares: bool
 ) -> None:
     notes = {**NOTES, "vaultmem.yaml": "share_turns: true\n"} if shares else NOTES
-    anna, ben = make_machines(notes).all
+    machines = make_machines(notes)
+    machines.make_own()
+    anna, ben = machines.all
     agent = ("--agent", "claude")
     anna.run("session", "start", "--id", "s-1", "--goal", "mend the sails", *agent)
     with closing(anna.open(agent="claude")) as vault:
@@ -444,6 +458,7 @@ def test_a_long_history_of_evidence_ends_and_another_begins(
 ) -> None:
     monkeypatch.setattr("vaultmem.storage.git.machine_refs.MAX_COMMITS", 2)
     machines = make_machines(NOTES)
+    machines.make_own()
     anna, ben = machines.all
     anna.run("pack", "oars", "--agent", "claude")
     for _ in range(3):
@@ -456,6 +471,147 @@ def test_a_long_history_of_evidence_ends_and_another_begins(
         assert ref in where("for-each-ref", "--format=%(refname)", REFS)
         assert ref.removesuffix("2") + "1" not in where("for-each-ref", "--format=%(refname)", REFS)
     assert anna.git("rev-list", "--count", ref) == "1"
-    with closing(ben.open()) as vault:
-        assert times(vault)["notes/sails.md"] == 3
+    most = ben.run("stats", "--json").json["most_recalled"]
+    assert {each["path"]: each["times"] for each in most}["notes/sails.md"] == 3
     assert len(ben.run("receipts", "--json").json["receipts"]) == 1
+
+
+def say(machine: Machine, word: str) -> None:
+    """Use the vault as a person and an agent do, each time with a word that no note has."""
+    agent = ("--agent", "claude", "--session", "s-1")
+    machine.run("session", "start", "--id", "s-1", "--goal", "mend the sails", *agent)
+    machine.run("recall", f"sail loft {word}")
+    machine.run("pack", f"oars {word}", *agent)
+    with closing(machine.open(agent="claude")) as vault:
+        add_turns(vault, "s-1", [Turn("user", f"Use the {word} thread, please.")])
+    machine.run("session", "close", "s-1", "--summary", "mended", *agent)
+
+
+@pytest.mark.parametrize("is_own", [False, True])
+def test_words_of_queries_and_turns_leave_only_for_a_remote_of_the_persons_own(
+    make_machines: MakeMachines, is_own: bool
+) -> None:
+    machines = make_machines({**NOTES, "vaultmem.yaml": "share_turns: true\n"})
+    anna, ben = machines.all
+    for machine in machines.all:
+        machine.run("trust")
+    if is_own:
+        machines.make_own()
+    say(anna, "zanzibar")
+    for machine in (anna, ben):
+        assert machine.run("sync", "--json").json["evidence"] == "done"
+
+    held = machines.read_all()
+    assert "notes/sails.md" in held  # What was found, and how often, travels in either case.
+    assert ("Use the zanzibar thread" in held) is is_own
+    assert ("oars zanzibar" in held) is is_own
+    assert ("zanzibar" in held) is is_own
+    assert ("zanzibar" in ben.run("receipts", "--json").out) is is_own
+    assert ("zanzibar" in ben.run("session", "restore", "s-1").out) is is_own
+
+
+def test_words_that_went_to_the_persons_own_remote_go_to_no_other_one(
+    make_machines: MakeMachines,
+) -> None:
+    machines = make_machines(NOTES)
+    machines.make_own()
+    anna, ben = machines.all
+    say(anna, "zanzibar")
+    assert anna.run("sync", "--json").json["evidence"] == "done"
+    assert "zanzibar" in machines.read_all()
+    team = machines.remote.with_name("team.git")
+    anna.git("init", "-q", "--bare", str(team))
+    anna.git("remote", "add", "team", str(team))
+    say(anna, "samarkand")
+    assert anna.run("sync", "team", "--json").json["evidence"] == "done"
+
+    held = machines._replace(remote=team).read_all()
+    assert "notes/sails.md" in held
+    assert "zanzibar" not in held
+    assert "samarkand" not in held
+    assert anna.run("sync", "origin", "--json").json["outcome"] == "synced"
+    assert "samarkand" not in machines.read_all()
+    assert ben.run("sync").code == 0
+
+
+def test_a_ref_of_an_older_vaultmem_with_queries_is_replaced_by_one_without_a_past(
+    make_machines: MakeMachines,
+) -> None:
+    machines = make_machines(NOTES)
+    anna, ben = machines.all
+    anna.run("recall", "sail loft")
+    assert anna.run("sync").code == 0
+    (ref,) = anna.git("for-each-ref", "--format=%(refname)", REFS).split()
+    where = anna.root.parent / "old"
+    write_notes(where, {
+        "machine.json": json.dumps({"format": 1, "host": "quay", "vault": ""}),
+        "receipts/20260101T000000-00000000.json": '{"query": "zanzibar"}',
+    })  # fmt: skip
+    git(where, "init", "-q")
+    git(where, "add", "--all")
+    who = ("-c", "user.name=quay", "-c", "user.email=vaultmem@localhost")
+    git(where, *who, "commit", "-q", "-m", "vaultmem: evidence")
+    anna.git("fetch", "-q", str(where), f"+HEAD:{ref}")
+    anna.git("push", "-q", "-f", "origin", f"{ref}:{ref}")
+    anna.run("recall", "oars brown")
+
+    assert anna.run("sync", "--json").json["evidence"] == "done"
+    assert ben.run("sync").code == 0
+    for held in (anna, ben):
+        refs = held.git("for-each-ref", "--format=%(refname)", REFS).split()
+        (now,) = [each for each in refs if each.startswith(ref[:-1])]
+        assert now == ref.removesuffix("1") + "2"
+        assert held.git("rev-list", "--count", now) == "1"
+    assert ref not in machines.git("for-each-ref", "--format=%(refname)", REFS)
+
+
+def test_another_persons_machine_decides_nothing_by_what_it_counts(
+    make_machines: MakeMachines,
+) -> None:
+    anna, ben = make_machines(NOTES).all
+    for _ in range(3):
+        anna.run("recall", "sail loft")
+    ben.run("sync")
+    (ref,) = ben.git("for-each-ref", "--format=%(refname)", REFS).split()
+    made = ben.root.parent / "made"
+    digest = hashlib.sha256(b"notes/oars.md").hexdigest()[:2]
+    write_notes(made, {
+        "machine.json": json.dumps({"vault": "", "host": "annas-laptop", "words": False}),
+        f"usage/{digest}.json": '{"notes/oars.md": [100000, 9999999999, 1]}',
+        "calls.json": '{"pack": [999999, 9, 9]}',
+    })  # fmt: skip
+    git(made, "init", "-q")
+    git(made, "add", "--all")
+    git(made, "-c", "user.name=Ben", "-c", "user.email=ben@example.org", "commit", "-qm", "x")
+    ben.git("fetch", "-q", str(made), f"+HEAD:{ref}")
+    ben.git("push", "-q", "-f", "origin", f"{ref}:{ref}")
+    assert anna.run("sync").code == 0
+
+    stats = anna.run("stats", "--json").json
+    assert [(each["path"], each["times"]) for each in stats["most_recalled"]] == [
+        ("notes/sails.md", 3),
+        ("notes/oars.md", 1),
+    ]
+    assert [each["name"] for each in stats["machines"]] == [f"Ben ({ref[len(REFS) :][:6]})"]
+    assert stats["packs"]["calls"] == 0
+    assert "annas-laptop" not in anna.run("stats").out
+
+
+@pytest.mark.parametrize("email", ["anna@example.org", "ben@example.org"])
+def test_turns_and_receipts_count_only_from_the_persons_own_machines(
+    make_machines: MakeMachines, email: str
+) -> None:
+    machines = make_machines({**NOTES, "vaultmem.yaml": "share_turns: true\n"})
+    machines.make_own()
+    anna, ben = machines.all
+    ben.git("config", "--global", "user.email", email)
+    for machine in machines.all:
+        machine.run("trust")
+    say(ben, "zanzibar")
+    for machine in (ben, anna):
+        assert machine.run("sync").code == 0
+
+    assert "Use the zanzibar thread" in machines.read_all()
+    is_hers = email == "anna@example.org"
+    assert ("zanzibar" in anna.run("session", "restore", "s-1").out) is is_hers
+    assert ("zanzibar" in anna.run("receipts", "--json").out) is is_hers

@@ -24,6 +24,7 @@ KEY = "AKIA" + "Q3EGRZ7NVTPX2WLD"
 TOKEN = "ghp_" + "k3Xw9Lq2Zr7Tb5Vn8Hd4Jf6Ms1Pc0Gy2Ua3E"
 
 CLEO = ("Cleo Mole", "cleo@ferry.example")
+DORA = ("Dora Buoy", "dora@ferry.example")
 
 VAULT = {
     "vaultmem.yaml": "agent: \n",
@@ -256,7 +257,9 @@ def test_a_scope_ends_at_its_folder(world: World) -> None:
     allowing = of({".gitleaks.toml": rules, "notes/k.md": KEY}, who=SCOUT, message=BY)(clone, tip)
     assert "notes/k.md in" in refuse(world, "scout", f"{allowing}:refs/heads/main")
     forged = of({"notes/refunds/f.md": "# F\n"}, who=ADA)(clone, tip)
-    world.take("bob", f"{forged}:refs/vaultmem/machines/bbbbbbbbbbbbbbbb.1")
+    # A hub of an older vaultmem took it unread.
+    unread = (clone.root, f"{forged}:refs/vaultmem/machines/bbbbbbbbbbbbbbbb.1")
+    subprocess.run(["git", "--git-dir", world.repository, "fetch", "-q", *unread], check=True)
     assert "its author is Ada" in refuse(world, "bob", f"{forged}:refs/heads/main")
 
 
@@ -299,7 +302,9 @@ def test_refs_are_moved_by_those_whose_they_are(world: World) -> None:
     machine, other = "refs/vaultmem/machines/0123456789abcdef.1", "refs/vaultmem/rescue/a/main-1"
     tag = clone.write("tag", b"object %s\ntype commit\ntag v1\ntagger B <b@c> 1 +0000\n\nx\n"
                       % tip.encode())  # fmt: skip
-    world.take("ada", f"{tip}:refs/heads/winter", f"{tip}:refs/tags/first", f"{tip}:{machine}",
+    used = clone.commit({"usage/00.json": "{}"}, who=ADA)
+    later = clone.commit({"usage/00.json": "{}"}, [used], who=ADA)
+    world.take("ada", f"{tip}:refs/heads/winter", f"{tip}:refs/tags/first", f"{used}:{machine}",
                f"{tip}:{other}", f"{tip}:refs/heads/proposals/ada/old")  # fmt: skip
     for who, cases in {
         "bob": [
@@ -320,7 +325,7 @@ def test_refs_are_moved_by_those_whose_they_are(world: World) -> None:
             (f"{tip}:refs/remotes/origin/main", "no hub keeps"),
             (f"{tip}:refs/heads/HEAD", "no hub keeps"),
             (f"{tip}:refs/heads/refs/heads/main", "no hub keeps"),
-            (f"{own}:{machine}", "another machine"),
+            (f"{later}:{machine}", "another machine"),
             (f"{tip}:{machine[:-1]}2", "another machine"),
             (f":{machine}", "another machine"),
             (f"{own}:{other}", "another machine"),
@@ -359,17 +364,61 @@ def test_refs_are_moved_by_those_whose_they_are(world: World) -> None:
             shown = shown.replace(KEY, "***")[:99]
             lines = [line for line in found.splitlines() if line.startswith(shown)]
             assert any(says in line for line in lines), (spec, lines, found)
-    world.take("bob", f"{own}:refs/heads/proposals/bob/r", f"{own}:refs/vaultmem/rescue/quay/r",
-               f"{own}:refs/vaultmem/machines/aaaaaaaaaaaaaaaa.1")  # fmt: skip
+    world.take("bob", f"{own}:refs/heads/proposals/bob/r", f"{own}:refs/vaultmem/rescue/quay/r")
+    apart = clone.commit({"usage/00.json": "{}"}, who=ADA)
+    world.take("ada", f"{later}:{machine}")
+    assert "is forced" in refuse(world, "ada", f"+{apart}:{machine}")
+    world.take("ada", f"{apart}:{machine[:-1]}2", f":{machine}")
     base = clone.commit(clone.files(tip), [], who=BOB)
     heads = [f"+{base}:refs/heads/{ref}" for ref in ("proposals/bob/r", "main")]
-    others = ("rescue/quay/r", "machines/aaaaaaaaaaaaaaaa.1")
-    found = refuse(world, "bob", *heads, *(f"+{twig}:refs/vaultmem/{ref}" for ref in others))
-    assert found.count("is forced") == 4
+    found = refuse(world, "bob", *heads, f"+{twig}:refs/vaultmem/rescue/quay/r")
+    assert found.count("is forced") == 3
     assert "main: is forced: what others have would go; take in what is there with" in found
-    world.take("bob", ":refs/heads/proposals/bob/r", ":refs/vaultmem/rescue/quay/r",
-               f"{own}:refs/vaultmem/machines/aaaaaaaaaaaaaaaa.2",
-               ":refs/vaultmem/machines/aaaaaaaaaaaaaaaa.1")  # fmt: skip
+    world.take("bob", ":refs/heads/proposals/bob/r", ":refs/vaultmem/rescue/quay/r")
+
+
+#: What a machine's ref may not have, and what the refusal says of it.
+MACHINES: list[tuple[str, Make, str]] = [
+    ("another's name", lambda c, _: c.commit({"usage/00.json": "{}"}, who=ADA),
+     "its author is Ada"),
+    ("another committer", lambda c, _: c.commit({"usage/00.json": "{}"}, who=DORA, committer=ADA),
+     "its committer is Ada"),
+    ("an older vaultmem", lambda c, _: c.commit({"usage/00.json": "{}"},
+     who=("quay", "vaultmem@localhost")), "its author is quay"),
+    ("another's agent", lambda c, _: c.commit({"usage/00.json": "{}"}, who=SCOUT, message=BY),
+     "which has a token of its own"),
+    ("a credential", lambda c, _: c.commit({"usage/00.json": f'{{"{TOKEN}": [1, 1, 1]}}'},
+     who=DORA), "line 1"),
+    ("a credential that goes again", lambda c, _: c.commit({"usage/00.json": "{}"}, [c.commit(
+     {"usage/00.json": f'{{"{TOKEN}": [1, 1, 1]}}'}, who=DORA)], who=DORA), "line 1"),
+    ("a receipt", lambda c, _: c.commit({"receipts/x.json": "{}"}, who=DORA), "words of questions"),
+    ("turns", lambda c, _: c.commit({"turns/s-1.jsonl": "{}"}, who=DORA), "words of questions"),
+    ("turns that go again", lambda c, _: c.commit({"usage/00.json": "{}"},
+     [c.commit({"turns/s-1.jsonl": "{}"}, who=DORA)], who=DORA), "words of questions"),
+    ("what another one committed", lambda _, tip: tip, "its author is Ada"),
+    ("a merge with that", lambda c, tip: c.commit({"usage/00.json": "{}"},
+     [c.commit({"usage/00.json": "{}"}, who=DORA), tip], who=DORA), "its author is Ada"),
+    ("too much", lambda c, _: c.commit({"usage/00.json": "{}" + " " * 70_000}, who=DORA),
+     "has 70,002 bytes"),
+]  # fmt: skip
+
+
+def test_refs_of_machines_are_checked_as_all_others_are(world: World) -> None:
+    world.admit("dora", Kind.PERSON, {Scope.WRITE: ["payments"]}, emails=[DORA[1]])
+    ref = "refs/vaultmem/machines/d0d0d0d0d0d0d0d0.1"
+    for what, make, says in MACHINES:
+        made = make(world.clone, world.tip())
+        assert says in refuse(world, "dora", f"{made}:{ref}"), what
+    used = world.clone.commit({"usage/00.json": "{}"}, who=DORA)
+    world.take("dora", f"{used}:{ref}")
+    more = world.clone.commit({"usage/00.json": "{}", "machine.json": "{}"}, [used], who=DORA)
+    world.take("dora", f"{more}:{ref}")
+
+
+def test_whoever_writes_only_a_folder_says_nothing_of_the_vaults_use(world: World) -> None:
+    used = world.clone.commit({"usage/00.json": "{}"}, who=BOB)
+    found = refuse(world, "bob", f"{used}:refs/vaultmem/machines/b0b0b0b0b0b0b0b0.1")
+    assert "you may write only to folders of it" in found
 
 
 def test_nobody_comes_in_without_a_grant_that_counts(world: World) -> None:
@@ -498,7 +547,7 @@ ALLOWED: dict[str, tuple[list[Make], str, Make | None]] = {
         of({"notes/refunds/k.md": f"{KEY} gitleaks:allow\nMore.\n"}, who=SCOUT, message=BY),
     ],
         "vaultmem/machines/5c00000000000000.1",
-        lambda clone, _: clone.commit({"use.json": "{}"}, who=("host", "vaultmem@localhost"))),
+        lambda clone, _: clone.commit({"usage/00.json": "{}"}, who=SCOUT, message=BY)),
     "cleo": ([], "heads/proposals/cleo/topic",
         of({"notes/ledger/t.md": "# T\n"}, message="t\n\nAgent-Id: tide-bot", who=CLEO)),
     "ada": ([

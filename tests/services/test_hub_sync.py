@@ -70,6 +70,44 @@ def test_people_and_their_agents_come_together_at_a_hub(world: World) -> None:
     assert {each.outcome for each in read_audit(world.hub)} == {"done"}
 
 
+def test_what_travels_through_a_hub_is_shown_under_the_name_of_the_token(world: World) -> None:
+    world.admit("dora", Kind.PERSON, {Scope.WRITE: ["*"]}, emails=["Dora Buoy <dora@x.org>"])
+    hers, ada = clone(world, "ada", ADA)
+    theirs, dora = clone(world, "dora", ("Dora Buoy", "dora@x.org"))
+    path = dora("remember", "The quay is closed in winter.", "--agent", "codex")["path"]
+    git(theirs, "add", "-A")
+    git(theirs, "commit", "-q", "-m", "vault backup")
+    dora("pack", "the quay of zanzibar", "--agent", "codex")
+    assert dora("sync")["evidence"] == "done"
+    assert ada("sync")["evidence"] == "done"
+
+    (machine,) = ada("stats")["machines"]
+    assert machine["name"].startswith("Dora Buoy (")
+    line = ada("blame", path)[-1]
+    assert (line["who"], line["claimed_by"]) == ("codex", machine["name"])
+    assert not ada("receipts")["receipts"]
+    objects = ("cat-file", "--batch-all-objects", "--batch", "--unordered")
+    command = ["git", "--git-dir", world.repository, *objects]
+    held = subprocess.run(command, capture_output=True, check=True).stdout
+    assert b"attribution" in held
+    assert b"zanzibar" not in held
+    assert git(hers, "for-each-ref", "refs/notes/vaultmem") == ""
+    assert {each.outcome for each in read_audit(world.hub)} == {"done"}
+
+
+def test_a_hub_that_refuses_what_a_machine_says_is_asked_once_a_day(world: World) -> None:
+    root, bob = clone(world, "bob", BOB)
+    for number in range(3):
+        bob("recall", "refunds")
+        write_notes(root, {f"notes/refunds/n{number}.md": f"# Refunds {number}\n"})
+        assert bob("sync")["outcome"] == "synced"
+
+    entries = [each for each in read_audit(world.hub) if each.outcome != "done"]
+    assert [each.details["refused"][0].partition(": ")[2][:59] for each in entries] == [
+        "is what a machine knows of the vault's use, and you may wri"
+    ]
+
+
 @pytest.mark.campaign
 def test_what_the_door_refuses_is_told_and_kept(world: World) -> None:
     root, bob = clone(world, "bob", BOB)

@@ -61,7 +61,7 @@ def indexed_json(vault: Vault, report: SyncReport) -> dict[str, Any]:
 def status_json(vault: Vault, found: VaultStatus) -> dict[str, Any]:
     """Return what a vault holds, who watches it, and what is not committed."""
     return {
-        "vault": str(vault.root),
+        "vault": vault.show_folder(str(vault.root)),
         "settings_problem": found.settings_problem or None,
         "git": None if found.git is None else _git_json(found.git),
         "agent": found.author.agent or None,

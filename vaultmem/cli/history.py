@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.answers.history import diff_json, log_json, shown_json, trace_json
-from vaultmem.cli.history_text import align, say_brief, say_operation, short_time, tell_commit
+from vaultmem.cli.history_text import (
+    align,
+    name_writer,
+    say_brief,
+    say_operation,
+    short_time,
+    tell_commit,
+)
 from vaultmem.cli.output import emit_json, say, say_behind, say_painted, warn
 from vaultmem.cli.shared import Here, takes
 from vaultmem.core.safe_text import one_line
@@ -192,7 +199,7 @@ def history(
         [
             each.commit.commit[:7] if each.commit else "",
             short_time(each.commit) if each.commit else "",
-            one_line(each.who),
+            name_writer(each),
             one_line(each.commit.event) if each.commit else "not committed",
             one_line(each.session),
         ]
@@ -214,6 +221,7 @@ def _say_commit(shown: ShownCommit) -> None:
     facts = {
         "who": f"{commit.author} <{commit.email}>",
         "agent": commit.who if commit.wrote else commit.agent,
+        "claimed by": commit.claimed_by,
         "when": commit.time,
         "event": commit.event,
         "session": commit.session,

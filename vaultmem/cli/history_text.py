@@ -10,7 +10,10 @@ from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
     from vaultmem.core.delta.note_changes import PropertyChange
+    from vaultmem.services.history.blame import BlamedLine
     from vaultmem.services.history.diff import Operation
+    from vaultmem.services.history.explain import ChangeStep
+    from vaultmem.services.history.trace import Version
     from vaultmem.services.writing.commit import CommitReport
     from vaultmem.storage.git.log import Commit
 
@@ -84,6 +87,12 @@ def align(rows: Sequence[Sequence[str]], longest: int = _MAX_WIDTH) -> list[str]
 def tell_commit(commit: Commit) -> str:
     """Return when a commit was made, by whom, and what it did, in a line."""
     return f"{short_time(commit)}  {commit.shown[:16]:<16}  {commit.subject}"
+
+
+def name_writer(origin: BlamedLine | ChangeStep | Version) -> str:
+    """Return who wrote something, and the other machine that says so where this one does not."""
+    claimed = f", claimed by {origin.claimed_by}" if origin.claimed_by else ""
+    return one_line(origin.who + claimed)
 
 
 def short_time(commit: Commit) -> str:

@@ -8,7 +8,7 @@ import typer
 
 from vaultmem.answers.history import blame_json, explained_json
 from vaultmem.answers.notes import restored_json, undone_json
-from vaultmem.cli.history_text import align, say_candidates, say_commits
+from vaultmem.cli.history_text import align, name_writer, say_candidates, say_commits
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.shared import Here, takes
 from vaultmem.core.safe_text import one_line
@@ -136,7 +136,7 @@ def _origin(line: BlamedLine | ChangeStep) -> list[str]:
     if commit is None:
         return ["", "", one_line(line.who), "not committed", one_line(line.session), "", ""]
     trailers = (commit.event, commit.session, commit.intent, commit.confidence)
-    return [commit.commit[:7], commit.time[:10], one_line(line.who), *map(one_line, trailers)]
+    return [commit.commit[:7], commit.time[:10], name_writer(line), *map(one_line, trailers)]
 
 
 def _say_ground(number: int, ground: Ground) -> None:

@@ -106,6 +106,8 @@ class Overall:
         settings = read_caller(make_caller(visitor, self.environment))
         work = partial(ask, self._find_pool(), names, asked, settings, _PATIENCE)
         done = await to_thread.run_sync(work)
+        missing = {name: self.hub.hide_folder(why) for name, why in done.missing.items()}
+        done = done._replace(missing=missing)
         assert visitor.guest is not None  # noqa: S101
         await to_thread.run_sync(self._heard, names, visitor.guest, operation, done)
         return done

@@ -56,7 +56,7 @@ async def list_vaults(request: Request) -> list[VaultRow]:
             name,
             find_scope(grant, name),
             stats := found.results.get(name),
-            stats.problem if stats else found.missing.get(name, ""),
+            overall.hub.hide_folder(stats.problem if stats else found.missing.get(name, "")),
         )
         for name in overall.list_names(grant)
     ]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any, TypeVar
 
 from anyio import to_thread
 
-from vaultmem.errors import ForbiddenError
+from vaultmem.errors import ForbiddenError, VaultError
 from vaultmem.hub.doorkeeper import Doorkeeper
 from vaultmem.mcp_server.tool import run_tool
 from vaultmem.services.pools.pool import Pool
@@ -32,7 +33,8 @@ class PoolWorkers(Workers):
     """What `Workers` does, for a vault of a pool by its name; `find_pool` gives it as it is now.
 
     What is written counts when the vault's remote has it: nobody is answered before. Then it has
-    `changed`. Where that remote has no door of a hub's, `doorkeeper` stands for it.
+    `changed`. Where that remote has no door of a hub's, `doorkeeper` stands for it. `hide` takes
+    out of a text where on the server the hub is.
     """
 
     are_here = False
@@ -44,6 +46,7 @@ class PoolWorkers(Workers):
         heard: Heard,
         changed: Callable[[], None],
         doorkeeper: Doorkeeper | None,
+        hide: Callable[[str], str],
     ) -> None:
         self.root = Path(name)
         self._changed = changed
@@ -51,20 +54,37 @@ class PoolWorkers(Workers):
         self._name = name
         self._heard = heard
         self._doorkeeper = doorkeeper
+        self._hide = hide
 
     async def read(self, work: Work[Result], caller: Caller) -> Result:
         """Return what `work` makes of the vault; questions of programs are heard."""
-        done = await super().read(work, caller)
+        with self._hiding():
+            done = await super().read(work, caller)
         if caller.guest and (asked := name_question(work)):
             await to_thread.run_sync(self._heard, [self._name], caller.guest, asked, done)
         return done
 
     async def write(self, work: Work[Result], caller: Caller) -> Result:
         """Return what `work` did, when the vault's remote has it."""
-        submitted = await to_thread.run_sync(self.submit_write, work, caller)
-        done: Result = await asyncio.wrap_future(submitted)
+        with self._hiding():
+            submitted = await to_thread.run_sync(self.submit_write, work, caller)
+            done: Result = await asyncio.wrap_future(submitted)
         self._changed()
         return done
+
+    async def read_long(self, work: Work[Result], caller: Caller) -> Result:
+        """Return what `work` makes of the vault, which may take minutes."""
+        with self._hiding():
+            return await super().read_long(work, caller)
+
+    @contextlib.contextmanager
+    def _hiding(self) -> Iterator[None]:
+        """Have no failure of a `with` say where on the server something is."""
+        try:
+            yield
+        except VaultError as error:
+            error.args = (self._hide(str(error)), *error.args[1:])
+            raise
 
     def submit_read(self, work: Work[Result], caller: Caller) -> Future[Result]:
         """Have something read, where the vault is."""

@@ -139,7 +139,8 @@ class VaultApps:
 
     def _make(self, name: str) -> _Served:
         notice = partial(self.notice, name)
-        workers = PoolWorkers(self._find_pool, name, self._heard, notice, self._doorkeeper)
+        given = (self._heard, notice, self._doorkeeper, self._hub.hide_folder)
+        workers = PoolWorkers(self._find_pool, name, *given)
         events = Events()
         site = self._site._replace(root=Path(name))
         return _Served(create_pages(workers, site, events), workers, events)

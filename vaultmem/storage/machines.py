@@ -15,7 +15,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vaultmem.core.safe_text import escape_bytes, one_line
-from vaultmem.storage.git.machine_refs import MachineRef, list_files, list_refs, read_files
+from vaultmem.storage.git.commit_draft import Identity, clean_name
+from vaultmem.storage.git.identity import NOBODY
+from vaultmem.storage.git.machine_refs import (
+    MachineRef,
+    list_files,
+    list_refs,
+    read_files,
+    read_owner,
+)
 from vaultmem.storage.signals import Surfaced
 from vaultmem.storage.signed_trust import SignedList
 
@@ -31,6 +39,12 @@ USAGE = "usage"
 RECEIPTS = "receipts"
 TURNS = "turns"
 TRUST = "trust"
+ATTRIBUTION = "attribution"
+
+_FOR_OTHERS = re.compile(
+    rf"{'|'.join(map(re.escape, (MACHINE, CALLS, SESSIONS, PROMOTIONS)))}"
+    rf"|({USAGE}|{ATTRIBUTION})/[0-9a-f]{{2}}\.json|{TRUST}/[0-9a-f]{{32}}\.(json|sig)"
+)
 
 #: Of one machine's signed lists so many are looked at, with signatures of so many bytes.
 _MAX_LISTS = 20
@@ -63,12 +77,15 @@ class SessionSign(NamedTuple):
 class Machine(NamedTuple):
     """A clone of the vault on one device, as it was when its evidence was written.
 
-    `name` is its host's; `calls` are by kind, `usage` by note, `sessions` by id. `promotions` are
-    the texts (path and digest) that somebody vouched for there; here they are told and no more.
+    `owner` is whoever pushed it. `name` is its host's where that is the person here too, else the
+    owner's; `calls` are by kind, `usage` by note, `sessions` by id. `promotions` are the texts
+    (path and digest) that somebody vouched for there; here they are told and no more.
     """
 
     id: str
     name: str
+    owner: Identity
+    is_mine: bool
     commit: str
     calls: Mapping[str, CallSums]
     usage: Mapping[str, Surfaced]
@@ -97,11 +114,33 @@ def find_others(history: History, state: StateDatabase) -> list[MachineRef]:
     return list(newest.values())
 
 
+def is_for_others(path: str) -> bool:
+    """Return whether a file of a machine's ref may be at a remote that other people read."""
+    return bool(_FOR_OTHERS.fullmatch(path))
+
+
+def name_owner(history: History) -> Identity:
+    """Return under which name this machine's commits are made: the person's."""
+    person = history.person().identity
+    return Identity(clean_name(person.name), clean_name(person.email))
+
+
+def is_mine(history: History, ref: MachineRef) -> bool:
+    """Return whether a ref is of another machine of the person here, by git's e-mail address."""
+    return _is_same(read_owner(history, ref.commit), name_owner(history))
+
+
+def _is_same(owner: Identity, person: Identity) -> bool:
+    return owner.email.casefold() == person.email.casefold() != NOBODY.email
+
+
 def read_machines(
     history: History, state: StateDatabase, *, with_usage: bool = True
 ) -> list[Machine]:
     """Return all other machines that have this very vault, by name."""
-    read = (_read(history, ref, with_usage) for ref in find_others(history, state))
+    refs = find_others(history, state)
+    person = name_owner(history) if refs else NOBODY
+    read = (_read(history, ref, person, with_usage) for ref in refs)
     found = [machine for machine in read if machine is not None]
     return sorted(found, key=lambda machine: (machine.name, machine.id))
 
@@ -137,12 +176,12 @@ class KeptReceipt(NamedTuple):
 
 
 def find_receipts(history: History, state: StateDatabase) -> dict[str, KeptReceipt]:
-    """Return the receipts that other machines wrote of this very vault, by id."""
+    """Return the receipts that other machines of this person wrote of this very vault, by id."""
     found: dict[str, KeptReceipt] = {}
     for ref in find_others(history, state):
         files = list_files(history, ref.commit)
-        told = _read_json(read_files(history, ref.commit, MACHINE.__eq__).get(MACHINE, b""))
-        if _is_of(history, told):
+        told = read_told(history, ref)
+        if _is_of(history, told) and is_mine(history, ref):
             named = _name(told.get("host"), ref.machine)
             for path, blob in files.items():
                 if match := _RECEIPT.fullmatch(path):
@@ -157,13 +196,27 @@ def read_signs(history: History, ref: MachineRef) -> dict[str, SessionSign]:
 
 
 def read_turns(history: History, state: StateDatabase, session: str) -> list[bytes]:
-    """Return the last turns of a session that another machine shares, as lines, oldest first."""
+    """Return the last turns of a session that another machine of this person shares, as lines.
+
+    The oldest is first.
+    """
     path = f"{TURNS}/{session}.jsonl"
     for ref in find_others(history, state):
         files = read_files(history, ref.commit, lambda each: each in {MACHINE, path})
-        if path in files and _is_of(history, _read_json(files.get(MACHINE, b""))):
+        is_of = path in files and _is_of(history, _read_json(files.get(MACHINE, b"")))
+        if is_of and is_mine(history, ref):
             return files[path].splitlines()
     return []
+
+
+def read_told(history: History, ref: MachineRef) -> dict[str, Any]:
+    """Return what a machine says of itself."""
+    return _read_json(read_files(history, ref.commit, MACHINE.__eq__).get(MACHINE, b""))
+
+
+def has_words(history: History, ref: MachineRef) -> bool:
+    """Return whether any commit of a ref may have words that the user or an agent wrote."""
+    return read_told(history, ref).get("words") is not False
 
 
 def _is_of(history: History, told: dict[str, Any]) -> bool:
@@ -171,7 +224,7 @@ def _is_of(history: History, told: dict[str, Any]) -> bool:
     return bool(told.get("vault") == escape_bytes(history.prefix))
 
 
-def _read(history: History, ref: MachineRef, with_usage: bool) -> Machine | None:
+def _read(history: History, ref: MachineRef, person: Identity, with_usage: bool) -> Machine | None:
     wanted = (MACHINE, CALLS, SESSIONS, PROMOTIONS)
     files = read_files(
         history,
@@ -182,9 +235,13 @@ def _read(history: History, ref: MachineRef, with_usage: bool) -> Machine | None
     if not _is_of(history, told):
         return None  # Another vault of the same repository has its own.
     shards = [files[path] for path in files if path.startswith(f"{USAGE}/")]
+    owner = read_owner(history, ref.commit)
+    is_own = _is_same(owner, person)
     return Machine(
         ref.machine,
-        _name(told.get("host"), ref.machine),
+        _name(told.get("host"), ref.machine) if is_own else _name_of(owner, ref.machine),
+        owner,
+        is_own,
         ref.commit,
         dict(_read_calls(_read_json(files.get(CALLS, b"")))),
         {each.path: each for shard in shards for each in _read_usage(_read_json(shard))},
@@ -199,10 +256,18 @@ def _name(host: object, machine: str) -> str:
     return f"{named} ({machine[:6]})" if named in {"", platform.node()} else named
 
 
-def format_machine(history: History) -> bytes:
-    """Return the file that says which machine this is, and which vault of its repository."""
-    host = escape_bytes(platform.node())
-    return _format({"format": 1, "host": host, "vault": escape_bytes(history.prefix)})
+def _name_of(owner: Identity, machine: str) -> str:
+    """Return how another person's machine is called: by the person, for a hub vouches for that."""
+    return f"{one_line(owner.name)[:60].strip()} ({machine[:6]})".strip()
+
+
+def format_machine(history: History, words: bool) -> bytes:
+    """Return the file that says which machine this is, and which vault of its repository.
+
+    `words` is whether what is written with it may have words of the user's or an agent's.
+    """
+    host, vault = escape_bytes(platform.node()), escape_bytes(history.prefix)
+    return _format({"format": 1, "host": host, "vault": vault, "words": words})
 
 
 def format_usage(usage: Iterable[Surfaced]) -> dict[str, bytes]:

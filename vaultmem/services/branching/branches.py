@@ -29,7 +29,8 @@ def list_branches(vault: Vault) -> list[ListedBranch]:
     found = []
     for branch in refs.branches():
         ahead, behind = refs.count_ahead(branch.commit, head.commit) if head.commit else (0, 0)
-        found.append(ListedBranch(branch, branch.name == head.branch, ahead, behind))
+        shown = branch._replace(folder=vault.show_folder(branch.folder))
+        found.append(ListedBranch(shown, branch.name == head.branch, ahead, behind))
     return found
 
 

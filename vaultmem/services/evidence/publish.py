@@ -1,29 +1,30 @@
 """Write what this machine knows of the vault's use to its own ref, for `sync` to push.
 
-Sessions are part of it: which were on this machine and when last, and their last turns.
+Sessions are part of it: which were on this machine and when last. Receipts and turns, which have
+words that the user or an agent wrote, are part of it only where no other person reads them.
 """
 
 from __future__ import annotations
 
 import contextlib
-import platform
 from collections.abc import Container, Iterator, Mapping
 from itertools import accumulate, islice
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.packs.receipt import parse_receipt, write_shared
-from vaultmem.core.safe_text import escape_bytes
 from vaultmem.core.sessions.turns import Line, encode_line
 from vaultmem.errors import BusyError, VaultError
+from vaultmem.services.evidence.attribution import gather_attribution, take_attribution
 from vaultmem.services.evidence.signed import verify_signed
 from vaultmem.services.evidence.usage import add_up, read_own_usage
-from vaultmem.storage.git.commit_draft import Identity
+from vaultmem.services.evidence.words import may_send_words
 from vaultmem.storage.git.machine_refs import (
     REFS,
     MachineRef,
     drop_ref,
     list_files,
     list_refs,
+    read_owner,
     write_files,
 )
 from vaultmem.storage.machines import (
@@ -42,7 +43,9 @@ from vaultmem.storage.machines import (
     format_sessions,
     format_signed,
     format_usage,
+    has_words,
     is_name,
+    name_owner,
     read_signs,
     rename_own,
 )
@@ -66,16 +69,22 @@ def publish(vault: Vault) -> str | None:
     history = vault.history
     with contextlib.suppress(BusyError):  # What was noted down last is published the next time.
         SignalStore(vault.state, vault.state_folder).fold(vault.view.totals()[1], vault.patience)
-    own = find_own(history, vault.state)
-    known = list_files(history, own.commit)
-    files = {**dict(_gather(vault, own)), **_gather_receipts(vault, known)}
+    own, owner = find_own(history, vault.state), name_owner(history)
+    words = may_send_words(vault)
+    # What a commit has, all that follow it have: words, and the name of whoever was the owner.
+    is_anew = bool(own.commit) and (
+        read_owner(history, own.commit) != owner or (has_words(history, own) and not words)
+    )
+    known = {} if is_anew else list_files(history, own.commit)
+    files: dict[str, bytes | None] = dict(_gather(vault, own, words))
+    if words:
+        files |= _gather_receipts(vault, known)
     changes: dict[str, bytes | None] = dict.fromkeys(known.keys() - files.keys())
     for path, data in files.items():
         if data is not None and blob_id(data) != known.get(path):
             changes[path] = data
     if changes:
-        host = Identity(escape_bytes(platform.node()), "vaultmem@localhost")
-        own = write_files(history, own, changes, host, int(vault.now()))
+        own = write_files(history, own, changes, owner, int(vault.now()), is_anew)
     return own.name
 
 
@@ -108,6 +117,8 @@ def begin_anew(vault: Vault) -> None:
 def take_evidence(vault: Vault) -> None:
     """Make what was fetched of other machines count: their newest refs, and what they signed."""
     _drop_replaced(vault)
+    with contextlib.suppress(VaultError):  # It is done with the next sync.
+        take_attribution(vault)
     with contextlib.suppress(VaultError):  # Then what they signed does not count.
         verify_signed(vault)
 
@@ -121,9 +132,9 @@ def _drop_replaced(vault: Vault) -> None:
         newest[ref.machine] = ref
 
 
-def _gather(vault: Vault, own: MachineRef) -> Iterator[tuple[str, bytes]]:
-    """Yield the files of this machine's evidence."""
-    yield MACHINE, format_machine(vault.history)
+def _gather(vault: Vault, own: MachineRef, words: bool) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of this machine's evidence but for receipts; turns are among the words."""
+    yield MACHINE, format_machine(vault.history, words)
     here = set(vault.manifest.paths())
     usage = add_up(vault, read_own_usage(vault)).values()
     yield from format_usage(each for each in usage if each.path in here).items()
@@ -132,7 +143,9 @@ def _gather(vault: Vault, own: MachineRef) -> Iterator[tuple[str, bytes]]:
     yield PROMOTIONS, format_promotions(promoted)
     signs = gather_signs(vault, read_signs(vault.history, own))
     yield SESSIONS, format_sessions(signs)
-    yield from gather_turns(vault, signs).items()
+    yield from gather_attribution(vault).items()
+    if words:
+        yield from gather_turns(vault, signs).items()
     yield from format_signed(each for each in vault.signed_trust.lists() if each.signer).items()
 
 

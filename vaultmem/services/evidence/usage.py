@@ -1,4 +1,8 @@
-"""How often each note surfaced, on this machine and on all others, through renames."""
+"""How often each note surfaced, on this machine and on all others, through renames.
+
+Another person's machines may count what they like, so of each other person one use of a note
+counts, and when the last was.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +28,18 @@ def list_machines(vault: Vault, *, with_usage: bool = True) -> list[Machine]:
 
 def read_usage(vault: Vault) -> dict[str, Surfaced]:
     """Return all notes that ever surfaced on any machine, by path; some may be gone."""
-    rows = [each for machine in list_machines(vault) for each in machine.usage.values()]
     now = vault.now()
-    theirs = [each._replace(last=min(each.last, now)) for each in rows]
-    return add_up(vault, [*read_own_usage(vault), *theirs])
+    own = list(read_own_usage(vault))
+    others: dict[str, list[Surfaced]] = {}
+    for machine in list_machines(vault):
+        rows = [each._replace(last=min(each.last, now)) for each in machine.usage.values()]
+        if machine.is_mine:
+            own += rows
+        else:
+            others.setdefault(machine.owner.email.casefold(), []).extend(rows)
+    for rows in others.values():
+        own += [each._replace(times=1, best=0.0) for each in add_up(vault, rows).values()]
+    return add_up(vault, own)
 
 
 def read_own_usage(vault: Vault) -> Iterable[Surfaced]:

@@ -24,6 +24,7 @@ from vaultmem.core.packs.receipt import (
 )
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import ConflictError, NoteNotFoundError, VaultError
+from vaultmem.services.evidence.words import may_send_words
 from vaultmem.services.reading.texts import read_text
 from vaultmem.storage.files import read_known
 from vaultmem.storage.machines import KeptReceipt, find_receipts
@@ -74,7 +75,7 @@ def keep_receipt(vault: Vault, pack: Pack, query: str, name: str = "") -> Receip
 def list_receipts(vault: Vault, agent: str = "", session: str = "") -> Iterator[Receipt]:
     """Yield the vault's receipts, newest first, of one agent or session if these are named.
 
-    Those that other machines wrote are among them.
+    Those that the user's other machines sent are among them.
     """
     own = {file.stem: file for file in vault.receipts.files()}
     theirs = _find_theirs(vault)
@@ -86,7 +87,7 @@ def list_receipts(vault: Vault, agent: str = "", session: str = "") -> Iterator[
         else:
             continue
         if agent in {"", receipt.agent} and session in {"", receipt.session}:
-            yield receipt
+            yield _show(vault, receipt)
 
 
 class Replay(NamedTuple):
@@ -117,7 +118,7 @@ def find_receipt(vault: Vault, name: str, *, in_files: bool = False) -> Receipt:
         NoteNotFoundError: there is none, or several begin like that.
     """
     try:
-        return parse_receipt(vault.receipts.read(name, in_files=in_files))
+        return _show(vault, parse_receipt(vault.receipts.read(name, in_files=in_files)))
     except NoteNotFoundError:
         theirs = {each: kept for each, kept in _find_theirs(vault).items() if each.startswith(name)}
         if len(theirs) != 1:
@@ -128,8 +129,12 @@ def find_receipt(vault: Vault, name: str, *, in_files: bool = False) -> Receipt:
         return found
 
 
+def _show(vault: Vault, receipt: Receipt) -> Receipt:
+    return receipt._replace(vault=vault.show_folder(receipt.vault))
+
+
 def _find_theirs(vault: Vault) -> dict[str, KeptReceipt]:
-    return {} if vault.head() is None else find_receipts(vault.history, vault.state)
+    return find_receipts(vault.history, vault.state) if may_send_words(vault) else {}
 
 
 def _read_theirs(vault: Vault, name: str, kept: KeptReceipt) -> Receipt | None:

@@ -17,7 +17,7 @@ from vaultmem.services.fleetwork.look_after import find_day, list_given
 from vaultmem.services.fleetwork.over_all import Terms, do_same, over_all
 from vaultmem.services.history.blame import blame_bytes
 from vaultmem.services.pools.pool import Pool
-from vaultmem.storage.git.log import Commit, follow_path
+from vaultmem.storage.git.log import Commit, Writer, follow_path
 from vaultmem.vault import Vault
 
 #: Characters that are shown of what a note says.
@@ -137,7 +137,8 @@ def _trace(vault: Vault, path: str, item: PackItem, words: tuple[str, ...]) -> B
     origins = [each for each in told if each.commit is not None and each.text.strip()]
     if origins:  # All of it was said when the last of its lines was.
         last = max(origins, key=lambda each: each.commit.at if each.commit else 0)
-        commit, writer = last.commit or commit, (last.who, last.agent, last.session)
+        commit = last.commit or commit
+        writer = Writer(last.who, last.agent, last.session, last.claimed_by)
     says = " ".join(each.text.strip() for each in origins) or item.hit.name
     return Belief(
         path=path,

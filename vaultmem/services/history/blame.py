@@ -23,7 +23,7 @@ from vaultmem.services.history.trace import trace_note
 from vaultmem.services.reading.read_notes import resolve_address
 from vaultmem.storage.files import UnsafeFileError, read_file
 from vaultmem.storage.git.blame import LineOrigin, blame_file
-from vaultmem.storage.git.log import Commit, find_ends, read_commits
+from vaultmem.storage.git.log import Commit, Writer, find_ends, read_commits
 from vaultmem.storage.git.trees import find_entry
 from vaultmem.storage.journal import Author, choose_draft
 from vaultmem.vault import Vault
@@ -57,7 +57,7 @@ class BlamedLine(NamedTuple):
     """A line (1-based number) and its origin.
 
     `commit` is None where no commit has the line; `agent` and `session` are of whoever wrote it,
-    empty for a person.
+    empty for a person. `claimed_by` is the other machine that says so, "" where this one knows it.
     """
 
     number: int
@@ -66,6 +66,7 @@ class BlamedLine(NamedTuple):
     who: str
     agent: str
     session: str
+    claimed_by: str = ""
 
 
 class Blame(NamedTuple):
@@ -183,7 +184,7 @@ def _make_blame(
         made = commits[origin.commit] if origin is not None else None
         if origin is None or made is None:
             writer = writers[number - 1]
-            who = (writer.agent or person, writer.agent, writer.session)
+            who = Writer(writer.agent or person, writer.agent, writer.session)
         else:
             who = made.find_writer(origin.path, origin.number)
         lines.append(BlamedLine(number, text, made, *who))

@@ -31,13 +31,17 @@ _STATES = frozenset(State) - {State.QUARANTINED}
 
 
 class ChangeStep(NamedTuple):
-    """Some lines of a section that came together; `commit` is None while none has them."""
+    """Some lines of a section that came together; `commit` is None while none has them.
+
+    `claimed_by` is the other machine that names the agent, "" where this one knows it.
+    """
 
     commit: Commit | None
     who: str
     agent: str
     session: str
     lines: int
+    claimed_by: str = ""
 
 
 class GroundLink(NamedTuple):
@@ -93,7 +97,7 @@ def _order_steps(history: History, lines: Iterable[BlamedLine]) -> tuple[ChangeS
     steps: dict[tuple[str, str, str], list[ChangeStep]] = {}
     for line in lines:
         commit = line.commit.commit if line.commit else ""
-        step = ChangeStep(line.commit, line.who, line.agent, line.session, 1)
+        step = ChangeStep(line.commit, line.who, line.agent, line.session, 1, line.claimed_by)
         steps.setdefault((commit, line.agent or line.who, line.session), []).append(step)
     summed = [group[0]._replace(lines=len(group)) for group in steps.values()]
     made = [step.commit for step in summed if step.commit is not None]

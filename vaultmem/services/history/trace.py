@@ -23,7 +23,8 @@ from vaultmem.vault import Vault
 class Version(NamedTuple):
     """What a commit did to a note; `commit` is None for what is not committed.
 
-    `agent` and `session` are of whoever did it, empty for a person. `is_end` says that a shallow
+    `agent` and `session` are of whoever did it, empty for a person; `claimed_by` is the other
+    machine that says so, "" where this one knows it. `is_end` says that a shallow
     clone's history ends there, so that the note may be older.
     """
 
@@ -32,6 +33,7 @@ class Version(NamedTuple):
     who: str
     agent: str
     session: str
+    claimed_by: str = ""
     is_end: bool = False
 
 

@@ -58,7 +58,7 @@ def record(hub: Hub, entry: Entry) -> None:
             if is_new:
                 sync_folder(file.parent)
     except OSError as error:
-        raise FaultError(f"{file}: cannot be written ({error.strerror})") from error
+        raise FaultError(f"audit/{file.name}: cannot be written ({error.strerror})") from error
 
 
 def read_audit(

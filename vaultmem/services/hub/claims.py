@@ -44,9 +44,12 @@ def _read(hub: Hub) -> dict[str, dict[str, str]]:
     try:
         whole = json.loads(file.read_text(encoding="utf-8"))
         if whole["version"] > VERSION:
-            raise VaultError(f"{file}: a newer vaultmem wrote it; update vaultmem")
+            raise VaultError(f"{FILE_NAME}: a newer vaultmem wrote it; update vaultmem")
         return {str(vault): dict(known) for vault, known in whole["claims"].items()}
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise VaultError(f"{file}: cannot be read ({error}); restore it, or remove it") from error
+        why = getattr(error, "strerror", "") or error
+        raise VaultError(
+            f"{FILE_NAME}: cannot be read ({why}); restore it, or remove it"
+        ) from error

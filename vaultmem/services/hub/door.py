@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from vaultmem.errors import BusyError, VaultError
 from vaultmem.services.hub.contents import check_contents, check_markers, check_sizes
-from vaultmem.services.hub.files import check_each, check_names, check_scope
+from vaultmem.services.hub.files import check_each, check_form, check_names, check_scope
 from vaultmem.services.hub.grants import Scope
 from vaultmem.services.hub.refs import Place, check_refs, find_place
 from vaultmem.services.hub.refusal import Refusal, Update
@@ -33,7 +33,8 @@ def ask_door(visit: Visit, check: Callable[[], list[Refusal]]) -> list[Refusal]:
         why = f"its check takes longer than {visit.limits.seconds} seconds"
         return [Refusal("the push", why, _LESS)]
     except VaultError as error:
-        return [Refusal("the push", f"could not be checked ({error})", "try again")]
+        why = str(error).replace(str(visit.git.repository), visit.vault)
+        return [Refusal("the push", f"could not be checked ({why})", "try again")]
     except MemoryError:
         return [Refusal("the push", "its check takes more memory than it may", _LESS)]
     finally:
@@ -79,13 +80,22 @@ def _check_commits(visit: Visit, updates: Sequence[Update]) -> Iterator[Refusal]
 
 
 def _check_machines(visit: Visit, updates: Sequence[Update]) -> Iterator[Refusal]:
-    """Check what machines say of the vault's use, which has a form of its own."""
+    """Check what machines say of the vault's use, which has a form of its own.
+
+    Its readers go by who wrote it, so all of a ref is checked that it did not have before: a commit
+    that the hub has elsewhere may be another person's.
+    """
     if not updates:
         return
-    news = [each.new for each in updates]
-    commits = list(read_commits(visit.git, [*news, "--not", "--all"], visit.bounds))
+    news, olds = [each.new for each in updates], [each.old for each in updates if not each.is_new]
+    commits = list(read_commits(visit.git, [*news, "--not", *olds], visit.bounds))
+    yield from check_writers(visit, commits)
     yield from check_each(commits)
-    yield from check_sizes(visit, commits, visit.limits.note_bytes)
+    yield from check_form(commits)
+    too_large = list(check_sizes(visit, commits, visit.limits.note_bytes))
+    yield from too_large
+    if not too_large:
+        yield from check_contents(visit, commits)
 
 
 def _check_move(visit: Visit, place: Place | None, update: Update) -> Iterator[Refusal]:

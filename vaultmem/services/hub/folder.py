@@ -88,6 +88,10 @@ class Hub(NamedTuple):
         """Where the hook is that each of them runs."""
         return self.folder / "hooks"
 
+    def hide_folder(self, text: str) -> str:
+        """Return a text as others may have it: without where on the server the hub is."""
+        return text.replace(f"{self.folder}/", "").replace(str(self.folder), "the hub")
+
     @property
     def lock(self) -> Path:
         """The file whose lock is held by who changes the hub's own files."""
@@ -146,7 +150,8 @@ def read_hub(folder: Path) -> Hub:
             f"{folder}: no hub ({CONFIG_NAME}) is there; make one with `vaultmem hub init`"
         ) from None
     except (OSError, UnicodeDecodeError) as error:
-        raise VaultError(f"{file}: cannot be read ({error})") from error
+        why = getattr(error, "strerror", "") or "not UTF-8"
+        raise VaultError(f"{CONFIG_NAME}: cannot be read ({why})") from error
     return Hub(folder.resolve(), parse_limits(text))
 
 

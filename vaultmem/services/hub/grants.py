@@ -122,12 +122,15 @@ def read_grants(hub: Hub) -> list[Grant]:
     try:
         whole = json.loads(file.read_text(encoding="utf-8"))
         if whole["version"] > VERSION:
-            raise VaultError(f"{file}: a newer vaultmem wrote it; update vaultmem")
+            raise VaultError(f"{FILE_NAME}: a newer vaultmem wrote it; update vaultmem")
         return [_read(each) for each in whole["grants"]]
     except FileNotFoundError:
         return []
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise VaultError(f"{file}: cannot be read ({error}); correct it, or restore it") from error
+        why = getattr(error, "strerror", "") or error
+        raise VaultError(
+            f"{FILE_NAME}: cannot be read ({why}); correct it, or restore it"
+        ) from error
 
 
 def find_grant(hub: Hub, token: str, now: float) -> Grant | None:

@@ -161,6 +161,8 @@ def _check_machine(
         return f"belongs to another machine, of {whose}", "`vaultmem sync` makes one of your own"
     if not whose and not update.is_new and not visit.owns:
         return "belongs to another machine", "`vaultmem sync` makes one of your own"
+    if place is Place.MACHINE and not (update.is_removal or visit.may(Scope.WRITE, "")):
+        return f"is {place.value}, and you may write only to folders of it", _ASK
     start = MACHINES if place is Place.MACHINE else RESCUES
     own = [each for each, by in claims.items() if by == visit.grant.name and each.startswith(start)]
     if not whose and len(own) >= visit.limits.rescues:

@@ -67,7 +67,8 @@ def _list_steps(vault: Vault, paths: tuple[str, ...]) -> Iterator[PurgeStep]:
     yield PurgeStep(
         "Commit or put away everything, then rewrite every commit of every branch and tag (git "
         "filter-repo is a program of its own: `pip install git-filter-repo`). All later commits "
-        "get new ids; receipts, links to commits and signatures of the old ones end.",
+        "get new ids; receipts, links to commits and signatures of the old ones end. Which agent "
+        "wrote what plain git committed is kept: the next vaultmem command carries it over.",
         (f"git filter-repo --force --invert-paths {options}",),
     )
     names = dict.fromkeys(PurePosixPath(path).stem for path in paths)

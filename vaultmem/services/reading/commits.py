@@ -25,9 +25,10 @@ def learn_commits(vault: Vault) -> None:
     if head is None or not head.commit:
         return
     history = vault.history
-    if vault.journal.agents_paths():
-        from vaultmem.services.reading.attribute import attribute_commits
+    from vaultmem.services.reading.attribute import attribute_commits, carry_attribution
 
+    carry_attribution(vault)
+    if vault.journal.agents_paths():
         attribute_commits(vault, head.commit, before)
     brought = find_brought(history, head.commit, before)
     goes_on = bool(before) and history.refs.is_ancestor(before, head.commit)

@@ -8,6 +8,7 @@ from datetime import datetime
 from vaultmem.core.sessions.session import Session, SessionFacts
 from vaultmem.core.sessions.turns import Line, Turn, decode_line, join_turns
 from vaultmem.services.evidence.usage import list_machines
+from vaultmem.services.evidence.words import may_send_words
 from vaultmem.storage.machines import read_turns
 from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.vault import Vault
@@ -38,10 +39,11 @@ def name_machine(vault: Vault, session: Session) -> Session:
 def read_shared_turns(vault: Vault, session: str) -> list[tuple[int, Turn]]:
     """Return the last turns of a session that another machine shares, oldest first.
 
-    They count only where turns are shared from here, too: by a vault that the person trusts.
+    They count only where turns are shared from here, too: by a vault that the person trusts, and
+    by remotes that nobody else writes to.
     """
     shares = vault.config.share_turns and vault.trust.is_trusted()
-    if not shares or vault.head() is None:
+    if not shares or not may_send_words(vault):
         return []
     lines = map(_decode, read_turns(vault.history, vault.state, session))
     return list(join_turns(line for line in lines if isinstance(line, Line)))

@@ -19,7 +19,8 @@ class LastSync(NamedTuple):
     """The last sync, and when one last came to its end, in seconds since the epoch.
 
     `agreed` says to which address the person has synced by hand; `rescue` is the ref at the remote
-    that has what could not go to its branch, `evidence` the commit of this machine's ref there.
+    that has what could not go to its branch, `evidence` the commit of this machine's ref there,
+    `refused_at` when the remote last refused that ref (0: it takes it).
     """
 
     remote: str = ""
@@ -30,6 +31,7 @@ class LastSync(NamedTuple):
     agreed: str = ""
     rescue: str = ""
     evidence: str = ""
+    refused_at: float = 0.0
 
 
 def read_record(vault: Vault) -> LastSync:

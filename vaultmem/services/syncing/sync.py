@@ -52,6 +52,8 @@ from vaultmem.vault import Vault
 _ATTEMPTS = 8
 _PAUSE = 0.1
 
+_DAY = 86_400
+
 
 #: Looks at what is about to be pushed, and raises to have nothing pushed: the git folder that has
 #: it, the ref, and the commits from which ("" for none) and to which that is to go at the remote.
@@ -125,7 +127,7 @@ def sync_remote(
         place = find_place(vault, where)
         known = read_record(vault)
         if known.agreed != name_address(place.remote):  # What is known of it is another one's.
-            known = known._replace(agreed="", rescue="", evidence="")
+            known = known._replace(agreed="", rescue="", evidence="", refused_at=0.0)
         try:
             sync = _Sync(vault, place, known, joins, left, alone, check)
             if ends_merges and is_stopped(vault):
@@ -150,6 +152,7 @@ def _remember(vault: Vault, known: LastSync, place: Place, report: SyncReport) -
         agreed=name_address(place.remote),
         rescue="" if is_good else report.rescued or known.rescue,
         evidence=known.evidence,
+        refused_at=known.refused_at,
     )
 
 
@@ -268,7 +271,12 @@ class _Sync:
         return push(self._vault.history, self._place.remote, specs) if specs else Pushed()
 
     def _publish(self) -> dict[str, str]:
-        """Return the ref that says how the vault is used here, where the remote lacks it."""
+        """Return the ref that says how the vault is used here, where the remote lacks it.
+
+        One that the remote has refused is tried again a day later: a hub keeps a record of it.
+        """
+        if 0 <= self._vault.now() - self.known.refused_at < _DAY:
+            return {}
         with contextlib.suppress(VaultError):  # A sync is about notes.
             if not self._alone and (name := publish(self._vault)):
                 self._evidence = name, find_tip(self._vault, name)
@@ -277,14 +285,19 @@ class _Sync:
 
     def _learn_evidence(self, done: Pushed) -> None:
         name, commit = self._evidence
+        if not commit:
+            return
         fate = done.refs.get(name, (Fate.CURRENT, ""))[0]
         if fate is Fate.MOVED:
             begin_anew(self._vault)
-        else:  # What was refused is not tried again before it has changed.
-            self.known = self.known._replace(evidence=commit)
+        else:
+            others = {each for ref, (each, _) in done.refs.items() if ref != name}
+            is_refused = fate is Fate.REFUSED and Fate.REFUSED not in others
+            refused_at = self._vault.now() if is_refused else 0.0
+            self.known = self.known._replace(evidence=commit, refused_at=refused_at)
             if fate is Fate.DONE and (old := find_replaced(self._vault.history, name, commit)):
                 self._push_refs({old: ""})  # If that fails, the newer one counts all the same.
-        self._report = self._report._replace(evidence=fate.value if commit else "")
+        self._report = self._report._replace(evidence=fate.value)
 
     def _give_up(self, error: RefusedError | MergeConflictError) -> SyncReport:
         """Leave both branches as they are, and bring ours to a safe place."""

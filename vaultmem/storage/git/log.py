@@ -9,7 +9,7 @@ from typing import NamedTuple
 from vaultmem.core.delta.file_changes import FileChange
 from vaultmem.core.notes.encoding import read_escapes
 from vaultmem.errors import NoteNotFoundError, VaultError
-from vaultmem.storage.git.attribution import NOTES_REF, Wrote, parse_attribution
+from vaultmem.storage.git.attribution import CLAIMS_REF, NOTES_REF, Wrote, parse_attribution
 from vaultmem.storage.git.commit_draft import EMPTY_TREE
 from vaultmem.storage.git.times import read_moment, read_time
 from vaultmem.storage.git.trees import RAW, Words, take_changes
@@ -27,6 +27,7 @@ _LOG = (
         "--no-show-signature",
         "--no-notes",
         f"--notes={NOTES_REF}",
+        f"--notes={CLAIMS_REF}",
         "--no-decorate",
         "--no-color",
         "--encoding=UTF-8",
@@ -35,6 +36,18 @@ _LOG = (
 )
 
 _BLOCK = 64 * 1024
+
+
+class Writer(NamedTuple):
+    """Who wrote something: the name that is shown, the agent and its session ("" for a person).
+
+    `claimed_by` is the other machine that says so, "" where this one knows it.
+    """
+
+    who: str
+    agent: str
+    session: str
+    claimed_by: str = ""
 
 
 class Commit(NamedTuple):
@@ -70,21 +83,23 @@ class Commit(NamedTuple):
         return self.agent or ", ".join(agents) or self.author
 
     @property
+    def claimed_by(self) -> str:
+        """The other machines that name the agents, "" where nobody has to."""
+        return ", ".join(dict.fromkeys(each.claimed_by for each in self.wrote if each.claimed_by))
+
+    @property
     def shown(self) -> str:
         """Who a list of commits names: the agents whose words somebody committed, or the author."""
         return self.who if self.wrote else self.author
 
-    def find_writer(self, path: str, line: int = 0) -> tuple[str, str, str]:
-        """Return who wrote a file (its path inside the repository), or a line of it (1-based).
-
-        That is the name that is shown, the agent and its session, both empty for a person.
-        """
+    def find_writer(self, path: str, line: int = 0) -> Writer:
+        """Return who wrote a file (its path inside the repository), or a line of it (1-based)."""
         for each in self.wrote:
             if each.path == path and (not line or each.has_line(line)):
-                return each.agent, each.agent, each.session
+                return Writer(each.agent, each.agent, each.session, each.claimed_by)
         if self.wrote:
-            return self.author, "", ""
-        return self.who, self.agent, self.session
+            return Writer(self.author, "", "")
+        return Writer(self.who, self.agent, self.session)
 
     @property
     def prose(self) -> str:

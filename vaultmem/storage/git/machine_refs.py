@@ -20,6 +20,8 @@ REFS = "refs/vaultmem/machines/"
 
 _REF = re.compile(rf"([0-9a-f]{{40}}) {REFS}([0-9a-f]{{16}})\.([1-9][0-9]{{0,5}})")
 
+_AUTHOR = re.compile(rb"^author (.*) <([^>\n]*)> ", re.MULTILINE)
+
 #: Others write these files: what is larger, or more, is not read.
 _MAX_BYTES = 1024 * 1024
 _MAX_FILES = 4_000
@@ -46,6 +48,20 @@ def list_refs(history: History) -> list[MachineRef]:
     out = history.git.run("for-each-ref", "--format=%(objectname) %(refname)", REFS)
     matches = (_REF.fullmatch(line) for line in out.split("\n"))
     return sorted(MachineRef(m[2], int(m[3]), m[1]) for m in matches if m)
+
+
+def read_owner(history: History, commit: str) -> Identity:
+    """Return the author of a machine's commit, empty where the clone does not have the commit.
+
+    A hub takes such a commit only from a token that may write under this name.
+    """
+    try:
+        kind, data = history.objects.read(commit)
+    except NoteNotFoundError:
+        return Identity("", "")
+    found = _AUTHOR.search(data.partition(b"\n\n")[0]) if kind == "commit" else None
+    name, email = found.groups() if found else (b"", b"")
+    return Identity(name.decode("utf-8", "replace"), email.decode("utf-8", "replace"))
 
 
 def list_files(history: History, commit: str) -> dict[str, str]:
@@ -82,10 +98,12 @@ def write_files(
     files: Mapping[str, bytes | None],
     author: Identity,
     at: int,
+    is_anew: bool = False,
 ) -> MachineRef:
     """Commit files upon what a ref has, None for those that go, and move it there.
 
     Where its history has grown long, the commit begins that of the next number, and this ref goes.
+    With `is_anew` it does so too, and has these files alone.
 
     Raises:
         VaultError: somebody else moved it first, or git cannot write.
@@ -99,8 +117,9 @@ def write_files(
         path: None if data is None else TreeEntry("100644", pack.add("blob", data))
         for path, data in files.items()
     }
-    tree = trees.change(trees.root(ref.commit), entries)
-    ends = bool(ref.commit) and _count_commits(history, ref.commit) >= MAX_COMMITS
+    tree = trees.change(trees.root("" if is_anew else ref.commit), entries)
+    is_long = bool(ref.commit) and _count_commits(history, ref.commit) >= MAX_COMMITS
+    ends = is_anew or is_long
     target = MachineRef(ref.machine, ref.number + 1, "") if ends else ref
     parents = [target.commit] if target.commit else []
     made = pack.add("commit", format_commit(tree, parents, author, at, "vaultmem: evidence\n"))
