@@ -9,11 +9,13 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 from conftest import MakeVault
+from core.odd_frontmatter import BLOCKS, SLIPS, TEXTS, make_text
 from in_process import run_here
 from mcp.client.client import Client
 from serving import call, play
 from support import git, write_notes
 
+from vaultmem.core.merging.note import merge_texts
 from vaultmem.core.notes.conflict import find_conflict
 from vaultmem.core.notes.note import parse_note
 from vaultmem.vault import Vault
@@ -331,3 +333,103 @@ def test_no_commit_takes_markers_and_none_is_made_in_an_unmerged_index(
     write_notes(root, {NOTE: write(body="Mended.\n")})
     run(root, "checkpoint", "z")
     assert git(root, "diff", "HEAD", "--name-only") == ""
+
+
+#: Notes that other programs read as quarantined, and the state of which is no plain property here.
+ODD = {
+    **{
+        name: make_text(BLOCKS[name])
+        for name in (
+            *("flow with an anchor", "flow with a tag", "key that is an anchor", "capital beside"),
+            *("twice in flow", "twice, one escaped", "merged, and a state", "ordered mapping"),
+        )
+    },
+    **{name: TEXTS[name] for name in ("CR line ends", "TOML", "JSON alone", "semicolons")},
+    "no space": make_text(SLIPS["no space"]),
+}
+
+
+def write_odd(name: str) -> str:
+    return (
+        ODD[name]
+        .replace("It leaves at seven.", f"One may {WORDS}.")
+        .replace("The ferry.", f"One may {WORDS}.")
+    )
+
+
+def test_no_way_to_an_agent_shows_what_other_programs_read_as_quarantined(
+    make_vault: MakeVault,
+) -> None:
+    notes = {f"notes/odd-{number}.md": write_odd(name) for number, name in enumerate(ODD)}
+    root = make_vault({**notes, NOTE: write_odd("flow with an anchor"), OTHER: "# Other\n\nX.\n"})
+    assert all(WORDS in text for text in notes.values())
+    for place, told in show_everywhere(root).items():
+        assert WORDS not in told, place
+    listed = json.loads(run(root, "list", "--state", "quarantined", "--json"))["notes"]
+    assert {each["path"] for each in listed} == {*notes, NOTE}
+    assert "not to be taken at their word: 12" in run(root, "doctor", code=1)
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_merge_keeps_a_quarantine_in_odd_spelling(name: str) -> None:
+    base, freed = write(), write(title="It", body="More.\n")
+    for ours, theirs in ((write_odd(name), freed), (freed, write_odd(name))):
+        for before in (base, ""):
+            merged = merge_texts(NOTE, before, ours, theirs).text
+            assert parse_note(PurePosixPath(NOTE), merged.encode()).state == "quarantined"
+
+
+def test_git_merges_a_quarantine_in_odd_spelling_into_a_hidden_note(make_vault: MakeVault) -> None:
+    root = make_vault({NOTE: write(), OTHER: "# Other\n\nThe ferry.\n"})
+    git(root, "switch", "-qc", "side")
+    commit(root, {NOTE: write_odd("flow with an anchor")})
+    git(root, "switch", "-q", "main")
+    commit(root, {NOTE: write(title="It", body="More.\n")})
+    run(root, "merge", "side")
+    for place, told in show_everywhere(root).items():
+        assert WORDS not in told, place
+
+
+@pytest.mark.parametrize("name", ["flow with an anchor", "capital beside", "CR line ends", "TOML"])
+def test_no_agent_takes_such_a_note_out_of_quarantine(make_vault: MakeVault, name: str) -> None:
+    root = make_vault({NOTE: write()})
+    commit(root, {NOTE: write_odd(name)})
+    assert "only a person lets it out" in run(
+        root, "restore", NOTE, "--at", "HEAD~1", "--agent", "claude", code=5
+    )
+    assert "only a person lets it out" in run(root, "undo", "HEAD", "--agent", "claude", code=5)
+    assert f"{NOTE}: " in run(root, "state", NOTE, "active", "--agent", "claude", code=5)
+    assert recall(root) == []
+
+
+def test_no_agent_writes_a_block_that_is_not_read_over_a_quarantined_note(
+    make_vault: MakeVault,
+) -> None:
+    root = make_vault({NOTE: make_text(SLIPS["word alone"])})
+    commit(root, {NOTE: write("quarantined")})
+    assert "only a person lets it out" in run(
+        root, "restore", NOTE, "--at", "HEAD~1", "--agent", "claude", code=5
+    )
+
+    async def scene(client: Client) -> list[bool]:
+        blob = git(root, "rev-parse", f"HEAD:{NOTE}").strip()
+        blocks = [BLOCKS["flow with an anchor"], SLIPS["word alone"], "{title: x, y: &a 1}"]
+        old = {"path": NOTE, "blob": blob, "old_text": "state: quarantined"}
+        tries = [{**old, "new_text": block} for block in blocks]
+        return [(await client.call_tool("update_note", each)).is_error for each in tries]
+
+    assert play(root, scene) == [True] * 3
+    assert recall(root) == []
+    assert (root / NOTE).read_text() == write("quarantined")
+
+
+def test_a_note_of_odd_spelling_is_quarantined_as_it_is(make_vault: MakeVault) -> None:
+    texts = [
+        write_odd(name).replace("quarantined", "archived") for name in ODD if "twice" not in name
+    ]
+    notes = {f"notes/odd-{number}.md": text for number, text in enumerate(texts)}
+    root = make_vault(notes)
+    for path in notes:
+        run(root, "state", path, "quarantined", "--reason", "web page")
+    listed = json.loads(run(root, "list", "--state", "quarantined", "--json"))["notes"]
+    assert {each["path"] for each in listed} == {*notes}

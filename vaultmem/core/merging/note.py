@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
 from vaultmem.core.delta.lines import find_line_end, split_keys, split_lines
-from vaultmem.core.lifecycle import rank_state
+from vaultmem.core.lifecycle import HIDDEN_STATES, rank_state
 from vaultmem.core.merging.callouts import merge_words
 from vaultmem.core.merging.lines import merge_lines
 from vaultmem.core.merging.merged import UNKNOWN, Loss, MergeConflict, Merged, Sides
@@ -38,7 +38,14 @@ class _Side(NamedTuple):
 
     @property
     def is_readable(self) -> bool:
-        return not self.matter.problem and not self.matter.warnings
+        return not (self.matter.problem or self.matter.warnings or self._has_odd_state)
+
+    @property
+    def _has_odd_state(self) -> bool:
+        """Tell whether something else than the property `state` gives a state that hides it."""
+        state = self.matter.get("state")
+        others = {*self.matter.states} - {state and state.value}
+        return not HIDDEN_STATES.isdisjoint(others)
 
     @property
     def front(self) -> str:
@@ -50,8 +57,9 @@ class _Side(NamedTuple):
 
     @property
     def state_rank(self) -> int:
-        """How much its state restricts it, as far as lines alone can tell."""
-        said = find_said_states(self.text, self.matter) if self.matter.body else []
+        """How much its state restricts it, as far as can be told without reading it."""
+        has_block = self.matter.body or self.matter.problem
+        said = find_said_states(self.text, self.matter) if has_block else []
         return max(map(rank_state, said), default=rank_state(""))
 
 

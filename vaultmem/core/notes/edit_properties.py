@@ -61,11 +61,10 @@ def quarantine_unread(text: str) -> str:
 
     Where it says none, a line goes behind the first, or a block before it all.
     """
-    matter = read_frontmatter(text)
-    value = "quarantined"
-    changed = replace_said_states(text, matter, value)
-    if changed != text or find_said_states(text, matter):
-        return changed
+    value = State.QUARANTINED.value
+    text = replace_said_states(text, read_frontmatter(text), value)
+    if value in find_said_states(text, read_frontmatter(text)):
+        return text
     line = f"state: {value}{find_eol(text)}"
     opening = re.match(r"\ufeff?---[ \t]*\r?\n", text)
     if opening is None:

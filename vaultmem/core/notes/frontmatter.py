@@ -10,30 +10,26 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from vaultmem.core.lifecycle import HIDDEN_STATES, State
 from vaultmem.core.notes.properties import Property, read_plain_block
+from vaultmem.core.notes.state_hints import (
+    HEAD,
+    STATES,
+    find_foreign_block,
+    find_hint,
+    find_state_lines,
+    has_lost_lines,
+    has_names,
+    may_hide,
+    replace_state_lines,
+    starts_with_name,
+)
 
 MAX_BLOCK_BYTES = 64 * 1024
 
 #: Obsidian's boundary: a line of exactly `---`.
 _OPENING = re.compile(r"---[ \t]*\r?$", re.MULTILINE)
 _CLOSING = re.compile(r"\n---[ \t]*\r?$", re.MULTILINE)
-#: A line that looks like a property, which tells a broken block from prose between two rules.
-_NAMED_LINE = re.compile(r"^[ \t]*[\"']?\w[\w .-]{0,63}[\"']?[ \t]*:(?:\s|$)", re.MULTILINE)
-
-#: A line that says a note's state, as far as a line alone can.
-_STATE = r"[ \t]*[\"']?state[\"']?[ \t]*:[ \t]*[\"'\[]?(\w+)"
-_STATE_LINE = re.compile(rf"^{_STATE}", re.MULTILINE | re.IGNORECASE)
-#: Lines that could be properties, down to one that says a state: a block that lost its first line,
-#: or is not at the note's start any more. Possessive, so that no long text takes quadratic time.
-_LOST_BLOCK = re.compile(
-    r"\ufeff?(?>(?:[\w\"'][\w .\"'-]{0,63}:(?:[ \t][^\n]*)?|[ \t]*-[ \t][^\n]*|[ \t]*#?)\r?\n)*?"
-    rf"{_STATE}",
-    re.IGNORECASE,
-)
-_FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
-_HEAD = 4_096
-_STATES = frozenset(state.value for state in State)
+_LOST = "properties stand in it, but not between two lines `---` at its start"
 
 
 class Frontmatter(NamedTuple):
@@ -42,7 +38,8 @@ class Frontmatter(NamedTuple):
     `start` and `end` are character offsets of the block between the two `---` lines, `body` the
     offset behind the closing one. `problem` says why a block could not be read; then there are
     no properties and the block must not be edited. All zero: the text has no frontmatter, or one
-    of which nobody can tell where it is.
+    of which nobody can tell where it is. `states` are those that a block of more than plain lines
+    gives under any spelling of `state`.
     """
 
     start: int = 0
@@ -51,60 +48,62 @@ class Frontmatter(NamedTuple):
     properties: tuple[Property, ...] = ()
     problem: str = ""
     warnings: tuple[str, ...] = ()
+    states: tuple[str, ...] = ()
 
     def get(self, name: str) -> Property | None:
         """Return the property of this name, or None."""
         return next((item for item in self.properties if item.name == name), None)
 
 
+_NONE = Frontmatter()
+
+
 def read_frontmatter(text: str) -> Frontmatter:
     """Find and read the frontmatter of a note's text; problems are returned, never raised."""
     span = _find_block(text)
     if span is None:
-        lost = "properties stand in it, but not between two lines `---` at its start"
-        return Frontmatter(problem=lost if _has_lost_block(text) else "")
+        return _read_lost(text, _LOST)
     start, end, body = span
     if body < 0:
-        looks = _NAMED_LINE.match(text, start) is not None
-        return Frontmatter(problem="the frontmatter is never closed" if looks else "")
-    return _read_block(text[start:end], Frontmatter(start, end, body))
+        problem = "the frontmatter is never closed"
+        lost = _read_lost(text, problem)
+        return lost._replace(problem=problem) if starts_with_name(text, start) else lost
+    read = _read_block(text[start:end], Frontmatter(start, end, body))
+    lost = _NONE if read.body else _read_lost(text, _LOST)  # Text between two thematic breaks.
+    return lost if lost.problem else read
 
 
 def find_said_states(text: str, matter: Frontmatter) -> list[str]:
-    """Return what lines of a block, or of where one should be, say of the note's state.
+    """Return the states that a block, or the text where one should be, gives in any spelling.
 
     No more than a hint: of a block that cannot be read, and of one that says it twice.
     """
-    head = text[matter.start : matter.end or _HEAD]
-    return [name for said in _STATE_LINE.findall(head) if (name := said.lower()) in _STATES]
+    head = text[matter.start : matter.end or HEAD]
+    return [*find_state_lines(head), *(each for each in matter.states if each in STATES)]
 
 
 def replace_said_states(text: str, matter: Frontmatter, state: str) -> str:
-    """Return the text with another state in each of those lines."""
-    start, end = matter.start, matter.end or _HEAD
-
-    def change(line: re.Match[str]) -> str:
-        known = line[1].lower() in _STATES
-        return line[0][: line.start(1) - line.start()] + state if known else line[0]
-
-    return text[:start] + _STATE_LINE.sub(change, text[start:end]) + text[end:]
+    """Return the text with another state in each line that gives one."""
+    return replace_state_lines(text, matter.start, matter.end, state)
 
 
-def _has_lost_block(text: str) -> bool:
-    """Tell whether lines of a text that has no block say a state, as those of a block do.
+def _read_lost(text: str, problem: str) -> Frontmatter:
+    """Return what is wrong with a text that has no block: its properties are somewhere else."""
+    head = text[:HEAD]
+    if "\r" in head:
+        head = head.replace("\r\n", "\n").replace("\r", "\n")
+    states: tuple[str, ...] = ()
+    is_lost = has_lost_lines(head)
+    if block := find_foreign_block(head):
+        hint = find_hint(block, _find_states(block))
+        is_lost, states = is_lost or hint.is_hidden, hint.states
+    return Frontmatter(problem=problem, states=states) if is_lost else _NONE
 
-    For one that hides the note a line anywhere is enough, unless it stands in fenced code.
-    """
-    head = text[:_HEAD]
-    if "state" not in head.lower():
-        return False
-    for line in _STATE_LINE.finditer(head):
-        hides = line[1].lower() in HIDDEN_STATES
-        if hides and len(_FENCE.findall(head, 0, line.start())) % 2 == 0:
-            return True
-    starts = [0, *(match.end() + 1 for match in _OPENING.finditer(head))]
-    found = (_LOST_BLOCK.match(head, start) for start in starts)
-    return any(match is not None and match[1].lower() in _STATES for match in found)
+
+def _find_states(block: str) -> tuple[str, ...]:
+    from vaultmem.core.notes.yaml_block import find_states
+
+    return find_states(block)
 
 
 def _read_block(block: str, place: Frontmatter) -> Frontmatter:
@@ -117,16 +116,24 @@ def _read_block(block: str, place: Frontmatter) -> Frontmatter:
 
     try:
         read = read_yaml_block(block)
-    except UnreadableBlockError as problem:
-        return _refuse(block, place, str(problem))
-    if read is None:  # Unless it is empty, two thematic breaks with text between them.
-        return Frontmatter() if block.strip() else place
-    return place._replace(properties=read[0], warnings=read[1])
+    except UnreadableBlockError as error:
+        return _refuse(block, place, str(error), error.is_mapping)
+    states = _find_states(block) if may_hide(block) else ()
+    if read is not None:
+        return place._replace(properties=read[0], warnings=read[1], states=states)
+    hint = find_hint(block, states)
+    if hint.is_hidden:
+        problem = "the frontmatter gives a state, but not as a property"
+        return place._replace(problem=problem, states=hint.states)
+    # Unless it is empty, two thematic breaks with text between them.
+    return Frontmatter() if block.strip() else place
 
 
-def _refuse(block: str, place: Frontmatter, problem: str) -> Frontmatter:
-    if _NAMED_LINE.search(block):
-        return place._replace(problem=problem)
+def _refuse(block: str, place: Frontmatter, problem: str, is_mapping: bool = False) -> Frontmatter:
+    """Return what a block that is not read is: properties, which it may hold, or else text."""
+    hint = find_hint(block, _find_states(block))
+    if is_mapping or hint.is_hidden or has_names(block):
+        return place._replace(problem=problem, states=hint.states)
     return Frontmatter(warnings=(f"{problem}; all of it was read as body",))
 
 

@@ -79,6 +79,7 @@ _NEARLY = 0.8
 _WORDS = frozenset({"kind", "state"})
 
 _HIDDEN = tuple(each.value for each in HIDDEN_STATES)
+_QUARANTINED = State.QUARANTINED.value
 
 _DAILY = DailyNotes()
 
@@ -210,7 +211,7 @@ def parse_note(path: PurePosixPath, data: bytes, daily: DailyNotes = _DAILY) -> 
     tags = reader.texts(*reader.names_like("tags", "tag"))
     agent = reader.text("agent")
     extra = reader.unknown_text(KNOWN_PROPERTIES if is_own else KNOWN_PROPERTIES - _WORDS)
-    misspelt = _find_misspelt(reader, matter, _HIDDEN if is_own else [State.QUARANTINED.value])
+    misspelt = _find_misspelt(reader, matter, _HIDDEN if is_own else [_QUARANTINED])
     problem = find_conflict(text, fences) or matter.problem or misspelt
     state = reader.member("state", State, State.ACTIVE)
     if not is_own and state is not State.QUARANTINED:
@@ -254,23 +255,36 @@ def _tell_source(reader: PropertyReader, agent: str) -> str:
 
 def _find_misspelt(reader: PropertyReader, matter: Frontmatter, hidden: Sequence[str]) -> str:
     """Return what to say where properties may mean a state that hides the note, and do not."""
-    state = reader.text("state")
-    if state.lower() in _STATES:
+    state = reader.text("state").lower()
+    for each in matter.properties:
+        name = each.name
+        if len(name) <= 5 and name != "state" and name.casefold() == "state":
+            values = {each.value} if isinstance(each.value, str) else {*each.value}
+            if given := {value.strip().lower() for value in values}.intersection(hidden) - {state}:
+                return f'it has "{name}: {min(given)}", and the name has to be "state"'
+    others = {*matter.states}.intersection(hidden) - {state}
+    if others and not _is_twice(matter):
+        return "it gives a state that is not a property of its own"
+    if state in _STATES:
         return ""
     if not state:
-        names = [each.name for each in matter.properties if each.value == State.QUARANTINED]
+        names = [each.name for each in matter.properties if each.value == _QUARANTINED]
         return f'"{names[0]}: quarantined" stands in it, and no state' if names else ""
     from difflib import get_close_matches
 
-    whole = "".join(_LETTERS.findall(state.lower()[:_MAX_STATE]))
-    words = (whole, *_WORD.findall(state.lower()[:_MAX_STATE]))
+    whole = "".join(_LETTERS.findall(state[:_MAX_STATE]))
+    words = (whole, *_WORD.findall(state[:_MAX_STATE]))
     near = [match for word in words for match in get_close_matches(word, hidden, 1, _NEARLY)]
     return f'its state is "{state[:40]}", which may mean {near[0]}' if near else ""
 
 
+def _is_twice(matter: Frontmatter) -> bool:
+    return any('"state" stands twice' in each for each in matter.warnings)
+
+
 def _restrict(state: State, text: str, matter: Frontmatter, problem: str) -> State:
     """Return what a note may be at most whose properties are not certain."""
-    if not problem and not any('"state" stands twice' in each for each in matter.warnings):
+    if not problem and not _is_twice(matter):
         return state
     said = map(State, find_said_states(text, matter))
     return most_restricted(state, *said, *([State.UNREADABLE] if problem else []))

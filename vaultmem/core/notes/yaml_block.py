@@ -5,6 +5,7 @@ PyYAML's composer knows no limits: it would need a pass of its own, behind one t
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -28,7 +29,11 @@ _KNOWN_TAGS = frozenset(
 
 
 class UnreadableBlockError(Exception):
-    """Why a block is not read."""
+    """Why a block is not read; `is_mapping` tells that it is YAML, and has names and values."""
+
+    def __init__(self, problem: str, is_mapping: bool = False) -> None:
+        super().__init__(problem)
+        self.is_mapping = is_mapping
 
 
 class _Node(NamedTuple):
@@ -70,23 +75,72 @@ def _not_valid(mark: Any, what: str) -> UnreadableBlockError:
 def _check_events(events: Iterable[Any]) -> Iterator[Any]:
     """Yield the events as long as they keep to the limits."""
     depth = 0
+    root = None
     for count, event in enumerate(events):
+        problem = ""
         if isinstance(event, yaml.NodeEvent):
-            if event.anchor:  # As an alias has, too.
-                raise UnreadableBlockError(
-                    "the frontmatter uses anchors or aliases, which are not read"
-                )
+            root = root or event
             tag = getattr(event, "tag", None)
-            if tag and tag not in _KNOWN_TAGS:
-                raise UnreadableBlockError(
-                    f"the frontmatter uses the tag {tag!r}, which is not read"
-                )
+            if event.anchor:  # As an alias has, too.
+                problem = "the frontmatter uses anchors or aliases, which are not read"
+            elif tag and tag not in _KNOWN_TAGS:
+                problem = f"the frontmatter uses the tag {tag!r}, which is not read"
             depth += isinstance(event, yaml.CollectionStartEvent)
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         if depth > MAX_DEPTH or count > MAX_EVENTS:
-            raise UnreadableBlockError("the frontmatter is nested too deeply or too long to read")
+            problem = "the frontmatter is nested too deeply or too long to read"
+        if problem:
+            raise UnreadableBlockError(problem, isinstance(root, yaml.MappingStartEvent))
         yield event
+
+
+class _Level:
+    """A mapping or a list that is being read; `key` is that of the value which comes next."""
+
+    def __init__(self, is_map: bool) -> None:
+        self._is_map = is_map
+        self.key: str | None = None
+
+    def step(self, text: str) -> None:
+        """Go from a key, which is this text, to its value, or from a value to the next key."""
+        self.key = text.casefold() if self._is_map and self.key is None else None
+
+
+def find_states(block: str) -> tuple[str, ...]:
+    """Return the values that keys called `state`, in any case, have in a block, in lower case.
+
+    Of a block that is not valid YAML, or beyond the limits, those up to there. Of a key inside
+    another property only `quarantined` counts, unless the block merges mappings.
+    """
+    outer: list[str] = []
+    inner: list[str] = []
+    merges = False
+    anchors: dict[str | None, str] = {}
+    levels: list[_Level] = []
+    with contextlib.suppress(yaml.YAMLError, ValueError, RecursionError):
+        for count, event in enumerate(yaml.parse(block, Loader=_Loader)):
+            if len(levels) > MAX_DEPTH or count > MAX_EVENTS:
+                break
+            text = ""
+            if isinstance(event, yaml.AliasEvent):
+                text, merges = anchors.get(event.anchor, ""), True
+            elif isinstance(event, yaml.ScalarEvent):
+                text = anchors[event.anchor] = event.value
+                merges = merges or text == "<<" or event.tag == f"{_TAG}merge"
+            elif isinstance(event, yaml.CollectionStartEvent):
+                levels.append(_Level(isinstance(event, yaml.MappingStartEvent)))
+                continue
+            elif isinstance(event, yaml.CollectionEndEvent):
+                levels.pop()
+            else:
+                continue
+            if any(level.key == "state" for level in levels):
+                is_outer = levels[0].key == "state"
+                (outer if is_outer else inner).append(text.strip().lower())
+            if levels:
+                levels[-1].step(text)
+    return (*outer, *(each for each in inner if merges or each == "quarantined"))
 
 
 def _read_root(events: Iterator[Any]) -> _Node | None:

@@ -85,7 +85,8 @@ def find_held(vault: Vault, asked: Asked, held: tuple[SimilarNote, ...] = ()) ->
     records = vault.view.records(f"d.state = '{State.QUARANTINED.value}'")
     if len(asked.text) > MAX_TEXT:  # The index is not asked for documents.
         return next(filter(None, (_read_copy(vault, each, asked) for each in records)), None)
-    found = [*held, *(find_similar(vault, asked, _LEAST, quarantined=True) if records else ())]
+    known = {record.document: record for record in records}
+    found = [*held, *(find_similar(vault, asked, _LEAST, held=known) if known else ())]
     return next((each for each in found if _is_nearly_same(asked, each)), None)
 
 

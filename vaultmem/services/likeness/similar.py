@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache, partial
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -21,8 +21,8 @@ from vaultmem.services.reading.read_notes import find_note, read_note, resolve_a
 from vaultmem.storage.index.sharing import find_sharing
 from vaultmem.vault import Vault
 
-#: Sections that are looked up, and notes of them that are read.
-SECTIONS, NOTES = 48, 8
+#: Sections that are looked up, and notes of them that are read; sections, where few notes count.
+SECTIONS, NOTES, ALL_SECTIONS = 48, 8, 10_000
 
 #: Notes that are kept as they were read, by who asks for one after the other.
 _KEPT_NOTES = 512
@@ -85,14 +85,14 @@ def find_similar(
     asked: Asked,
     least: float | None = None,
     *,
-    quarantined: bool = False,
+    held: Mapping[int, NoteRecord] | None = None,
     kept: Kept | None = None,
     is_wanted: Callable[[Likeness], bool] | None = None,
 ) -> list[SimilarNote]:
     """Return the notes that are like the text, those that say the same first.
 
-    Notes that the index has as quarantined are never among them; with `quarantined` nothing else
-    is. `least` is the smallest similarity, else `related_above`. Notes that were saved since the
+    Notes that the index has as quarantined are never among them, unless `held` has such notes, by
+    document: then nothing else is, whatever their folder. `least` is the smallest similarity, else `related_above`. Notes that were saved since the
     last sync are compared as they are now; who asks often keeps what was read. What `is_wanted`
     refuses (see `compare_texts`) is left out, unless it says the same.
     """
@@ -101,16 +101,17 @@ def find_similar(
     least = vault.config.related_above if least is None else least
     kept = kept or Kept(partial(find_note, vault), {})
     terms = term_sequence(f"{asked.title}\n{asked.text}")
-    sharing = find_sharing(vault.index.snapshot(), terms, SECTIONS, kept.counts)
+    limit = SECTIONS if held is None else ALL_SECTIONS
+    sharing = find_sharing(vault.index.snapshot(), terms, limit, kept.counts)
     pairs = zip(sharing.sections, sharing.shares, strict=True)
     sections = [section for section, share in pairs if share >= least * SHARE]
     weigh = weigh_words(sharing.weigh)
     found = [
         similar
-        for record, ordinals in _choose_notes(vault, sections, asked.path, quarantined)
+        for record, ordinals in _choose_notes(vault, sections, asked.path, held)
         if (note := kept.find_note(record.path))
         and (similar := _compare_note(note, record, ordinals, asked, weigh, is_wanted))
-        and (not quarantined or similar.note.state is State.QUARANTINED)
+        and (similar.note.state is State.QUARANTINED or not _is_left_out(record, held))
         and (similar.is_same or similar.likeness.similarity >= least)
     ]
     return sorted(found, key=_rank)
@@ -145,23 +146,31 @@ def _better(likeness: Likeness) -> tuple[bool, float]:
 
 
 def _choose_notes(
-    vault: Vault, sections: Sequence[tuple[int, int]], own: str, quarantined: bool
+    vault: Vault,
+    sections: Sequence[tuple[int, int]],
+    own: str,
+    held: Mapping[int, NoteRecord] | None,
 ) -> Iterator[tuple[NoteRecord, list[int]]]:
-    """Yield the notes of the sections that are in the view, best first, with those sections."""
+    """Yield the notes of the sections that are in the view, best first, with those sections.
+
+    Notes that are left out come last: somebody may have quarantined one since it was indexed.
+    """
     ordinals: dict[int, list[int]] = {}
     for document, ordinal in sections:
         ordinals.setdefault(document, []).append(ordinal)
-    records = vault.view.records_of(ordinals)
-    wanted = (records[document] for document in ordinals if document in records)
-    chosen = [
-        record
-        for record in wanted
-        if (record.state == State.QUARANTINED) == quarantined
-        and record.path != own
-        and not record.path.startswith(_LEFT_OUT)
-    ]
-    for record in chosen[:NOTES]:
+    records = vault.view.records_of(ordinals) if held is None else held
+    chosen: dict[bool, list[NoteRecord]] = {False: [], True: []}
+    for document in ordinals:
+        record = records.get(document)
+        if record and record.path != own and (held or record.state != State.QUARANTINED):
+            chosen[_is_left_out(record, held)].append(record)
+    for record in (*chosen[False][:NOTES], *chosen[True][:NOTES]):
         yield record, ordinals[record.document]
+
+
+def _is_left_out(record: NoteRecord, held: Mapping[int, NoteRecord] | None) -> bool:
+    """Tell whether a note counts only if it is quarantined."""
+    return held is not None or record.path.startswith(_LEFT_OUT)
 
 
 def _compare_note(

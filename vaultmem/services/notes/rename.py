@@ -23,6 +23,7 @@ from vaultmem.core.notes.note import Note
 from vaultmem.core.paths import check_new_name, fold_name, parse_note_path
 from vaultmem.errors import ConflictError, RefusedError
 from vaultmem.services.finding.links import LinkGraph
+from vaultmem.services.reading.doubt import read_counting
 from vaultmem.services.reading.look import find_branch
 from vaultmem.services.reading.read_notes import names_in, read_bytes, read_note, resolve_whole
 from vaultmem.services.reading.sync import sync_vault
@@ -69,7 +70,7 @@ def rename_note(vault: Vault, address: str, new: str) -> Rename:
     Raises:
         NoteNotFoundError, RefusedError, ConflictError: as for `plan_rename`.
         ConflictError: a note kept being changed at the same time; nothing was changed.
-        RefusedError: it is pinned, and an agent renames it.
+        RefusedError: it is pinned or quarantined, and an agent renames it.
     """
 
     def plan(change: Change) -> Rename:
@@ -112,6 +113,9 @@ def _say_changes(change: Change, rename: Rename) -> None:
     note = change.read(old)
     if note.pinned:
         change.seen.require_person(f"{old}: pinned, so only a person renames it")
+    counting = read_counting(change.seen, note)
+    if counting is None or counting.state is State.QUARANTINED:
+        change.seen.require_person(f"{old}: quarantined, so only a person moves it")
     edits = rename.edits.get(rename.old, [])
     data = read_bytes(change.seen, old)
     if edits or blob_id(data) != note.blob:  # Saved since it was read, which `remove` notices.
