@@ -263,18 +263,14 @@ def test_what_lasts_ends_with_the_token(unchanged: Team) -> None:
         assert next(parts, b"") == b""
 
 
-def test_who_goes_away_leaves_no_program_behind(unchanged: Team) -> None:
-    token = unchanged.agent("porter", write="*")
-    with socket.create_connection(_place(unchanged)) as gone:
-        gone.sendall(
-            b"POST /git/harbour.git/git-receive-pack HTTP/1.1\r\nHost: %s\r\n"
-            b"Authorization: Bearer %s\r\nContent-Length: 5000\r\n"
-            b"Content-Type: application/x-git-receive-pack-request\r\n\r\n0094"
-            % (unchanged.address.removeprefix("http://").encode(), token.encode())
-        )
-        wait_until(lambda: _count_programs(unchanged))
-    wait_until(lambda: not _count_programs(unchanged))
-    assert not list(unchanged.hub.repositories.glob("harbour.git/**/*.lock"))
+def test_who_goes_away_leaves_no_program_behind(team: Team) -> None:
+    team.enlarge("harbour")
+    with team.ask_for_all(team.agent("porter", read="*")):
+        wait_until(lambda: _count_programs(team))
+    wait_until(lambda: not _count_programs(team))
+    with team.connect() as gone:  # No program is started for what never comes as a whole.
+        gone.sendall(team.write_head(team.agent("scout", write="*"), "receive", 5000) + b"0094")
+    assert not list(team.hub.repositories.glob("harbour.git/**/*.lock"))
 
 
 def test_an_agents_name_comes_from_its_token(team: Team) -> None:
@@ -304,8 +300,8 @@ def _ask(team: Team, *lines: str, body: bytes = b"") -> bytes:
 def _impatient(limits: type[cgi.Limits]) -> object:
     make = limits.__new__
 
-    def new(kind: type[cgi.Limits], size: int) -> cgi.Limits:
-        return make(kind, size, 0.5, 20.0)
+    def new(kind: type[cgi.Limits], size: int, cpu: int, _: float) -> cgi.Limits:
+        return make(kind, size, cpu, 0.5, 20.0)
 
     return new
 
