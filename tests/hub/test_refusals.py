@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import subprocess
 import time
@@ -9,8 +10,10 @@ from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx2
 import pytest
 from hub_serving import Team, push
+from serving import HELLO
 from support import git, wait_until
 
 from vaultmem.hub import cgi
@@ -261,6 +264,26 @@ def test_what_lasts_ends_with_the_token(unchanged: Team) -> None:
         git(clone, "commit", "-q", "--allow-empty", "-m", "x")
         assert push(clone).returncode  # It is of nobody; but a change is looked for.
         assert next(parts, b"") == b""
+
+
+def test_streams_end_soon_after_the_token_though_nothing_changes(unchanged: Team) -> None:
+    team = unchanged
+    token = team.person("maren", own="*")
+    kinds = {"Accept": "application/json, text/event-stream"}
+    hello = json.loads(HELLO)
+    with team.client(token, **kinds) as client:
+        session = {"Mcp-Session-Id": client.post("/mcp", json=hello).headers["mcp-session-id"]}
+        within = httpx2.Timeout(12)  # A sign of life comes each 15 seconds.
+        with (
+            client.stream("GET", "/v/harbour/api/v1/events", timeout=within) as events,
+            client.stream("GET", "/mcp", headers=session, timeout=within) as messages,
+        ):
+            heard = events.iter_raw()
+            assert next(heard)
+            assert messages.status_code == 200
+            revoke(team.hub, "maren", time.time())
+            assert next(heard, b"") == b""
+            assert b"data:" not in b"".join(messages.iter_raw())
 
 
 def test_who_goes_away_leaves_no_program_behind(team: Team) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from typing import NamedTuple
 
@@ -27,6 +28,9 @@ _OPEN = ("/sign-in", "/static/", "/alive")
 
 #: Browsers whose next page may have something to tell.
 _MANY = 1_024
+
+#: Seconds between two looks whether the token of an answer that lasts still counts.
+_LOOK = 2.0
 
 #: Whose token it is; else the status and the words of why nobody is known.
 _Found = tuple[Grant | None, tuple[int, str]]
@@ -66,22 +70,42 @@ class HubGate(Gate):
             request.state.grant, request.state.problem = found
             request.state.address = self._hub_site.find_address(request)
             if found[0] is not None:
-                send = self._end_with(found[0], send)
+                await self._answer_while_it_counts(found[0], scope, receive, send)
+                return
         await super().__call__(scope, receive, send)
 
-    def _end_with(self, grant: Grant, send: Send) -> Send:
-        """Return what sends an answer, and ends one that lasts when its grant counts no more."""
-        has_ended = False
+    async def _answer_while_it_counts(
+        self, grant: Grant, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Answer, and end an answer that lasts soon after its grant counts no more."""
+        lasts = has_ended = False
 
         async def send_on(message: Message) -> None:
-            nonlocal has_ended
+            nonlocal lasts, has_ended
             if has_ended:
                 return
-            if message.get("more_body", False) and not self._guests.counts(grant):
+            is_part = message.get("more_body", False)
+            lasts = is_part or message["type"] == "http.response.start"
+            if is_part and not self._counts(grant):
                 message, has_ended = {"type": "http.response.body", "body": b""}, True
             await send(message)
 
-        return send_on
+        answer = asyncio.ensure_future(super().__call__(scope, receive, send_on))
+        try:
+            while not (await asyncio.wait({answer}, timeout=_LOOK))[0]:
+                if lasts and (has_ended or not await to_thread.run_sync(self._counts, grant)):
+                    await send_on({"type": "http.response.body", "body": b""})
+                    return
+            await answer
+        finally:
+            answer.cancel()
+            await asyncio.gather(answer, return_exceptions=True)
+
+    def _counts(self, grant: Grant) -> bool:
+        try:
+            return self._guests.counts(grant)
+        except VaultError:  # Grants that cannot be read let nobody in.
+            return False
 
     async def admit(self, request: Request, asked: Asked) -> Admitted:
         """Say whether git's client may do what it asks."""
