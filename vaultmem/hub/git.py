@@ -26,6 +26,7 @@ from vaultmem.services.hub.audit import Entry, record
 from vaultmem.services.hub.folder import Hub, read_hub
 from vaultmem.services.hub.folder import Limits as HubLimits
 from vaultmem.services.hub.grants import GRANT, ORIGIN
+from vaultmem.services.hub.receiving import FETCH_FIRST
 from vaultmem.services.hub.refusal import KEPT, TOLD, Update
 from vaultmem.storage.vault_list import is_vault_name
 from vaultmem.web.asking import read_count
@@ -53,6 +54,10 @@ _REFUSED = re.compile(
 
 #: Seconds for which the next part of a body is waited for: a push may come over a slow line.
 _PATIENCE, _PATIENCE_OF_PUSHES = 10.0, 60.0
+
+#: Why git did not move a ref, and what it says if another push had moved it.
+_NOT_MOVED = b"failed to update ref"
+_MOVED = re.compile(re.escape(FETCH_FIRST.encode()) + rb"|but expected|already exists")
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -162,8 +167,9 @@ class GitApp:
                 await run_program(words, environment, body, limits, receive, end.send)
         if exchange.is_push:
             self._pushed(exchange.asked.vault)
-            if refused := end.read_refused():
-                await to_thread.run_sync(self._record, exchange, [], refused)
+            for outcome, lines in (("refused", end.read_refused()), ("late", end.read_late())):
+                if lines:
+                    await to_thread.run_sync(self._record, exchange, [], lines, outcome)
 
     async def _refuse(self, exchange: _Exchange, body: IO[bytes], send: Send) -> bool:
         """Return whether a push was refused: then its pack is not unpacked.
@@ -176,19 +182,21 @@ class GitApp:
         if push.refusal is None:
             return False
         refs, told = push.updates[:KEPT], [str(push.refusal)]
-        await to_thread.run_sync(self._record, exchange, refs, told)
+        await to_thread.run_sync(self._record, exchange, refs, told, "refused")
         kind = f"application/x-{_WRITE}-result".encode()
         headers = [(b"content-type", kind), (b"cache-control", b"no-cache")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": push.write_report()})
         return True
 
-    def _record(self, exchange: _Exchange, refs: Sequence[Update], refused: Sequence[str]) -> None:
+    def _record(
+        self, exchange: _Exchange, refs: Sequence[Update], refused: Sequence[str], outcome: str
+    ) -> None:
         """Write into the audit log what was refused without the check of a push."""
         asked, environment = exchange.asked, exchange.environment
         who = exchange.who.name, environment.get(GRANT, ""), environment.get(ORIGIN, "")
         details = {"refs": [each._asdict() for each in refs], "refused": list(refused)}
-        record(self._hub, Entry(time.time(), *who, "push", (asked.vault,), "refused", details))
+        record(self._hub, Entry(time.time(), *who, "push", (asked.vault,), outcome, details))
 
     def _describe(self, request: Request, asked: Asked, admitted: Admitted) -> dict[str, str]:
         """Return the environment of `http-backend`: nothing of this process's but where git is.
@@ -258,7 +266,18 @@ class _End:
         await self._send(message)
 
     def read_refused(self) -> list[str]:
-        """Return what was refused, with why, but for what the door has put on record."""
-        said = ((ref or b"the push", why) for ref, why in _REFUSED.findall(self._text))
+        """Return what was refused, with why, but for what the check has put into the audit log."""
+        return self._list_refused(is_late=False)
+
+    def read_late(self) -> list[str]:
+        """Return what was refused since another push came first, after the check."""
+        return [] if FETCH_FIRST.encode() in self._text else self._list_refused(is_late=True)
+
+    def _list_refused(self, is_late: bool) -> list[str]:
+        found = _REFUSED.findall(self._text)
+        said = ((ref or b"the push", why) for ref, why in found if self._is_late(why) == is_late)
         lines = (b": ".join(each).decode("utf-8", "replace") for each in said)
         return [f"{line}; git itself refuses it" for line in lines][:TOLD]
+
+    def _is_late(self, why: bytes) -> bool:
+        return why == _NOT_MOVED and bool(_MOVED.search(self._text))

@@ -124,7 +124,8 @@ class Guests:
 def read_token(request: Request, *schemes: str) -> str | None:
     """Return the token that a request shows in one of these ways, "" for what cannot be one.
 
-    It is what stands behind "Bearer", or the password of "Basic". None where nothing is shown.
+    It is what stands behind "Bearer", or the password of "Basic". None where nothing is shown: git
+    first sends a name alone.
     """
     shown = request.headers.getlist("authorization")
     if not shown:
@@ -138,7 +139,7 @@ def read_token(request: Request, *schemes: str) -> str | None:
         both = base64.b64decode(value.strip(), validate=True).decode("utf-8")
     except (binascii.Error, UnicodeDecodeError):
         return ""
-    return both.partition(":")[2]
+    return both.partition(":")[2] or None
 
 
 def make_visitor(hub: Hub, grant: Grant, vault: str, origin: str) -> Visitor:
