@@ -201,7 +201,9 @@ def test_scopes(unchanged: Team) -> None:
         assert told.status_code == 403
         assert "proposals/scribe/" in told.json()["detail"]
     who = {each.who for each in read_audit(team.hub, what="push", outcome="refused")}
-    assert who == {"porter", "scribe"}  # The reader does not come so far.
+    assert who == {"porter", "scribe", "scout"}
+    who = {each.who for each in read_audit(team.hub, what="write", outcome="refused")}
+    assert who == {"scout", "scribe"}
 
 
 def test_bodies_that_are_too_large_or_too_slow(

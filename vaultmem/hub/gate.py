@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from vaultmem.errors import VaultError
 from vaultmem.hub.git import Admitted, Asked
 from vaultmem.hub.guests import Guests, read_token
+from vaultmem.hub.request_log import RequestLog
 from vaultmem.services.hub.grants import Grant, may, name_pusher
 from vaultmem.services.hub.grants import Scope as Right
 from vaultmem.web.access import Gate, is_asked_by, read_cookie
@@ -22,6 +23,7 @@ from vaultmem.web.refusing import refuse, wants_page
 from vaultmem.web.rendering import render_page
 from vaultmem.web.site import Site
 from vaultmem.web.visits import Visit, Visitor, Visits
+from vaultmem.workers.caller import Guest
 
 #: Where one comes without being let in.
 _OPEN = ("/sign-in", "/static/", "/alive")
@@ -56,10 +58,11 @@ class HubSite(NamedTuple):
 class HubGate(Gate):
     """Lets in who has a token, and writes into the request's state whose it is."""
 
-    def __init__(self, app: ASGIApp, hub_site: HubSite, guests: Guests) -> None:
+    def __init__(self, app: ASGIApp, hub_site: HubSite, guests: Guests, log: RequestLog) -> None:
         super().__init__(app, hub_site.site, Visits())
         self._hub_site = hub_site
         self._guests = guests
+        self._log = log
         self._told: OrderedDict[str, Visit] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -115,15 +118,13 @@ class HubGate(Gate):
         grant, problem = await to_thread.run_sync(self._try, request, token)
         if grant is None:
             return Admitted(status=problem[0], told=problem[1])
-        if not asked.vault or not may(grant, asked.vault, Right.READ):
-            return Admitted(status=404, told="this hub has no such vault, or not for you")
-        if not asked.service:
-            told = "git's smart protocol alone is spoken here; update your git"
-            return Admitted(status=403, told=told)
-        if asked.writes and not may(grant, asked.vault, Right.PROPOSE):
-            told = f"{asked.vault}: you may only read it; ask its owner for more"
-            return Admitted(status=403, told=told)
         origin = self._hub_site.find_address(request)
+        status, told = _find_problem(grant, asked)
+        if status:
+            guest, what = Guest(grant.name, grant.id, origin=origin), _name_kind(asked)
+            vaults = [asked.vault] if asked.vault else []
+            await to_thread.run_sync(self._log.add_refusal, vaults, guest, what, "git", told)
+            return Admitted(status=status, told=told)
         return Admitted(grant.name, name_pusher(self._guests.hub, grant, origin))
 
     def _find_grant(self, request: Request) -> _Found:
@@ -173,3 +174,18 @@ class HubGate(Gate):
         if len(self._told) > _MANY:
             self._told.popitem(last=False)
         return visit
+
+
+def _find_problem(grant: Grant, asked: Asked) -> tuple[int, str]:
+    """Return a status and why git's client may not do what it asks, 0 if it may."""
+    if not asked.vault or not may(grant, asked.vault, Right.READ):
+        return 404, "this hub has no such vault, or not for you"
+    if not asked.service:
+        return 403, "git's smart protocol alone is spoken here; update your git"
+    if asked.writes and not may(grant, asked.vault, Right.PROPOSE):
+        return 403, f"{asked.vault}: you may only read it; ask its owner for more"
+    return 0, ""
+
+
+def _name_kind(asked: Asked) -> str:
+    return "push" if asked.writes else "fetch"

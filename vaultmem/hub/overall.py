@@ -10,7 +10,8 @@ from anyio import to_thread
 
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.hub.guests import make_visitor
-from vaultmem.hub.pool_workers import Heard, read_caller
+from vaultmem.hub.pool_workers import read_caller
+from vaultmem.hub.request_log import RequestLog
 from vaultmem.hub.vault_apps import make_caller
 from vaultmem.services.finding.ask import Answer, Ask
 from vaultmem.services.finding.ask_pack import AskPack
@@ -18,6 +19,8 @@ from vaultmem.services.hub.folder import Hub
 from vaultmem.services.hub.grants import Grant, Scope, may
 from vaultmem.services.pools.pool import Each, Pool, PoolAnswer, PoolPack
 from vaultmem.services.pools.stats import VaultStats
+from vaultmem.storage.vault_list import is_vault_name
+from vaultmem.workers.caller import Guest
 
 #: Stands for all vaults, as in a user's list.
 ALL = "all"
@@ -36,12 +39,16 @@ class Overall:
     """Asks the vaults of a pool in somebody's name, and lets it be heard."""
 
     def __init__(
-        self, hub: Hub, find_pool: Callable[[], Pool], heard: Heard, environment: Mapping[str, str]
+        self,
+        hub: Hub,
+        find_pool: Callable[[], Pool],
+        log: RequestLog,
+        environment: Mapping[str, str],
     ) -> None:
         self.hub = hub
         self.environment = environment
         self._find_pool = find_pool
-        self._heard = heard
+        self._log = log
 
     def list_names(self, grant: Grant) -> list[str]:
         """Return the vaults that somebody may read."""
@@ -60,6 +67,35 @@ class Overall:
         if not known:
             raise RefusedError("this hub has no vault that you may read; ask its owner")
         return known if ALL in named or not named else named
+
+    async def choose_for(
+        self, grant: Grant, wanted: Iterable[str], origin: str, operation: str
+    ) -> list[str]:
+        """Return what `choose` does; what that refuses is in the audit log.
+
+        Raises:
+            NoteNotFoundError, RefusedError: as `choose` does.
+        """
+        named = list(wanted)
+        try:
+            return self.choose(grant, named)
+        except NoteNotFoundError as error:
+            await self.note_refusal(grant, named, origin, "ask", operation, error)
+            raise
+
+    async def note_refusal(
+        self,
+        grant: Grant,
+        vaults: Iterable[str],
+        origin: str,
+        what: str,
+        operation: str,
+        why: object,
+    ) -> None:
+        """Write into the audit log that somebody was refused something."""
+        guest = Guest(grant.name, grant.id, origin=origin)
+        named = [each for each in vaults if is_vault_name(each)]
+        await to_thread.run_sync(self._log.add_refusal, named, guest, what, operation, why)
 
     async def count(self, grant: Grant) -> Each[VaultStats]:
         """Return how each vault is that somebody may read; nothing of more than a hundred."""
@@ -99,7 +135,7 @@ class Overall:
         wanted: Iterable[str],
         origin: str,
     ) -> Any:
-        names = self.choose(grant, wanted)
+        names = await self.choose_for(grant, wanted, origin, operation)
         if len(names) > 1 and (asked.at or asked.refs):
             raise RefusedError("at and include_refs name commits of one vault; name that one")
         visitor = make_visitor(self.hub, grant, "", origin)
@@ -107,7 +143,7 @@ class Overall:
         work = partial(ask, self._find_pool(), names, asked, settings, _PATIENCE)
         done = await to_thread.run_sync(work)
         assert visitor.guest is not None  # noqa: S101
-        await to_thread.run_sync(self._heard, names, visitor.guest, operation, done)
+        await to_thread.run_sync(self._log.add_question, names, visitor.guest, operation, done)
         return done
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 
 from anyio import to_thread
 
-from vaultmem.errors import ForbiddenError
+from vaultmem.errors import ForbiddenError, RefusedError
 from vaultmem.hub.doorkeeper import Doorkeeper
+from vaultmem.hub.request_log import RequestLog
 from vaultmem.mcp_server.tool import run_tool
 from vaultmem.services.pools.pool import Pool
 from vaultmem.vault import Vault, VaultSettings, find_user_folders
@@ -24,8 +25,8 @@ from vaultmem.workers.workers import Workers
 Result = TypeVar("Result")
 
 
-#: Is told which vaults somebody asked, by which operation, and what came of it, before they get it.
-Heard = Callable[[Sequence[str], Guest, str, Any], None]
+#: Marks what the vault itself refused: what the check of a push refuses, is in the log already.
+_BY_VAULT = "refused before the push"
 
 
 class PoolWorkers(Workers):
@@ -41,7 +42,7 @@ class PoolWorkers(Workers):
         self,
         find_pool: Callable[[], Pool],
         name: str,
-        heard: Heard,
+        log: RequestLog,
         changed: Callable[[], None],
         doorkeeper: Doorkeeper | None,
     ) -> None:
@@ -49,22 +50,40 @@ class PoolWorkers(Workers):
         self._changed = changed
         self._find_pool = find_pool
         self._name = name
-        self._heard = heard
+        self._log = log
         self._doorkeeper = doorkeeper
 
     async def read(self, work: Work[Result], caller: Caller) -> Result:
         """Return what `work` makes of the vault; questions of programs are heard."""
         done = await super().read(work, caller)
         if caller.guest and (asked := name_question(work)):
-            await to_thread.run_sync(self._heard, [self._name], caller.guest, asked, done)
+            name = [self._name]
+            await to_thread.run_sync(self._log.add_question, name, caller.guest, asked, done)
         return done
 
     async def write(self, work: Work[Result], caller: Caller) -> Result:
         """Return what `work` did, when the vault's remote has it."""
-        submitted = await to_thread.run_sync(self.submit_write, work, caller)
-        done: Result = await asyncio.wrap_future(submitted)
+        operation = name_question(work)
+        try:
+            submitted = await to_thread.run_sync(self.submit_write, work, caller)
+        except ForbiddenError as error:
+            await self.note_refusal(caller, operation, str(error))
+            raise
+        try:
+            done: Result = await asyncio.wrap_future(submitted)
+        except RefusedError as error:
+            if self._doorkeeper is None and _BY_VAULT in getattr(error, "__notes__", ()):
+                await self.note_refusal(caller, operation, str(error))
+            raise
         self._changed()
         return done
+
+    async def note_refusal(self, caller: Caller, operation: str, told: str) -> None:
+        """Write into the audit log that a caller was refused something that writes."""
+        if guest := caller.guest:
+            asked = operation or guest.origin
+            name = [self._name]
+            await to_thread.run_sync(self._log.add_refusal, name, guest, "write", asked, told)
 
     def submit_read(self, work: Work[Result], caller: Caller) -> Future[Result]:
         """Have something read, where the vault is."""
@@ -131,4 +150,8 @@ def choose_branch(guest: Guest, ref: str) -> str:
 
 
 def _act(work: Work[Result], vault: Vault) -> Result:
-    return work(in_session(vault))
+    try:
+        return work(in_session(vault))
+    except RefusedError as error:
+        error.add_note(_BY_VAULT)
+        raise
