@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vaultmem.errors import VaultError
 from vaultmem.hub.git import Admitted, Asked
-from vaultmem.hub.guests import Guests, read_token
+from vaultmem.hub.guests import Guests, read_token, warn_of_end
 from vaultmem.hub.request_log import RequestLog
 from vaultmem.services.hub.grants import Grant, may, name_pusher
 from vaultmem.services.hub.grants import Scope as Right
@@ -73,6 +73,7 @@ class HubGate(Gate):
             request.state.grant, request.state.problem = found
             request.state.address = self._hub_site.find_address(request)
             if found[0] is not None:
+                send = warn_of_end(found[0], send)
                 await self._answer_while_it_counts(found[0], scope, receive, send)
                 return
         await super().__call__(scope, receive, send)
@@ -125,7 +126,7 @@ class HubGate(Gate):
             vaults = [asked.vault] if asked.vault else []
             await to_thread.run_sync(self._log.add_refusal, vaults, guest, what, "git", told)
             return Admitted(status=status, told=told)
-        return Admitted(grant.name, name_pusher(self._guests.hub, grant, origin))
+        return Admitted(grant, name_pusher(self._guests.hub, grant, origin))
 
     def _find_grant(self, request: Request) -> _Found:
         """Return who asks, by a token or a cookie; else why nobody is known."""

@@ -20,12 +20,13 @@ from starlette.types import Message, Receive, Scope, Send
 
 from vaultmem.errors import VaultError
 from vaultmem.hub.cgi import Limits, RefusedRequestError, collect_body, run_program
+from vaultmem.hub.guests import warn_of_end
 from vaultmem.hub.program_slots import Asker, ProgramSlots
 from vaultmem.hub.push_request import read_push
 from vaultmem.services.hub.audit import Entry, record
 from vaultmem.services.hub.folder import Hub, read_hub
 from vaultmem.services.hub.folder import Limits as HubLimits
-from vaultmem.services.hub.grants import GRANT, ORIGIN
+from vaultmem.services.hub.grants import GRANT, ORIGIN, Grant
 from vaultmem.services.hub.receiving import FETCH_FIRST
 from vaultmem.services.hub.refusal import KEPT, TOLD, Update
 from vaultmem.storage.vault_list import is_vault_name
@@ -81,7 +82,7 @@ class Admitted(NamedTuple):
     A refusal is a status and its words.
     """
 
-    name: str = ""
+    grant: Grant | None = None
     environment: Mapping[str, str] = _NOTHING
     status: int = 0
     told: str = ""
@@ -131,10 +132,11 @@ class GitApp:
         request = Request(scope)
         asked = _read_asked(request)
         admitted = await self._admit(request, asked)
-        if admitted.status:
+        if admitted.grant is None:
             await refuse_git(admitted.status, admitted.told)(scope, receive, send)
             return
-        environment = self._describe(request, asked, admitted)
+        send = warn_of_end(admitted.grant, send)
+        environment = {**self._describe(request, asked, admitted.grant), **admitted.environment}
         exchange = _Exchange(asked, environment, await to_thread.run_sync(self._read_limits))
         size = exchange.limits.size
         said = read_count(request.headers.get("content-length", "0"), size + 1)
@@ -198,7 +200,7 @@ class GitApp:
         details = {"refs": [each._asdict() for each in refs], "refused": list(refused)}
         record(self._hub, Entry(time.time(), *who, "push", (asked.vault,), outcome, details))
 
-    def _describe(self, request: Request, asked: Asked, admitted: Admitted) -> dict[str, str]:
+    def _describe(self, request: Request, asked: Asked, grant: Grant) -> dict[str, str]:
         """Return the environment of `http-backend`: nothing of this process's but where git is.
 
         It is not told how long a body is: one that it knows the length of, and that ends before,
@@ -220,9 +222,8 @@ class GitApp:
             "REQUEST_METHOD": request.method,
             "PATH_INFO": f"/{asked.vault}.git/{asked.place}",
             "QUERY_STRING": f"service={asked.service}" if asked.place == _REFS else "",
-            "REMOTE_USER": admitted.name,  # Without one, http-backend takes no push.
+            "REMOTE_USER": grant.name,  # Without one, http-backend takes no push.
             **{name: value for name, value in said.items() if value is not None},
-            **admitted.environment,
         }
 
 
