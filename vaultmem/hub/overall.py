@@ -13,7 +13,7 @@ from vaultmem.hub.guests import make_visitor
 from vaultmem.hub.pool_workers import read_caller
 from vaultmem.hub.request_log import RequestLog
 from vaultmem.hub.vault_apps import make_caller
-from vaultmem.services.finding.ask import Answer, Ask
+from vaultmem.services.finding.ask import Ask
 from vaultmem.services.finding.ask_pack import AskPack
 from vaultmem.services.hub.folder import Hub
 from vaultmem.services.hub.grants import Grant, Scope, may
@@ -117,7 +117,7 @@ class Overall:
     ) -> PoolAnswer:
         """Return what answers a question, of all these vaults as of one."""
         found: PoolAnswer = await self._ask(Pool.recall, "recall", grant, asked, wanted, origin)
-        return found._replace(answer=_name_vaults(found.answer, self.choose(grant, wanted)))
+        return found
 
     async def pack(
         self, grant: Grant, asked: AskPack, wanted: Iterable[str], origin: str
@@ -145,12 +145,3 @@ class Overall:
         assert visitor.guest is not None  # noqa: S101
         await to_thread.run_sync(self._log.add_question, names, visitor.guest, operation, done)
         return done
-
-
-def _name_vaults(answer: Answer, names: list[str]) -> Answer:
-    """Return an answer whose hits say of which vault they are, also where that is one alone."""
-    if len(names) > 1:
-        return answer
-    hits = [hit._replace(vault=names[0]) for hit in answer.hits]
-    shown = [(hit._replace(vault=names[0]), text) for hit, text in answer.shown]
-    return answer._replace(hits=hits, shown=shown)
