@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import pickle
+import random
 import shutil
+import socket
 import subprocess
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -87,6 +89,40 @@ class Team:
         return git(
             self.hub.repositories / f"{vault}.git", "rev-parse", "-q", "--verify", ref, check=False
         )
+
+    def enlarge(self, vault: str) -> None:
+        """Commit a file of 15 MB to a vault: an answer that has it fits in no buffer."""
+        bare = self.hub.repositories / f"{vault}.git"
+        chart = self.folder / "chart.bin"
+        chart.write_bytes(random.Random(7).randbytes(15_000_000))
+        blob = git(bare, "hash-object", "-w", str(chart))
+        files = f"{git(bare, 'ls-tree', 'main')}\n100644 blob {blob}\tchart.bin\n"
+        tree = git(bare, "mktree", stdin=files)
+        commit = git(bare, "commit-tree", "-p", "main", "-m", "Add a chart", tree)
+        git(bare, "update-ref", "refs/heads/main", commit)
+
+    def connect(self) -> socket.socket:
+        host, _, port = self.address.removeprefix("http://").rpartition(":")
+        return socket.create_connection((host, int(port)), 120)
+
+    def write_head(self, token: str, kind: str, size: int, *more: str) -> bytes:
+        """Return the head of a request by git's client to `harbour`; kind: upload or receive."""
+        lines = (
+            f"POST /git/harbour.git/git-{kind}-pack HTTP/1.1",
+            f"Host: {self.address.removeprefix('http://')}",
+            f"Authorization: Bearer {token}",
+            f"Content-Type: application/x-git-{kind}-pack-request",
+            f"Content-Length: {size}",
+            *more,
+        )
+        return "\r\n".join([*lines, "", ""]).encode()
+
+    def ask_for_all(self, token: str) -> socket.socket:
+        """Ask for all that `harbour` has, as git does that clones, and do not read the answer."""
+        wanted = b"0032want %s\n00000009done\n" % self.tip("harbour").encode()
+        wire = self.connect()
+        wire.sendall(self.write_head(token, "upload", len(wanted)) + wanted)
+        return wire
 
 
 class PicklingShards(LocalShards):

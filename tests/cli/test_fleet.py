@@ -56,3 +56,10 @@ def test_who_lacks_the_extra_is_told_how_to_get_it(
     assert told.code == 1
     assert "fleet: ray is not installed; run `" in told.err
     assert re.search(r"install.*(ray|fleet)", told.err)
+
+
+def test_hits_name_their_vault_also_where_one_is_asked(run_cli: Run, remotes: Path) -> None:
+    words = ("fleet", "recall", "Husum", "--remotes", remotes, "--json")
+    for chosen, vaults in (((), {"crew", "pier"}), (("--vault", "pier"), {"pier"})):
+        found = run_cli(*words, *chosen, cwd=remotes.parent).json
+        assert {hit["vault"] for hit in found["hits"]} == vaults

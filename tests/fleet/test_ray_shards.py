@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hub_serving import Team
 from remotes import git, list_pushed, make_remotes, push_note
 from works import (
     block,
@@ -27,7 +28,7 @@ from works import (
     write_note,
 )
 
-from vaultmem.errors import FaultError, NoteNotFoundError, VaultError
+from vaultmem.errors import BusyError, NoteNotFoundError, VaultError
 from vaultmem.services.pools.pool import LocalPool
 from vaultmem.services.pools.source import Source
 
@@ -170,13 +171,33 @@ def test_of_a_write_that_died_it_is_said_that_nobody_knows_and_it_is_not_tried_a
     pool: Any, sources: list[Source]
 ) -> None:
     before = list_pushed(sources[3])
-    with pytest.raises(FaultError, match="it may be written or not"):
+    with pytest.raises(BusyError, match="it may be written or not"):
         pool.write(NAMES[3], write_and_die).result(60)
     settle(pool)
     assert "half" not in pool.run(NAMES[3], list_notes).result(30)
     assert list_pushed(sources[3]) == before
     pool.write(NAMES[3], write_note).result(60)
     assert list_pushed(sources[3]) == {*before, "whole"}
+
+
+def test_a_write_over_http_that_meets_a_dying_shard_is_to_be_asked_again(
+    pool: Any, tmp_path: Path
+) -> None:
+    team = Team(tmp_path, tmp_path, [])
+    team.serve(pool=pool)
+    try:
+        with team.client(team.person("maren", own="*")) as client:
+            for number in range(20):
+                os.kill(pool.run(NAMES[4], tell_process).result(60), signal.SIGKILL)
+                text = {"text": f"Rope {number} is of hemp."}
+                done = client.post(f"/v/{NAMES[4]}/api/v1/notes", json=text)
+                if done.status_code != 201:
+                    break
+            assert (done.status_code, done.headers["retry-after"]) == (503, "5"), done.text
+            assert "its shard" in done.json()["detail"]
+    finally:
+        team.close()
+    settle(pool)
 
 
 def test_what_is_asked_often_gets_a_second_copy_on_another_machine(

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from hub_serving import Team, push
-from support import git
+from in_process import run_here
+from support import git, wait_until
 
 from vaultmem.errors import VaultError
 from vaultmem.hub import guests
@@ -71,3 +72,28 @@ def test_a_token_that_ends_as_it_is_looked_up_is_not_remembered(
     known = guests.Guests(hub)
     assert known.find(token)
     assert known.find(token) is None
+
+
+@pytest.mark.campaign
+def test_a_new_vault_can_be_written_at_once(team: Team) -> None:
+    added = run_here("hub", "add", "quay", "--hub", team.hub.folder)
+    assert "added   quay, 1 commit on main" in added.out, added.err
+    bare = team.hub.repositories / "quay.git"
+    assert {"vaultmem.yaml", ".gitignore", "MEMORY.md"} <= set(
+        git(bare, "ls-tree", "-r", "--name-only", "main").splitlines()
+    )
+    git(bare, "fsck", "--strict")
+    porter, scribe = team.agent("porter", write="quay"), team.agent("scribe", propose="quay")
+    with team.client(porter) as writer, team.client(scribe) as proposer:
+        wait_until(lambda: writer.get("/v/quay/api/v1/notes").status_code == 200)
+        assert writer.post("/v/quay/api/v1/notes", json=_WRITTEN).status_code == 201
+        proposed = proposer.post("/v/quay/api/v1/notes", json={"text": "It is red."})
+        assert proposed.json()["ref"] == "proposals/scribe/notes"
+    clone = team.clone("quay", "jonas", team.person("jonas", write="quay"))
+    assert (clone / _PLACE).exists()
+    assert run_here("remember", "The quay is long.", cwd=clone).code == 0
+    synced = run_here("sync", cwd=clone)
+    assert synced.code == 0, synced.err
+    assert team.tip("quay") == git(clone, "rev-parse", "HEAD")
+    other = run_here("hub", "add", "pier", "--branch", "trunk", "--hub", team.hub.folder)
+    assert "added   pier, 1 commit on trunk" in other.out

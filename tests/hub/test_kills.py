@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 import time
-from base64 import b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -120,20 +119,9 @@ def test_what_a_killed_git_left_keeps_nobody_out(team: Team) -> None:
 def test_what_it_started_ends_with_it(team: Team) -> None:
     team.close()
     port = _find_port()
-    token = b64encode(f"x:{team.person('maren', own='*')}".encode()).decode()
-    start = "\r\n".join(
-        [
-            "POST /git/harbour.git/git-receive-pack HTTP/1.1",
-            f"Host: 127.0.0.1:{port}",
-            f"Authorization: Basic {token}",
-            "Content-Type: application/x-git-receive-pack-request",
-            "Content-Length: 5000",
-            "",
-            "",
-        ]
-    )
-    with _serving(team, port) as server, socket.create_connection(("127.0.0.1", port)) as wire:
-        wire.sendall(start.encode() + b"00a80000")
+    team.enlarge("harbour")
+    team.address = f"http://127.0.0.1:{port}"
+    with _serving(team, port) as server, team.ask_for_all(team.person("maren", own="*")):
         wait_until(lambda: _find_gits(team))
         server.kill()
         wait_until(lambda: not _find_gits(team))

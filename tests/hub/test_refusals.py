@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import subprocess
 import time
@@ -9,8 +10,10 @@ from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx2
 import pytest
 from hub_serving import Team, push
+from serving import HELLO
 from support import git, wait_until
 
 from vaultmem.hub import cgi
@@ -198,7 +201,9 @@ def test_scopes(unchanged: Team) -> None:
         assert told.status_code == 403
         assert "proposals/scribe/" in told.json()["detail"]
     who = {each.who for each in read_audit(team.hub, what="push", outcome="refused")}
-    assert who == {"porter", "scribe"}  # The reader does not come so far.
+    assert who == {"porter", "scribe", "scout"}
+    who = {each.who for each in read_audit(team.hub, what="write", outcome="refused")}
+    assert who == {"scout", "scribe"}
 
 
 def test_bodies_that_are_too_large_or_too_slow(
@@ -263,18 +268,34 @@ def test_what_lasts_ends_with_the_token(unchanged: Team) -> None:
         assert next(parts, b"") == b""
 
 
-def test_who_goes_away_leaves_no_program_behind(unchanged: Team) -> None:
-    token = unchanged.agent("porter", write="*")
-    with socket.create_connection(_place(unchanged)) as gone:
-        gone.sendall(
-            b"POST /git/harbour.git/git-receive-pack HTTP/1.1\r\nHost: %s\r\n"
-            b"Authorization: Bearer %s\r\nContent-Length: 5000\r\n"
-            b"Content-Type: application/x-git-receive-pack-request\r\n\r\n0094"
-            % (unchanged.address.removeprefix("http://").encode(), token.encode())
-        )
-        wait_until(lambda: _count_programs(unchanged))
-    wait_until(lambda: not _count_programs(unchanged))
-    assert not list(unchanged.hub.repositories.glob("harbour.git/**/*.lock"))
+def test_streams_end_soon_after_the_token_though_nothing_changes(unchanged: Team) -> None:
+    team = unchanged
+    token = team.person("maren", own="*")
+    kinds = {"Accept": "application/json, text/event-stream"}
+    hello = json.loads(HELLO)
+    with team.client(token, **kinds) as client:
+        session = {"Mcp-Session-Id": client.post("/mcp", json=hello).headers["mcp-session-id"]}
+        within = httpx2.Timeout(12)  # A sign of life comes each 15 seconds.
+        with (
+            client.stream("GET", "/v/harbour/api/v1/events", timeout=within) as events,
+            client.stream("GET", "/mcp", headers=session, timeout=within) as messages,
+        ):
+            heard = events.iter_raw()
+            assert next(heard)
+            assert messages.status_code == 200
+            revoke(team.hub, "maren", time.time())
+            assert next(heard, b"") == b""
+            assert b"data:" not in b"".join(messages.iter_raw())
+
+
+def test_who_goes_away_leaves_no_program_behind(team: Team) -> None:
+    team.enlarge("harbour")
+    with team.ask_for_all(team.agent("porter", read="*")):
+        wait_until(lambda: _count_programs(team))
+    wait_until(lambda: not _count_programs(team))
+    with team.connect() as gone:  # No program is started for what never comes as a whole.
+        gone.sendall(team.write_head(team.agent("scout", write="*"), "receive", 5000) + b"0094")
+    assert not list(team.hub.repositories.glob("harbour.git/**/*.lock"))
 
 
 def test_an_agents_name_comes_from_its_token(team: Team) -> None:
@@ -304,8 +325,8 @@ def _ask(team: Team, *lines: str, body: bytes = b"") -> bytes:
 def _impatient(limits: type[cgi.Limits]) -> object:
     make = limits.__new__
 
-    def new(kind: type[cgi.Limits], size: int) -> cgi.Limits:
-        return make(kind, size, 0.5, 20.0)
+    def new(kind: type[cgi.Limits], size: int, cpu: int, _: float) -> cgi.Limits:
+        return make(kind, size, cpu, 0.5, 20.0)
 
     return new
 

@@ -446,7 +446,7 @@ def test_a_token_that_ends_during_a_check_counts_no_more(
     monkeypatch.setattr(receiving, "check_push", check)
     given = name_pusher(world.hub, world.grants["brief"])
     line = f"{'0' * 40} {world.tip()} refs/heads/brief\n".encode()
-    (told,) = receiving.receive(world.repository, {**os.environ, **given}, line, NOW)
+    (told,) = receiving.receive(world.repository, {**os.environ, **given}, line, NOW).lines
     assert told.startswith("the token: does not count")
     assert world.last().outcome == "refused"
 

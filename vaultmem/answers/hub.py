@@ -27,9 +27,19 @@ def removed_json(name: str, kept: Path) -> dict[str, Any]:
     return {"name": name, "kept": str(kept)}
 
 
-def granted_json(grant: Grant, token: str) -> dict[str, Any]:
-    """Return a grant that was made, with its token."""
-    return {**_describe(grant), "token": token}
+def granted_json(
+    grant: Grant, token: str, others: Iterable[Grant] = (), replaced: Grant | None = None
+) -> dict[str, Any]:
+    """Return a grant that was made, with its token.
+
+    `others` of the same name count as before; the one that it `replaced` ends at its `expires`.
+    """
+    return {
+        **_describe(grant),
+        "token": token,
+        "others": [each.id for each in others],
+        "replaces": _describe(replaced) if replaced else None,
+    }
 
 
 def grants_json(grants: Iterable[Grant], now: float) -> dict[str, Any]:
@@ -53,4 +63,5 @@ def _describe(grant: Grant) -> dict[str, Any]:
         "agents": list(grant.agents),
         "created": grant.created,
         **times,
+        "replaced_by": grant.replaced_by or None,
     }

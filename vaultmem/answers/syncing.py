@@ -29,6 +29,7 @@ def sync_json(report: SyncReport, review: int) -> dict[str, Any]:
         "evidence": report.evidence or None,
         "conflicts": report.conflicts,
         "left_rebase_of": report.left_rebase_of or None,
+        "token_ends": report.token_ends or None,
         "review": review,
     }
 

@@ -71,9 +71,10 @@ def add(
     hub: HubOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Give the hub a vault, with all of its history; or an empty one.
+    """Give the hub a vault, with all of its history; or a new one.
 
-    It is a copy: the vault itself is not changed. What is not committed there is not copied.
+    It is a copy: the vault itself is not changed. What is not committed there is not copied. A new
+    one has what `vaultmem init` lays down, so people and agents can write at once.
 
     Examples:
       vaultmem hub add payments --from ~/vaults/payments

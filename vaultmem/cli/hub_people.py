@@ -13,14 +13,19 @@ from vaultmem.answers.hub import granted_json, grants_json, log_json
 from vaultmem.cli.hub_options import HubOption, find_hub, record_here
 from vaultmem.cli.options import JsonOption
 from vaultmem.cli.output import emit_json, say, say_painted
+from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import RefusedError
 
 if TYPE_CHECKING:
     from vaultmem.services.hub.audit import Entry
+    from vaultmem.services.hub.folder import Hub
     from vaultmem.services.hub.grants import Grant
 
 _Vaults = list[str]
+
+#: For how long a token that is replaced still counts.
+_GRACE = "7d"
 
 
 def grant(
@@ -57,6 +62,16 @@ def grant(
     expires: Annotated[
         str, typer.Option("--expires", metavar="DAY", help="The last day on which it counts.")
     ] = "",
+    rotate: Annotated[
+        bool,
+        typer.Option("--rotate", help="Replace a token, by its name or id, by a new one."),
+    ] = False,
+    grace: Annotated[
+        str,
+        typer.Option(
+            "--grace", metavar="AGE", help="Until the replaced token ends: 12h, 7d.  [default: 7d]"
+        ),
+    ] = "",
     hub: HubOption = "",
     as_json: JsonOption = False,
 ) -> None:
@@ -64,26 +79,61 @@ def grant(
 
     VAULT is a vault's name or a pattern (`*`, `team-*`), with a folder of it behind a colon where
     only that is meant (`payments:notes/refunds`). The token is printed once: the hub keeps a
-    digest.
+    digest. Other tokens of the same name count as before. With --rotate the new token may do what
+    the old one may, which ends after a grace period.
 
     Examples:
       vaultmem hub grant ada --person --email ada@example.org --own "*"
       vaultmem hub grant scout --agent --write payments:notes/refunds
+      vaultmem hub grant scout --rotate --grace 2d
     """
     from vaultmem.core.timestamps import parse_timestamp
-    from vaultmem.services.hub.grants import Kind, Scope, make_grant
+    from vaultmem.services.hub.grants import Kind, Scope, make_grant, read_grants
 
+    until = parse_timestamp(expires, end_of_day=True) if expires else 0.0
+    if rotate:
+        if person or agent or any((email, writes_as, read, propose, write, own)):
+            raise RefusedError("--rotate: the new token may do what the old one may; name no more")
+        _rotate(find_hub(hub), name, grace, until, as_json)
+        return
+    if grace:
+        raise RefusedError("--grace: is for --rotate alone; add that")
     if person == agent:
         raise RefusedError(f"is {name} a person or an agent? add --person or --agent")
     scopes = {Scope.READ: read, Scope.PROPOSE: propose, Scope.WRITE: write, Scope.OWN: own}
-    until = parse_timestamp(expires, end_of_day=True) if expires else 0.0
     kind, now = (Kind.PERSON if person else Kind.AGENT), time.time()
     opened = find_hub(hub)
     made, token = make_grant(opened, name, kind, scopes, now, email, writes_as, until)
     record_here(opened, "grant", [], {"name": name, "id": made.id, "scopes": dict(made.scopes)})
+    known = [each for each in read_grants(opened) if each.name == name and each.is_alive(now)]
+    others = [each for each in known if each.id != made.id]
     if as_json:
-        emit_json(granted_json(made, token))
+        emit_json(granted_json(made, token, others))
         return
+    _say_granted(made, token)
+    if others:
+        ids = ", ".join(each.id for each in others)
+        told = f"{count_things(len(others), 'older token')} of {name} as before: {ids}"
+        say_painted("counts  ", "dim", told)
+        say_painted("", "dim", "        `vaultmem hub revoke ID` ends one, `--rotate` replaces one")
+
+
+def _rotate(hub: Hub, named: str, grace: str, until: float, as_json: bool) -> None:
+    """Replace a token by a new one, and say when the old one ends."""
+    from vaultmem.cli.changing import parse_age
+    from vaultmem.services.hub.grants import rotate
+
+    old, made, token = rotate(hub, named, time.time(), parse_age(grace or _GRACE), until)
+    told = {"name": made.name, "id": made.id, "replaces": old.id, "scopes": dict(made.scopes)}
+    record_here(hub, "grant", [], told)
+    if as_json:
+        emit_json(granted_json(made, token, replaced=old))
+        return
+    _say_granted(made, token)
+    say_painted("ends    ", "yellow", f"the old token, {old.id}, on {_minute(old.expires)}")
+
+
+def _say_granted(made: Grant, token: str) -> None:
     say_painted("granted ", "green", f"{made.name}, {made.kind.value}, by the id {made.id}")
     _say_scopes(made)
     say(f"token   {token}")
@@ -186,6 +236,8 @@ def _tell_use(made: Grant, now: float) -> str:
     if made.expires and made.expires <= now:
         return f"expired {_day(made.expires)}"
     used = f"used {_day(made.used)}" if made.used else "never used"
+    if made.replaced_by:
+        return f"{used}, ends {_minute(made.expires)}, replaced by {made.replaced_by}"
     return f"{used}, until {_day(made.expires)}" if made.expires else used
 
 
@@ -210,6 +262,10 @@ def _tell_details(entry: Entry) -> list[str]:
         told = "; ".join(f"{scope} {', '.join(vaults)}" for scope, vaults in scopes)
         lines.append(f"{details['name']}  {told}")
     return [*lines[:5], *details.get("refused", ())[:5]]
+
+
+def _minute(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
 
 
 def _day(at: float) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from vaultmem.errors import BusyError, VaultError
-from vaultmem.services.hub.receiving import receive
+from vaultmem.services.hub.receiving import Received, receive
 
 #: The most bytes that the check, and each git that it asks, may have of their own.
 _MEMORY = 256 * 1024**2
@@ -21,12 +21,12 @@ def main(environment: Mapping[str, str], lines: bytes) -> int:
     """Return 0 if a push may be taken in, and print why not otherwise."""
     _limit_memory()
     try:
-        told = receive(Path.cwd(), environment, lines, time.time(), _limit_time)
+        received = receive(Path.cwd(), environment, lines, time.time(), _limit_time)
     except VaultError as error:
-        told = [f"not taken in: {error}"]
-    for line in told:
+        received = Received([f"not taken in: {error}"], True)
+    for line in received.lines:
         print(f"vaultmem: {line}", file=sys.stderr)
-    return 1 if told else 0
+    return 1 if received.is_refused else 0
 
 
 def _limit_time(seconds: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -125,6 +126,10 @@ def _say_report(report: SyncReport, review: int) -> None:
         _say_rescued(report)
     if review:
         say(f"{review:,} to review: `vaultmem review`")
+    if report.token_ends:
+        ends = time.strftime("%Y-%m-%d %H:%M", time.localtime(report.token_ends))
+        told = f"warning: your token for {remote} ends on {ends}; ask the hub's owner for a new one"
+        warn(f"{told}, and give that to git as the password")
 
 
 def _say_rescued(report: SyncReport) -> None:

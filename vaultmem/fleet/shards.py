@@ -13,7 +13,7 @@ from typing import Any, TypeVar, TypeVarTuple
 import ray
 from ray.exceptions import RayError, RayTaskError, TaskCancelledError
 
-from vaultmem.errors import FaultError, NoteNotFoundError, VaultError
+from vaultmem.errors import BusyError, FaultError, NoteNotFoundError, VaultError
 from vaultmem.fleet.attaching import ask_keeper, find_keeper
 from vaultmem.fleet.placement import group_vaults
 from vaultmem.fleet.plan import (
@@ -176,7 +176,7 @@ class RayShards:
         self._closing.set()
         self._listener.join()
         for call in self._again:
-            call.end(error=VaultError(AWAY))
+            call.end(error=BusyError(AWAY))
 
     def _number(self, shard: str) -> int:
         with self._lock:
@@ -219,7 +219,7 @@ class RayShards:
             self._actors.pop(name, None)  # Another one may have its name by now.
             call.queued = time.monotonic()
             if call.way is Way.WRITE:
-                call.end(error=FaultError(UNKNOWN))
+                call.end(error=BusyError(UNKNOWN))
             else:
                 self._again.append(call)
         else:
@@ -262,7 +262,7 @@ class RayShards:
         if call.future.cancelled():
             return
         if call.tries >= _TRIES or is_late or not (call.alone or name in there):
-            call.end(error=VaultError(f"not written: {AWAY}" if call.way is Way.WRITE else AWAY))
+            call.end(error=BusyError(f"not written: {AWAY}" if call.way is Way.WRITE else AWAY))
         else:
             self._send(call)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from vaultmem.answers.schemas import text
 from vaultmem.core.json_values import as_plain
 from vaultmem.core.packs.division import tell_missing
-from vaultmem.errors import ForbiddenError, RefusedError
+from vaultmem.errors import RefusedError
 from vaultmem.hub.overall import Overall
 from vaultmem.hub.pool_workers import PoolWorkers
 from vaultmem.services.hub.grants import Grant, Scope, may
@@ -47,16 +47,17 @@ def build_overall(
         from vaultmem.mcp_server.server import call_tool
 
         own = dict(given)
-        (name,) = overall.choose(grant, [own.pop("vault")])
+        (name,) = await overall.choose_for(grant, [own.pop("vault")], "mcp", tool.name)
         workers, caller = find_vault(name, grant)
-        if tool.writes and not caller.may_write:
-            raise ForbiddenError(f"{name}: you may only read this vault")
         return await call_tool(workers, caller, tool, own)
 
     async def read(_: Work[Any]) -> Any:
         raise RefusedError(_INSTEAD)
 
-    return build_with(tools, call, read, subscribers)
+    async def withhold(tool: str, told: str) -> None:
+        await overall.note_refusal(grant, [], "mcp", "write", tool, told)
+
+    return build_with(tools, call, read, subscribers, withhold)
 
 
 def _offer(tool: Tool) -> Tool:

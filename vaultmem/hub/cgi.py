@@ -1,7 +1,7 @@
-"""A program that answers one request by the Common Gateway Interface, streamed both ways.
+"""A program that answers one request by the Common Gateway Interface.
 
-Nothing of a body is kept: what comes is passed on as fast as the program takes it, and what it
-answers as fast as the client does. A client that goes takes the program along.
+It is started when the body of the request is here, in a file; what it answers is passed on as fast
+as the client takes it. A client that goes takes the program along.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ import contextlib
 import logging
 import os
 import signal
+import tempfile
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from pathlib import Path
+from typing import IO, NamedTuple
 
 from starlette.types import Message, Receive, Send
 
@@ -27,53 +29,115 @@ _HEAD = 16 * 1024
 #: Seconds in which a program ends that is asked to; git removes its locks in it.
 _GRACE = 3.0
 
+#: Starts a program that may compute for so many seconds, and so may each that it starts.
+_BOUNDED = ("/bin/sh", "-c", 'ulimit -c 0; ulimit -S -t "$1"; shift; exec "$@"', "sh")
+
 
 class Limits(NamedTuple):
-    """Bytes of a body at most, seconds that one part of it may take to come, and all of it."""
+    """Bytes of a body at most, and seconds: of computing, for one part of the body to come or of
+
+    the answer to go, and for all of either.
+    """
 
     size: int
+    cpu: int
     patience: float = 60.0
     longest: float = 3600.0
 
 
-class _Refusal(Exception):  # noqa: N818  It is answered, and no fault.
+class RefusedRequestError(Exception):
+    """A request that is answered by a status and why."""
+
     def __init__(self, status: int, told: str) -> None:
         super().__init__(told)
         self.status = status
         self.told = told
 
 
+async def collect_body(receive: Receive, limits: Limits, folder: Path) -> IO[bytes] | None:
+    """Return the body in a file without a name, on the disk of `folder`; None if the client went.
+
+    Raises:
+        RefusedRequestError: it is too large, takes too long to come, or the disk is full.
+    """
+    with contextlib.ExitStack() as unless_whole:
+        try:
+            made = tempfile.TemporaryFile(prefix=".vaultmem-", suffix=".tmp", dir=folder)
+            file: IO[bytes] = unless_whole.enter_context(made)
+            async with asyncio.timeout(limits.longest):
+                if not await _write_body(file, receive, limits):
+                    return None
+            file.seek(0)
+        except TimeoutError:
+            raise RefusedRequestError(408, f"that took over {limits.longest:.0f} seconds") from None
+        except OSError as error:
+            told = f"the hub's disk takes no more ({error.strerror})"
+            raise RefusedRequestError(507, told) from None
+        unless_whole.pop_all()
+    return file
+
+
+async def _write_body(file: IO[bytes], receive: Receive, limits: Limits) -> bool:
+    """Write the body to a file; False if the client went before its end."""
+    size, is_whole = 0, False
+    while not is_whole:
+        message = await _take(receive, limits.patience)
+        if message["type"] == "http.disconnect":
+            return False
+        body: bytes = message.get("body", b"")
+        size += len(body)
+        is_whole = not message.get("more_body", False)
+        if size <= limits.size:
+            file.write(body)
+        elif is_whole or size > 2 * limits.size:  # A client reads the answer when it has sent all.
+            raise RefusedRequestError(413, f"that is over {limits.size:,} bytes")
+    file.flush()
+    return True
+
+
+async def _take(receive: Receive, seconds: float) -> Message:
+    try:
+        async with asyncio.timeout(seconds):
+            return await receive()
+    except TimeoutError:
+        told = f"nothing more of the body came for {seconds:.0f} seconds"
+        raise RefusedRequestError(408, told) from None
+
+
 async def run_program(
     words: Sequence[str],
     environment: Mapping[str, str],
+    body: IO[bytes],
     limits: Limits,
     receive: Receive,
     send: Send,
 ) -> int:
     """Answer a request by a program; return the status that was answered, 499 if nobody waited."""
     process = await asyncio.create_subprocess_exec(
+        *_BOUNDED,
+        str(limits.cpu),
         *words,
-        stdin=asyncio.subprocess.PIPE,
+        stdin=body,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         env=dict(environment),
         limit=_CHUNK,
         start_new_session=True,
     )
-    answer = _Answer(send)
+    answer = _Answer(send, limits.patience)
     complaint = asyncio.create_task(_read_complaint(process))
     work = (
-        asyncio.create_task(_feed(process, limits, receive)),
+        asyncio.create_task(_await_end(receive)),
         asyncio.create_task(answer.pass_on(process)),
     )
     try:
         async with asyncio.timeout(limits.longest):
             done, _ = await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
-            for each in done:  # Who feeds ends only where the client has gone, or is refused.
+            for each in done:
                 each.result()
         if work[0] in done and work[1] not in done:
             return 499
-    except _Refusal as refusal:
+    except RefusedRequestError as refusal:
         return await answer.refuse(refusal.status, refusal.told)
     except TimeoutError:
         return await answer.refuse(408, f"that took over {limits.longest:.0f} seconds")
@@ -86,58 +150,34 @@ async def run_program(
     return answer.status
 
 
-async def _feed(process: asyncio.subprocess.Process, limits: Limits, receive: Receive) -> None:
-    """Pass on the body, and return when the client has gone.
-
-    What a program does not want any more is still taken: a client reads the answer when it has
-    sent all.
-    """
-    assert process.stdin is not None  # noqa: S101
-    left, is_whole = limits.size, False
-    while True:
-        message = await _take(receive, None if is_whole else limits.patience)
-        if message["type"] == "http.disconnect":
-            return
-        body: bytes = message.get("body", b"")
-        left -= len(body)
-        if left < 0:
-            raise _Refusal(413, f"that is over {limits.size:,} bytes")
-        with contextlib.suppress(ConnectionError):
-            if body and not process.stdin.is_closing():
-                process.stdin.write(body)
-                await process.stdin.drain()
-            if not message.get("more_body", False):
-                is_whole = True
-                process.stdin.close()
-
-
-async def _take(receive: Receive, seconds: float | None) -> Message:
-    try:
-        async with asyncio.timeout(seconds):
-            return await receive()
-    except TimeoutError:
-        raise _Refusal(408, f"nothing more of the body came for {seconds:.0f} seconds") from None
+async def _await_end(receive: Receive) -> None:
+    """Return when the client has gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 class _Answer:
     """What is answered: the program's headers and body, or a refusal while nothing was said."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, patience: float) -> None:
         self._send = send
+        self._patience = patience
         self.status = 0
 
     async def pass_on(self, process: asyncio.subprocess.Process) -> None:
         """Pass on what the program prints.
 
         Raises:
-            _Refusal: it ended without an answer.
+            RefusedRequestError: it ended without an answer.
+            TimeoutError: the client takes nothing more of it.
         """
         assert process.stdout is not None  # noqa: S101
         status, headers = await _read_head(process.stdout)
         chunk = await process.stdout.read(_CHUNK)
         await self._begin(status, headers)
         while chunk:
-            await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+            async with asyncio.timeout(self._patience):
+                await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
             chunk = await process.stdout.read(_CHUNK)
         # Whether it is whole, git's client sees by itself: each of its answers says where it ends.
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -171,7 +211,7 @@ async def _read_head(stdout: asyncio.StreamReader) -> tuple[int, list[tuple[byte
     else:
         if headers or status != 200:
             return status, headers
-    raise _Refusal(502, "git did not answer; the hub's log says more")
+    raise RefusedRequestError(502, "git did not answer; the hub's log says more")
 
 
 async def _read_complaint(process: asyncio.subprocess.Process) -> bytes:

@@ -8,9 +8,8 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeVar
 
-from vaultmem.core.safe_text import one_line
-from vaultmem.core.secrets.scan import mask_secrets
 from vaultmem.errors import FaultError, ForbiddenError, RefusedError
+from vaultmem.hub.request_log import describe_reason
 from vaultmem.services.hub.audit import Entry, record
 from vaultmem.services.hub.folder import Hub, read_hub
 from vaultmem.services.hub.refusal import Update
@@ -22,9 +21,6 @@ from vaultmem.vault import VaultSettings
 from vaultmem.workers.caller import Guest
 
 Result = TypeVar("Result")
-
-#: Characters that are on record of why something failed.
-_LONGEST = 500
 
 
 class Doorkeeper:
@@ -95,7 +91,7 @@ def _list_entries(written: Written) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "done", {"refs": _describe(written.moved), "refused": []}
     if error:
         outcome = "refused" if isinstance(error, RefusedError) else "failed"
-        refused = list(written.refused) or [one_line(mask_secrets(str(error)))[:_LONGEST]]
+        refused = list(written.refused) or [describe_reason(error)]
         yield outcome, {"refs": _describe(written.left), "refused": refused}
 
 

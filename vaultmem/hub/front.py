@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -28,15 +27,15 @@ from vaultmem.hub.git import GitApp
 from vaultmem.hub.guests import Guests, make_visitor
 from vaultmem.hub.overall import Overall
 from vaultmem.hub.pages import show_vaults, sign_in, sign_out
+from vaultmem.hub.request_log import RequestLog
 from vaultmem.hub.vault_apps import BASE, MCP_PATH, VaultApps, keep, make_caller
 from vaultmem.mcp_server.http import McpPlace
-from vaultmem.services.hub.audit import Entry, record
 from vaultmem.services.hub.folder import Hub
 from vaultmem.services.hub.grants import Grant
 from vaultmem.services.pools.pool import Pool
 from vaultmem.web.app import STATIC, tell_nothing_here
 from vaultmem.web.refusing import refuse
-from vaultmem.workers.caller import Caller, Guest
+from vaultmem.workers.caller import Caller
 
 #: Returns what is measured, as Prometheus reads it.
 Measure = Callable[[], str]
@@ -59,14 +58,15 @@ class Front:
     ) -> None:
         self._hub = hub
         self._site = site = hub_site.site
-        self._overall = Overall(hub, find_pool, self._hear, site.environment)
+        log = RequestLog(hub)
+        self._overall = Overall(hub, find_pool, log, site.environment)
         doorkeeper = None if with_git else Doorkeeper(hub)
-        self._vaults = VaultApps(hub, site, find_pool, self._hear, doorkeeper)
+        self._vaults = VaultApps(hub, site, find_pool, log, doorkeeper)
         self._agents: OrderedDict[str, McpPlace] = OrderedDict()
         self._measure = measure
         guests = Guests(hub)
         self._own = self._make_own(guests)
-        self._gate = HubGate(self._divide, hub_site, guests)
+        self._gate = HubGate(self._divide, hub_site, guests, log)
         self._git = GitApp(hub, self._gate.admit, self._vaults.notice) if with_git else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -129,24 +129,6 @@ class Front:
         told = await to_thread.run_sync(self._measure)
         return PlainTextResponse(told, media_type="text/plain; version=0.0.4")
 
-    def _hear(self, vaults: Sequence[str], guest: Guest, operation: str, done: Any) -> None:
-        """Put a question on record."""
-        details = {"operation": operation, "hits": _count_hits(done)}
-        entry = Entry(
-            time.time(), guest.name, guest.id, guest.origin, "ask", tuple(vaults), "done", details
-        )
-        record(self._hub, entry)
-
 
 async def _tell_alive(_: Request) -> Response:
     return PlainTextResponse("alive\n")
-
-
-def _count_hits(done: Any) -> int | None:
-    """Return how many notes an answer shows, None where it is no list of such."""
-    found = getattr(done, "answer", None)
-    if found is not None:
-        return len(found.hits if hasattr(found, "hits") else found.pack.items)
-    data = json.loads(done.data) if hasattr(done, "data") else done[1] if done else {}
-    rows = data.get("hits", data.get("items")) if isinstance(data, dict) else None
-    return len(rows) if isinstance(rows, list) else None

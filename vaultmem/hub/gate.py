@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from typing import NamedTuple
 
@@ -13,7 +14,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vaultmem.errors import VaultError
 from vaultmem.hub.git import Admitted, Asked
-from vaultmem.hub.guests import Guests, read_token
+from vaultmem.hub.guests import Guests, read_token, warn_of_end
+from vaultmem.hub.request_log import RequestLog
 from vaultmem.services.hub.grants import Grant, may, name_pusher
 from vaultmem.services.hub.grants import Scope as Right
 from vaultmem.web.access import Gate, is_asked_by, read_cookie
@@ -21,12 +23,16 @@ from vaultmem.web.refusing import refuse, wants_page
 from vaultmem.web.rendering import render_page
 from vaultmem.web.site import Site
 from vaultmem.web.visits import Visit, Visitor, Visits
+from vaultmem.workers.caller import Guest
 
 #: Where one comes without being let in.
 _OPEN = ("/sign-in", "/static/", "/alive")
 
 #: Browsers whose next page may have something to tell.
 _MANY = 1_024
+
+#: Seconds between two looks whether the token of an answer that lasts still counts.
+_LOOK = 2.0
 
 #: Whose token it is; else the status and the words of why nobody is known.
 _Found = tuple[Grant | None, tuple[int, str]]
@@ -52,10 +58,11 @@ class HubSite(NamedTuple):
 class HubGate(Gate):
     """Lets in who has a token, and writes into the request's state whose it is."""
 
-    def __init__(self, app: ASGIApp, hub_site: HubSite, guests: Guests) -> None:
+    def __init__(self, app: ASGIApp, hub_site: HubSite, guests: Guests, log: RequestLog) -> None:
         super().__init__(app, hub_site.site, Visits())
         self._hub_site = hub_site
         self._guests = guests
+        self._log = log
         self._told: OrderedDict[str, Visit] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -66,22 +73,43 @@ class HubGate(Gate):
             request.state.grant, request.state.problem = found
             request.state.address = self._hub_site.find_address(request)
             if found[0] is not None:
-                send = self._end_with(found[0], send)
+                send = warn_of_end(found[0], send)
+                await self._answer_while_it_counts(found[0], scope, receive, send)
+                return
         await super().__call__(scope, receive, send)
 
-    def _end_with(self, grant: Grant, send: Send) -> Send:
-        """Return what sends an answer, and ends one that lasts when its grant counts no more."""
-        has_ended = False
+    async def _answer_while_it_counts(
+        self, grant: Grant, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Answer, and end an answer that lasts soon after its grant counts no more."""
+        lasts = has_ended = False
 
         async def send_on(message: Message) -> None:
-            nonlocal has_ended
+            nonlocal lasts, has_ended
             if has_ended:
                 return
-            if message.get("more_body", False) and not self._guests.counts(grant):
+            is_part = message.get("more_body", False)
+            lasts = is_part or message["type"] == "http.response.start"
+            if is_part and not self._counts(grant):
                 message, has_ended = {"type": "http.response.body", "body": b""}, True
             await send(message)
 
-        return send_on
+        answer = asyncio.ensure_future(super().__call__(scope, receive, send_on))
+        try:
+            while not (await asyncio.wait({answer}, timeout=_LOOK))[0]:
+                if lasts and (has_ended or not await to_thread.run_sync(self._counts, grant)):
+                    await send_on({"type": "http.response.body", "body": b""})
+                    return
+            await answer
+        finally:
+            answer.cancel()
+            await asyncio.gather(answer, return_exceptions=True)
+
+    def _counts(self, grant: Grant) -> bool:
+        try:
+            return self._guests.counts(grant)
+        except VaultError:  # Grants that cannot be read let nobody in.
+            return False
 
     async def admit(self, request: Request, asked: Asked) -> Admitted:
         """Say whether git's client may do what it asks."""
@@ -91,16 +119,14 @@ class HubGate(Gate):
         grant, problem = await to_thread.run_sync(self._try, request, token)
         if grant is None:
             return Admitted(status=problem[0], told=problem[1])
-        if not asked.vault or not may(grant, asked.vault, Right.READ):
-            return Admitted(status=404, told="this hub has no such vault, or not for you")
-        if not asked.service:
-            told = "git's smart protocol alone is spoken here; update your git"
-            return Admitted(status=403, told=told)
-        if asked.writes and not may(grant, asked.vault, Right.PROPOSE):
-            told = f"{asked.vault}: you may only read it; ask its owner for more"
-            return Admitted(status=403, told=told)
         origin = self._hub_site.find_address(request)
-        return Admitted(grant.name, name_pusher(self._guests.hub, grant, origin))
+        status, told = _find_problem(grant, asked)
+        if status:
+            guest, what = Guest(grant.name, grant.id, origin=origin), _name_kind(asked)
+            vaults = [asked.vault] if asked.vault else []
+            await to_thread.run_sync(self._log.add_refusal, vaults, guest, what, "git", told)
+            return Admitted(status=status, told=told)
+        return Admitted(grant, name_pusher(self._guests.hub, grant, origin))
 
     def _find_grant(self, request: Request) -> _Found:
         """Return who asks, by a token or a cookie; else why nobody is known."""
@@ -149,3 +175,18 @@ class HubGate(Gate):
         if len(self._told) > _MANY:
             self._told.popitem(last=False)
         return visit
+
+
+def _find_problem(grant: Grant, asked: Asked) -> tuple[int, str]:
+    """Return a status and why git's client may not do what it asks, 0 if it may."""
+    if not asked.vault or not may(grant, asked.vault, Right.READ):
+        return 404, "this hub has no such vault, or not for you"
+    if not asked.service:
+        return 403, "git's smart protocol alone is spoken here; update your git"
+    if asked.writes and not may(grant, asked.vault, Right.PROPOSE):
+        return 403, f"{asked.vault}: you may only read it; ask its owner for more"
+    return 0, ""
+
+
+def _name_kind(asked: Asked) -> str:
+    return "push" if asked.writes else "fetch"

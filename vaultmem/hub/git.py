@@ -6,26 +6,29 @@ that no other file of a repository, and none beside it, has one.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import os
 import re
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from vaultmem.hub.cgi import Limits, run_program
+from vaultmem.errors import VaultError
+from vaultmem.hub.cgi import Limits, RefusedRequestError, collect_body, run_program
+from vaultmem.hub.guests import warn_of_end
+from vaultmem.hub.program_slots import Asker, ProgramSlots
+from vaultmem.hub.push_request import read_push
 from vaultmem.services.hub.audit import Entry, record
-from vaultmem.services.hub.folder import Hub
-from vaultmem.services.hub.grants import GRANT, ORIGIN
-from vaultmem.services.hub.refusal import TOLD
+from vaultmem.services.hub.folder import Hub, read_hub
+from vaultmem.services.hub.folder import Limits as HubLimits
+from vaultmem.services.hub.grants import GRANT, ORIGIN, Grant
+from vaultmem.services.hub.receiving import FETCH_FIRST
+from vaultmem.services.hub.refusal import KEPT, TOLD, Update
 from vaultmem.storage.vault_list import is_vault_name
 from vaultmem.web.asking import read_count
 
@@ -50,9 +53,12 @@ _REFUSED = re.compile(
     rb"(?:unpack(?! ok\n)|ng (refs/[^ \n]{1,250})) (?!pre-receive hook declined)([^\n]{1,200})\n"
 )
 
-#: Programs at once, in all and for one who asks; and the seconds for which others wait for one.
-_MANY, _MANY_OF_ONE = 16, 6
-_WAIT = 20.0
+#: Seconds for which the next part of a body is waited for: a push may come over a slow line.
+_PATIENCE, _PATIENCE_OF_PUSHES = 10.0, 60.0
+
+#: Why git did not move a ref, and what it says if another push had moved it.
+_NOT_MOVED = b"failed to update ref"
+_MOVED = re.compile(re.escape(FETCH_FIRST.encode()) + rb"|but expected|already exists")
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -76,7 +82,7 @@ class Admitted(NamedTuple):
     A refusal is a status and its words.
     """
 
-    name: str = ""
+    grant: Grant | None = None
     environment: Mapping[str, str] = _NOTHING
     status: int = 0
     told: str = ""
@@ -86,6 +92,32 @@ class Admitted(NamedTuple):
 Admit = Callable[[Request, Asked], Awaitable[Admitted]]
 
 
+class _Exchange(NamedTuple):
+    """A request that may be answered: what is asked, in which environment, and what is allowed."""
+
+    asked: Asked
+    environment: Mapping[str, str]
+    allowed: HubLimits
+
+    @property
+    def who(self) -> Asker:
+        """Return who asks."""
+        return Asker(self.environment["REMOTE_USER"], self.asked.writes)
+
+    @property
+    def is_push(self) -> bool:
+        """Tell whether refs are to be moved."""
+        return self.asked.writes and self.asked.place != _REFS
+
+    @property
+    def limits(self) -> Limits:
+        """Return what the program and the body may take."""
+        cpu = self.allowed.cpu_seconds
+        if self.asked.writes:
+            return Limits(self.allowed.push_bytes + _MOST_ASKED, cpu, _PATIENCE_OF_PUSHES)
+        return Limits(_MOST_ASKED, cpu, _PATIENCE)
+
+
 class GitApp:
     """Answers git's clients for the repositories of a hub; `pushed` hears which vault changed."""
 
@@ -93,44 +125,82 @@ class GitApp:
         self._hub = hub
         self._admit = admit
         self._pushed = pushed
-        self._room = _Room()
+        self._slots = ProgramSlots()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         request = Request(scope)
         asked = _read_asked(request)
         admitted = await self._admit(request, asked)
-        size = self._hub.limits.push_bytes + _MOST_ASKED if asked.writes else _MOST_ASKED
-        said = read_count(request.headers.get("content-length", "0"), size + 1)
-        if admitted.status:
+        if admitted.grant is None:
             await refuse_git(admitted.status, admitted.told)(scope, receive, send)
-        elif said is None or said > size:
-            await refuse_git(413, f"that is over {size:,} bytes")(scope, receive, send)
-        else:
-            environment = self._describe(request, asked, admitted)
-            end = _End(send)
-            try:
-                async with self._room.take(admitted.name):
-                    await run_program(_COMMAND, environment, Limits(size), receive, end.send)
-                if asked.writes and asked.place != _REFS:
-                    self._pushed(asked.vault)
-                    await to_thread.run_sync(self._keep_refusal, asked.vault, environment, end)
-            except _FullError:
-                told = "too many ask at once; ask again in a minute"
-                await refuse_git(503, told)(scope, receive, send)
+            return
+        send = warn_of_end(admitted.grant, send)
+        environment = {**self._describe(request, asked, admitted.grant), **admitted.environment}
+        exchange = _Exchange(asked, environment, await to_thread.run_sync(self._read_limits))
+        size = exchange.limits.size
+        said = read_count(request.headers.get("content-length", "0"), size + 1)
+        try:
+            if said is None or said > size:
+                raise RefusedRequestError(413, f"that is over {size:,} bytes")
+            await self._answer(exchange, receive, send)
+        except RefusedRequestError as refusal:
+            await refuse_git(refusal.status, refusal.told)(scope, receive, send)
 
-    def _keep_refusal(self, vault: str, environment: Mapping[str, str], end: _End) -> None:
-        """Put on record what git itself did not take: of that the door knows nothing."""
-        if refused := end.read_refused():
-            who = (
-                environment["REMOTE_USER"],
-                environment.get(GRANT, ""),
-                environment.get(ORIGIN, ""),
-            )
-            details = {"refs": [], "refused": refused}
-            record(self._hub, Entry(time.time(), *who, "push", (vault,), "refused", details))
+    def _read_limits(self) -> HubLimits:
+        """Return what hub.yaml allows now; if it cannot be read, as it was: the hook says so."""
+        try:
+            return read_hub(self._hub.folder).limits
+        except VaultError:
+            return self._hub.limits
 
-    def _describe(self, request: Request, asked: Asked, admitted: Admitted) -> dict[str, str]:
+    async def _answer(self, exchange: _Exchange, receive: Receive, send: Send) -> None:
+        """Answer when the body is here: who does not send it keeps no program from others."""
+        limits, end = exchange.limits, _End(send)
+        with self._slots.await_body(exchange.who):
+            body = await collect_body(receive, limits, self._hub.folder)
+        if body is None:  # The client has gone.
+            return
+        with body:
+            async with self._slots.take(exchange.who):
+                if exchange.is_push and await self._refuse(exchange, body, send):
+                    return
+                words, environment = _COMMAND, exchange.environment
+                await run_program(words, environment, body, limits, receive, end.send)
+        if exchange.is_push:
+            self._pushed(exchange.asked.vault)
+            for outcome, lines in (("refused", end.read_refused()), ("late", end.read_late())):
+                if lines:
+                    await to_thread.run_sync(self._record, exchange, [], lines, outcome)
+
+    async def _refuse(self, exchange: _Exchange, body: IO[bytes], send: Send) -> bool:
+        """Return whether a push was refused: then its pack is not unpacked.
+
+        The audit log has it before the client gets an answer.
+        """
+        push = await to_thread.run_sync(read_push, body, exchange.allowed)
+        if push is None:
+            raise RefusedRequestError(400, "that is no push as git sends it")
+        if push.refusal is None:
+            return False
+        refs, told = push.updates[:KEPT], [str(push.refusal)]
+        await to_thread.run_sync(self._record, exchange, refs, told, "refused")
+        kind = f"application/x-{_WRITE}-result".encode()
+        headers = [(b"content-type", kind), (b"cache-control", b"no-cache")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": push.write_report()})
+        return True
+
+    def _record(
+        self, exchange: _Exchange, refs: Sequence[Update], refused: Sequence[str], outcome: str
+    ) -> None:
+        """Write into the audit log what was refused without the check of a push."""
+        asked, environment = exchange.asked, exchange.environment
+        who = exchange.who.name, environment.get(GRANT, ""), environment.get(ORIGIN, "")
+        details = {"refs": [each._asdict() for each in refs], "refused": list(refused)}
+        record(self._hub, Entry(time.time(), *who, "push", (asked.vault,), outcome, details))
+
+    def _describe(self, request: Request, asked: Asked, grant: Grant) -> dict[str, str]:
         """Return the environment of `http-backend`: nothing of this process's but where git is.
 
         It is not told how long a body is: one that it knows the length of, and that ends before,
@@ -152,9 +222,8 @@ class GitApp:
             "REQUEST_METHOD": request.method,
             "PATH_INFO": f"/{asked.vault}.git/{asked.place}",
             "QUERY_STRING": f"service={asked.service}" if asked.place == _REFS else "",
-            "REMOTE_USER": admitted.name,  # Without one, http-backend takes no push.
+            "REMOTE_USER": grant.name,  # Without one, http-backend takes no push.
             **{name: value for name, value in said.items() if value is not None},
-            **admitted.environment,
         }
 
 
@@ -198,47 +267,18 @@ class _End:
         await self._send(message)
 
     def read_refused(self) -> list[str]:
-        """Return what was refused, with why, but for what the door has put on record."""
-        said = ((ref or b"the push", why) for ref, why in _REFUSED.findall(self._text))
+        """Return what was refused, with why, but for what the check has put into the audit log."""
+        return self._list_refused(is_late=False)
+
+    def read_late(self) -> list[str]:
+        """Return what was refused since another push came first, after the check."""
+        return [] if FETCH_FIRST.encode() in self._text else self._list_refused(is_late=True)
+
+    def _list_refused(self, is_late: bool) -> list[str]:
+        found = _REFUSED.findall(self._text)
+        said = ((ref or b"the push", why) for ref, why in found if self._is_late(why) == is_late)
         lines = (b": ".join(each).decode("utf-8", "replace") for each in said)
         return [f"{line}; git itself refuses it" for line in lines][:TOLD]
 
-
-class _FullError(Exception):
-    """Too many programs run."""
-
-
-class _Room:
-    """How many programs run at once, in all and for each who asks."""
-
-    def __init__(self) -> None:
-        self._free = asyncio.Condition()
-        self._busy: Counter[str] = Counter()
-
-    @contextlib.asynccontextmanager
-    async def take(self, name: str) -> AsyncIterator[None]:
-        """Have a place for the time of a `with`.
-
-        Raises:
-            _FullError: none was free for 20 seconds.
-        """
-        async with self._free:
-            try:
-                async with asyncio.timeout(_WAIT):
-                    await self._free.wait_for(lambda: self._has_room(name))
-            except TimeoutError:
-                raise _FullError from None
-            self._busy[name] += 1
-        try:
-            yield
-        finally:
-            await asyncio.shield(self._leave(name))
-
-    def _has_room(self, name: str) -> bool:
-        return self._busy.total() < _MANY and self._busy[name] < _MANY_OF_ONE
-
-    async def _leave(self, name: str) -> None:
-        async with self._free:
-            self._busy[name] -= 1
-            self._busy += Counter()  # Who has none is not counted any more.
-            self._free.notify_all()
+    def _is_late(self, why: bytes) -> bool:
+        return why == _NOT_MOVED and bool(_MOVED.search(self._text))

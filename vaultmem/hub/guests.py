@@ -16,6 +16,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 
 from starlette.requests import Request
+from starlette.types import Message, Send
 
 from vaultmem.services.hub.audit import Entry, record
 from vaultmem.services.hub.folder import Hub
@@ -29,6 +30,7 @@ from vaultmem.services.hub.grants import (
     may,
     name_pusher,
 )
+from vaultmem.storage.git.remote import ENDS_HEADER
 from vaultmem.web.visits import Visitor
 from vaultmem.workers.caller import Guest
 
@@ -124,7 +126,8 @@ class Guests:
 def read_token(request: Request, *schemes: str) -> str | None:
     """Return the token that a request shows in one of these ways, "" for what cannot be one.
 
-    It is what stands behind "Bearer", or the password of "Basic". None where nothing is shown.
+    It is what stands behind "Bearer", or the password of "Basic". None where nothing is shown: git
+    first sends a name alone.
     """
     shown = request.headers.getlist("authorization")
     if not shown:
@@ -138,7 +141,7 @@ def read_token(request: Request, *schemes: str) -> str | None:
         both = base64.b64decode(value.strip(), validate=True).decode("utf-8")
     except (binascii.Error, UnicodeDecodeError):
         return ""
-    return both.partition(":")[2]
+    return both.partition(":")[2] or None
 
 
 def make_visitor(hub: Hub, grant: Grant, vault: str, origin: str) -> Visitor:
@@ -159,6 +162,20 @@ def make_visitor(hub: Hub, grant: Grant, vault: str, origin: str) -> Visitor:
     )
     agent = grant.name if is_agent else ""
     return Visitor(may(grant, vault, Scope.PROPOSE), agent, guest)
+
+
+def warn_of_end(grant: Grant, send: Send) -> Send:
+    """Return what sends an answer that says when its token ends, if that is soon."""
+    if not grant.ends_soon(time.time()):
+        return send
+    header = ENDS_HEADER.lower().encode(), b"%d" % grant.expires
+
+    async def send_warned(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", ()), header]}
+        await send(message)
+
+    return send_warned
 
 
 def _sign(grant: Grant, said: str) -> str:

@@ -10,14 +10,17 @@ from anyio import to_thread
 
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.hub.guests import make_visitor
-from vaultmem.hub.pool_workers import Heard, read_caller
+from vaultmem.hub.pool_workers import read_caller
+from vaultmem.hub.request_log import RequestLog
 from vaultmem.hub.vault_apps import make_caller
-from vaultmem.services.finding.ask import Answer, Ask
+from vaultmem.services.finding.ask import Ask
 from vaultmem.services.finding.ask_pack import AskPack
 from vaultmem.services.hub.folder import Hub
 from vaultmem.services.hub.grants import Grant, Scope, may
 from vaultmem.services.pools.pool import Each, Pool, PoolAnswer, PoolPack
 from vaultmem.services.pools.stats import VaultStats
+from vaultmem.storage.vault_list import is_vault_name
+from vaultmem.workers.caller import Guest
 
 #: Stands for all vaults, as in a user's list.
 ALL = "all"
@@ -36,12 +39,16 @@ class Overall:
     """Asks the vaults of a pool in somebody's name, and lets it be heard."""
 
     def __init__(
-        self, hub: Hub, find_pool: Callable[[], Pool], heard: Heard, environment: Mapping[str, str]
+        self,
+        hub: Hub,
+        find_pool: Callable[[], Pool],
+        log: RequestLog,
+        environment: Mapping[str, str],
     ) -> None:
         self.hub = hub
         self.environment = environment
         self._find_pool = find_pool
-        self._heard = heard
+        self._log = log
 
     def list_names(self, grant: Grant) -> list[str]:
         """Return the vaults that somebody may read."""
@@ -60,6 +67,35 @@ class Overall:
         if not known:
             raise RefusedError("this hub has no vault that you may read; ask its owner")
         return known if ALL in named or not named else named
+
+    async def choose_for(
+        self, grant: Grant, wanted: Iterable[str], origin: str, operation: str
+    ) -> list[str]:
+        """Return what `choose` does; what that refuses is in the audit log.
+
+        Raises:
+            NoteNotFoundError, RefusedError: as `choose` does.
+        """
+        named = list(wanted)
+        try:
+            return self.choose(grant, named)
+        except NoteNotFoundError as error:
+            await self.note_refusal(grant, named, origin, "ask", operation, error)
+            raise
+
+    async def note_refusal(
+        self,
+        grant: Grant,
+        vaults: Iterable[str],
+        origin: str,
+        what: str,
+        operation: str,
+        why: object,
+    ) -> None:
+        """Write into the audit log that somebody was refused something."""
+        guest = Guest(grant.name, grant.id, origin=origin)
+        named = [each for each in vaults if is_vault_name(each)]
+        await to_thread.run_sync(self._log.add_refusal, named, guest, what, operation, why)
 
     async def count(self, grant: Grant) -> Each[VaultStats]:
         """Return how each vault is that somebody may read; nothing of more than a hundred."""
@@ -81,7 +117,7 @@ class Overall:
     ) -> PoolAnswer:
         """Return what answers a question, of all these vaults as of one."""
         found: PoolAnswer = await self._ask(Pool.recall, "recall", grant, asked, wanted, origin)
-        return found._replace(answer=_name_vaults(found.answer, self.choose(grant, wanted)))
+        return found
 
     async def pack(
         self, grant: Grant, asked: AskPack, wanted: Iterable[str], origin: str
@@ -99,7 +135,7 @@ class Overall:
         wanted: Iterable[str],
         origin: str,
     ) -> Any:
-        names = self.choose(grant, wanted)
+        names = await self.choose_for(grant, wanted, origin, operation)
         if len(names) > 1 and (asked.at or asked.refs):
             raise RefusedError("at and include_refs name commits of one vault; name that one")
         visitor = make_visitor(self.hub, grant, "", origin)
@@ -109,14 +145,5 @@ class Overall:
         missing = {name: self.hub.hide_folder(why) for name, why in done.missing.items()}
         done = done._replace(missing=missing)
         assert visitor.guest is not None  # noqa: S101
-        await to_thread.run_sync(self._heard, names, visitor.guest, operation, done)
+        await to_thread.run_sync(self._log.add_question, names, visitor.guest, operation, done)
         return done
-
-
-def _name_vaults(answer: Answer, names: list[str]) -> Answer:
-    """Return an answer whose hits say of which vault they are, also where that is one alone."""
-    if len(names) > 1:
-        return answer
-    hits = [hit._replace(vault=names[0]) for hit in answer.hits]
-    shown = [(hit._replace(vault=names[0]), text) for hit, text in answer.shown]
-    return answer._replace(hits=hits, shown=shown)

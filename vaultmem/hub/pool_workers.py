@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 
 from anyio import to_thread
 
-from vaultmem.errors import ForbiddenError, VaultError
+from vaultmem.errors import ForbiddenError, RefusedError, VaultError
 from vaultmem.hub.doorkeeper import Doorkeeper
+from vaultmem.hub.request_log import RequestLog
 from vaultmem.mcp_server.tool import run_tool
 from vaultmem.services.pools.pool import Pool
 from vaultmem.vault import Vault, VaultSettings, find_user_folders
@@ -25,8 +26,8 @@ from vaultmem.workers.workers import Workers
 Result = TypeVar("Result")
 
 
-#: Is told which vaults somebody asked, by which operation, and what came of it, before they get it.
-Heard = Callable[[Sequence[str], Guest, str, Any], None]
+#: Marks what the vault itself refused: what the check of a push refuses, is in the log already.
+_BY_VAULT = "refused before the push"
 
 
 class PoolWorkers(Workers):
@@ -43,7 +44,7 @@ class PoolWorkers(Workers):
         self,
         find_pool: Callable[[], Pool],
         name: str,
-        heard: Heard,
+        log: RequestLog,
         changed: Callable[[], None],
         doorkeeper: Doorkeeper | None,
         hide: Callable[[str], str],
@@ -52,7 +53,7 @@ class PoolWorkers(Workers):
         self._changed = changed
         self._find_pool = find_pool
         self._name = name
-        self._heard = heard
+        self._log = log
         self._doorkeeper = doorkeeper
         self._hide = hide
 
@@ -61,16 +62,35 @@ class PoolWorkers(Workers):
         with self._hiding():
             done = await super().read(work, caller)
         if caller.guest and (asked := name_question(work)):
-            await to_thread.run_sync(self._heard, [self._name], caller.guest, asked, done)
+            name = [self._name]
+            await to_thread.run_sync(self._log.add_question, name, caller.guest, asked, done)
         return done
 
     async def write(self, work: Work[Result], caller: Caller) -> Result:
         """Return what `work` did, when the vault's remote has it."""
-        with self._hiding():
-            submitted = await to_thread.run_sync(self.submit_write, work, caller)
-            done: Result = await asyncio.wrap_future(submitted)
+        operation = name_question(work)
+        try:
+            with self._hiding():
+                submitted = await to_thread.run_sync(self.submit_write, work, caller)
+        except ForbiddenError as error:
+            await self.note_refusal(caller, operation, str(error))
+            raise
+        try:
+            with self._hiding():
+                done: Result = await asyncio.wrap_future(submitted)
+        except RefusedError as error:
+            if self._doorkeeper is None and _BY_VAULT in getattr(error, "__notes__", ()):
+                await self.note_refusal(caller, operation, str(error))
+            raise
         self._changed()
         return done
+
+    async def note_refusal(self, caller: Caller, operation: str, told: str) -> None:
+        """Write into the audit log that a caller was refused something that writes."""
+        if guest := caller.guest:
+            asked = operation or guest.origin
+            name = [self._name]
+            await to_thread.run_sync(self._log.add_refusal, name, guest, "write", asked, told)
 
     async def read_long(self, work: Work[Result], caller: Caller) -> Result:
         """Return what `work` makes of the vault, which may take minutes."""
@@ -151,4 +171,8 @@ def choose_branch(guest: Guest, ref: str) -> str:
 
 
 def _act(work: Work[Result], vault: Vault) -> Result:
-    return work(in_session(vault))
+    try:
+        return work(in_session(vault))
+    except RefusedError as error:
+        error.add_note(_BY_VAULT)
+        raise

@@ -18,7 +18,8 @@ from starlette.types import Receive, Scope, Send
 
 from vaultmem.hub.doorkeeper import Doorkeeper
 from vaultmem.hub.guests import make_visitor
-from vaultmem.hub.pool_workers import Heard, PoolWorkers
+from vaultmem.hub.pool_workers import PoolWorkers
+from vaultmem.hub.request_log import RequestLog
 from vaultmem.mcp_server.http import McpPlace, build_later
 from vaultmem.services.hub.folder import Hub
 from vaultmem.services.hub.grants import Grant, may
@@ -31,7 +32,7 @@ from vaultmem.web.events import Events
 from vaultmem.web.refusing import refuse
 from vaultmem.web.site import BELOW, Site
 from vaultmem.web.visits import Visitor
-from vaultmem.workers.caller import Caller
+from vaultmem.workers.caller import Caller, Guest
 
 #: Below what address the vaults are.
 BASE = "/v/"
@@ -64,14 +65,14 @@ class VaultApps:
         hub: Hub,
         site: Site,
         find_pool: Callable[[], Pool],
-        heard: Heard,
+        log: RequestLog,
         doorkeeper: Doorkeeper | None,
     ) -> None:
         self._hub = hub
         self._doorkeeper = doorkeeper
         self._site = site
         self._find_pool = find_pool
-        self._heard = heard
+        self._log = log
         self._served: OrderedDict[str, _Served] = OrderedDict()
         self._agents: OrderedDict[tuple[str, Visitor], McpPlace] = OrderedDict()
 
@@ -82,6 +83,9 @@ class VaultApps:
         name, place = _read_place(scope)
         if not name or name not in self._find_pool().names or not may(grant, name, Right.READ):
             told = "This hub has no such vault, or not for you."
+            guest = Guest(grant.name, grant.id, origin=_name_origin(unquote(place)))
+            vaults = [name] if name else []
+            await to_thread.run_sync(self._log.add_refusal, vaults, guest, "ask", "", told)
             await refuse(request, 404, told)(scope, receive, send)
         elif not place:
             await RedirectResponse(f"{BASE}{quote(name)}/", 308)(scope, receive, send)
@@ -107,13 +111,11 @@ class VaultApps:
         self, name: str, place: bytes, grant: Grant, scope: Scope, receive: Receive, send: Send
     ) -> None:
         path = unquote(place.decode("ascii"))
-        is_api = path.startswith("/api/")
-        origin = "mcp" if path == MCP_PATH else "api" if is_api else "page"
-        visitor = make_visitor(self._hub, grant, name, origin)
+        visitor = make_visitor(self._hub, grant, name, _name_origin(path))
         query, guest = Request(scope).query_params, visitor.guest
         is_question = path in _QUESTIONS and "part" not in query  # That comes at each key.
         if guest and is_question and query.get("q"):
-            await to_thread.run_sync(self._heard, [name], guest, path[1:], None)
+            await to_thread.run_sync(self._log.add_question, [name], guest, path[1:], None)
         state = {**scope["state"], "visitor": visitor}
         within = {**scope, "path": path, "raw_path": place, "root_path": "", "state": state}
         BELOW.set(f"{BASE}{quote(name)}")
@@ -139,7 +141,7 @@ class VaultApps:
 
     def _make(self, name: str) -> _Served:
         notice = partial(self.notice, name)
-        given = (self._heard, notice, self._doorkeeper, self._hub.hide_folder)
+        given = (self._log, notice, self._doorkeeper, self._hub.hide_folder)
         workers = PoolWorkers(self._find_pool, name, *given)
         events = Events()
         site = self._site._replace(root=Path(name))
@@ -151,6 +153,11 @@ def make_caller(visitor: Visitor, environment: Mapping[str, str]) -> Caller:
     return Caller(
         visitor.agent, environment=environment, may_write=visitor.may_write, guest=visitor.guest
     )
+
+
+def _name_origin(path: str) -> str:
+    """Return by which way somebody comes who asks for a path of a vault."""
+    return "mcp" if path == MCP_PATH else "api" if path.startswith("/api/") else "page"
 
 
 def _read_place(scope: Scope) -> tuple[str, bytes]:

@@ -90,6 +90,9 @@ Context = ServerRequestContext[Any, Any]
 #: Runs a tool with what it was given, and returns its text and its data.
 Call = Callable[[Tool, dict[str, Any]], Awaitable[tuple[str, dict[str, Any]]]]
 
+#: Is called with the name of a tool that exists but is not offered to this caller, and the answer.
+Withhold = Callable[[str, str], Awaitable[None]]
+
 
 def build_server(workers: Workers, caller: Caller, subscribers: Subscribers) -> Server[Any]:
     """Return a server for one caller; one that may only read is offered no tool that writes."""
@@ -98,11 +101,16 @@ def build_server(workers: Workers, caller: Caller, subscribers: Subscribers) -> 
     def read(work: Work[Any]) -> Awaitable[Any]:
         return workers.read(work, caller)
 
-    return build_with(tools, partial(call_tool, workers, caller), read, subscribers)
+    run, withhold = partial(call_tool, workers, caller), partial(workers.note_refusal, caller)
+    return build_with(tools, run, read, subscribers, withhold)
 
 
 def build_with(
-    offered: Sequence[Tool], call: Call, read: Read, subscribers: Subscribers
+    offered: Sequence[Tool],
+    call: Call,
+    read: Read,
+    subscribers: Subscribers,
+    withhold: Withhold,
 ) -> Server[Any]:
     """Return a server of tools that are run by `call`, and of notes that are read by `read`."""
     tools = {tool.name: tool for tool in offered}
@@ -119,6 +127,8 @@ def build_with(
         tool = tools.get(asked.name)
         if tool is None:
             told = f"{asked.name}: no such tool; there are {', '.join(tools)}"
+            if any(asked.name == each.name for each in TOOLS):
+                await withhold(asked.name, told)
             raise MCPError(types.INVALID_PARAMS, escape_bytes(told))
         given = read_given(tool.takes, asked.arguments or {})
         if problem := find_problem(tool.takes, given):

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import re
 import socket
 from concurrent.futures import Future
+from http import HTTPStatus
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, NoReturn
 
+import h11
 import uvicorn
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -97,7 +101,7 @@ class Port:
         """Begin to answer by an app, in this event loop; `settings` are further ones of uvicorn."""
         chosen: dict[str, Any] = {"timeout_graceful_shutdown": _GRACE, **settings}
         config = uvicorn.Config(
-            app,
+            _drop_gone(app),
             http=BoundedProtocol,
             log_level="warning",
             lifespan="off",
@@ -187,6 +191,47 @@ def _divide(mcp: McpApp, others: ASGIApp) -> ASGIApp:
     return app
 
 
+def _drop_gone(app: ASGIApp) -> ASGIApp:
+    """Return an app without a fault for each client that goes before its request is whole."""
+
+    async def drop_gone(scope: Scope, receive: Receive, send: Send) -> None:
+        with contextlib.suppress(ClientDisconnect):
+            await app(scope, receive, send)
+
+    return drop_gone
+
+
+class _StrictConnection(h11.Connection):
+    """Reads HTTP, but for what proxies read in two ways: a request must not hide behind another.
+
+    `problem` is what is wrong with the last request, "" if h11 itself says so.
+    """
+
+    problem = ""
+
+    def next_event(self) -> Any:
+        """Return what was received next, as h11 does.
+
+        Raises:
+            h11.RemoteProtocolError: it is no HTTP, or can be read in two ways.
+        """
+        self.problem = ""
+        if self.their_state is h11.IDLE:
+            head = re.split(rb"\n\r?\n", self.trailing_data[0], maxsplit=1)[0]
+            if re.search(rb"\n[ \t]", head):
+                self._refuse("A header is folded over two lines; send it in one.")
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            names = {name for name, _ in event.headers}
+            if {b"content-length", b"transfer-encoding"} <= names:
+                self._refuse("Content-Length and Transfer-Encoding are both given; send one.")
+        return event
+
+    def _refuse(self, problem: str) -> NoReturn:
+        self.problem = problem
+        raise h11.RemoteProtocolError(problem)
+
+
 class BoundedProtocol(H11Protocol):
     """A connection that has to say what it wants, and soon: anybody here can open thousands.
 
@@ -194,6 +239,27 @@ class BoundedProtocol(H11Protocol):
     """
 
     _silent: ClassVar[dict[BoundedProtocol, asyncio.TimerHandle]] = {}
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        """Read requests strictly."""
+        super().__init__(*args, **named)
+        self.conn = self._strict = _StrictConnection(h11.SERVER)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no request, as problem details, and end the connection."""
+        if self.conn.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
+            status = HTTPStatus.BAD_REQUEST
+            problem = {"type": "about:blank", "title": status.phrase, "status": status}
+            data = json.dumps({**problem, "detail": self._strict.problem or msg}).encode()
+            headers = [
+                ("Content-Type", "application/problem+json"),
+                ("Content-Length", str(len(data))),
+                ("Connection", "close"),
+            ]
+            answer = h11.Response(status_code=status, headers=headers, reason=status.phrase)
+            for event in (answer, h11.Data(data=data), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request."""

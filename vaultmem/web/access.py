@@ -14,13 +14,13 @@ from collections.abc import Collection
 from http.cookies import CookieError, SimpleCookie
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from vaultmem.errors import RefusedError
+from vaultmem.errors import RefusedError, VaultError
 from vaultmem.web.asking import read_count
-from vaultmem.web.refusing import refuse
+from vaultmem.web.refusing import refuse, refuse_failure
 from vaultmem.web.site import MAX_BODY, Site
 from vaultmem.web.visits import Visitor, Visits, follows_link
 from vaultmem.workers.caller import shows_token
@@ -82,6 +82,12 @@ class Gate:
             return
         try:
             await self._app(scope, _limit(receive), send_guarded)
+        except ClientDisconnect:  # No fault; the port drops it.
+            raise
+        except VaultError as error:  # Of a body that is too large or too slow, say.
+            if has_begun:
+                raise
+            await refuse_failure(request, error)(scope, receive, send_guarded)
         except Exception:  # A server outlives whatever one request runs into.
             _LOG.exception("%s %s failed", request.method, request.url.path)
             if has_begun:

@@ -26,6 +26,9 @@ from vaultmem.workers.workers import Workers
 #: Digits of a number that nobody means; reading thousands of them is refused by Python.
 _LONG = 20
 
+#: Fields of a form at most.
+_FIELDS = 200
+
 #: Pages of a list at most.
 _PAGES = 10_000
 
@@ -124,10 +127,16 @@ async def read_form(request: Request) -> dict[str, str]:
     """Return a form's fields, each once.
 
     Raises:
+        HTTPException: it has too many fields.
         RefusedError: it is none, or has a field twice.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip()
-    pairs = parse_qsl((await request.body()).decode("utf-8", "replace"), max_num_fields=200)
+    text = (await request.body()).decode("utf-8", "replace")
+    try:
+        pairs = parse_qsl(text, max_num_fields=_FIELDS)
+    except ValueError:
+        told = f"that form has more than {_FIELDS} fields; load the page again"
+        raise HTTPException(400, told) from None
     if kind != "application/x-www-form-urlencoded" or len(dict(pairs)) != len(pairs):
         raise RefusedError("that form is not of this page; load the page again")
     return dict(pairs)

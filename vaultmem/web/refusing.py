@@ -40,6 +40,10 @@ STATUSES: dict[type[VaultError], int] = {
 }
 
 
+#: Headers of some statuses: how to be let in, and in how many seconds to ask again.
+_HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "5"}}
+
+
 def find_status(error: VaultError) -> int:
     """Return the HTTP status that an expected failure has."""
     return next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
@@ -63,9 +67,11 @@ def refuse(request: Request, status: int, told: str, **facts: Any) -> Response:
 
         return render_page(request, "message.html", status, title=name_status(status), told=told)
     problem = {"type": "about:blank", "title": name_status(status), "status": status}
-    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
     return JSONResponse(
-        {**problem, "detail": told, **facts}, status, headers, media_type="application/problem+json"
+        {**problem, "detail": told, **facts},
+        status,
+        _HEADERS.get(status),
+        media_type="application/problem+json",
     )
 
 

@@ -68,6 +68,9 @@ class Workers:
         """
         return await asyncio.wrap_future(self.submit_write(work, caller))
 
+    async def note_refusal(self, caller: Caller, operation: str, told: str) -> None:
+        """Do nothing where a caller is refused an operation: here it is the user's own program."""
+
     def submit_read(self, work: Work[Result], caller: Caller) -> Future[Result]:
         """Have something read, as soon as a thread is free for it."""
         return self._readers.submit(work, caller)

@@ -52,6 +52,9 @@ rescues: 50
 
 # Seconds that the check of one push may take.
 seconds: 60
+
+# Seconds of processor time for each program of git's that a fetch or a push starts.
+cpu_seconds: 300
 """
 
 _LINE = re.compile(r"([a-z_]+):[ \t]*([0-9]+)([KMG]?)[ \t]*(?:#.*)?")
@@ -70,6 +73,7 @@ class Limits(NamedTuple):
     push_refs: int = 50
     rescues: int = 50
     seconds: int = 60
+    cpu_seconds: int = 300
 
 
 class Hub(NamedTuple):

@@ -23,6 +23,9 @@ PREFIX = "vmhub_"
 #: How old the moment may be, in seconds, that is kept of a token's last use.
 _USE = 3600.0
 
+#: Seconds before its end from which on a token's holder is warned, as of one that was replaced.
+SOON = 14 * 86_400.0
+
 #: What a server tells the hook: the hub's folder, the id of the grant, and where they came from.
 HUB, GRANT, ORIGIN = "VAULTMEM_HUB", "VAULTMEM_HUB_GRANT", "VAULTMEM_HUB_FROM"
 
@@ -55,7 +58,8 @@ class Grant(NamedTuple):
     `emails` are those that its commits may be by, as `a@b` or `Name <a@b>`; `agents` the agents
     that they may name, as patterns, which mean none that has a token of its own. `scopes` has
     patterns of vaults, each with a folder of it where one follows a colon
-    (`payments:notes/refunds`). Times are in seconds since the epoch, 0 for never.
+    (`payments:notes/refunds`). Times are in seconds since the epoch, 0 for never. `replaced_by` is
+    the id of the grant that `rotate` made in its place.
     """
 
     id: str
@@ -69,10 +73,15 @@ class Grant(NamedTuple):
     used: float = 0.0
     expires: float = 0.0
     revoked: float = 0.0
+    replaced_by: str = ""
 
     def is_alive(self, now: float) -> bool:
         """Tell whether the token is neither revoked nor expired."""
         return not self.revoked and (not self.expires or now < self.expires)
+
+    def ends_soon(self, now: float) -> bool:
+        """Tell whether who has the token should ask for another one."""
+        return bool(self.expires and (self.replaced_by or self.expires - now < SOON))
 
 
 def may(grant: Grant, vault: str, scope: Scope, path: str | None = None) -> bool:
@@ -191,19 +200,78 @@ def make_grant(
     named = tuple(dict.fromkeys([*([name] if kind is Kind.AGENT else []), *agents])) or ("*",)
     if kind is Kind.PERSON and not mails and any(kept[each] for each in _ORDER[1:]):
         raise RefusedError("a person who writes needs --email, as in their commits")
-    import secrets  # What git waits for makes no tokens.
-
-    token = PREFIX + secrets.token_urlsafe(32)
+    token = _make_token()
     allowed = {scope: each for scope, each in kept.items() if each}
     with hold_lock(hub.lock):
         grants = read_grants(hub)
         if others := [each for each in grants if each.name == name and each.kind is not kind]:
             raise RefusedError(f'"{name}" is a {others[0].kind} here; choose another name')
-        known = {each.id for each in grants}
-        id = next(each for each in iter(lambda: secrets.token_hex(4), "") if each not in known)
-        grant = Grant(id, name, kind, _digest(token), mails, named, allowed, now, expires=expires)
+        grant = Grant(
+            _make_id(grants),
+            name,
+            kind,
+            _digest(token),
+            mails,
+            named,
+            allowed,
+            now,
+            expires=expires,
+        )
         _write(hub, [*grants, grant])
     return grant, token
+
+
+def rotate(
+    hub: Hub, named: str, now: float, grace: float, expires: float = 0.0
+) -> tuple[Grant, Grant, str]:
+    """Replace the token of a name, or of an id, by one that may do the same.
+
+    Return the old grant, which ends after `grace` seconds, the new one, and its token. The new one
+    ends when the old one would have, or at `expires`.
+
+    Raises:
+        NoteNotFoundError: none that counts has this name or id.
+        RefusedError: the name has several tokens, or this one is replaced already.
+    """
+    token = _make_token()
+    with hold_lock(hub.lock):
+        grants = read_grants(hub)
+        old = _find_only(grants, named, now)
+        ends = expires or old.expires
+        new = old._replace(
+            id=_make_id(grants), digest=_digest(token), created=now, used=0.0, expires=ends
+        )
+        ended = min(now + grace, old.expires or float("inf"))
+        old = old._replace(expires=ended, replaced_by=new.id)
+        _write(hub, [*(old if each.id == old.id else each for each in grants), new])
+    return old, new, token
+
+
+def _find_only(grants: Sequence[Grant], named: str, now: float) -> Grant:
+    """Return the one grant of a name or id that counts and is not replaced."""
+    alive = [each for each in grants if named in {each.name, each.id} and each.is_alive(now)]
+    found = [each for each in alive if not each.replaced_by]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        ids = ", ".join(each.id for each in found)
+        raise RefusedError(f"{named}: has {len(found)} tokens; name the id of one: {ids}")
+    if alive:
+        raise RefusedError(f"{named}: is replaced by {alive[-1].replaced_by} already; rotate that")
+    raise NoteNotFoundError(f"{named}: nobody has a token by this name or id")
+
+
+def _make_token() -> str:
+    import secrets  # What git waits for makes no tokens.
+
+    return PREFIX + secrets.token_urlsafe(32)
+
+
+def _make_id(grants: Sequence[Grant]) -> str:
+    import secrets
+
+    known = {each.id for each in grants}
+    return next(each for each in iter(lambda: secrets.token_hex(4), "") if each not in known)
 
 
 def revoke(hub: Hub, named: str, now: float) -> list[Grant]:
@@ -251,6 +319,7 @@ def _digest(token: str) -> str:
 def _read(each: Mapping[str, Any]) -> Grant:
     read: dict[str, Any] = {
         **{name: str(each[name]) for name in ("id", "name", "digest")},
+        "replaced_by": str(each.get("replaced_by", "")),
         **{name: tuple(map(str, each.get(name, ()))) for name in ("emails", "agents")},
         **{name: float(each.get(name, 0)) for name in ("created", "used", "expires", "revoked")},
         "scopes": {Scope(key): tuple(map(str, given)) for key, given in each["scopes"].items()},

@@ -7,6 +7,7 @@ from functools import partial
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from vaultmem.errors import RefusedError
 from vaultmem.services.hub.audit import Entry, record
@@ -19,7 +20,17 @@ from vaultmem.services.hub.refusal import KEPT, TOLD, Refusal, Update, cut_refus
 from vaultmem.services.hub.visit import Visit, find_pusher
 from vaultmem.storage.git.bare import BareGit
 
+#: What helps where another push came first.
+FETCH_FIRST = "fetch first (`vaultmem sync`, or `git pull`), then push again"
+
 _STRANGER = Refusal("the token", "does not count (any more)", "ask the hub's owner for one")
+
+
+class Received(NamedTuple):
+    """What git's client is answered, line by line, and whether its push is refused."""
+
+    lines: list[str]
+    is_refused: bool
 
 
 def receive(
@@ -28,8 +39,11 @@ def receive(
     lines: bytes,
     now: float,
     limit_time: Callable[[int], object] = lambda _: None,
-) -> list[str]:
-    """Return why a push is refused, no lines if it is not; it is on record when this returns.
+) -> Received:
+    """Check a push; when this returns, the audit log has it.
+
+    A ref that another push has moved meanwhile is `late`: git itself refuses that ref alone, and
+    the answer says to fetch first.
 
     `lines` are as git gives them to a hook: old, new and ref. `limit_time` is told how many seconds
     the check may take, and raises BusyError then; 0 ends that.
@@ -51,17 +65,17 @@ def receive(
     refusals = _ask_door(hub, visit, limit_time) if visit else [_STRANGER]
     if not refusals and find_pusher(hub, vault, environment.get(GRANT, ""), now) is None:
         refusals = [_STRANGER]  # It was revoked meanwhile.
-    details = {
-        "refs": [each._asdict() for each in updates[:KEPT]],
-        "refused": cut_refusals(refusals, KEPT),
-    }
-    outcome = "refused" if refusals else "done"
-    if visit and not refusals and _are_late(visit):
-        outcome = "late"  # Others were quicker, and git says so by itself.
-    who = (pusher.grant.name, pusher.grant.id) if pusher else ("", environment.get(GRANT, ""))
-    origin = environment.get(ORIGIN, "")
-    record(hub, Entry(now, *who, origin, "push", (vault,), outcome, details))
-    return cut_refusals(refusals, TOLD)
+    late = _find_late(visit) if visit and not refusals else []
+    name = pusher.grant.name if pusher else ""
+    who = (name, environment.get(GRANT, ""), environment.get(ORIGIN, ""))
+    in_time = [each for each in updates if each not in late]
+    for outcome, some in (("refused" if refusals else "done", in_time), ("late", late)):
+        if some:
+            refs = [each._asdict() for each in some[:KEPT]]
+            details = {"refs": refs, "refused": cut_refusals(refusals, KEPT)}
+            record(hub, Entry(now, *who, "push", (vault,), outcome, details))
+    remarks = [f"{each.ref}: another push came first; {FETCH_FIRST}" for each in late[:TOLD]]
+    return Received(cut_refusals(refusals, TOLD) or remarks, bool(refusals))
 
 
 def _ask_door(hub: Hub, visit: Visit, limit_time: Callable[[int], object]) -> list[Refusal]:
@@ -83,9 +97,10 @@ def _check(hub: Hub, visit: Visit) -> list[Refusal]:
     return found
 
 
-def _are_late(visit: Visit) -> bool:
-    """Tell whether a ref was somewhere else, as the check began, than whoever pushes believes."""
-    return any(visit.refs.get(each.ref, "0" * 40) != each.old for each in visit.updates)
+def _find_late(visit: Visit) -> list[Update]:
+    """Return what is to move a ref that is somewhere else by now than whoever pushes believes."""
+    now = visit.list_refs()
+    return [each for each in visit.updates if now.get(each.ref, "0" * 40) != each.old]
 
 
 def _parse(line: bytes) -> Update:

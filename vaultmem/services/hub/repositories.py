@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from vaultmem.core.paths import fold
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.hub.folder import MAKING, Hub, check_name
+from vaultmem.services.notes.create import create_vault
 from vaultmem.storage.atomic import sync_folder
 from vaultmem.storage.git.bare import BareGit, copy_refs
 from vaultmem.storage.lock import hold_lock
+from vaultmem.vault import UserFolders
 
 
 def list_repositories(hub: Hub) -> dict[str, Path]:
@@ -40,6 +44,8 @@ def make_repository(
     """Make a vault's repository, whole or not at all.
 
     It gets the branches, tags and refs of ours of `source`, and its first branch, if that is given.
+    Without a source, its first commit has what `init` lays down: who may write or propose has
+    something to begin with.
 
     Raises:
         RefusedError: the name is none, or a vault has it but for its case.
@@ -54,7 +60,9 @@ def make_repository(
         shutil.rmtree(making, ignore_errors=True)
         try:
             _init(hub, making, environment, branch or "main")
-            if source:
+            with contextlib.ExitStack() as begun:
+                if not source:
+                    source = str(begun.enter_context(_begin_vault(environment, branch or "main")))
                 copy_refs(making, environment, source, branch)
             os.rename(making, folder)
             sync_folder(hub.repositories)
@@ -119,6 +127,18 @@ def remove_repository(hub: Hub, name: str, now: float) -> Path:
         sync_folder(aside.parent)
         sync_folder(hub.repositories)
     return aside
+
+
+@contextlib.contextmanager
+def _begin_vault(environment: Mapping[str, str], branch: str) -> Iterator[Path]:
+    """Make a vault without a note for a `with`, in the name of whoever gives the command."""
+    with tempfile.TemporaryDirectory() as place:
+        root = Path(place) / "vault"
+        folders = UserFolders(*(Path(place) / name for name in UserFolders._fields))
+        made = create_vault(root, by_person=True, environment=environment, folders=folders)
+        made.vault.close()
+        BareGit(root / ".git", environment).run("branch", "-m", branch)
+        yield root
 
 
 def _init(hub: Hub, folder: Path, environment: Mapping[str, str], branch: str) -> None:

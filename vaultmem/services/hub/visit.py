@@ -85,6 +85,10 @@ class Visit:
     @cached_property
     def refs(self) -> dict[str, str]:
         """The refs that there are before the push, with their objects."""
+        return self.list_refs()
+
+    def list_refs(self) -> dict[str, str]:
+        """Return the refs that there are now, with their objects."""
         theirs = f"refs/remotes/{self.remote}/" if self.remote else ""
         asked = ("for-each-ref", "--format=%(refname) %(objectname)", *filter(None, [theirs]))
         lines = self.git.run(*asked).decode("utf-8", "surrogateescape").split("\n")

@@ -92,9 +92,10 @@ def find_similar(
     """Return the notes that are like the text, those that say the same first.
 
     Notes that the index has as quarantined are never among them, unless `held` has such notes, by
-    document: then nothing else is, whatever their folder. `least` is the smallest similarity, else `related_above`. Notes that were saved since the
-    last sync are compared as they are now; who asks often keeps what was read. What `is_wanted`
-    refuses (see `compare_texts`) is left out, unless it says the same.
+    document: then nothing else is, whatever their folder. `least` is the smallest similarity, else
+    `related_above`. Notes that were saved since the last sync are compared as they are now; who
+    asks often keeps what was read. What `is_wanted` refuses (see `compare_texts`) is left out,
+    unless it says the same.
     """
     if len(asked.text) > MAX_TEXT:
         return []

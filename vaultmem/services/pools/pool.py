@@ -137,10 +137,11 @@ class Pool:
             RefusedError: none are named.
             VaultError: none of them can be asked, or it is too late.
         """
+        wanted = self._choose(names)
         over = partial(recall_scattered, asked=asked, settings=settings)
-        return PoolAnswer(
-            *self._ask(names, partial(_recall, asked=asked), over, asked, settings, seconds)
-        )
+        alone = partial(_recall, asked=asked)
+        answer, missing = self._ask(wanted, alone, over, asked, settings, seconds)
+        return PoolAnswer(_name_vault(answer, wanted), missing)
 
     def pack(
         self,
@@ -281,6 +282,15 @@ def _read_group(
 
 def _recall(vault: Vault, _: Mapping[str, str], asked: Ask) -> Answer:
     return ask(vault, asked)
+
+
+def _name_vault(answer: Answer, names: Sequence[str]) -> Answer:
+    """Return an answer whose hits name their vault, also where one vault alone was asked."""
+    if len(names) > 1:
+        return answer
+    hits = [hit._replace(vault=names[0]) for hit in answer.hits]
+    shown = [(hit._replace(vault=names[0]), text) for hit, text in answer.shown]
+    return answer._replace(hits=hits, shown=shown)
 
 
 def _pack(vault: Vault, missing: Mapping[str, str], asked: AskPack) -> PackAnswer:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from vaultmem.errors import VaultError
 from vaultmem.services.evidence.publish import evidence_refspecs, take_evidence
 from vaultmem.services.syncing.place import Place
@@ -11,10 +13,17 @@ from vaultmem.storage.git.remote import Fetched, Trouble, fetch
 from vaultmem.vault import Vault
 
 
-def fetch_branch(vault: Vault, place: Place, known: LastSync, alone: bool = False) -> str:
-    """Fetch the branch, and how other machines use the vault; return why not, empty if it was.
+class Contact(NamedTuple):
+    """Why a remote was not reached, "" if it was; and when a hub's token ends, as in `Fetched`."""
 
-    That is so where the remote could not be reached. With `alone`, the branch and nothing else.
+    told: str = ""
+    token_ends: float = 0.0
+
+
+def fetch_branch(vault: Vault, place: Place, known: LastSync, alone: bool = False) -> Contact:
+    """Fetch the branch, and how other machines use the vault.
+
+    With `alone`, the branch and nothing else.
 
     Raises:
         VaultError: it cannot be used at all.
@@ -22,16 +31,17 @@ def fetch_branch(vault: Vault, place: Place, known: LastSync, alone: bool = Fals
     spec = f"+refs/heads/{place.upstream}:{place.tracking}"
     others = () if alone else evidence_refspecs(vault)
     done = fetch(vault.history, place.remote, [spec, *others])
+    token_ends = done.token_ends
     if is_absent := done.is_absent:  # Nothing was fetched then.
         done = fetch(vault.history, place.remote, others) if others else Fetched()
     if done.trouble:
         is_known = bool(known.agreed) and known.agreed == name_address(place.remote)
-        return refuse_unless_offline(place, done.trouble, done.told, is_known)
+        return Contact(refuse_unless_offline(place, done.trouble, done.told, is_known))
     if is_absent and find_tip(vault, place.tracking):
         vault.history.git.run("update-ref", "-d", place.tracking)
     if not alone:
         take_evidence(vault)
-    return ""
+    return Contact("", token_ends)
 
 
 def find_tip(vault: Vault, ref: str) -> str:

@@ -38,7 +38,7 @@ def plan_sync(vault: Vault, where: str = "", joins: bool = False) -> SyncPlan:
     with hold_lock(vault.state_folder / "sync.lock"):
         place = find_place(vault, where)
         uncommitted = 0 if find_branch(vault) else len(find_pending(vault).files)
-        told = fetch_branch(vault, place, read_record(vault))
+        told = fetch_branch(vault, place, read_record(vault)).told
         theirs, refs = find_tip(vault, place.tracking), vault.history.refs
         ours = find_tip(vault, f"refs/heads/{place.branch}")
         fetched = refs.count_ahead(theirs, ours)[0] if ours and theirs else 0

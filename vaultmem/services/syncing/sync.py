@@ -78,6 +78,8 @@ class SyncReport(NamedTuple):
     `rescued` is the ref at the remote that has what could not go to the branch; `told` says why.
     `evidence` is what came of this machine's own ref ("" where it has none). `left_rebase_of` is
     the branch, if that was first brought back to where it was before a rebase that was killed.
+    `token_ends` is when the token ends by which a hub lets this machine in (seconds since the
+    epoch), 0 if that is not soon.
     """
 
     outcome: Outcome
@@ -94,6 +96,7 @@ class SyncReport(NamedTuple):
     evidence: str = ""
     conflicts: tuple[object, ...] = ()
     left_rebase_of: str = ""
+    token_ends: float = 0.0
 
 
 def sync_remote(
@@ -216,7 +219,8 @@ class _Sync:
 
     def _fetch(self) -> bool:
         """Fetch the branch; False where the remote cannot be reached."""
-        told = fetch_branch(self._vault, self._place, self.known, self._alone)
+        told, token_ends = fetch_branch(self._vault, self._place, self.known, self._alone)
+        self._report = self._report._replace(token_ends=token_ends)
         if told:
             self._end(Outcome.OFFLINE, told=told)
         return not told

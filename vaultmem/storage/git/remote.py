@@ -15,17 +15,22 @@ import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from vaultmem.storage.git.head import common_folder
 from vaultmem.storage.git.locks import on_record
 from vaultmem.storage.git.remotes import Remote
+from vaultmem.storage.git.response_headers import find_header, trace_headers
 from vaultmem.storage.git.runner import find_complaint
 from vaultmem.storage.git.vault_history import History
 
 #: Seconds that one fetch or push may take.
 LONGEST = 300.0
+
+#: The header in which a hub says when a token ends.
+ENDS_HEADER = "Vaultmem-Token-Ends"
 
 _HEADS = "refs/heads/"
 
@@ -55,12 +60,14 @@ class Fetched(NamedTuple):
     """What a fetch did: the refs that it moved, with their commits; else why it failed.
 
     Where something `is_absent`, the remote lacks a branch that was asked for by its name.
+    `token_ends` is when a hub's token ends, in seconds since the epoch; 0 if that is not soon.
     """
 
     refs: Mapping[str, str] = MappingProxyType({})
     trouble: Trouble | None = None
     told: str = ""
     is_absent: bool = False
+    token_ends: float = 0.0
 
 
 class Listed(NamedTuple):
@@ -88,15 +95,18 @@ def fetch(
         before = _list_refs(history, env)
         command = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head")
         words = (*command, "--recurse-submodules=no", "--", remote.url, *refspecs)
-        code, _, err = _talk(history, words, env, seconds)
+        trace = Path(env["GIT_DIR"]) / "answers"
+        code, _, err = _talk(history, words, env | trace_headers(trace), seconds)
+        ends = find_header(trace, ENDS_HEADER)
         moved = dict(_list_refs(history, env).items() - before.items())
         lines = "".join(f"update {ref} {commit}\n" for ref, commit in sorted(moved.items()))
         if lines:
             history.git.run("update-ref", "--stdin", stdin=lines.encode("utf-8", "surrogateescape"))
+    token_ends = float(ends) if re.fullmatch("[0-9]{1,12}", ends) else 0.0
     if not code or moved:
-        return Fetched(moved)
+        return Fetched(moved, token_ends=token_ends)
     if "couldn't find remote ref" in err:
-        return Fetched(is_absent=True)
+        return Fetched(is_absent=True, token_ends=token_ends)
     return Fetched({}, *_explain(err, code))
 
 

@@ -81,10 +81,9 @@ def _make_endpoint(operation: Operation) -> Any:
             return await _write(operation, given, request, workers, caller)
         read = workers.read_long if operation.long else workers.read
         done = await read(partial(_look, operation, given), caller)
-        headers = {"Cache-Control": "no-cache"} if done.tag else {}
         if done.tag and has_same(request.headers.getlist("if-none-match"), done.tag):
-            return Response(status_code=304, headers={**headers, "ETag": done.tag})
-        return _respond(done, 200, headers)
+            return Response(status_code=304, headers={"ETag": done.tag})
+        return _respond(done, 200, {})
 
     return endpoint
 
