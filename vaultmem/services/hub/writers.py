@@ -80,10 +80,8 @@ def _find_forgery(visit: Visit, rules: _Rules, commit: CommitObject) -> str:
     """Return what a commit says that is not so, "" if all may be."""
     agents = commit.agents
     for agent in agents:
-        is_others = fold_lookalikes(agent) in rules.others
-        if not any(
-            agent == each if is_others else fnmatchcase(agent, each) for each in rules.agents
-        ):
+        if not _may_name(rules, agent):
+            is_others = fold_lookalikes(agent) in rules.others
             whose = ", which has a token of its own" if is_others else ""
             return f'names the agent "{_show(agent)}"{whose}'
     for role, (name, mail, _) in (("author", commit.author), ("committer", commit.committer)):
@@ -97,6 +95,16 @@ def _find_forgery(visit: Visit, rules: _Rules, commit: CommitObject) -> str:
         if fold_lookalikes(name) in rules.others:
             return f'its {role} has the name of somebody else, "{_show(name)}"'
     return ""
+
+
+def may_name(visit: Visit, agent: str) -> bool:
+    """Tell whether the pusher's commits and notes may name an agent as their author."""
+    return _may_name(_make_rules(visit), agent)
+
+
+def _may_name(rules: _Rules, agent: str) -> bool:
+    is_others = fold_lookalikes(agent) in rules.others
+    return any(agent == each if is_others else fnmatchcase(agent, each) for each in rules.agents)
 
 
 def _identify(visit: Visit, agent: str) -> tuple[str, str]:
