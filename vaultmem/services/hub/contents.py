@@ -120,9 +120,11 @@ def _drop_known(visit: Visit, piece: Piece, found: list[SecretFinding]) -> list[
     gone = [change for change in piece.commit.changes if not change.blob]
     blobs = [blob for change in (piece.change, *gone) for blob in change.old_blobs]
     sizes = visit.objects.find(blobs)
-    small = [blob for blob in blobs if sizes.get(blob, ("", 0))[1] <= visit.limits.note_bytes]
-    known = "\n".join(decode_text(data).text for _, data in visit.objects.read(small))
-    return [each for each in found if piece.text[each.start : each.end] not in known]
+    small = [blob for blob in blobs if sizes.get(blob, ("", 0))[1] <= visit.limits.file_bytes]
+    for _, data in visit.objects.read(small):
+        known = decode_text(data).text
+        found = [each for each in found if piece.text[each.start : each.end] not in known]
+    return found
 
 
 def check_markers(visit: Visit, difference: Iterable[Change]) -> Iterator[Refusal]:
@@ -162,11 +164,9 @@ def _read_texts(visit: Visit, commits: Iterable[NewCommit]) -> Iterator[list[Pie
     for (blob, path), brought in _list_brought(commits).items():
         if not visit.allows_secrets(path):
             asked.setdefault(blob, []).append(brought)
-    sizes = visit.objects.find(asked)
-    small = [blob for blob in asked if sizes.get(blob, ("", 0))[1] <= visit.limits.note_bytes]
     batch: list[Piece] = []
     length = 0
-    for blob, data in visit.objects.read(small):
+    for blob, data in visit.objects.read(asked):
         text = decode_text(data).text
         for commit, change in asked[blob]:
             mark = ALLOW_MARK if visit.grant.kind is Kind.PERSON and not commit.agents else ""
