@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from vaultmem.core.counting import count_things
 from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.paths import is_note_name
 from vaultmem.core.secrets.rules import IGNORE_NAME, SETTINGS_NAME, Settings, extend_rules
@@ -14,7 +15,7 @@ from vaultmem.core.secrets.scan import ALLOW_MARK, SecretFinding, find_secrets, 
 from vaultmem.errors import RefusedError
 from vaultmem.services.hub.files import show_path
 from vaultmem.services.hub.grants import Kind
-from vaultmem.services.hub.refusal import Refusal
+from vaultmem.services.hub.refusal import Refusal, Update
 from vaultmem.services.hub.visit import Visit
 from vaultmem.storage.git.pushed import Change, NewCommit
 
@@ -54,10 +55,23 @@ def check_sizes(visit: Visit, commits: Sequence[NewCommit], most: int = 0) -> It
             what = f"{show_path(path)} in {commit.commit[:9]}"
             why = f"has {size:,} bytes; a {'note' if is_note else 'file'} may have {allowed:,} here"
             yield Refusal(what, why, "divide it, or keep it elsewhere and link to it")
-    unpacked = visit.git.count_incoming()  # Also what no commit names.
+    unpacked = visit.git.count_incoming()  # Commits and folders, too.
     if max(unpacked, sum(sizes.values())) > limits.total_bytes:
         why = f"its files hold more than {limits.total_bytes:,} bytes together"
         yield Refusal("the push", why, "push less at once, an earlier commit first")
+
+
+def check_strays(visit: Visit, updates: Iterable[Update]) -> Iterator[Refusal]:
+    """Yield that a push has objects which no ref reaches: nobody looks into them."""
+    incoming = visit.git.list_incoming()
+    if not incoming:
+        return
+    news = [each.new for each in updates if not each.is_removal]
+    command = ("rev-list", "--objects", "--no-object-names", *news, "--not", "--all")
+    strays = incoming.difference(visit.git.run(*command).decode().split())
+    if strays:
+        why = f"has {count_things(len(strays), 'object')} that no ref reaches ({min(strays)[:9]})"
+        yield Refusal("the push", why, "push branches with `git push`")
 
 
 def check_contents(visit: Visit, commits: Sequence[NewCommit]) -> Iterator[Refusal]:

@@ -10,7 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from vaultmem.errors import BusyError, VaultError
-from vaultmem.services.hub.contents import check_contents, check_markers, check_sizes
+from vaultmem.services.hub.contents import (
+    check_contents,
+    check_markers,
+    check_sizes,
+    check_strays,
+)
 from vaultmem.services.hub.files import check_each, check_names, check_scope
 from vaultmem.services.hub.grants import Kind, Scope
 from vaultmem.services.hub.refs import Place, check_refs, find_place
@@ -57,7 +62,7 @@ def check_push(visit: Visit, claims: Mapping[str, str]) -> list[Refusal]:
     """
     if not visit.may(Scope.PROPOSE):
         return [Refusal(visit.vault, "you may not write here", "ask its owner for a grant")]
-    if found := list(check_refs(visit, claims)):
+    if found := [*check_refs(visit, claims)] or [*check_strays(visit, visit.updates)]:
         return found
     moved = [(find_place(visit, each.ref), each) for each in visit.updates if not each.is_removal]
     shared = [each for place, each in moved if place is not Place.MACHINE]
