@@ -78,10 +78,8 @@ def _find_in_window(
             for each in apply_rule(rule, each_text, path, rules, lines):
                 start = each.start + bisect_right(removed, each.start)
                 end = each.end + bisect_left(removed, each.end)
-                # Without hidden marks in it, it is as in the text itself.
-                is_new = not removed or end - start > each.end - each.start
                 # Rules that know a form come before those that go by a name.
-                if is_new and 1 not in covered[start:end]:
+                if 1 not in covered[start:end] and (rule.regex or not removed):
                     covered[start:end] = b"\1" * (end - start)
                     found.append(each._replace(start=start, end=end))
     return found
