@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -62,3 +64,20 @@ def test_a_hub_is_made_shared_looked_at_and_mended(
     assert [line.split()[3] for line in told.splitlines() if "terminal" in line] == [
         *("remove", "revoke", "grant", "add")
     ]
+
+
+def test_check_drops_what_a_removed_proposal_leaves_in_the_repository(
+    make_vault: Callable[..., Path], tmp_path: Path
+) -> None:
+    vault, hub = make_vault({"notes/pier.md": "# Pier\n"}), tmp_path / "hub"
+    run_here("hub", "init", hub)
+    run_here("hub", "add", "payments", "--from", vault, cwd=hub)
+    bare = hub / "repositories/payments.git"
+    blob = git(bare, "hash-object", "-w", "--stdin", stdin="What was proposed.\n").strip()
+    file = bare / "objects" / blob[:2] / blob[2:]
+    run_here("hub", "check", "--fix", cwd=hub)
+    assert file.exists()  # It may be a push's.
+    hours = time.time() - 7200
+    os.utime(file, (hours, hours))
+    assert "objects without a ref" in run_here("hub", "check", "--fix", cwd=hub).out
+    assert not git(bare, "cat-file", "--batch-check", stdin=blob).startswith(f"{blob} blob")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -9,8 +10,8 @@ import pytest
 
 from core.credentials import CREDENTIALS, UNSEEN
 from vaultmem.core.secrets import rules
-from vaultmem.core.secrets.rules import read_rules
-from vaultmem.core.secrets.scan import find_secrets
+from vaultmem.core.secrets.rules import Settings, extend_rules, read_rules
+from vaultmem.core.secrets.scan import ALLOW_MARK, find_secrets, mask_secrets
 
 RULES = Path(rules.__file__).with_name("rules.toml")
 _LETTERS = "aZ7bY6cX5dW4eV3fU2gT"
@@ -86,6 +87,51 @@ def test_finding_names_the_line_and_never_the_value(rule: str, value: str) -> No
 @pytest.mark.parametrize(("name", "text"), CREDENTIALS, ids=[name for name, _ in CREDENTIALS])
 def test_well_formed_credential_is_found(name: str, text: str) -> None:
     assert find_secrets(f"A note about {name}.\n\n{text}\n\nThe end.\n")
+
+
+#: What rich text, and whoever wants to hide it, writes into a credential.
+HIDING = {
+    "escaped": lambda text: re.sub(r"([_\-.~*+=#!|])", r"\\\1", text),
+    "soft hyphens": lambda text: "\u00ad".join(text),
+    "no width": lambda text: re.sub(r"(?s)(.{7})", "\\1\u200b", text),
+    "selectors": lambda text: text[:9] + "\ufe0f\U000e0101" + text[9:],
+}
+
+
+@pytest.mark.parametrize("how", HIDING)
+def test_credential_is_found_with_marks_inside_that_are_not_shown(how: str) -> None:
+    missed = {
+        name
+        for name, text in CREDENTIALS
+        if not find_secrets(f"A note.\n\n{HIDING[how](text)}\n\nThe end.\n")
+    }
+    assert not missed
+
+
+def test_hidden_credential_is_named_by_its_place_in_the_text() -> None:
+    token = "ghp_" + "k3Xw9Lq2Zr7Tb5Vn8Hd4Jf6Ms1Pc0Gy2Ua3E"
+    hidden = token.replace("_", "\\_")
+    text = f"1\\_000\n\u00ad{hidden}, and \u200bmore\n"
+    (found,) = find_secrets(text)
+    assert (found.line, text[found.start : found.end]) == (2, hidden)
+    assert mask_secrets(text) == text.replace(hidden, "***")
+    allowing = extend_rules(Settings(), (), ALLOW_MARK)
+    assert not find_secrets(f"{hidden} gitleaks:allow", rules=allowing)
+
+
+def test_marks_beside_a_text_make_no_credential_of_it() -> None:
+    for text in LOOK_ALIKES:
+        assert find_secrets(text.replace(" ", "\u00ad \u200b")) == []
+
+
+@pytest.mark.parametrize("place", [999_970, 999_999, 1_000_000, 1_050_000, 2_100_000])
+def test_long_text_is_looked_through_to_its_end(place: int) -> None:
+    token = "ghp_" + "k3Xw9Lq2Zr7Tb5Vn8Hd4Jf6Ms1Pc0Gy2Ua3E"
+    text = "a line\n" * (place // 7) + "\n" + token + "\nb" * 300_000
+    (found,) = find_secrets(text)
+    assert (found.line, text[found.start : found.end]) == (place // 7 + 2, token)
+    long = "x" * place + " " + token + " " + "y" * 300_000
+    assert [(each.line, each.start) for each in find_secrets(long)] == [(1, place + 1)]
 
 
 def test_the_set_is_large_and_a_part_of_it_was_there_before_the_rules() -> None:

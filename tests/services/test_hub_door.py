@@ -476,25 +476,47 @@ def test_what_is_sent_small_may_not_be_large_on_the_disk(world: World) -> None:
     padded = clone.write("commit", data.replace(b"\n\n", b"\nx-pad " + b"a" * 70_000 + b"\n\n", 1))
     found = refuse(world, "bob", f"{padded}:refs/vaultmem/rescue/quay/pad")
     assert "a commit may have 65,536 here" in found
-    stray = clone.write("blob", os.urandom(150_000))
-    made = [of({"notes/refunds/z.md": "z"})(clone, tip), stray]
-    names = "\n".join((*made, clone.git("rev-parse", f"{made[0]}^{{tree}}"))).encode()
-    pack = ["git", "-C", str(clone.root), "pack-objects", "-q", "--stdout", "--thin"]
-    sent = subprocess.run(pack, input=names, capture_output=True, check=True).stdout
-    line = f"{'0' * 40} {made[0]} refs/vaultmem/rescue/quay/z\0report-status"
+    large = of({f"notes/refunds/{n}.bin": os.urandom(90_000) for n in "ab"})(clone, tip)
     settings = world.hub.folder / CONFIG_NAME
-    kept, before = settings.read_text(), world.see()
+    kept = settings.read_text()
     settings.write_text(f"{kept}total_bytes: 100K\n")
+    found = refuse(world, "bob", f"{large}:refs/vaultmem/rescue/quay/z")
+    settings.write_text(kept)
+    assert "its files hold more than 102,400 bytes together" in found
+
+
+def send(world: World, who: str, objects: list[str], commit: str, ref: str) -> str:
+    """Push a pack of these objects, by hand, and return what the hub said."""
+    pack = ["git", "-C", str(world.clone.root), "pack-objects", "-q", "--stdout", "--thin"]
+    names = "\n".join(objects).encode()
+    sent = subprocess.run(pack, input=names, capture_output=True, check=True).stdout
+    line = f"{'0' * 40} {commit} {ref}\0report-status"
     done = subprocess.run(
         ["git", "receive-pack", "--stateless-rpc", world.repository],
         input=f"{len(line) + 4:04x}{line}0000".encode() + sent,
-        env={**os.environ, **name_pusher(world.hub, world.grants["bob"])},
+        env={**os.environ, **name_pusher(world.hub, world.grants[who])},
         capture_output=True,
     )
-    settings.write_text(kept)
-    assert b"its files hold more than 102,400 bytes together" in done.stderr
-    assert b"ng refs/vaultmem/rescue/quay/z" in done.stdout
-    assert world.see() == before
+    return (done.stdout + done.stderr).decode("utf-8", "replace")
+
+
+@pytest.mark.parametrize("count", [1, 150])
+def test_objects_that_no_ref_reaches_are_rejected(world: World, count: int) -> None:
+    clone, tip = world.clone, world.tip()
+    more = {f"notes/refunds/many-{n}.md": f"{n}\n" for n in range(count)}
+    made = of(more)(clone, tip)
+    whole = clone.git("rev-list", "--objects", "--no-object-names", made, f"^{tip}").split()
+    stray = clone.write("blob", f"id {TOKEN} {count}\n".encode())
+    ref = f"refs/vaultmem/rescue/quay/stray-{count}"
+    told = send(world, "bob", [*whole, stray], made, ref)
+    assert f"ng {ref}" in told
+    assert f"has 1 object that no ref reaches ({stray[:9]})" in told
+    there = subprocess.run(["git", "-C", world.repository, "cat-file", "-e", stray])
+    assert there.returncode
+    # What the hub has already may come again.
+    again = clone.git("rev-list", "--objects", "--no-object-names", tip).split()
+    told = send(world, "bob", [*whole, *again], made, ref)
+    assert f"ok {ref}" in told, told
 
 
 @pytest.mark.long

@@ -253,6 +253,10 @@ def test_a_program_that_names_nobody_is_no_person(small: Served) -> None:
 OWNERS = [
     ("PATCH", "/notes/pinned", {"properties": {"pinned": None}}),
     ("PATCH", "/notes/pier", {"properties": {"agent": "someone"}}),
+    ("PATCH", "/notes/pier", {"properties": {"confirmed_by": ["human"]}}),
+    ("PATCH", "/notes/pier", {"properties": {"created": "2001-01-01"}}),
+    ("PATCH", "/notes/pier", {"properties": {"reviewed": "2026-01-01"}}),
+    ("PATCH", "/notes/pier", {"properties": {"imported": None}}),
     ("PATCH", "/notes/pier", {"properties": {"state": "archived"}}),
     ("PUT", "/notes/pier", {"text": "---\nsource: human\n---\n# Pier\n"}),
     ("PUT", "/notes/pinned", {"text": "# Pinned\n"}),

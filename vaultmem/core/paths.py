@@ -82,13 +82,9 @@ def parse_note_path(text: str) -> PurePosixPath:
 
 def fold_as_disks_do(name: str) -> str:
     """Return a name as HFS+ and NTFS compare it: no case, unseen marks, streams or final dots."""
-    return fold_as_seen(name).partition(":")[0].rstrip(". ")
-
-
-def fold_as_seen(name: str) -> str:
-    """Return a name as it is read: no case, unseen marks, widths or further spaces."""
     seen = "".join(mark for mark in name if unicodedata.category(mark) != "Cf")
-    return " ".join(unicodedata.normalize("NFKC", seen).casefold().split())
+    folded = " ".join(unicodedata.normalize("NFKC", seen).casefold().split())
+    return folded.partition(":")[0].rstrip(". ")
 
 
 def check_new_name(path: PurePosixPath) -> None:

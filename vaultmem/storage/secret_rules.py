@@ -22,7 +22,13 @@ from vaultmem.core.secrets.rules import (
     extend_rules,
     parse_settings,
 )
-from vaultmem.core.secrets.scan import ALLOW_MARK, SecretFinding, find_candidates, find_secrets
+from vaultmem.core.secrets.scan import (
+    ALLOW_MARK,
+    SecretFinding,
+    drop_hidden,
+    find_candidates,
+    find_secrets,
+)
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.storage.files import UnsafeFileError, read_file
 
@@ -83,7 +89,8 @@ def parse_ignored(text: str) -> tuple[str, ...]:
 def _is_suspect(text: Text, ours: Rules, settings: Settings) -> bool:
     """Tell whether a vault's rules may say something of a text, or of what ours find in it."""
     added = Rules(settings.rules)
-    return next(find_candidates(text[1], added), None) is not None or bool(
+    shown = f"{text[1]}\n{drop_hidden(text[1])[0]}"
+    return next(find_candidates(shown, added), None) is not None or bool(
         find_secrets(text[1], text[0], ours)
     )
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from re import Match
@@ -12,6 +14,20 @@ from vaultmem.core.secrets.rules import Allowlist, Rule, Rules, compile_regex, r
 
 #: On a line, it says that what is there is no credential, or may be there.
 ALLOW_MARK = "gitleaks:allow"
+
+
+#: Characters that are looked through at once, and how many around them are looked at, too: the
+#: longest keys have about 20,000.
+_WINDOW, _MARGIN = 1_000_000, 64_000
+
+#: What can be inside a credential and is not part of it: a backslash by which Markdown escapes, and
+#: marks that are not shown. Source: `Default_Ignorable_Code_Point` in Unicode's
+#: DerivedCoreProperties.txt.
+_HIDDEN = re.compile(
+    r"\\(?=[!-/:-@\[-`{-~])"
+    "|[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
+)
 
 
 class SecretFinding(NamedTuple):
@@ -36,13 +52,48 @@ def find_secrets(
     """
     rules = rules or read_rules()
     found: list[SecretFinding] = []
-    for rule in find_candidates(text, rules):
-        tell(f'the rule "{rule.id}"')
-        for each in apply_rule(rule, text, path, rules):
-            # Rules that know a form come before those that go by a name.
-            if not any(each.start < other.end and other.start < each.end for other in found):
-                found.append(each)
+    lines = 0  # Before the window.
+    for place in range(0, max(len(text), 1), _WINDOW):
+        first = max(0, place - _MARGIN)
+        window = text[first : place + _WINDOW + _MARGIN]
+        for each in _find_in_window(window, path, rules, tell, lines):
+            start, end = each.start + first, each.end + first
+            # What begins in another window is found there.
+            if place <= start < place + _WINDOW:
+                found.append(each._replace(start=start, end=end))
+        lines += text.count("\n", first, max(0, place + _WINDOW - _MARGIN))
     return sorted(found)
+
+
+def _find_in_window(
+    text: str, path: str, rules: Rules, tell: Callable[[str], object], lines: int
+) -> list[SecretFinding]:
+    """Do as `find_secrets` for a part of a text, with so many lines before it."""
+    found: list[SecretFinding] = []
+    covered = bytearray(len(text))
+    shown, places = drop_hidden(text)
+    for each_text, removed in ((text, []), (shown, places))[: 1 + bool(places)]:
+        for rule in find_candidates(each_text, rules):
+            tell(f'the rule "{rule.id}"')
+            for each in apply_rule(rule, each_text, path, rules, lines):
+                start = each.start + bisect_right(removed, each.start)
+                end = each.end + bisect_left(removed, each.end)
+                # Rules that know a form come before those that go by a name.
+                if 1 not in covered[start:end] and (rule.regex or not removed):
+                    covered[start:end] = b"\1" * (end - start)
+                    found.append(each._replace(start=start, end=end))
+    return found
+
+
+def drop_hidden(text: str) -> tuple[str, list[int]]:
+    """Return a text without what can hide a credential, and the places of that, less their count.
+
+    So the places are those in the new text. Bytes that are no text have such marks by chance.
+    """
+    hidden = [] if "\0" in text else [match.start() for match in _HIDDEN.finditer(text)]
+    if not hidden:
+        return text, []
+    return _HIDDEN.sub("", text), [place - count for count, place in enumerate(hidden)]
 
 
 def find_candidates(text: str, rules: Rules) -> Iterator[Rule]:
@@ -53,8 +104,10 @@ def find_candidates(text: str, rules: Rules) -> Iterator[Rule]:
             yield rule
 
 
-def apply_rule(rule: Rule, text: str, path: str, rules: Rules) -> Iterator[SecretFinding]:
-    """Yield what one rule finds and nothing allows."""
+def apply_rule(
+    rule: Rule, text: str, path: str, rules: Rules, lines: int = 0
+) -> Iterator[SecretFinding]:
+    """Yield what one rule finds and nothing allows; the text has so many lines before it."""
     if rule.path and not compile_regex(rule.path).search(path):
         return
     if not rule.regex:
@@ -64,8 +117,10 @@ def apply_rule(rule: Rule, text: str, path: str, rules: Rules) -> Iterator[Secre
         *rule.allowlists,
         *(a for a in rules.allowlists if rule.id in (a.rules or [rule.id])),
     ]
+    line, counted = lines + 1, 0
     for match in compile_regex(rule.regex).finditer(text):
-        line = text.count("\n", 0, match.start()) + 1
+        line += text.count("\n", counted, match.start())
+        counted = match.start()
         secret = _secret_of(rule, match)
         if rule.entropy and _entropy(secret) <= rule.entropy:
             continue

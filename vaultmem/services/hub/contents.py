@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from vaultmem.core.counting import count_things
 from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.paths import is_note_name
 from vaultmem.core.secrets.rules import IGNORE_NAME, SETTINGS_NAME, Settings, extend_rules
@@ -14,7 +15,7 @@ from vaultmem.core.secrets.scan import ALLOW_MARK, SecretFinding, find_secrets, 
 from vaultmem.errors import RefusedError
 from vaultmem.services.hub.files import show_path
 from vaultmem.services.hub.grants import Kind
-from vaultmem.services.hub.refusal import Refusal
+from vaultmem.services.hub.refusal import Refusal, Update
 from vaultmem.services.hub.visit import Visit
 from vaultmem.storage.git.pushed import Change, NewCommit
 
@@ -54,10 +55,23 @@ def check_sizes(visit: Visit, commits: Sequence[NewCommit], most: int = 0) -> It
             what = f"{show_path(path)} in {commit.commit[:9]}"
             why = f"has {size:,} bytes; a {'note' if is_note else 'file'} may have {allowed:,} here"
             yield Refusal(what, why, "divide it, or keep it elsewhere and link to it")
-    unpacked = visit.git.count_incoming()  # Also what no commit names.
+    unpacked = visit.git.count_incoming()  # Commits and folders, too.
     if max(unpacked, sum(sizes.values())) > limits.total_bytes:
         why = f"its files hold more than {limits.total_bytes:,} bytes together"
         yield Refusal("the push", why, "push less at once, an earlier commit first")
+
+
+def check_strays(visit: Visit, updates: Iterable[Update]) -> Iterator[Refusal]:
+    """Yield that a push has objects which no ref reaches: nobody looks into them."""
+    incoming = visit.git.list_incoming()
+    if not incoming:
+        return
+    news = [each.new for each in updates if not each.is_removal]
+    command = ("rev-list", "--objects", "--no-object-names", *news, "--not", "--all")
+    strays = incoming.difference(visit.git.run(*command).decode().split())
+    if strays:
+        why = f"has {count_things(len(strays), 'object')} that no ref reaches ({min(strays)[:9]})"
+        yield Refusal("the push", why, "push branches with `git push`")
 
 
 def check_contents(visit: Visit, commits: Sequence[NewCommit]) -> Iterator[Refusal]:
@@ -120,9 +134,11 @@ def _drop_known(visit: Visit, piece: Piece, found: list[SecretFinding]) -> list[
     gone = [change for change in piece.commit.changes if not change.blob]
     blobs = [blob for change in (piece.change, *gone) for blob in change.old_blobs]
     sizes = visit.objects.find(blobs)
-    small = [blob for blob in blobs if sizes.get(blob, ("", 0))[1] <= visit.limits.note_bytes]
-    known = "\n".join(decode_text(data).text for _, data in visit.objects.read(small))
-    return [each for each in found if piece.text[each.start : each.end] not in known]
+    small = [blob for blob in blobs if sizes.get(blob, ("", 0))[1] <= visit.limits.file_bytes]
+    for _, data in visit.objects.read(small):
+        known = decode_text(data).text
+        found = [each for each in found if piece.text[each.start : each.end] not in known]
+    return found
 
 
 def check_markers(visit: Visit, difference: Iterable[Change]) -> Iterator[Refusal]:
@@ -162,11 +178,9 @@ def _read_texts(visit: Visit, commits: Iterable[NewCommit]) -> Iterator[list[Pie
     for (blob, path), brought in _list_brought(commits).items():
         if not visit.allows_secrets(path):
             asked.setdefault(blob, []).append(brought)
-    sizes = visit.objects.find(asked)
-    small = [blob for blob in asked if sizes.get(blob, ("", 0))[1] <= visit.limits.note_bytes]
     batch: list[Piece] = []
     length = 0
-    for blob, data in visit.objects.read(small):
+    for blob, data in visit.objects.read(asked):
         text = decode_text(data).text
         for commit, change in asked[blob]:
             mark = ALLOW_MARK if visit.grant.kind is Kind.PERSON and not commit.agents else ""

@@ -10,15 +10,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from vaultmem.errors import BusyError, VaultError
-from vaultmem.services.hub.contents import check_contents, check_markers, check_sizes
+from vaultmem.services.hub.contents import (
+    check_contents,
+    check_markers,
+    check_sizes,
+    check_strays,
+)
 from vaultmem.services.hub.files import check_each, check_form, check_names, check_scope
-from vaultmem.services.hub.grants import Scope
+from vaultmem.services.hub.grants import Kind, Scope
 from vaultmem.services.hub.refs import Place, check_refs, find_place
 from vaultmem.services.hub.refusal import Refusal, Update
 from vaultmem.services.hub.visit import Visit
 from vaultmem.services.hub.writers import check_writers
 from vaultmem.storage.git.commit_draft import EMPTY_TREE
-from vaultmem.storage.git.pushed import Change, TooMuchError, read_commits, read_difference
+from vaultmem.storage.git.pushed import (
+    Change,
+    NewCommit,
+    TooMuchError,
+    read_commits,
+    read_difference,
+)
 
 _BRANCHES = {Place.VAULT, Place.BRANCH}
 
@@ -52,25 +63,30 @@ def check_push(visit: Visit, claims: Mapping[str, str]) -> list[Refusal]:
     """
     if not visit.may(Scope.PROPOSE):
         return [Refusal(visit.vault, "you may not write here", "ask its owner for a grant")]
-    if found := list(check_refs(visit, claims)):
+    if found := [*check_refs(visit, claims)] or [*check_strays(visit, visit.updates)]:
         return found
     moved = [(find_place(visit, each.ref), each) for each in visit.updates if not each.is_removal]
     shared = [each for place, each in moved if place is not Place.MACHINE]
     own = [each for place, each in moved if place is Place.MACHINE]
     try:
-        found = [*_check_commits(visit, shared), *_check_machines(visit, own)]
+        commits = _read_new(visit, shared)
+        found = [*_check_commits(visit, commits), *_check_machines(visit, own)]
         # What is too large is not read, and what must not be there at all is said alone.
-        return found or [told for place, each in moved for told in _check_move(visit, place, each)]
+        if not found:
+            new = frozenset(each.commit for each in commits)
+            found = [told for place, each in moved for told in _check_move(visit, place, each, new)]
+        return found
     except TooMuchError as error:
         return [Refusal("the push", str(error), "push less at once, an earlier commit first")]
 
 
-def _check_commits(visit: Visit, updates: Sequence[Update]) -> Iterator[Refusal]:
-    """Check the commits that the hub does not have yet, whatever they are for."""
-    if not updates:
-        return
+def _read_new(visit: Visit, updates: Sequence[Update]) -> list[NewCommit]:
+    """Return the commits that the hub does not have yet, whatever they are for."""
     news = [each.new for each in updates]
-    commits = list(read_commits(visit.git, [*news, *visit.known], visit.bounds))
+    return list(read_commits(visit.git, [*news, *visit.known], visit.bounds)) if news else []
+
+
+def _check_commits(visit: Visit, commits: Sequence[NewCommit]) -> Iterator[Refusal]:
     yield from check_writers(visit, commits)
     yield from check_each(commits)
     too_large = list(check_sizes(visit, commits))
@@ -98,18 +114,24 @@ def _check_machines(visit: Visit, updates: Sequence[Update]) -> Iterator[Refusal
         yield from check_contents(visit, commits)
 
 
-def _check_move(visit: Visit, place: Place | None, update: Update) -> Iterator[Refusal]:
-    """Check what a branch or proposal becomes: as a whole, and by each step that is new to it."""
+def _check_move(
+    visit: Visit, place: Place | None, update: Update, new: frozenset[str]
+) -> Iterator[Refusal]:
+    """Check what a branch or proposal becomes: as a whole, and by each step that is new to it.
+
+    The commits in `new` are new to the hub.
+    """
     if place not in {*_BRANCHES, Place.PROPOSAL}:
         return
     base = visit.tip if update.is_new else update.old
     whole = read_difference(visit.git, base or EMPTY_TREE, update.new, visit.bounds)
     yield from check_names(visit, update.new, whole)
     yield from check_markers(visit, whole)
-    if visit.owns:
-        return
     without = [name for name in (base, visit.tip) if name]
     steps = list(read_commits(visit.git, [update.new, "--not", *without], visit.bounds))
+    yield from _check_agents(visit, steps, new)
+    if visit.owns:
+        return
     scope = Scope.PROPOSE if place is Place.PROPOSAL else Scope.WRITE
     changes = [change for commit in steps for change in commit.changes]
     # A merge can bring back what others have changed.
@@ -118,6 +140,17 @@ def _check_move(visit: Visit, place: Place | None, update: Update) -> Iterator[R
     elif any(len(commit.parents) > 1 for commit in steps):
         changes += _find_proposed(visit, update.new)
     yield from check_scope(visit, scope, changes)
+
+
+def _check_agents(
+    visit: Visit, commits: Sequence[NewCommit], new: frozenset[str]
+) -> Iterator[Refusal]:
+    """Check all commits of an agent's push, and of a person's those that name an agent."""
+    is_agent = visit.grant.kind is Kind.AGENT
+    if by_agents := [each for each in commits if is_agent or each.agents]:
+        from vaultmem.services.hub.agent_changes import check_agents  # Most pushes have none.
+
+        yield from check_agents(visit, by_agents, new)
 
 
 def _find_proposed(visit: Visit, new: str) -> list[Change]:

@@ -117,12 +117,12 @@ class Visit:
     @cached_property
     def config(self) -> Config:
         """The vault's settings as its owners have them; the usual ones where they say nothing."""
-        from vaultmem.config import Config, parse_config  # Most pushes have no need of it.
+        return _parse(self._settings)
 
-        try:
-            return parse_config(self._settings)
-        except VaultError:  # Then nothing is allowed by it.
-            return Config()
+    @cached_property
+    def promoters(self) -> frozenset[str]:
+        """The agents that promote policies, by the settings before the push, if there are any."""
+        return frozenset(_parse(self._read_settings(self.tip or self.rules)).promoters)
 
     def allows_secrets(self, path: str) -> bool:
         """Tell whether the vault's owners allow what looks like a credential in a file."""
@@ -130,7 +130,10 @@ class Visit:
 
     @cached_property
     def _settings(self) -> str:
-        found = self.objects.read([f"{self.rules}:vaultmem.yaml"] if self.rules else [])
+        return self._read_settings(self.rules)
+
+    def _read_settings(self, commit: str) -> str:
+        found = self.objects.read([f"{commit}:vaultmem.yaml"] if commit else [])
         return next((data.decode("utf-8", "replace") for _, data in found), "")
 
     def find_ref_rival(self, ref: str) -> str:
@@ -146,3 +149,12 @@ class Visit:
             if other != ref and (both[0].startswith(both[1]) or both[1].startswith(both[0])):
                 return other
         return ""
+
+
+def _parse(settings: str) -> Config:
+    from vaultmem.config import Config, parse_config  # Most pushes have no need of it.
+
+    try:
+        return parse_config(settings)
+    except VaultError:  # Then nothing is allowed by it.
+        return Config()

@@ -7,16 +7,15 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from vaultmem.core.paths import fold_as_seen, slugify
+from vaultmem.core.lookalikes import fold_lookalikes
+from vaultmem.core.paths import slugify
 from vaultmem.core.safe_text import one_line
 from vaultmem.core.secrets.scan import find_secrets, mask_secrets
 from vaultmem.services.hub.grants import Grant, Kind, split_email
 from vaultmem.services.hub.refusal import Refusal
 from vaultmem.services.hub.visit import Visit
+from vaultmem.storage.git.commit_object import CommitObject
 from vaultmem.storage.git.pushed import NewCommit
-
-#: Encodings in which what looks like ASCII is nothing else.
-_PLAIN = re.compile(r"(?i)|utf-?8|us-ascii|iso-?8859-?\d+|latin-?1|(windows-|cp)125\d|koi8-[ru]")
 
 #: A date with a zone that there is; and the end of 2099, in seconds since the epoch.
 _DATE = re.compile(r"(\d{1,10}) [+-](?:0\d|1[0-4])[0-5]\d")
@@ -24,7 +23,10 @@ _LAST = 4_102_444_800
 
 
 class _Rules(NamedTuple):
-    """Who may be named: patterns of e-mails with a name each ("" for any), and others' names."""
+    """Who may be named: patterns of e-mails with a name each ("" for any), and others' names.
+
+    Of `others` are kept the names as they look.
+    """
 
     emails: tuple[tuple[str, str], ...]
     agents: tuple[str, ...]
@@ -32,23 +34,32 @@ class _Rules(NamedTuple):
 
 
 def check_writers(visit: Visit, commits: Iterable[NewCommit]) -> Iterator[Refusal]:
-    """Yield the commits whose author, committer or agent this grant may not write as.
+    """Yield the commits that are malformed, or by an author, committer or agent of others.
 
-    Their messages must not have credentials either.
+    They must not have credentials either, in message or headers.
     """
     rules = _make_rules(visit)
     for commit in commits:
         what = f"commit {commit.commit[:9]}"
-        if not _PLAIN.fullmatch(commit.encoding):
-            why = f'says that its text is in the encoding "{_show(commit.encoding)}"'
-            yield Refusal(what, why, "set `git config i18n.commitEncoding utf-8`, and commit again")
-        elif odd := next((date for date in commit.dates if not _is_date(date)), ""):
+        if commit.object is None:
+            yield Refusal(what, *map(_show, commit.problem))
+            continue
+        dates = commit.object.author.date, commit.object.committer.date
+        if odd := next((date for date in dates if not _is_date(date)), ""):
             yield Refusal(what, f"is dated {odd}", "set your clock, and commit again")
-        elif why := _find_forgery(visit, rules, commit):
+        elif why := _find_forgery(visit, rules, commit.object):
             yield Refusal(what, why, _how(visit.grant))
-        if found := find_secrets(commit.message):
-            line = f"line {found[0].line} of its message looks like a credential"
-            yield Refusal(what, f"{line} ({found[0].rule})", "reword it, and renew the credential")
+        if found := find_secrets(commit.object.text):
+            line = _name_line(commit.object, found[0].line)
+            why = f"{line} looks like a credential ({found[0].rule})"
+            yield Refusal(what, why, "reword it, and renew the credential")
+
+
+def _name_line(commit: CommitObject, line: int) -> str:
+    """Return what a line of a commit's text is called."""
+    before = commit.text.count("\n") - commit.message.count("\n")
+    part, number = ("message", line - before) if line > before else ("headers", line)
+    return f"line {number} of its {part}"
 
 
 def _is_date(text: str) -> bool:
@@ -61,21 +72,19 @@ def _make_rules(visit: Visit) -> _Rules:
     grant = visit.grant
     emails = tuple((mail.casefold(), name) for name, mail in map(split_email, grant.emails))
     known = {grant.name, *(name for _, name in emails)}
-    taken = frozenset(map(fold_as_seen, visit.pusher.others - known))
-    return _Rules(emails, grant.agents, taken)
+    taken = frozenset(map(fold_lookalikes, visit.pusher.others - known)) - {""}
+    return _Rules(emails, grant.agents, taken - set(map(fold_lookalikes, known)))
 
 
-def _find_forgery(visit: Visit, rules: _Rules, commit: NewCommit) -> str:
+def _find_forgery(visit: Visit, rules: _Rules, commit: CommitObject) -> str:
     """Return what a commit says that is not so, "" if all may be."""
     agents = commit.agents
     for agent in agents:
-        is_others = fold_as_seen(agent) in rules.others
-        if not any(
-            agent == each if is_others else fnmatchcase(agent, each) for each in rules.agents
-        ):
+        if not _may_name(rules, agent):
+            is_others = fold_lookalikes(agent) in rules.others
             whose = ", which has a token of its own" if is_others else ""
             return f'names the agent "{_show(agent)}"{whose}'
-    for role, (name, mail) in (("author", commit.author), ("committer", commit.committer)):
+    for role, (name, mail, _) in (("author", commit.author), ("committer", commit.committer)):
         if any((name, mail.casefold()) == _identify(visit, agent) for agent in agents):
             continue
         wanted = [own for known, own in rules.emails if fnmatchcase(mail.casefold(), known)]
@@ -83,9 +92,19 @@ def _find_forgery(visit: Visit, rules: _Rules, commit: NewCommit) -> str:
             return f"its {role} is {_show(name)} <{_show(mail)}>"
         if not {"", name} & set(wanted):
             return f'its {role} is called "{_show(name)}", not "{wanted[0]}"'
-        if fold_as_seen(name) in rules.others:
+        if fold_lookalikes(name) in rules.others:
             return f'its {role} has the name of somebody else, "{_show(name)}"'
     return ""
+
+
+def may_name(visit: Visit, agent: str) -> bool:
+    """Tell whether the pusher's commits and notes may name an agent as their author."""
+    return _may_name(_make_rules(visit), agent)
+
+
+def _may_name(rules: _Rules, agent: str) -> bool:
+    is_others = fold_lookalikes(agent) in rules.others
+    return any(agent == each if is_others else fnmatchcase(agent, each) for each in rules.agents)
 
 
 def _identify(visit: Visit, agent: str) -> tuple[str, str]:

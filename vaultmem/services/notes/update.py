@@ -8,10 +8,11 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from vaultmem.core.lifecycle import State, parse_kind
+from vaultmem.core.notes.agent_changes import GUARDED
 from vaultmem.core.notes.edit_properties import remove_property, set_property
 from vaultmem.core.notes.note import Note
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.writing.edit_notes import GUARDED, check_rewrite, check_text, edit_note
+from vaultmem.services.writing.edit_notes import check_rewrite, check_text, edit_note
 from vaultmem.vault import Vault
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})

@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from vaultmem.core.blob import blob_id
 from vaultmem.core.delta.commit_message import name_files
 from vaultmem.core.lifecycle import parse_kind, parse_state
+from vaultmem.core.notes.agent_changes import find_guarded, is_owners_file
 from vaultmem.core.notes.canvas import is_canvas
 from vaultmem.core.notes.edit_properties import (
     PropertyValue,
@@ -141,11 +142,6 @@ def check_text(path: PurePosixPath, text: str) -> None:
         raise RefusedError(f"{path}: a note holds {MAX_FILE_BYTES:,} bytes at most; divide it")
 
 
-#: The state changes on record, a pin is the owner's, `full_text` names bytes that git has, and the
-#: others say whose words these are.
-GUARDED = ("state", "pinned", "source", "agent", "session", "full_text")
-
-
 def check_rewrite(path: PurePosixPath, before: Note | None, text: str) -> None:
     """Allow an agent's new text of a note, `before` being the note that it replaces, if any.
 
@@ -156,10 +152,7 @@ def check_rewrite(path: PurePosixPath, before: Note | None, text: str) -> None:
         after = parse_note(path, text.encode("utf-8"))
     except (UnreadableNoteError, UnicodeEncodeError) as error:
         raise RefusedError(f"{path}: {error}") from None
-    for name in GUARDED:
-        old = before.matter.get(name) if before is not None else None
-        new = after.matter.get(name)
-        if (old and old.value) != (new and new.value):
-            raise RefusedError(
-                f'{path}: "{name}" is not set by rewriting a note; leave it as it is'
-            )
+    if before is None and is_owners_file(str(path)):
+        raise RefusedError(f"{path}: pinned by its name; a person creates it")
+    for name in find_guarded(before, after):
+        raise RefusedError(f'{path}: "{name}" is not set by rewriting a note; leave it as it is')

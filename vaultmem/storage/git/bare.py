@@ -13,6 +13,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from vaultmem.errors import BusyError, FaultError, NoteNotFoundError, VaultError
 
@@ -56,8 +57,14 @@ class BareGit:
         self._environment = wanted | _SETTINGS | known | {"GIT_DIR": folder}
         self._ends = time.monotonic() + seconds
 
-    def run(self, *arguments: str, stdin: bytes = b"", fine: tuple[int, ...] = (0,)) -> bytes:
-        """Run git and return what it printed.
+    def run(
+        self,
+        *arguments: str,
+        stdin: bytes = b"",
+        fine: tuple[int, ...] = (0,),
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> bytes:
+        """Run git, with more in its `environment`, and return what it printed.
 
         Raises:
             BusyError: the time is over.
@@ -68,7 +75,7 @@ class BareGit:
                 self._command(arguments),
                 input=stdin,
                 capture_output=True,
-                env=self._environment,
+                env={**self._environment, **environment},
                 timeout=self._rest(),
             )
         except subprocess.TimeoutExpired:
@@ -108,6 +115,19 @@ class BareGit:
         folder = self._environment.get("GIT_QUARANTINE_PATH", "")
         files = Path(folder).rglob("*") if folder else ()
         return sum(file.stat().st_size for file in files if file.is_file())
+
+    def list_incoming(self) -> set[str]:
+        """Return the names of the objects that a push brings and the repository has not."""
+        if "GIT_QUARANTINE_PATH" not in self._environment:
+            return set()
+        command = ("cat-file", "--batch-all-objects", "--unordered", "--batch-check=%(objectname)")
+        alone = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": ""}
+        names = self.run(*command, environment=alone).decode().split()
+        own = {"GIT_OBJECT_DIRECTORY": os.path.join(self.repository, "objects")}
+        asked = "\n".join(names).encode()
+        lines = self.run("cat-file", "--batch-check", stdin=asked, environment=alone | own)
+        rows = map(str.split, lines.decode().splitlines())
+        return {name for name, what, *_ in rows if what == "missing"}
 
     def check_time(self) -> None:
         """Raise BusyError where the time is over."""

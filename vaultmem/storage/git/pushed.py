@@ -13,23 +13,20 @@ from typing import IO, NamedTuple
 
 from vaultmem.errors import FaultError
 from vaultmem.storage.git.bare import BareGit
+from vaultmem.storage.git.commit_object import CommitObject, MalformedCommitError, parse_commit
 
-#: The longest message, or path, that is read, in bytes.
+#: The longest commit, or path, that is read, in bytes.
 _MAX_WORD = 256 * 1024
+_TOO_LONG = f"has a message, or a path, of more than {_MAX_WORD:,} bytes"
 
 #: Lines of a raw diff for each file that may be changed: the folders around it have one each.
 _LINES_A_FILE = 10
 
-_FIELDS = ("%H", "%P", "%an", "%ae", "%cn", "%ce", "%e", "%ad", "%cd", "%B")
-
-#: One line for each: what anybody wrote stands at a place that is known, and NUL is in none of it.
-_AGENTS = "%(trailers:key=Agent-Id,valueonly,unfold,separator=%x0A)"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _RAW = ("-z", "--raw", "-r", "-t", "--no-abbrev", "--no-renames", "--no-ext-diff", "--no-textconv")
 _LOG = (
     *("log", *_RAW, "-c", "--root", "--no-show-signature", "--no-notes", "--no-decorate"),
-    *("--no-color", "--no-mailmap", "--encoding=UTF-8", "--date=raw"),
-    f"--format={'%x00'.join((*_FIELDS, _AGENTS))}",
+    *("--no-color", "--format=%H"),
 )
 _FOLDER = "040000"
 
@@ -62,21 +59,22 @@ class Change(NamedTuple):
 
 
 class NewCommit(NamedTuple):
-    """A commit as a push brings it; `agents` are those that it says wrote it.
-
-    `encoding` is what it says of its text, "" for UTF-8; `dates` are the author's and the
-    committer's, as seconds since the epoch and a zone (`1794000000 +0200`).
-    """
+    """A commit as a push brings it; without an `object`, `problem` is why, and what to do."""
 
     commit: str
-    parents: tuple[str, ...]
-    author: tuple[str, str]
-    committer: tuple[str, str]
-    encoding: str
-    dates: tuple[str, str]
-    message: str
-    agents: tuple[str, ...]
+    object: CommitObject | None
+    problem: tuple[str, str]
     changes: tuple[Change, ...]
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        """The commits that it follows."""
+        return self.object.parents if self.object else ()
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """The agents that it names as having written it."""
+        return self.object.agents if self.object else ()
 
 
 class Bounds(NamedTuple):
@@ -94,30 +92,38 @@ def read_commits(git: BareGit, revisions: Sequence[str], bounds: Bounds) -> Iter
         BusyError: git's time is over.
         FaultError: git cannot read them.
     """
+    with contextlib.closing(Objects(git)) as objects:
+        for commit, changes in _list_commits(git, revisions, bounds):
+            yield _read_commit(objects, commit, changes)
+
+
+def _list_commits(
+    git: BareGit, revisions: Sequence[str], bounds: Bounds
+) -> Iterator[tuple[str, tuple[Change, ...]]]:
+    """Yield the name of each commit, and what it changes."""
     counter = _Counter(bounds)
     with git.reading(*_LOG, *revisions, "--") as process:
         words = _Words(git, process.stdout)
         while (word := words.next()) is not None:
-            commit = word.lstrip("\n")
+            commit = word.strip("\n")
             if not commit:  # Stands before a merge's changes, and at the end.
                 continue
             if not _COMMIT.fullmatch(commit):
                 raise FaultError("git log says what cannot be read")
             counter.add_commit()
-            parents, *names, encoding, written, made, message, agents = (
-                words.take() for _ in _FIELDS
-            )
-            yield NewCommit(
-                *(commit, tuple(parents.split()), (names[0], names[1]), (names[2], names[3])),
-                *(
-                    encoding,
-                    (written, made),
-                    message,
-                    tuple(filter(None, map(str.strip, agents.split("\n")))),
-                ),
-                tuple(_take_changes(words, counter)),
-            )
+            yield commit, tuple(_take_changes(words, counter))
         _check_end(process.wait(), "log")
+
+
+def _read_commit(objects: Objects, commit: str, changes: tuple[Change, ...]) -> NewCommit:
+    """Read a commit's bytes, if they are not too many."""
+    if objects.find([commit])[commit][1] > _MAX_WORD:
+        raise TooMuchError(_TOO_LONG)
+    (_, data), *_ = objects.read([commit])
+    try:
+        return NewCommit(commit, parse_commit(data), ("", ""), changes)
+    except MalformedCommitError as error:
+        return NewCommit(commit, None, (str(error), error.remedy), changes)
 
 
 def read_difference(git: BareGit, old: str, new: str, bounds: Bounds) -> list[Change]:
@@ -241,7 +247,7 @@ class _Words:
                 return rest.decode("utf-8", "surrogateescape") if rest else None
             *words, self._rest = (self._rest + block).split(b"\0")
             if len(self._rest) > _MAX_WORD or any(len(word) > _MAX_WORD for word in words):
-                raise TooMuchError(f"has a message, or a path, of more than {_MAX_WORD:,} bytes")
+                raise TooMuchError(_TOO_LONG)
             self._words = words[::-1]
         return self._words.pop().decode("utf-8", "surrogateescape")
 

@@ -1,0 +1,212 @@
+"""Which changes of a note are a person's to make, however an agent's change arrives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import NamedTuple, TypeVar
+
+from vaultmem.core.lifecycle import (
+    OWNER_KINDS,
+    Mover,
+    State,
+    check_transition,
+    is_more_restricted,
+    most_restricted,
+)
+from vaultmem.core.lookalikes import fold_lookalikes
+from vaultmem.core.notes.confirm import Saying
+from vaultmem.core.notes.edit_properties import list_items
+from vaultmem.core.notes.note import Note
+from vaultmem.core.paths import PINNED_FILES, fold
+from vaultmem.errors import RefusedError
+
+#: Properties that say whose words a note has, and since when; an agent leaves them as they are.
+_LABELS = ("source", "agent", "session", "created", "reviewed", "imported")
+#: Who confirmed a note, and in which words.
+_CONFIRMATIONS = ("confirmed_by", "also_said")
+
+#: Properties that an agent does not set: verbs change state and pin, and `full_text` names bytes
+#: that git has.
+GUARDED = ("state", "pinned", "full_text", *_LABELS, *_CONFIRMATIONS)
+
+#: How `confirmed_by` names the owner.
+_OWNER = "human"
+
+#: Files that are pinned by their names; sessions of agents make the first one.
+_OWNERS_FILES = frozenset(map(fold, PINNED_FILES[1:]))
+
+
+class NoteChange(NamedTuple):
+    """A note as a commit leaves it (None for no note): `sides` are its versions in the parents.
+
+    `base` is the version in the parents' common ancestor; with one parent, the parent's.
+    """
+
+    path: str
+    base: Note | None
+    sides: tuple[Note | None, ...]
+    after: Note | None
+
+
+class Rights(NamedTuple):
+    """An agent's rights: whether it promotes policies, and as which agents it writes."""
+
+    may_instruct: bool
+    is_own: Callable[[str], bool]
+
+
+def find_guarded(before: Note | None, after: Note) -> Iterator[str]:
+    """Yield the guarded properties that differ."""
+    for name in GUARDED:
+        if _value(before, name) != _value(after, name):
+            yield name
+
+
+def is_owners_file(path: str) -> bool:
+    """Tell whether a file is pinned by its name, and only a person creates it."""
+    return fold(path) in _OWNERS_FILES
+
+
+def find_released(change: NoteChange, successor: Note | None) -> str:
+    """Return why an agent's change of pin, quarantine or trust is rejected, "" if it is not.
+
+    `successor` is the same note under another path.
+    """
+    after = change.after or successor
+    kept = after if len(change.sides) > 1 else change.after
+    if _was(change, _is_pinned) and not _is_pinned(kept):
+        return "is pinned, and only a person unpins, moves or removes it"
+    if _was(change, _is_quarantined) and not _is_quarantined(after):
+        return "is quarantined, and only a person releases it"
+    return ""
+
+
+def find_owner_kind(change: NoteChange, rights: Rights) -> str:
+    """Return why an agent must not make this policy, skill or preference active, or change one.
+
+    "" if it may, and for all other notes.
+    """
+    allowed = _merge(change, _active_owner_kind)
+    now = _active_owner_kind(change.after)
+    if change.after is None or rights.may_instruct or now in allowed:
+        return ""
+    if not now and len(change.sides) > 1:
+        return ""
+    kind = now or next(filter(None, allowed))
+    return f"is a {kind}, which only a person makes active, or takes back"
+
+
+def find_wrong_step(change: NoteChange, rights: Rights) -> str:
+    """Return why a note must not come from its state to the next one, "" if it may."""
+    if change.after is None or not any(change.sides):
+        return ""
+    allowed = _merge(change, _state)
+    is_pinned = _was(change, _is_pinned)
+    before, after = most_restricted(*allowed), change.after.state
+    if after in allowed or (is_more_restricted(after, before) and not is_pinned):
+        return ""
+    mover = Mover(is_machine=True, may_instruct=rights.may_instruct)
+    try:
+        check_transition("", change.after.kind, before, after, is_pinned, mover)
+    except RefusedError as error:
+        return str(error).removeprefix(": ")
+    return ""
+
+
+def find_false_label(change: NoteChange, heirs: Sequence[Note], rights: Rights) -> str:
+    """Return which property says what this agent cannot say, "" for none.
+
+    `heirs` are notes that the same commit removes or deprecates: another note keeps their names.
+    """
+    after = change.after
+    if after is None:
+        return ""
+    known = [note for note in (change.base, *change.sides) if note is not None]
+    if known:
+        for name in _LABELS:
+            if _value(after, name) not in [_value(note, name) for note in known]:
+                return f'has another "{name}"'
+        named = _value(after, "full_text")
+        texts = {None, *(_value(note, "full_text") for note in known)}
+        blobs = {note.blob[:12] for note in known}
+        if named not in texts and str(named).partition("@")[0] not in blobs:
+            return 'has another "full_text"'
+    elif _is_owner(after.source):
+        return 'has the "source" of a person'
+    elif after.agent and not _is_own(after.agent, rights):
+        return f'has another agent, "{after.agent}"'
+    elif _value(after, "reviewed") is not None:
+        return 'has the "reviewed" of a person'
+    allowed = {name for note in known for name in _list_confirmations(note)}
+    allowed |= {name for heir in heirs for name in _inherit(heir, after)}
+    for name in _list_confirmations(after):
+        if name not in allowed and not _is_own(name.partition(", session ")[0], rights):
+            return f'is confirmed by "{name}"'
+    return ""
+
+
+def find_successor(note: Note, others: Iterable[Note]) -> Note | None:
+    """Return the note among others that this one is under another path, None if none is."""
+    for other in others:
+        same = all(_value(note, name) == _value(other, name) for name in _LABELS)
+        if same and (note.created or note.body == other.body):
+            return other
+    return None
+
+
+def _list_confirmations(note: Note) -> list[str]:
+    said = (each.partition(": ")[0] for each in list_items(note, "also_said"))
+    return [*list_items(note, "confirmed_by"), *said]
+
+
+def _inherit(heir: Note, note: Note) -> list[str]:
+    """Return whom a note may name because it replaces another: a person for the same words only."""
+    names = [Saying(heir.agent, heir.session, datetime.min).who, *_list_confirmations(heir)]
+    if heir.visible_body.split() == note.visible_body.split():
+        return names
+    return [name for name in names if not _is_owner(name.partition(", session ")[0])]
+
+
+def _is_own(name: str, rights: Rights) -> bool:
+    return not _is_owner(name) and rights.is_own(name)
+
+
+def _is_owner(name: str) -> bool:
+    return fold_lookalikes(name) == _OWNER
+
+
+def _value(note: Note | None, name: str) -> object:
+    found = note.matter.get(name) if note is not None else None
+    return found and found.value
+
+
+T = TypeVar("T", bound=Hashable)
+
+
+def _merge(change: NoteChange, read: Callable[[Note | None], T]) -> set[T]:
+    """Return what may become of a value when the sides are merged: what a side made of it."""
+    base = read(change.base)
+    return {value for value in map(read, change.sides) if value != base} or {base}
+
+
+def _was(change: NoteChange, read: Callable[[Note | None], bool]) -> bool:
+    """Tell whether something has to be true of a note after a merge of its sides."""
+    return _merge(change, read) == {True}
+
+
+def _is_pinned(note: Note | None) -> bool:
+    return note is not None and note.pinned
+
+
+def _is_quarantined(note: Note | None) -> bool:
+    return note is not None and note.state is State.QUARANTINED
+
+
+def _active_owner_kind(note: Note | None) -> str:
+    is_one = note is not None and note.kind in OWNER_KINDS and note.state is State.ACTIVE
+    return note.kind.value if note is not None and is_one else ""
+
+
+def _state(note: Note | None) -> State:
+    return note.state if note is not None else State.ACTIVE
