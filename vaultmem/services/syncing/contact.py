@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vaultmem.errors import VaultError
+from vaultmem.services.branching.proposals import PROPOSALS
 from vaultmem.services.evidence.publish import evidence_refspecs, take_evidence
 from vaultmem.services.syncing.place import Place
 from vaultmem.services.syncing.record import LastSync, name_address
@@ -12,16 +13,21 @@ from vaultmem.vault import Vault
 
 
 def fetch_branch(vault: Vault, place: Place, known: LastSync, alone: bool = False) -> str:
-    """Fetch the branch, and how other machines use the vault; return why not, empty if it was.
+    """Fetch the branch, what is proposed, and how other machines use the vault.
 
-    That is so where the remote could not be reached. With `alone`, the branch and nothing else.
+    Return why the branch was not fetched, "" if it was.
+
+    The remote could not be reached then. With `alone`, the branch and nothing else.
 
     Raises:
         VaultError: it cannot be used at all.
     """
     spec = f"+refs/heads/{place.upstream}:{place.tracking}"
-    others = () if alone else evidence_refspecs(vault)
-    done = fetch(vault.history, place.remote, [spec, *others])
+    prune = f"refs/remotes/{place.remote.name}/{PROPOSALS}"
+    proposed = f"+refs/heads/{PROPOSALS}*:{prune}*"
+    others = () if alone else (proposed, *evidence_refspecs(vault))
+    wanted = [spec, *others]
+    done = fetch(vault.history, place.remote, wanted, prune="" if alone else prune)
     if is_absent := done.is_absent:  # Nothing was fetched then.
         done = fetch(vault.history, place.remote, others) if others else Fetched()
     if done.trouble:

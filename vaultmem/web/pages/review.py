@@ -81,7 +81,7 @@ def gather_queue(only: str, vault: Vault) -> Queue:
 
 def _show(item: Item) -> ShownItem:
     texts = [side.text.strip()[:_COMPARED] for side in item.sides]
-    if len(texts) != 2:
+    if not item.proposal.into or len(texts) != 2:
         return ShownItem(item, [ShownSide(s, _cut([(s.text.strip(), False)])) for s in item.sides])
     pieces = diff_words(*texts)
     shown = []
