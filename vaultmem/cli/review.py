@@ -73,10 +73,10 @@ def review(
 ) -> None:
     """Decide what waits: contradictions, duplicates, candidates.
 
-    Quarantined and stale notes wait as well. On a terminal each is shown with its evidence, and one
-    key decides it. Elsewhere they are listed; --accept, --other and --reject decide. Each decision
-    is one commit. Of a large vault, what came from elsewhere is shown first, and --all compares the
-    rest.
+    Proposed branches, quarantined and stale notes wait as well. On a terminal each is shown with
+    its evidence, and one key decides it. Elsewhere they are listed; --accept, --other and --reject
+    decide. Each decision is one commit. Of a large vault, what came from elsewhere is shown first,
+    and --all compares the rest.
 
     Examples:
       vaultmem review

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from vaultmem.core.delta.file_changes import FileChange
 from vaultmem.services.writing.commit import CommitReport, commit_all, commit_event
 from vaultmem.services.writing.divide import Event
 from vaultmem.storage.git.trees import diff_commits
@@ -62,11 +63,10 @@ def list_proposed(vault: Vault) -> list[ProposedBranch]:
     ]
 
 
-def list_changes(vault: Vault, commit: str) -> dict[str, str]:
-    """Return the files that a proposal changes, by path, each with its blob ("" if removed)."""
-    head = vault.history.head().commit
-    base = vault.history.refs.merge_base(head, commit)
-    return {each.path: each.blob for each in diff_commits(vault.history, base, commit)}
+def list_changes(vault: Vault, commit: str) -> list[FileChange]:
+    """Return what a proposal changes since it parted from the checked-out branch."""
+    base = vault.history.refs.merge_base(vault.history.head().commit, commit)
+    return diff_commits(vault.history, base, commit)
 
 
 def reject_branch(vault: Vault, name: str, commit: str, reason: str) -> CommitReport:

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.counting import count_things
+from vaultmem.core.delta.file_changes import FileChange
 from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.record import NoteRecord
@@ -96,7 +97,7 @@ def list_branches(vault: Vault) -> tuple[Proposal, ...]:
     for each in list_proposed(vault):
         changes = list_changes(vault, each.commit)
         told = f"{each.name}: {count_things(len(changes), 'file')}, {each.day}"
-        lines = [f"{'changes' if blob else 'removes'} {path}" for path, blob in changes.items()]
+        lines = list(map(_describe_change, changes))
         more = [f"and {len(lines) - _NAMED:,} more"] if len(lines) > _NAMED else []
         evidence = (*lines[:_NAMED], *more)
         found.append(Proposal(Action.PROPOSAL, each.name, each.commit, told, evidence))
@@ -185,12 +186,17 @@ def read_current(vault: Vault, proposal: Proposal) -> list[Note]:
 def _describe_branch(vault: Vault, proposal: Proposal) -> Iterator[Side]:
     """Yield the first notes that a proposed branch changes, as it has them."""
     find_proposed(vault, proposal)
-    changed = list_changes(vault, proposal.blob).items()
-    written = [(path, blob) for path, blob in changed if blob and is_note_name(path)]
-    for path, blob in written[:_SHOWN]:
+    changes = list_changes(vault, proposal.blob)
+    written = [each for each in changes if each.blob and is_note_name(each.path)]
+    for each in written[:_SHOWN]:
         with suppress(UnreadableNoteError):
-            data = vault.history.objects.read(blob)[1]
-            yield _describe_note(parse_note(PurePosixPath(path), data), {})
+            data = vault.history.objects.read(each.blob)[1]
+            yield _describe_note(parse_note(PurePosixPath(each.path), data), {})
+
+
+def _describe_change(change: FileChange) -> str:
+    verb = "changes" if change.old_blob and change.blob else "adds" if change.blob else "removes"
+    return f"{verb} {change.path}"
 
 
 def _file(vault: Vault) -> Path:
