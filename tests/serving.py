@@ -7,9 +7,10 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -69,6 +70,46 @@ def play_stdio(root: Path, scene: Play[Result], *options: str) -> Result:
             return await scene(client)
 
     return asyncio.run(run())
+
+
+@contextlib.contextmanager
+def serving(root: Path, *options: str) -> Iterator[tuple[int, str]]:
+    """Serve over HTTP, and give its port and token."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    token_file = root.parent / "token"
+    command = [sys.executable, "-P", "-m", "vaultmem", "serve", "--vault", str(root)]
+    command += ["--port", str(port), "--token-file", str(token_file), *options]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: _answers(port), 40)
+        yield port, token_file.read_text().strip()
+    finally:
+        process.terminate()
+        assert process.wait(timeout=20) is not None
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@contextlib.asynccontextmanager
+async def connected(
+    port: int, token: str, *, mode: str = "auto", ends: bool = True
+) -> AsyncIterator[Client]:
+    """Connect the SDK's client over HTTP; at its end it ends its session, unless not `ends`."""
+    import httpx2
+    from mcp.client.client import Client
+    from mcp.client.streamable_http import streamable_http_client
+
+    headers = {"Authorization": f"Bearer {token}"}
+    async with httpx2.AsyncClient(headers=headers, timeout=30) as web:
+        place = f"http://127.0.0.1:{port}/mcp"
+        stream = streamable_http_client(place, http_client=web, terminate_on_close=ends)
+        async with Client(stream, mode=mode) as client:
+            yield client
 
 
 async def call(client: Client, name: str, **given: Any) -> dict[str, Any]:

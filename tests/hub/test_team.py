@@ -8,12 +8,13 @@ import random
 import re
 import threading
 import time
+from html import unescape
 from typing import Any
 
 import pytest
 from hub_serving import Team, play_at, push
 from serving import call, refused
-from support import git
+from support import git, wait_until
 
 from vaultmem.client import Client
 from vaultmem.errors import ForbiddenError
@@ -82,6 +83,54 @@ def test_a_team_works_together(team: Team) -> None:
     assert {(name, "done") for name in ("maren", "jonas", "porter", "scribe")} <= pushed
     for each in team.hub.repositories.glob("*.git"):
         git(each, "fsck", "--strict")
+
+
+def test_proposals_are_decided_on_the_page_and_by_the_api(team: Team) -> None:
+    jonas, scribe = team.person("jonas", write="harbour"), team.agent("scribe", propose="*")
+    at = f"{team.address}/v/harbour"
+
+    def propose(text: str) -> str:
+        async def scene(client: Any) -> None:
+            assert (await call(client, "remember", text=text))["ref"] == "proposals/scribe/notes"
+
+        play_at(f"{at}/mcp", scribe, scene)
+        return team.tip("harbour", "refs/heads/proposals/scribe/notes")
+
+    with team.client(jonas) as program:
+        propose("The lamp at the pier is green.")
+        (item,) = wait_until(lambda: _list_proposals(program))
+        assert [note["agent"] for note in item["notes"]] == ["scribe"]
+        done = program.post(f"/v/harbour/api/v1/review/{item['id']}", json={"choice": "accept"})
+        assert done.json()["decided"][0]["told"] == "it is merged"
+        assert program.get("/v/harbour/api/v1/recall?query=lamp").json()["hits"]
+        assert team.tip("harbour", "refs/heads/proposals/scribe/notes") == ""
+
+    ours = {"Origin": team.address, "Accept": "text/html"}
+    with team.client(**ours) as browser:
+        browser.post("/sign-in", data={"token": jonas})
+        assert "to decide" not in browser.get("/v/harbour/").text
+        propose("The fog horn is silent.")
+        wait_until(lambda: "1 proposal to decide" in browser.get("/v/harbour/").text)
+        page = browser.get("/v/harbour/review?only=proposal").text
+        assert "The fog horn is silent." in page
+        (link,) = re.findall(r'<h3><a href="([^"]+)"', page)
+        assert "The fog horn is silent." in browser.get(unescape(link)).text
+        (name,) = re.findall(r'name="id" value="([0-9a-f]+)"', page)
+        given = {"id": name, "choice": "reject", "reason": "It is loud."}
+        browser.post("/v/harbour/review", data=given)
+        page = browser.get("/v/harbour/review").text
+        assert "it is rejected" in page
+        assert "fog horn" not in page
+    assert team.tip("harbour", "refs/heads/proposals/scribe/notes") == ""
+    told = git(team.hub.repositories / "harbour.git", "log", "-1", "--format=%an %s %b", "main")
+    assert "jonas" in told
+    assert "review: proposals/scribe/notes is rejected" in told
+    assert "It is loud." in told
+
+
+def _list_proposals(program: Any) -> list[Any]:
+    found: list[Any] = program.get("/v/harbour/api/v1/review?only=proposal").json()["items"]
+    return found
 
 
 def test_an_agent_is_served_over_all_that_it_may_read(team: Team) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from conftest import RunCli
-from serving import Session, session
+from mcp.client.client import Client
+from serving import Session, call, connected, play_stdio, serving, session
+from support import git
 
 Make = Callable[..., Path]
 
@@ -16,6 +20,22 @@ NOTES = {"notes/pier.md": "The pier is of oak.\n"}
 
 def leave(client: Session) -> None:
     """Close a client as one is that ends in order."""
+    client.process.communicate()
+
+
+def terminate(client: Session) -> None:
+    """End a client's server by a signal."""
+    client.process.terminate()
+    client.process.communicate()
+
+
+def hurry(client: Session) -> None:
+    """Close a client, and send its server two signals at once while the session is closed."""
+    assert client.process.stdin is not None
+    client.process.stdin.close()
+    client.process.stdin = None
+    for number in (signal.SIGINT, signal.SIGTERM):
+        client.process.send_signal(number)
     client.process.communicate()
 
 
@@ -54,7 +74,7 @@ def test_a_start_goes_on_from_the_last_session_however_that_ended(
             again = second.call("session", action="start", goal="Paint it", detail=True)
             assert again["session"] != begun["session"]
             # What had an end is not gone on with by itself, and told of all the same.
-            assert again["restored"] == (None if end is close else begun["session"])
+            assert again["restored"] == (begun["session"] if end is kill else None)
             assert f"Mend it: {end.__name__}" in again["told"]
             listed = second.call("session", action="list")["told"]
             assert f"> {again['session']} (open, {end.__name__}, " in listed
@@ -101,3 +121,159 @@ def test_two_servers_of_one_agent_in_one_folder_are_two_sessions(
         with session(root, "--agent", "claude") as third:
             path = third.call("remember", text="Tar is of pine.")["path"]
         assert "session: day-1\n" in (root / path).read_text()
+
+
+#: The server that is a relay to the resident process, and the one that serves alone.
+_BOTH = pytest.mark.parametrize(
+    "how", [(), pytest.param(("--alone",), marks=pytest.mark.campaign)], ids=["relay", "alone"]
+)
+
+
+def list_sessions(run_cli: RunCli, root: Path) -> dict[str, str]:
+    """Return goals and statuses of all sessions; those whose process is gone are recovered."""
+    found = run_cli("session", "list", "--vault", root, "--json").json
+    return {each["goal"]: each["status"] for each in found["sessions"]}
+
+
+def list_commits(root: Path) -> list[str]:
+    """Return authors and subjects of the agents' commits, the last one first."""
+    return git(root, "log", "--format=%an: %s", "--grep=^Session-Id: ").splitlines()
+
+
+@_BOTH
+def test_a_client_that_ends_in_order_leaves_a_closed_session(
+    make_vault: Make, run_cli: RunCli, how: tuple[str, ...]
+) -> None:
+    root = make_vault(NOTES)
+    for number, end in enumerate((leave, terminate, hurry), 1):
+        with session(root, "--agent", "bob", *how) as client:
+            client.call("session", action="start", goal=f"Mend {number}")
+            path = client.call("remember", text=f"Plank {number} is of elm.")["path"]
+            end(client)
+        subject, *_ = list_commits(root)
+        assert subject == f"bob: session-close: Mend {number}"
+        assert path in git(root, "show", "--name-only", "--format=")
+    assert set(list_sessions(run_cli, root).values()) == {"ok"}
+    assert git(root, "status", "--porcelain") == ""
+    with session(root, "--agent", "bob", *how) as client:
+        client.call("session", action="start", goal="Mend 4")
+        kill(client)
+    assert list_sessions(run_cli, root)["Mend 4"] == "canceled"
+    assert list_commits(root)[0] == "bob: recover: Mend 4"
+
+
+@_BOTH
+def test_the_exit_of_the_sdks_client_closes_the_session(
+    make_vault: Make, run_cli: RunCli, how: tuple[str, ...]
+) -> None:
+    root = make_vault(NOTES)
+
+    async def scene(client: Client) -> None:
+        await call(client, "session", action="start", goal="Mend it")
+        await call(client, "session", action="note", text="The east end is rotten.")
+
+    play_stdio(root, scene, "--agent", "bob", *how)
+    assert list_commits(root) == ["bob: session-close: Mend it"]
+    assert list_sessions(run_cli, root) == {"Mend it": "ok"}
+
+
+@_BOTH
+def test_a_client_that_began_no_session_leaves_no_commit(
+    make_vault: Make, how: tuple[str, ...]
+) -> None:
+    root = make_vault(NOTES)
+    for given in (("--agent", "bob"), ("--read-only",)):
+        with session(root, *given, *how) as client:
+            assert client.call("recall", query="pier oak")["hits"]
+            leave(client)
+    assert list_commits(root) == []
+    assert git(root, "status", "--porcelain") == ""
+
+
+def test_a_session_on_a_branch_is_closed_there(make_vault: Make, run_cli: RunCli) -> None:
+    root = make_vault(NOTES)
+    git(root, "branch", "draft")
+    with session(root, "--agent", "bob", "--ref", "draft") as client:
+        client.call("session", action="start", goal="Mend it")
+        leave(client)
+    assert "session-close: Mend it" in git(root, "log", "-1", "--format=%s", "draft")
+    assert list_commits(root) == []
+    assert list_sessions(run_cli, root) == {}
+
+
+@pytest.mark.campaign
+def test_a_session_stays_open_while_another_process_is_in_it(
+    make_vault: Make, start_cli: RunCli, run_cli: RunCli
+) -> None:
+    root = make_vault(NOTES)
+    # By the client, which is this process, as a hook of it does.
+    start_cli(
+        "session", "start", "--id", "day-1", "--goal", "Mend it", "--agent", "bob", "--vault", root
+    )
+    with session(root, "--agent", "bob") as one:
+        assert one.call("session", action="start")["session"] == "day-1"
+        leave(one)
+    assert list_sessions(run_cli, root) == {"Mend it": "open"}
+    with session(root, "--agent", "amy") as one, session(root, "--agent", "amy") as two:
+        begun = one.call("session", action="start", goal="Paint it")["session"]
+        two.call("session", action="start", session=begun)
+        leave(one)
+        assert list_sessions(run_cli, root)["Paint it"] == "open"
+        leave(two)
+    assert list_sessions(run_cli, root) == {"Mend it": "open", "Paint it": "ok"}
+
+
+@pytest.mark.campaign
+def test_a_session_that_was_left_is_open_again_when_it_is_written_to(make_vault: Make) -> None:
+    root = make_vault(NOTES)
+    for action, given in {"note": {"text": "Blue."}, "start": {}}.items():
+        with session(root, "--agent", "bob") as client:
+            begun = client.call("session", action="start", goal=f"Mend it: {action}")["session"]
+            leave(client)
+        with session(root, "--agent", "bob") as client:
+            again = client.call("session", action=action, session=begun, **given)
+            assert (again["session"], "ended:" in (root / f"sessions/{begun}.md").read_text()) == (
+                begun,
+                False,
+            )
+            leave(client)
+        assert "status: ok" in (root / f"sessions/{begun}.md").read_text()
+
+
+@pytest.mark.campaign
+def test_the_end_of_an_mcp_session_over_http_closes_the_session(
+    make_vault: Make, run_cli: RunCli
+) -> None:
+    root = make_vault(NOTES)
+
+    async def scene(port: int, token: str) -> None:
+        async with connected(port, token, mode="legacy") as one:
+            begun = (await call(one, "session", action="start", goal="Mend it"))["session"]
+            async with connected(port, token, mode="legacy") as two:
+                await call(two, "session", action="start", session=begun)
+                await call(two, "remember", text="Bollards are of iron.")
+            assert list_sessions(run_cli, root) == {"Mend it": "open"}  # It is one's too.
+        assert list_sessions(run_cli, root) == {"Mend it": "ok"}
+        assert list_commits(root) == ["web: session-close: Mend it"]
+
+    with serving(root, "--agent", "web") as (port, token):
+        asyncio.run(scene(port, token))
+    assert list_commits(root) == ["web: session-close: Mend it"]
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+def test_the_end_of_a_server_over_http_closes_the_sessions_begun_there(
+    make_vault: Make, run_cli: RunCli, mode: str
+) -> None:
+    root = make_vault(NOTES)
+
+    async def begin(port: int, token: str) -> None:
+        async with connected(port, token, mode=mode, ends=False) as client:
+            await call(client, "session", action="start", goal="Mend it")
+
+    with serving(root, "--agent", "web") as (port, token):
+        asyncio.run(begin(port, token))
+        assert list_sessions(run_cli, root) == {"Mend it": "open"}
+    assert list_commits(root) == ["web: session-close: Mend it"]
+    assert list_sessions(run_cli, root) == {"Mend it": "ok"}

@@ -10,17 +10,14 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
-import httpx2
 import pytest
 from conftest import RunCli
 from mcp.client.client import Client
-from mcp.client.streamable_http import streamable_http_client
-from serving import HELLO, call, play_stdio, told
+from serving import HELLO, call, connected, play_stdio, serving, told
 from support import wait_until
 
 from vaultmem.serve.http import HALF_OPEN
@@ -28,39 +25,6 @@ from vaultmem.serve.http import HALF_OPEN
 Make = Callable[..., Path]
 
 NOTES = {"notes/pier.md": "The pier is of oak.\n"}
-
-
-@contextmanager
-def serving(root: Path, *options: str) -> Iterator[tuple[int, str]]:
-    """Serve over HTTP, and give its port and token."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    token_file = root.parent / "token"
-    command = [sys.executable, "-P", "-m", "vaultmem", "serve", "--vault", str(root)]
-    command += ["--port", str(port), "--token-file", str(token_file), *options]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    try:
-        wait_until(lambda: _answers(port), 40)
-        yield port, token_file.read_text().strip()
-    finally:
-        process.terminate()
-        assert process.wait(timeout=20) is not None
-
-
-def _answers(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-@asynccontextmanager
-async def connected(port: int, token: str) -> AsyncIterator[Client]:
-    """Connect the SDK's client over HTTP."""
-    headers = {"Authorization": f"Bearer {token}"}
-    async with httpx2.AsyncClient(headers=headers, timeout=30) as web:
-        place = f"http://127.0.0.1:{port}/mcp"
-        async with Client(streamable_http_client(place, http_client=web)) as client:
-            yield client
 
 
 def test_two_clients_at_once_over_standard_input(make_vault: Make) -> None:

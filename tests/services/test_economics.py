@@ -16,9 +16,13 @@ from vaultmem.core.finding.query import parse_query
 from vaultmem.core.plot import plot_lines
 from vaultmem.core.token_count import count_tokens
 from vaultmem.services.economics import read_pack_sizes, read_stats
+from vaultmem.services.finding.ask import Ask
+from vaultmem.services.finding.ask import ask as ask_whole
+from vaultmem.services.finding.ask_pack import AskPack, ask_pack
 from vaultmem.services.finding.count import count_pack, count_recall
 from vaultmem.services.finding.pack import make_pack
 from vaultmem.services.finding.recall import recall
+from vaultmem.services.finding.receipts import keep_receipt
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.storage.signals import SignalStore
 from vaultmem.vault import Vault
@@ -163,3 +167,45 @@ def test_plot_puts_each_point_in_its_place(vault: Vault) -> None:
     read_stats(vault)
     packs, flat = read_pack_sizes(vault)
     assert len(packs) == len(flat) == 1
+
+
+def test_recent_finds_who_was_shown_a_text_that_the_note_has_no_more(
+    make_vault: Make, opened: Open, run_cli: RunCli
+) -> None:
+    root = make_vault(
+        {"notes/pier.md": "# Pier\n\nThe pier opens\nat six.\n\n## Crane\n\nTwo tons.\n"}
+    )
+    may = datetime(2026, 5, 4, 10).timestamp()
+
+    def ask_as(agent: str, at: float, packs: bool = True) -> None:
+        vault = opened(root, agent=agent, now=lambda: at)
+        ask_pack(vault, AskPack("pier opens")) if packs else ask_whole(vault, Ask("pier opens"))
+
+    git(root, "commit", "-q", "--amend", "--no-edit", "--date=2026-05-01T10:00:00")
+    ask_as("amy", may)
+    ask_as("bob", may + 60, packs=False)
+    uncounted = opened(root, agent="dan", now=lambda: may + 90)
+    made = keep_receipt(uncounted, make_pack(uncounted, "pier opens"), "pier opens")
+    (root / "notes/pier.md").write_text("# Pier\n\nThe pier opens at nine.\n")
+    git(root, "commit", "-qam", "Nine")
+    ask_as("cyd", time.time())
+
+    def find(*words: str) -> list[tuple[str, str, Any]]:
+        calls = run_cli("recent", *words, "--vault", root, "--json").json["calls"]
+        return [
+            (x["agent"], x["kind"], [(y["path"], y["heading"]) for y in x["shown"]]) for x in calls
+        ]
+
+    pier = [("notes/pier.md", "Pier")]
+    amy, bob, dan = ("amy", "pack", pier), ("bob", "recall", pier), ("dan", "pack", pier)
+    assert find("--says", "the pier OPENS at six") == [dan, bob, amy]
+    assert find("--says", "opens at six", "--from-agent", "amy") == [amy]
+    assert find("--says", "opens at six", "--since", "2026-06-01") == []
+    assert find("--says", "opens at nine") == [("cyd", "pack", pier)]
+    assert find("--says", "opens at six", "-n", "1") == [dan]
+    assert find("--says", "opens at six", "pier") == [dan, bob, amy]
+    assert "dan" not in {agent for agent, _, _ in find()}  # What is only made is not counted.
+    assert made.id in run_cli("recent", "--says", "at six", "--vault", root).out
+    said = run_cli("recent", "--says", "at ten", "--vault", root).out
+    assert said == "Nothing with that text was shown.\n"
+    assert run_cli("recent", "--says", " ", "--vault", root).code == 5

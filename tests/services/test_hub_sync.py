@@ -40,10 +40,10 @@ def clone(world: World, name: str, who: tuple[str, str]) -> tuple[Path, Callable
            for kind in ("STATE", "CONFIG", "DATA")}  # fmt: skip
     env |= name_pusher(world.hub, world.grants[name])
 
-    def run(*words: str) -> Any:
-        done = run_here(*words, "--json", cwd=root, env=env)
+    def run(*words: str, as_text: bool = False) -> Any:
+        done = run_here(*words, *([] if as_text else ["--json"]), cwd=root, env=env)
         assert done.code in {0, 5}, done
-        return done.json
+        return done.out if as_text else done.json
 
     return root, run
 
@@ -127,3 +127,95 @@ def test_what_the_door_refuses_is_told_and_kept(world: World) -> None:
     assert (told["outcome"], told["rescued"]) == ("refused", None)
     assert "key.md" in told["told"]
     assert key not in world.last().details["refused"][0]
+
+
+def propose(
+    world: World, name: str, topic: str, notes: dict[str, str], who: tuple[str, str]
+) -> str:
+    """Push a proposal made upon the vault's branch; return its commit."""
+    tip = world.tip()
+    commit = world.clone.commit({**world.clone.files(tip), **notes}, [tip], who)
+    world.take(name, f"{commit}:refs/heads/proposals/{name}/{topic}")
+    return commit
+
+
+def test_a_proposal_is_seen_accepted_and_removed(world: World) -> None:
+    root, ada = clone(world, "ada", ADA)
+    assert ada("sync")["proposals"] == 0
+    lamp = {"notes/lamp.md": "# Lamp\n\nThe lamp is green.\n"}
+    made = propose(world, "cleo", "lamp", lamp, ("Cleo", "cleo@ferry.example"))
+    assert ada("sync", as_text=True).endswith('\n1 proposal waits; run "vaultmem review"\n')
+    assert "proposals   1 to decide; `vaultmem review`\n" in ada("status", as_text=True)
+    shown = ada("review", as_text=True)
+    assert "1 proposal\n" in shown
+    assert "  > The lamp is green.\n  Shall it be merged?\n    y  --accept  it is merged\n" in shown
+    (item,) = ada("review")["items"]
+    assert item["action"] == "proposal"
+    assert item["reason"].startswith("proposals/cleo/lamp: 1 file, 20")
+    assert item["evidence"] == ["adds notes/lamp.md"]
+    assert [note["text"] for note in item["notes"]] == ["# Lamp\n\nThe lamp is green."]
+    write_notes(root, {"notes/refunds/fee.md": "# Fee\n\nSaved a moment ago.\n"})
+    (done,) = ada("review", "--accept", item["id"])["decided"]
+    assert done["told"] == "it is merged"
+    assert git(root, "log", "-1", "--format=%s") == "merge: origin/proposals/cleo/lamp into main"
+    assert (root / "notes/lamp.md").read_text() == lamp["notes/lamp.md"]
+    assert ada("review")["items"] == []
+    assert world.tip("refs/heads/proposals/cleo/lamp") == made  # Nobody else has the merge yet.
+    told = ada("sync", as_text=True)
+    assert "\nremoved proposals/cleo/lamp, which was decided\n" in told
+    assert "waits" not in told
+    assert world.tip("refs/heads/proposals/cleo/lamp") == ""
+    assert git(root, "for-each-ref", "refs/vaultmem/decided", "refs/remotes/origin/proposals") == ""
+
+
+def test_a_proposal_is_rejected_with_a_reason_that_its_author_finds(world: World) -> None:
+    root, ada = clone(world, "ada", ADA)
+    other, cleo = clone(world, "cleo", ("Cleo", "cleo@ferry.example"))
+    lamp = {"notes/lamp.md": "# Lamp\n\nThe lamp is green.\n"}
+    propose(world, "cleo", "lamp", lamp, ("Cleo", "cleo@ferry.example"))
+    ada("sync")
+    assert cleo("sync")["proposals"] == 1
+    (item,) = ada("review")["items"]
+    (done,) = ada("review", "--reject", item["id"], "--reason", "The lamp is red.")["decided"]
+    assert done["told"] == "it is rejected"
+    assert ada("status")["git"]["proposals"] == 0
+    assert ada("sync")["removed"] == ["proposals/cleo/lamp"]
+    assert world.tip("refs/heads/proposals/cleo/lamp") == ""
+    assert cleo("sync")["proposals"] == 0
+    assert not (root / "notes/lamp.md").exists()
+    (event,) = cleo("log", "--event", "review")["commits"]
+    assert event["subject"] == "review: proposals/cleo/lamp is rejected"
+    assert "The lamp is red." in git(other, "log", "-1", "--format=%b", event["commit"])
+
+
+def test_a_proposal_that_went_on_meanwhile_stays(world: World) -> None:
+    root, ada = clone(world, "ada", ADA)
+    lamp = {"notes/lamp.md": "# Lamp\n\nThe lamp is green.\n"}
+    made = propose(world, "cleo", "lamp", lamp, ("Cleo", "cleo@ferry.example"))
+    ada("sync")
+    git(root, "merge", "-q", "--no-edit", "origin/proposals/cleo/lamp")
+    assert ada("status")["git"]["proposals"] == 0
+    git(root, "reset", "-q", "--hard", "origin/main")
+    ada("merge", "origin/proposals/cleo/lamp")
+    more = {**world.clone.files(made), "notes/fog.md": "# Fog\n\nThe fog horn is loud.\n"}
+    on = world.clone.commit(more, [made], ("Cleo", "cleo@ferry.example"))
+    world.take("cleo", f"{on}:refs/heads/proposals/cleo/lamp")
+    told = ada("sync")
+    assert (told["removed"], told["kept"], told["proposals"]) == ([], [], 1)
+    assert world.tip("refs/heads/proposals/cleo/lamp") == on
+
+
+def test_only_those_who_may_write_remove_others_proposals(world: World) -> None:
+    world.admit("dora", Kind.PERSON, {Scope.WRITE: ["*"]}, emails=["dora@x.org"])
+    world.admit("eve", Kind.PERSON, {Scope.PROPOSE: ["*"]}, emails=["eve@x.org"])
+    notes = {"notes/lamp.md": "# Lamp\n\nThe lamp is green.\n"}
+    made = propose(world, "cleo", "lamp", notes, ("Cleo", "cleo@ferry.example"))
+    removal = ":refs/heads/proposals/cleo/lamp"
+    for name in ("eve", "rita", "bob"):  # Bob writes in a folder alone.
+        assert world.push(name, removal)[0] != 0, name
+    assert world.push("dora", f"+{world.tip()}:refs/heads/proposals/cleo/lamp")[0] != 0
+    assert world.tip("refs/heads/proposals/cleo/lamp") == made
+    world.take("dora", removal)
+    made = propose(world, "cleo", "lamp", notes, ("Cleo", "cleo@ferry.example"))
+    world.take("ada", f"{made}:refs/heads/main")
+    world.take("bob", removal)

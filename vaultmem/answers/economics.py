@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vaultmem.services.economics import PinnedNote, Shown, Stats, Sums
+    from vaultmem.services.economics import PinnedNote, Stats, Sums
+    from vaultmem.services.showings import Shown
 
 
 def pinned_json(notes: Sequence[PinnedNote], tokens: int, budget: int) -> dict[str, Any]:

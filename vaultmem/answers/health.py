@@ -99,6 +99,7 @@ def _git_json(git: GitStatus) -> dict[str, Any]:
         "skipped": git.left_out,
         "credentials": git.credentials,
         "sync": git.sync,
+        "proposals": git.proposals,
         "events": list(map(commit_json, git.events)),
     }
 

@@ -11,8 +11,11 @@ if TYPE_CHECKING:
     from vaultmem.services.syncing.sync import SyncReport
 
 
-def sync_json(report: SyncReport, review: int) -> dict[str, Any]:
-    """Return what a sync did, or why it did not all of it; so much of what came is to `review`."""
+def sync_json(report: SyncReport, review: int, proposals: int) -> dict[str, Any]:
+    """Return what a sync did, or why it did not all of it.
+
+    `review` counts what came and is to be decided, `proposals` the proposed branches that wait.
+    """
     merged = report.merged
     return {
         "outcome": report.outcome.value,
@@ -31,6 +34,9 @@ def sync_json(report: SyncReport, review: int) -> dict[str, Any]:
         "left_rebase_of": report.left_rebase_of or None,
         "token_ends": report.token_ends or None,
         "review": review,
+        "proposals": proposals,
+        "removed": report.removed,
+        "kept": report.kept,
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,7 +14,8 @@ from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
-    from vaultmem.services.economics import Shown, Stats
+    from vaultmem.services.economics import Stats
+    from vaultmem.services.showings import Shown
 
 _SHOWN = 10
 
@@ -34,22 +36,28 @@ def recent(
     since: Annotated[
         str, typer.Option("--since", metavar="WHEN", help="Only then or later (2026-10-01).")
     ] = "",
+    says: Annotated[
+        str | None,
+        typer.Option("--says", metavar="TEXT", help="Only what showed a section with this text."),
+    ] = None,
 ) -> None:
     """Show what was shown last: what, to whom, for which question.
 
-    What is pinned in every pack is left out; a pack's receipt has it (`vaultmem replay`).
+    What is pinned in every pack is left out; a pack's receipt has it (`vaultmem replay`). With
+    --says, packs are read from their receipts, so notes count as they were then, pinned ones too.
 
     Examples:
       vaultmem recent
       vaultmem recent refund-rules -n 5
+      vaultmem recent --says "120 refunds a minute" --from-agent codex
     """
     from vaultmem.core.timestamps import parse_timestamp
-    from vaultmem.services.economics import list_recent
     from vaultmem.services.reading.read_notes import resolve_address
+    from vaultmem.services.showings import list_recent, list_saying
 
     opened = here.open_synced(reads=True)
-    shown = list_recent(
-        opened,
+    look = partial(list_recent, opened) if says is None else partial(list_saying, opened, says)
+    shown = look(
         limit,
         agent=from_agent,
         session=from_session,
@@ -60,7 +68,7 @@ def recent(
         emit_json(recent_json(shown))
         return
     if not shown:
-        say("Nothing was shown yet.")
+        say("Nothing was shown yet." if says is None else "Nothing with that text was shown.")
     for each in shown:
         _say_shown(each)
 

@@ -185,6 +185,8 @@ def _say_where(vault: Vault, found: VaultStatus) -> None:
             _say_fact("your name", git.person_problem)
         if git.sync is not None:
             _say_fact("sync", _describe_sync(git.sync))
+        if git.proposals:
+            _say_fact("proposals", f"{git.proposals:,} to decide; `vaultmem review`")
     author = found.author
     named = f"{author.agent} ({author.session})" if author.session else author.agent
     _say_fact("author", f"agent {named}" if author.agent else "you")

@@ -73,10 +73,10 @@ def review(
 ) -> None:
     """Decide what waits: contradictions, duplicates, candidates.
 
-    Quarantined and stale notes wait as well. On a terminal each is shown with its evidence, and one
-    key decides it. Elsewhere they are listed; --accept, --other and --reject decide. Each decision
-    is one commit. Of a large vault, what came from elsewhere is shown first, and --all compares the
-    rest.
+    Proposed branches, quarantined and stale notes wait as well. On a terminal each is shown with
+    its evidence, and one key decides it. Elsewhere they are listed; --accept, --other and --reject
+    decide. Each decision is one commit. Of a large vault, what came from elsewhere is shown first,
+    and --all compares the rest.
 
     Examples:
       vaultmem review
@@ -111,11 +111,11 @@ def review(
 def _look(vault: Vault, everything: bool) -> tuple[Sequence[Proposal], bool]:
     """Return what waits, and whether that is all: of a large vault it may be what came alone."""
     from vaultmem.services.upkeep.arrivals import WHOLE, take_in
-    from vaultmem.services.upkeep.review import COMPARED_AT_ONCE, list_queue
+    from vaultmem.services.upkeep.review import COMPARED_AT_ONCE, list_branches, list_queue
 
     arrived = take_in(vault, WHOLE)
     if arrived and not everything and vault.view.totals()[0] > COMPARED_AT_ONCE:
-        return arrived, False
+        return (*list_branches(vault), *arrived), False
     return list_queue(vault, ProgressLine("comparing notes")).proposals, True
 
 
@@ -213,7 +213,9 @@ def _say_item(item: Item, size: int) -> None:
     say_painted(f"{item.id[:size]}  {_name(proposal)}", "yellow", f"  {proposal.reason}")
     for each in proposal.evidence:
         say_painted("  - ", "dim", each)
-    _say_sides(item.sides)
+    apart = [(side,) for side in item.sides] if proposal.action == "proposal" else [item.sides]
+    for sides in apart:
+        _say_sides(sides)
     say_painted(f"  {_tell(proposal, 'question')}", "bold")
     for key, name in _KEYS.items():
         if told := _tell(proposal, name):

@@ -62,8 +62,14 @@ def sync(
     )
     if report is None:
         return
-    review = _take_in(opened)
-    emit_json(sync_json(report, review)) if here.as_json else _say_report(report, review)
+    from vaultmem.services.branching.proposals import list_proposed
+
+    review, proposals = _take_in(opened), len(list_proposed(opened))
+    if here.as_json:
+        emit_json(sync_json(report, review, proposals))
+    else:
+        _say_report(report, review)
+        _say_proposals(report, proposals)
     _end(report)
 
 
@@ -130,6 +136,16 @@ def _say_report(report: SyncReport, review: int) -> None:
         ends = time.strftime("%Y-%m-%d %H:%M", time.localtime(report.token_ends))
         told = f"warning: your token for {remote} ends on {ends}; ask the hub's owner for a new one"
         warn(f"{told}, and give that to git as the password")
+
+
+def _say_proposals(report: SyncReport, waiting: int) -> None:
+    for name in report.removed:
+        say_painted("removed ", "green", f"{one_line(name)}, which was decided")
+    for told in report.kept:
+        warn(f"not removed: {one_line(told)}")
+    if waiting:
+        wait = "proposal waits" if waiting == 1 else "proposals wait"
+        say(f'{waiting:,} {wait}; run "vaultmem review"')
 
 
 def _say_rescued(report: SyncReport) -> None:

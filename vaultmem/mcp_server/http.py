@@ -8,13 +8,15 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
 
     from vaultmem.mcp_server.resources import Subscribers
+from vaultmem.mcp_server.held_sessions import SESSION_HEADER
 from vaultmem.mcp_server.loading import load_server
 from vaultmem.workers.caller import Caller, shows_token
 from vaultmem.workers.workers import Workers
@@ -62,7 +64,20 @@ class McpPlace:
                     self._app = JSONResponse(
                         {"error": f"MCP needs more; {how_to_install('mcp')}"}, 503
                     )
+        if scope["method"] == "DELETE":
+            send = self._release_before(send, Headers(scope=scope).get(SESSION_HEADER, ""))
         await self._app(scope, receive, send)
+
+    def _release_before(self, send: Send, client: str) -> Send:
+        """Return what sends an answer, and before a good one closes what an MCP session held."""
+
+        async def release_and_send(message: Message) -> None:
+            is_ended = message["type"] == "http.response.start" and message["status"] == 200
+            if is_ended and self._subscribers is not None:
+                await self._subscribers.held.release(client)
+            await send(message)
+
+        return release_and_send
 
     async def _begin(self) -> ASGIApp:
         await asyncio.to_thread(load_server)

@@ -19,6 +19,7 @@ from mcp.server.subscriptions import (
 )
 from mcp.shared.exceptions import MCPError
 
+from vaultmem.mcp_server.held_sessions import HeldSessions
 from vaultmem.mcp_server.showing import (
     NOTE,
     PACK,
@@ -140,10 +141,11 @@ class Subscribers:
     """Tells clients that a resource they asked for has changed.
 
     Older clients subscribe by address and hear of it over their connection; newer ones listen to
-    the `bus`.
+    the `bus`. `held` are the sessions that they hold open over HTTP.
     """
 
     def __init__(self) -> None:
+        self.held = HeldSessions()
         self.bus = InMemorySubscriptionBus()
         self._wanted: dict[str, set[ServerSession]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None

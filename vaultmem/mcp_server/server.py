@@ -20,6 +20,7 @@ from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import VaultError, name_failure
 from vaultmem.mcp_server.committing import CHECKPOINT, PROMOTE
 from vaultmem.mcp_server.finding import CONTEXT_PACK, RECALL
+from vaultmem.mcp_server.held_sessions import SESSION_HEADER
 from vaultmem.mcp_server.history import HISTORY
 from vaultmem.mcp_server.notes import FORGET, READ_NOTE, REMEMBER, UPDATE_NOTE
 from vaultmem.mcp_server.remedies import tell_caller
@@ -34,7 +35,7 @@ from vaultmem.mcp_server.resources import (
     list_templates,
     read_resource,
 )
-from vaultmem.mcp_server.sessions import SESSION
+from vaultmem.mcp_server.sessions import SESSION, leave_tool
 from vaultmem.mcp_server.tasks import TASK
 from vaultmem.mcp_server.tool import Tool, run_tool
 from vaultmem.workers.caller import Caller
@@ -114,6 +115,7 @@ def build_with(
 ) -> Server[Any]:
     """Return a server of tools that are run by `call`, and of notes that are read by `read`."""
     tools = {tool.name: tool for tool in offered}
+    subscribers.held.leave = partial(call, SESSION._replace(run=leave_tool))
 
     def refuse_request(error: VaultError | OSError, **about: str) -> MCPError:
         told = escape_bytes(tell_caller(str(name_failure(error)), tools))
@@ -123,7 +125,9 @@ def build_with(
         check_one_page(asked)
         return types.ListToolsResult(tools=list(map(_describe, tools.values())))
 
-    async def on_call_tool(_: Context, asked: types.CallToolRequestParams) -> types.CallToolResult:
+    async def on_call_tool(
+        context: Context, asked: types.CallToolRequestParams
+    ) -> types.CallToolResult:
         tool = tools.get(asked.name)
         if tool is None:
             told = f"{asked.name}: no such tool; there are {', '.join(tools)}"
@@ -141,6 +145,8 @@ def build_with(
             _LOG.exception("%s failed", tool.name)
             told = f"{tool.name}: an error inside vaultmem; `vaultmem doctor` may say why"
             return _refuse(tell_caller(told, tools))
+        if tool.name == SESSION.name and data.get("session"):
+            subscribers.held.note(_name_client(context), given, data["session"])
         return types.CallToolResult(content=[_text(text)], structured_content=data)
 
     async def on_list_resources(_: Context, asked: Any) -> types.ListResourcesResult:
@@ -219,6 +225,11 @@ async def call_tool(
         caller = caller._replace(ref=str(given["ref"]))
     run = workers.write if tool.writes else workers.read
     return await run(partial(run_tool, tool.run, given), caller)
+
+
+def _name_client(context: Context) -> str:
+    """Return the MCP session of a request over HTTP, "" where there is none."""
+    return "" if context.request is None else context.request.headers.get(SESSION_HEADER, "")
 
 
 def _describe(tool: Tool) -> types.Tool:

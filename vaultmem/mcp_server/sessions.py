@@ -35,6 +35,14 @@ def session_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     return _ACTIONS[given["action"]](vault, given)
 
 
+def leave_tool(vault: Vault, given: dict[str, Any]) -> Answer:
+    """Close a session whose MCP session has ended."""
+    from vaultmem.services.sessions.close import close_left
+
+    close_left(vault, given["session"])
+    return Answer("")
+
+
 def _start(vault: Vault, given: dict[str, Any]) -> Answer:
     from vaultmem.services.sessions.begin import NewSession, start_session
 

@@ -129,6 +129,7 @@ class HttpServer(Port):
         self._access = access
         self._events = Events()
         self._mcp: McpApp | None = None
+        self._workers: Workers | None = None
 
     def start(self, workers: Workers, talks: AsyncThread) -> None:
         """Begin to answer, by these workers, in this event loop."""
@@ -145,8 +146,15 @@ class HttpServer(Port):
             choose_shared(caller.environment),
             caller.asks_others,
         )
+        self._workers = workers
         self._mcp = McpApp(workers, caller, token, hosts, MCP_PATH)
         self.answer_by(_divide(self._mcp, create_app(workers, site, self._events)), talks)
+
+    def close(self, seconds: float = _GRACE) -> None:
+        """Close as `Port` does, and have the sessions closed that agents began over HTTP."""
+        super().close(seconds)
+        if self._workers is not None:
+            self._workers.submit_close(self._access.caller)
 
     def load(self) -> None:
         """Import what pages need that nobody has asked for yet."""

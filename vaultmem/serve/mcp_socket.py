@@ -14,6 +14,7 @@ import json
 import os
 import socket
 import threading
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -128,12 +129,19 @@ class McpSocket:
 
         self._workers.submit_read(warm_up, caller)  # The first question waits less.
         connection.setblocking(False)
-        lines = LineConnection(connection)
+        lines = LineConnection(connection, partial(_close_sessions, self._workers, caller))
         self._open.add(lines)
         try:
             self._talks.run(lines.serve(build_server(self._workers, caller, subscribers))).result()
         finally:
             self._open.discard(lines)
+
+
+async def _close_sessions(workers: Workers, caller: Caller) -> None:
+    import asyncio
+
+    if (closing := workers.submit_close(caller)) is not None:
+        await asyncio.wrap_future(closing)
 
 
 def read_caller(hello: dict[str, Any], root: Path) -> Caller:

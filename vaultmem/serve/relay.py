@@ -2,6 +2,9 @@
 
 It imports nothing that takes long, because a client waits for it in each of its sessions.
 
+When the client ends in order, a last line reports so, and the resident process closes the session
+before it hangs up. A relay that is killed reports nothing, and its session is recovered.
+
 If that process ends, another is found or started, and told again what opened the connection. One
 that ended as it should has answered all that it took, so the rest is asked again. One that was
 killed may have done what it did not answer: then the client is told so, and asks again itself.
@@ -14,10 +17,18 @@ import os
 import signal
 import sys
 from _thread import allocate_lock, start_new_thread
+from time import monotonic
 
 from vaultmem.serve.reach import reach
 from vaultmem.storage.user_folders import find_user_folder
-from vaultmem.storage.watch_socket import GOODBYE, MCP_SOCKET_NAME, PLACES, choose_sent, socket_path
+from vaultmem.storage.watch_socket import (
+    CLOSING,
+    GOODBYE,
+    MCP_SOCKET_NAME,
+    PLACES,
+    choose_sent,
+    socket_path,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,6 +89,7 @@ class _Relay:
         self._known: set[Any] = set()
         self._is_over = False
         self._signal = 0
+        self._signalled = 0.0
 
     def run(self) -> int:
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -93,16 +105,33 @@ class _Relay:
                 return 1
 
     def _end(self, number: int, _: object) -> None:
-        """Let what is under way be answered, and then end; at a second signal end at once."""
+        """Let what is under way be answered, and then end.
+
+        Clients send several signals while the session is being closed. One that comes some seconds
+        after the first ends this process at once.
+        """
         if self._signal:
-            os._exit(128 + number)
-        self._signal = number
-        self._hang_up()
+            if monotonic() - self._signalled > CLOSING:
+                os._exit(128 + number)
+            return
+        self._signal, self._signalled = number, monotonic()
+        self._is_over = True
+        if self._sending.acquire(False):
+            self._hang_up()
+            self._sending.release()
+        else:  # A line of the client is on its way.
+            start_new_thread(self._leave, ())
+
+    def _leave(self) -> None:
+        with self._sending:
+            self._hang_up()
 
     def _hang_up(self) -> None:
+        """Report that the client has ended in order; the caller holds `_sending`."""
         from _socket import SHUT_WR
 
         self._is_over = True
+        _send(self._connection, GOODBYE)
         _shut(self._connection, SHUT_WR)
 
     def _hear_client(self) -> None:
@@ -111,8 +140,7 @@ class _Relay:
             with self._sending:
                 self._note(line)
                 _send(self._connection, line)
-        with self._sending:
-            self._hang_up()
+        self._leave()
 
     def _hear_resident(self) -> bool:
         """Pass on what the process says, until it ends; tell whether it ended in order."""
@@ -124,7 +152,7 @@ class _Relay:
                     if line.endswith(b"\n"):
                         self._answer(line)
         except BrokenPipeError:  # The client has gone.
-            self._is_over = True
+            self._leave()
         except ConnectionError:
             return False
         return False

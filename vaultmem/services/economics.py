@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.packs.labels import count_items
 from vaultmem.core.packs.pack_item import PackItem, PackStyle, parse_labels
 from vaultmem.core.packs.pack_text import choose_form
-from vaultmem.core.packs.receipt import parse_receipt
 from vaultmem.errors import BusyError
 from vaultmem.services.evidence.usage import list_machines, read_usage
 from vaultmem.services.finding.own_part import pack_source, pinned_sections
 from vaultmem.services.finding.trust import trusted_documents
 from vaultmem.services.reading.handles import name_notes
 from vaultmem.storage.machines import CallSums
-from vaultmem.storage.signals import Account, Call, Showing, SignalStore, Surfaced
+from vaultmem.storage.signals import Account, Call, SignalStore, Surfaced
 from vaultmem.vault import Vault
 
 
@@ -146,45 +144,6 @@ def _by_machine(vault: Vault) -> Iterator[MachineSums]:
         packs, recalls = (each.calls.get(kind, CallSums()).calls for kind in ("pack", "recall"))
         last = max((sums.last for sums in calls), default=0.0)
         yield MachineSums(each.id, each.name, packs, recalls, sum(s.sent for s in calls), last)
-
-
-class Shown(NamedTuple):
-    """What a recall or pack showed of what was found, to whom and when; a pack's receipt or ""."""
-
-    showing: Showing
-    receipt: str
-
-
-def list_recent(
-    vault: Vault,
-    limit: int,
-    *,
-    agent: str = "",
-    session: str = "",
-    path: str = "",
-    since: float = 0.0,
-) -> list[Shown]:
-    """Return what was shown last, newest first, of an agent, session or note if these are named."""
-    store = SignalStore(vault.state, vault.state_folder)
-    with contextlib.suppress(BusyError):  # What was noted down last is then left out.
-        store.fold(vault.view.totals()[1], vault.patience)
-    found = store.showings(limit, agent=agent, session=session, path=path, since=since)
-    receipts = [file.stem for file in vault.receipts.files()]
-    return [Shown(each, _find_receipt(vault, receipts, each.call)) for each in found]
-
-
-def _find_receipt(vault: Vault, receipts: Sequence[str], call: Call) -> str:
-    """Return the id of the receipt that a pack has; ids begin with the second that it was made."""
-    if call.kind != "pack":
-        return ""
-    seconds = tuple(
-        f"{datetime.fromtimestamp(call.at + later, UTC):%Y%m%dT%H%M%S}-" for later in (0, 1)
-    )
-    for name in reversed([each for each in receipts if each.startswith(seconds)]):
-        made = parse_receipt(vault.receipts.read(name))
-        if (made.agent, made.session, made.query) == (call.agent, call.session, call.query):
-            return name
-    return ""
 
 
 def _sum(accounts: Iterable[Account], kind: str) -> Sums:

@@ -86,10 +86,13 @@ class Signal(NamedTuple):
 
 
 class Showing(NamedTuple):
-    """A call, and the sections that came up in it, best first: path, heading, score."""
+    """A call, and the sections that came up in it, best first: path, heading, score.
+
+    The score is None where a pack's receipt names them.
+    """
 
     call: Call
-    sections: tuple[tuple[str, str, float], ...]
+    sections: tuple[tuple[str, str, float | None], ...]
 
 
 class Surfaced(NamedTuple):

@@ -26,8 +26,13 @@ if TYPE_CHECKING:
 SOCKET_NAME = "watch.sock"
 MCP_SOCKET_NAME = "mcp.sock"
 
-#: The last line of one that ends as it should: what an agent has no answer to has not begun.
+#: The last line of a side that ends in order. Of the resident process: requests without an answer
+#: have not begun. Of a client: its session can be closed.
 GOODBYE = b'{"vaultmem":"goodbye"}\n'
+
+#: Seconds after a signal in which an agent's server ignores further ones: clients send several, and
+#: the session is being closed.
+CLOSING = 5.0
 
 #: Settings that a command reads, and that are sent with what is asked; so are $VAULTMEM_*.
 SENT = frozenset(("NO_COLOR", "COLUMNS", "TERM_SESSION_ID", *VARIABLES))

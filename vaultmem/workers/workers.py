@@ -16,7 +16,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from vaultmem.errors import RefusedError
-from vaultmem.vault import find_user_folders
+from vaultmem.vault import Vault, find_user_folders
 from vaultmem.workers.caller import Caller
 from vaultmem.workers.kept_vault import KeptVault, Result, Sync, Work
 
@@ -89,11 +89,26 @@ class Workers:
             raise RefusedError("this connection only reads; start it without --read-only to write")
         return self._writer.submit(work, caller)
 
+    def submit_close(self, caller: Caller) -> Future[None] | None:
+        """Have the sessions of a caller's process closed; None if this caller has none to close."""
+        if not caller.may_write:
+            return None
+        try:
+            return self.submit_write(_close_sessions, caller)
+        except RefusedError:  # The workers are closed already.
+            return None
+
     def close(self) -> None:
         """Wait for what was asked for, and close the vault."""
         self._writer.close()
         self._readers.close()
         self._patient.close()
+
+
+def _close_sessions(vault: Vault) -> None:
+    from vaultmem.services.sessions.close import close_of_process
+
+    close_of_process(vault)
 
 
 class _Crew:

@@ -37,6 +37,7 @@ _KEPT = "it is kept, and counts as used now"
 #: What is asked of each proposal that waits for a decision; their order is that of the queue: what
 #: may mislead first, what only takes room last.
 CHOICES: Mapping[Action, Choices] = {
+    Action.PROPOSAL: Choices("Shall it be merged?", "it is merged", "it is rejected"),
     Action.UPDATE: Choices("Is the newer one so now?", _NEWER, "both hold", _OLDER),
     Action.CONTRADICTION: Choices("Does the newer one hold?", _NEWER, "both hold", _OLDER),
     Action.REVIEW_QUARANTINED: Choices(

@@ -41,6 +41,7 @@ class Action(StrEnum):
     SKIP_PINNED = "skip_pinned"
     CANDIDATE = "candidate"
     UNREADABLE = "unreadable"
+    PROPOSAL = "proposal"
 
 
 #: The state that an action sets; the others change nothing by themselves.
@@ -56,7 +57,7 @@ class Proposal(NamedTuple):
     """What is proposed for the note `path` with the bytes `blob`, why, and what shows it.
 
     `into` is the other note of a pair, which takes it in, replaces or contradicts it, with its
-    bytes; else empty.
+    bytes; else empty. Of a proposed branch, `path` is its name and `blob` its commit.
     """
 
     action: Action

@@ -15,6 +15,7 @@ from vaultmem.errors import (
 from vaultmem.services.branching.branches import check_clean
 from vaultmem.services.branching.clash import Conflict, name_authors
 from vaultmem.services.branching.incoming import refuse_leaks
+from vaultmem.services.branching.proposals import PROPOSALS, mark_decided
 from vaultmem.services.branching.relink import MergedNotes, list_renames, relink
 from vaultmem.services.branching.settle import Lost, Settled, settle_merge
 from vaultmem.services.branching.tree_moves import find_moves, moving_tree, plan_files
@@ -71,6 +72,7 @@ def merge_branch(vault: Vault, name: str, joins: bool = False) -> MergeReport:
             into = elsewhere or vault.history.head().branch
             ours = _find_tip(vault, into)
             if refs.is_ancestor(source.commit, ours):
+                _mark(vault, source, into, ours)
                 return MergeReport(source, into, "")
             draft, settled = draft_merge(vault, ours, source, into, joins)
             report = MergeReport(source, into, "", (), *settled.told)
@@ -79,7 +81,9 @@ def merge_branch(vault: Vault, name: str, joins: bool = False) -> MergeReport:
                     ref = f"refs/heads/{into}"
                     commit = vault.history.write_branch_commits(ref, [draft], ours)[0]
                     return report._replace(commit=commit)
-                return _merge_here(vault, draft, ours, report)
+                done = _merge_here(vault, draft, ours, report)
+                _mark(vault, source, into, done.commit)
+                return done
             except RefMovedError:
                 continue
     raise PendingError("not merged: other commits keep coming in; try again")
@@ -120,6 +124,12 @@ def plan_merge(vault: Vault, name: str, joins: bool = False) -> MergePlan:
             return MergePlan(source, into, True, conflicts=error.conflicts, refused=str(error))
         paths = tuple(sorted(_plan_moves(vault, draft, ours)[0]))
         return MergePlan(source, into, True, paths, *settled.told)
+
+
+def _mark(vault: Vault, source: Target, into: str, commit: str) -> None:
+    """Mark a proposal as merged, unless it goes into another proposal or a branch elsewhere."""
+    if not (into.startswith(PROPOSALS) or find_branch(vault)):
+        mark_decided(vault, source.name, source.commit, commit)
 
 
 def _find_tip(vault: Vault, branch: str) -> str:

@@ -144,15 +144,7 @@ def _read_theirs(vault: Vault, name: str, kept: KeptReceipt) -> Receipt | None:
 
 def render_again(vault: Vault, receipt: Receipt) -> Replay:
     """Return a receipt with the text of its pack, as `replay_receipt` does."""
-
-    def read_blob(blob: str) -> bytes:
-        if blob in receipt.texts:
-            data = receipt.texts[blob].encode("utf-8", "surrogateescape")
-            if blob_id(data) != blob:
-                raise VaultError(f"{receipt.id}: the receipt was changed: {blob[:12]} differs")
-            return data
-        return vault.history.objects.read(blob)[1]
-
+    read_blob = open_blobs(vault, receipt)
     sections = (*receipt.shown, *receipt.unshown)
     lost = {blob for blob in {each.blob for each in sections} if _is_lost(read_blob, blob)}
     if lost and lost != {each.blob for each in sections}:
@@ -168,6 +160,20 @@ def render_again(vault: Vault, receipt: Receipt) -> Replay:
             f"bytes; use {receipt.version}, which made it"
         )
     return Replay(receipt, text, tuple(items))
+
+
+def open_blobs(vault: Vault, receipt: Receipt) -> Callable[[str], bytes]:
+    """Return what reads a note of a receipt by its blob id, from the receipt or from git."""
+
+    def read_blob(blob: str) -> bytes:
+        if blob in receipt.texts:
+            data = receipt.texts[blob].encode("utf-8", "surrogateescape")
+            if blob_id(data) != blob:
+                raise VaultError(f"{receipt.id}: the receipt was changed: {blob[:12]} differs")
+            return data
+        return vault.history.objects.read(blob)[1]
+
+    return read_blob
 
 
 def _is_lost(read_blob: Callable[[str], bytes], blob: str) -> bool:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from vaultmem.core.notes.record import CONFLICTED
 from vaultmem.core.paths import is_note_name
 from vaultmem.errors import RefusedError, VaultError
+from vaultmem.services.branching.proposals import list_proposed
 from vaultmem.services.finding.trust import tell_trust_elsewhere
 from vaultmem.services.history.commits import CommitFilter, list_commits
 from vaultmem.services.reading.behind import sync_to_read
@@ -45,7 +46,8 @@ class GitStatus(NamedTuple):
     `problem` says why git cannot be used at all, `obstacle` why it takes no commit just now, and
     `person_problem` under whose name a person's changes are committed where git knows none.
     `credentials` are the places because of which nothing is committed (path:line: rule). `sync`
-    says how it stands with a remote, where there is one.
+    says how it stands with a remote, where there is one; `proposals` counts proposed branches that
+    wait for a decision.
     """
 
     head: Head
@@ -57,6 +59,7 @@ class GitStatus(NamedTuple):
     person_problem: str = ""
     credentials: tuple[str, ...] = ()
     sync: SyncState | None = None
+    proposals: int = 0
 
 
 class VaultStatus(NamedTuple):
@@ -160,6 +163,7 @@ def _read_git(vault: Vault, looks: bool) -> GitStatus | None:
             person_problem=vault.history.person().problem,
             credentials=_name_credentials(vault, pending) if pending else (),
             sync=read_sync_state(vault) if looks else None,
+            proposals=len(list_proposed(vault)),
         )
     except VaultError as error:
         return GitStatus(Head("", ""), "", (), {}, (), str(error))

@@ -145,9 +145,20 @@ def _check_vault(visit: Visit, update: Update) -> Told | None:
 
 def _check_proposal(visit: Visit, update: Update) -> Told | None:
     whose = update.ref.removeprefix(PROPOSALS).partition("/")[0]
-    if whose != visit.grant.name and not visit.owns:
-        return f"is a proposal of {_show(whose)}", _how_to_propose(visit)
-    return None
+    if (
+        whose == visit.grant.name
+        or visit.owns
+        or (update.is_removal and _may_decide(visit, update))
+    ):
+        return None
+    return f"is a proposal of {_show(whose)}", _how_to_propose(visit)
+
+
+def _may_decide(visit: Visit, update: Update) -> bool:
+    """Tell whether a writer may remove a proposal: any one, or in a folder one that was merged."""
+    merged = ("merge-base", "--is-ancestor", update.old, visit.tip)
+    may = visit.may(Scope.WRITE)
+    return visit.may(Scope.WRITE, "") or (may and bool(visit.tip) and visit.git.succeeds(*merged))
 
 
 def _check_machine(

@@ -171,10 +171,13 @@ class Clone:
                 pass
 
     def restore(self, branches: Mapping[str, str] = MappingProxyType({})) -> None:
-        """Take back all that is in no branch of the remote's, which has `branches` now as well."""
+        """Take back all that is in no branch of the remote's.
+
+        The remote has `branches` now as well, and lacks those that have no commit there.
+        """
         with hold_lock(self.change):
             if known := self.record:
-                moved = {**known.branches, **branches}
+                moved = {k: v for k, v in {**known.branches, **branches}.items() if v}
                 found = known._replace(branches=moved, commit=moved[known.branch])
                 self._settle(History(self.root, self.state), found, None)
 

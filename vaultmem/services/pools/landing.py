@@ -35,8 +35,10 @@ def sign(settings: VaultSettings, identity: str, branch: str) -> VaultSettings:
     return signed
 
 
-def land(vault: Vault, work: Callable[[Vault], T], check: Check | None) -> tuple[T, str]:
-    """Do some work in a clone and push it; return what it did, and the commit that has it.
+def land(vault: Vault, work: Callable[[Vault], T], check: Check | None) -> tuple[T, dict[str, str]]:
+    """Do some work in a clone and push it; return what it did, and which branches have moved.
+
+    Each branch comes with its commit, "" where it was removed.
 
     Raises:
         ForbiddenError: the remote does not take it, or `check`; with the words of either.
@@ -58,7 +60,8 @@ def land(vault: Vault, work: Callable[[Vault], T], check: Check | None) -> tuple
     if report.outcome is not Outcome.SYNCED:
         kind = ForbiddenError if report.outcome is Outcome.REFUSED else RefusedError
         raise kind(f"not written, the vault's remote does not take it: {report.told}")
-    return done, history.refs.branch_tip(branch or here.branch)
+    landed = branch or here.branch
+    return done, {landed: history.refs.branch_tip(landed), **dict.fromkeys(report.removed, "")}
 
 
 def forget_waiting(vault: Vault) -> None:

@@ -182,8 +182,7 @@ class Shard:
             vault = self._open_to_write(clone, signed)
             landed: dict[str, str] = {}
             try:
-                done, commit = land(vault, work, check)
-                landed[branch or vault.history.head().branch] = commit
+                done, landed = land(vault, work, check)
             except BaseException:
                 with contextlib.suppress(VaultError, OSError):
                     forget_waiting(vault)

@@ -110,8 +110,9 @@ def start_session(
         recovered = _recover(vault)
         session = _choose_id(vault, new)
         if is_kept(vault, session):
-            died = session in {each.session for each in recovered}
-            may_reopen = died or not new.id
+            record = ActiveSessions(vault.state_folder).find(session)
+            is_left = record is not None and record.recovered
+            may_reopen = is_left or not new.id or session in {each.session for each in recovered}
             taken = _take_open(vault, session, workspace, new.pid, may_reopen)
             return taken._replace(recovered=recovered)
         edges = [*_list_edges(vault, new)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
@@ -11,21 +13,24 @@ from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.sessions.section_edit import append_to_section, as_paragraphs
 from vaultmem.core.sessions.session import Session, Status
 from vaultmem.core.sessions.session_note import SUMMARY
-from vaultmem.errors import PendingError, RefusedError, naming_faults
+from vaultmem.errors import PendingError, RefusedError, VaultError, naming_faults
 from vaultmem.services.notes.propose import Proposed
-from vaultmem.services.reading.look import find_branch
+from vaultmem.services.reading.look import find_branch, go_to
 from vaultmem.services.sessions.decide import find_unlinked, link_decision
 from vaultmem.services.sessions.edit_session import act_in, check_text, edit_as_event
 from vaultmem.services.sessions.learn import Learned, learn
-from vaultmem.services.sessions.read import get_session
+from vaultmem.services.sessions.read import find_home, get_session
 from vaultmem.services.sessions.windows import read_tally, write_windows
 from vaultmem.services.sessions.wishes import propose_said
 from vaultmem.services.writing.commit import UNCOMMITTED, CommitReport, commit_event
 from vaultmem.services.writing.divide import Event, make_close
 from vaultmem.services.writing.pending import Pending, find_pending
 from vaultmem.storage.journal import Author
+from vaultmem.storage.processes import Process, find_process, is_gone
 from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.vault import Vault
+
+_LOG = logging.getLogger("vaultmem.sessions")
 
 
 class Closed(NamedTuple):
@@ -92,6 +97,48 @@ def close_session(
             )
         report = commit_close(vault, session, summary)
     return Closed(session, report, done, proposed)
+
+
+def close_of_process(vault: Vault) -> None:
+    """Close the open sessions of the process that the vault is served to (`vault.pid`), as it ends.
+
+    A session that another process is in as well stays open. A session that cannot be closed is
+    left to recovery, with a warning. The vault must be in sync.
+    """
+    served = None if vault.pid is None else find_process(vault.pid)
+
+    def is_served(process: Process) -> bool:
+        return process == served if served else process.pid == vault.pid  # Gone by now.
+
+    for record in ActiveSessions(vault.state_folder).all():
+        own = list(filter(is_served, record.processes))
+        others = [each for each in record.processes if each not in own]
+        if own and not record.recovered and all(map(is_gone, others)):
+            try:
+                home, session = find_home(go_to(vault, ""), record)
+                if session is not None:
+                    close_left(home, record.id)
+            except VaultError as error:
+                _LOG.warning("%s: not closed: %s", record.id, error)
+
+
+def close_left(vault: Vault, name: str) -> None:
+    """Close a session that its client left in order without closing it, if it is open.
+
+    The agent did not end it itself, so what is written into it later opens it again.
+
+    Raises:
+        NoteNotFoundError, RefusedError: as for `close_session`.
+    """
+    facts = get_session(vault, name).facts
+    if not facts.is_open:
+        return
+    active = ActiveSessions(vault.state_folder)
+    record = active.find(facts.id)
+    with contextlib.suppress(PendingError):  # It has ended, and its event waits.
+        close_session(vault, facts.id)
+    if record is not None:
+        active.put(record._replace(recovered=True))
 
 
 def commit_close(vault: Vault, session: Session, summary: str = "") -> CommitReport:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from vaultmem.errors import VaultError
+from vaultmem.services.branching.proposals import PROPOSALS
 from vaultmem.services.evidence.publish import evidence_refspecs, take_evidence
 from vaultmem.services.syncing.place import Place
 from vaultmem.services.syncing.record import LastSync, name_address
@@ -21,7 +22,7 @@ class Contact(NamedTuple):
 
 
 def fetch_branch(vault: Vault, place: Place, known: LastSync, alone: bool = False) -> Contact:
-    """Fetch the branch, and how other machines use the vault.
+    """Fetch the branch, what is proposed, and how other machines use the vault.
 
     With `alone`, the branch and nothing else.
 
@@ -29,8 +30,11 @@ def fetch_branch(vault: Vault, place: Place, known: LastSync, alone: bool = Fals
         VaultError: it cannot be used at all.
     """
     spec = f"+refs/heads/{place.upstream}:{place.tracking}"
-    others = () if alone else evidence_refspecs(vault)
-    done = fetch(vault.history, place.remote, [spec, *others])
+    prune = f"refs/remotes/{place.remote.name}/{PROPOSALS}"
+    proposed = f"+refs/heads/{PROPOSALS}*:{prune}*"
+    others = () if alone else (proposed, *evidence_refspecs(vault))
+    wanted = [spec, *others]
+    done = fetch(vault.history, place.remote, wanted, prune="" if alone else prune)
     token_ends = done.token_ends
     if is_absent := done.is_absent:  # Nothing was fetched then.
         done = fetch(vault.history, place.remote, others) if others else Fetched()

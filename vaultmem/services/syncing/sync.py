@@ -27,6 +27,7 @@ from vaultmem.services.branching.branches import check_idle
 from vaultmem.services.branching.finish import finish_merge, is_stopped
 from vaultmem.services.branching.incoming import follow_commit
 from vaultmem.services.branching.merge import MergeReport, merge_branch
+from vaultmem.services.branching.proposals import list_decided
 from vaultmem.services.branching.unrebase import leave_rebase
 from vaultmem.services.evidence.publish import begin_anew, publish
 from vaultmem.services.reading.look import find_branch
@@ -42,7 +43,7 @@ from vaultmem.services.syncing.record import LastSync, keep_record, name_address
 from vaultmem.services.syncing.rescue import rescue_commits
 from vaultmem.services.writing.commit import commit_all
 from vaultmem.storage.git.machine_refs import find_replaced
-from vaultmem.storage.git.remote import Fate, Pushed, Trouble, push
+from vaultmem.storage.git.remote import Fate, Pushed, Trouble, push, remove_branch
 from vaultmem.storage.git.remotes import add_remote
 from vaultmem.storage.lock import WRITER, hold_lock
 from vaultmem.vault import Vault
@@ -80,6 +81,8 @@ class SyncReport(NamedTuple):
     the branch, if that was first brought back to where it was before a rebase that was killed.
     `token_ends` is when the token ends by which a hub lets this machine in (seconds since the
     epoch), 0 if that is not soon.
+    `removed` are the proposals that were decided and are no branches of the remote any more, `kept`
+    those that it did not remove, with why.
     """
 
     outcome: Outcome
@@ -97,6 +100,8 @@ class SyncReport(NamedTuple):
     conflicts: tuple[object, ...] = ()
     left_rebase_of: str = ""
     token_ends: float = 0.0
+    removed: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
 
 
 def sync_remote(
@@ -268,7 +273,27 @@ class _Sync:
         if fate is Fate.DONE:
             self._report = self._report._replace(pushed=count_waiting(self._vault, place))
             history.git.run("update-ref", place.tracking, tip)
-        return fate is not Fate.MOVED
+        if fate is Fate.MOVED:
+            return False
+        self._remove_decided(tip)
+        return True
+
+    def _remove_decided(self, tip: str) -> None:
+        """Remove the proposals at the remote whose decision it has now."""
+        history, remote = self._vault.history, self._place.remote
+        for each in list_decided(self._vault):
+            if history.refs.is_ancestor(each.by, tip):
+                done = remove_branch(history, remote, each.name, each.commit)
+                fate, told = done.refs.get(f"refs/heads/{each.name}", (Fate.MOVED, ""))
+                if done.trouble or fate is Fate.REFUSED:
+                    kept = (*self._report.kept, f"{each.name}: {told or done.told}")
+                    self._report = self._report._replace(kept=kept)
+                    continue
+                tracked = f"refs/remotes/{remote.name}/{each.name}"
+                if fate is Fate.DONE:
+                    self._report = self._report._replace(removed=(*self._report.removed, each.name))
+                    history.git.run("update-ref", "-d", tracked)
+            history.git.run("update-ref", "-d", each.mark)
 
     def _push_refs(self, wanted: dict[str, str]) -> Pushed:
         specs = [f"{commit}:{ref}" for ref, commit in wanted.items()]

@@ -17,6 +17,8 @@ from vaultmem.core.similarity.compare import KnownText
 from vaultmem.core.upkeep.choices import CHOICES, PART, Choice
 from vaultmem.core.upkeep.proposal import NEW_STATES, Action, Proposal
 from vaultmem.errors import RefusedError
+from vaultmem.services.branching.merge import merge_branch
+from vaultmem.services.branching.proposals import reject_branch
 from vaultmem.services.finding.new_links import NewLinks
 from vaultmem.services.lifecycle.promote import promote_notes
 from vaultmem.services.lifecycle.supersede import supersede_note
@@ -24,8 +26,8 @@ from vaultmem.services.lifecycle.transition import change_state, check_reason, r
 from vaultmem.services.likeness.updates import list_unsaid
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.upkeep.dedup import Merge, apply_merges
-from vaultmem.services.upkeep.review import read_current
-from vaultmem.services.writing.commit import CommitReport
+from vaultmem.services.upkeep.review import find_proposed, read_current
+from vaultmem.services.writing.commit import CommitReport, commit_all
 from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.write import Edit, write_event
 from vaultmem.vault import Vault
@@ -61,12 +63,16 @@ def decide(vault: Vault, proposal: Proposal, choice: Choice, reason: str = "") -
         ConflictError: the notes are not as they were when it was proposed; nothing was done.
         RefusedError: there is no such choice, or it is not this mover's.
         PendingError: the notes are changed; their commit has to wait.
+        MergeConflictError: a proposed branch cannot be merged; nothing was done.
     """
     refuse_branch(vault)
     told = getattr(CHOICES[proposal.action], choice)
     if not told:
         raise RefusedError(f"{proposal.path}: {proposal.action} takes no --{choice}; mend it first")
     with vault.lock():
+        if proposal.action is Action.PROPOSAL:
+            report = _decide_branch(vault, proposal, choice, reason)
+            return Decided(proposal, choice, told, report)
         sync_vault(vault)
         notes = read_current(vault, proposal)
         if _is_part(proposal, notes, choice):
@@ -74,6 +80,19 @@ def decide(vault: Vault, proposal: Proposal, choice: Choice, reason: str = "") -
         done = _accept if choice is not Choice.REJECT else _reject
         report = done(vault, proposal, notes, choice, reason)
     return Decided(proposal, choice, told, report)
+
+
+def _decide_branch(vault: Vault, proposal: Proposal, choice: Choice, reason: str) -> CommitReport:
+    """Merge a proposed branch, or commit that a person rejects it; the next sync removes it."""
+    ref, why = find_proposed(vault, proposal), check_reason(reason)
+    if choice is Choice.REJECT:
+        vault.require_person(f"{proposal.path}: only a person rejects a proposal")
+        return reject_branch(vault, proposal.path, proposal.blob, why)
+    made = commit_all(vault)  # What is uncommitted would keep the branch from being merged.
+    merged = merge_branch(vault, ref)
+    if merged.commit:
+        made.append((merged.commit, f"merge: {merged.source.name} into {merged.into}"))
+    return CommitReport(tuple(made), merged.commit, merged.paths)
 
 
 def _accept(

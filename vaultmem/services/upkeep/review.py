@@ -7,12 +7,16 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from vaultmem.core.counting import count_things
+from vaultmem.core.delta.file_changes import FileChange
 from vaultmem.core.lifecycle import State
-from vaultmem.core.notes.note import Note
+from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.record import NoteRecord
+from vaultmem.core.paths import is_note_name
 from vaultmem.core.upkeep.choices import ORDER
 from vaultmem.core.upkeep.proposal import Action, Proposal, Report, format_report, parse_report
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
+from vaultmem.services.branching.proposals import list_changes, list_proposed
 from vaultmem.services.reading.read_notes import find_note, read_note
 from vaultmem.services.upkeep.arrivals import list_arrived
 from vaultmem.services.upkeep.curate import KEPT_APART, curate
@@ -22,6 +26,9 @@ from vaultmem.vault import Vault
 
 #: Notes up to which a server compares all of them while somebody waits: more take minutes.
 COMPARED_AT_ONCE = 500
+
+#: Files of a proposed branch that are named, and notes of it whose text is shown.
+_NAMED, _SHOWN = 20, 4
 
 #: What was last shown to be decided; a cache, which another look makes again.
 _FILE = "review.json"
@@ -68,7 +75,7 @@ def list_queue(vault: Vault, progress: Callable[[int, int], None] | None = None)
     queue = found._replace(proposals=_add(list_arrived(vault), waiting))
     with suppress(OSError):
         write_atomically(_file(vault), format_report(queue).encode(), mode=0o600, durable=False)
-    return queue
+    return queue._replace(proposals=(*list_branches(vault), *queue.proposals))
 
 
 def list_shown(vault: Vault) -> tuple[Proposal, ...]:
@@ -81,7 +88,20 @@ def list_shown(vault: Vault) -> tuple[Proposal, ...]:
 
 def list_known(vault: Vault) -> tuple[Proposal, ...]:
     """Return what was found already: of notes that came, and of all when somebody last looked."""
-    return _add(list_arrived(vault), list_shown(vault))
+    return _add((*list_branches(vault), *list_arrived(vault)), list_shown(vault))
+
+
+def list_branches(vault: Vault) -> tuple[Proposal, ...]:
+    """Return the proposed branches that wait for a decision, by name."""
+    found = []
+    for each in list_proposed(vault):
+        changes = list_changes(vault, each.commit)
+        told = f"{each.name}: {count_things(len(changes), 'file')}, {each.day}"
+        lines = list(map(_describe_change, changes))
+        more = [f"and {len(lines) - _NAMED:,} more"] if len(lines) > _NAMED else []
+        evidence = (*lines[:_NAMED], *more)
+        found.append(Proposal(Action.PROPOSAL, each.name, each.commit, told, evidence))
+    return tuple(found)
 
 
 def _add(first: Iterable[Proposal], others: Iterable[Proposal]) -> tuple[Proposal, ...]:
@@ -126,9 +146,24 @@ def describe_items(vault: Vault, proposals: Sequence[Proposal]) -> Iterator[Item
     commits = _read_commits(vault, paths)
     for each in proposals:
         with suppress(ConflictError):
+            if each.action is Action.PROPOSAL:
+                yield Item(each.id, each, tuple(_describe_branch(vault, each)))
+                continue
             notes = read_current(vault, each)
             sides = [_describe_note(note, commits) for note in notes]
             yield Item(each.id, each, tuple(sides))
+
+
+def find_proposed(vault: Vault, proposal: Proposal) -> str:
+    """Return the ref of a proposed branch.
+
+    Raises:
+        ConflictError: the branch is gone, or has other commits than when it was shown.
+    """
+    for each in list_proposed(vault):
+        if (each.name, each.commit) == (proposal.path, proposal.blob):
+            return each.ref
+    raise ConflictError(f"{proposal.path}: changed since it was shown; run `vaultmem review` again")
 
 
 def read_current(vault: Vault, proposal: Proposal) -> list[Note]:
@@ -146,6 +181,22 @@ def read_current(vault: Vault, proposal: Proposal) -> list[Note]:
             raise ConflictError(f"{path}: changed since it was shown; run `vaultmem review` again")
         notes.append(note)
     return notes
+
+
+def _describe_branch(vault: Vault, proposal: Proposal) -> Iterator[Side]:
+    """Yield the first notes that a proposed branch changes, as it has them."""
+    find_proposed(vault, proposal)
+    changes = list_changes(vault, proposal.blob)
+    written = [each for each in changes if each.blob and is_note_name(each.path)]
+    for each in written[:_SHOWN]:
+        with suppress(UnreadableNoteError):
+            data = vault.history.objects.read(each.blob)[1]
+            yield _describe_note(parse_note(PurePosixPath(each.path), data), {})
+
+
+def _describe_change(change: FileChange) -> str:
+    verb = "changes" if change.old_blob and change.blob else "adds" if change.blob else "removes"
+    return f"{verb} {change.path}"
 
 
 def _file(vault: Vault) -> Path:

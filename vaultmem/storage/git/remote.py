@@ -88,17 +88,29 @@ class Pushed(NamedTuple):
 
 
 def fetch(
-    history: History, remote: Remote, refspecs: Sequence[str], seconds: float = LONGEST
+    history: History,
+    remote: Remote,
+    refspecs: Sequence[str],
+    seconds: float = LONGEST,
+    prune: str = "",
 ) -> Fetched:
-    """Fetch what refspecs name into refs of the repository; no branch of its own may be one."""
+    """Fetch what refspecs name into refs of the repository; no branch of its own may be one.
+
+    Refs that begin with `prune` are removed where the remote does not have them any more.
+    """
     with _working_apart(history, remote) as env:
         before = _list_refs(history, env)
         command = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head")
-        words = (*command, "--recurse-submodules=no", "--", remote.url, *refspecs)
+        pruning = ["--prune"] if prune else []
+        words = (*command, *pruning, "--recurse-submodules=no", "--", remote.url, *refspecs)
         trace = Path(env["GIT_DIR"]) / "answers"
         code, _, err = _talk(history, words, env | trace_headers(trace), seconds)
         ends = find_header(trace, ENDS_HEADER)
-        moved = dict(_list_refs(history, env).items() - before.items())
+        after = _list_refs(history, env)
+        moved = dict(after.items() - before.items())
+        for ref in before.keys() - after.keys():
+            if prune and ref.startswith(prune):
+                history.git.run("update-ref", "-d", ref, before[ref])
         lines = "".join(f"update {ref} {commit}\n" for ref, commit in sorted(moved.items()))
         if lines:
             history.git.run("update-ref", "--stdin", stdin=lines.encode("utf-8", "surrogateescape"))
@@ -123,11 +135,23 @@ def list_branches(history: History, remote: Remote, seconds: float = LONGEST) ->
     return Listed(branches, next((each for each in heads if each in branches), ""))
 
 
+def remove_branch(history: History, remote: Remote, name: str, commit: str) -> Pushed:
+    """Remove a branch of the remote that still is at a commit (full id)."""
+    return _push(history, remote, [f":{_HEADS}{name}"], LONGEST, f"{_HEADS}{name}:{commit}")
+
+
 def push(
     history: History, remote: Remote, refspecs: Sequence[str], seconds: float = LONGEST
 ) -> Pushed:
     """Push commits (full ids) to refs of the remote, each for itself; nothing is ever forced."""
-    command = ("push", "--porcelain", "--no-verify", "--no-signed")
+    return _push(history, remote, refspecs, seconds)
+
+
+def _push(
+    history: History, remote: Remote, refspecs: Sequence[str], seconds: float, lease: str = ""
+) -> Pushed:
+    leased = [f"--force-with-lease={lease}"] if lease else []
+    command = ("push", "--porcelain", "--no-verify", "--no-signed", *leased)
     words = (*command, "--recurse-submodules=no", "--", remote.push_url or remote.url, *refspecs)
     with _working_apart(history, remote) as env:
         code, out, err = _talk(history, words, env, seconds)

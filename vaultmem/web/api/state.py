@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from vaultmem.answers.branches import conflicts_json
@@ -36,12 +37,16 @@ def _stats(vault: Vault, given: Given) -> Any:
 
 
 def _recent(vault: Vault, given: Given) -> Any:
-    from vaultmem.services.economics import list_recent
     from vaultmem.services.reading.read_notes import resolve_address
+    from vaultmem.services.showings import list_recent, list_saying
 
     note, since = given.get("note", ""), given.get("since", "")
-    shown = list_recent(
-        vault,
+    look = (
+        partial(list_saying, vault, given["says"])
+        if "says" in given
+        else partial(list_recent, vault)
+    )
+    shown = look(
         given.get("limit", 20),
         agent=given.get("from_agent", ""),
         session=given.get("from_session", ""),
@@ -102,6 +107,7 @@ STATE = (
             "from_agent": text("Only what this agent was shown.", 200),
             "from_session": text("Only what this session was shown.", 200),
             "since": text("Only then or later (2026-10-01).", 40),
+            "says": text("Only what showed a section with this text, as the note was then.", 1_000),
         },
         gives=record(calls=rows(time="string", kind="string", query="string", shown=rows())),
     ),

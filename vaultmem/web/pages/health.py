@@ -8,7 +8,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from vaultmem.core.check import Check, Verdict
-from vaultmem.services.economics import Shown, Stats
+from vaultmem.services.economics import Stats
+from vaultmem.services.showings import Shown
 from vaultmem.vault import Vault
 from vaultmem.web.asking import answers, read
 from vaultmem.web.rendering import render_page
@@ -26,7 +27,8 @@ class Account(NamedTuple):
 
 def gather_account(vault: Vault) -> Account:
     """Return the account of all packs and recalls."""
-    from vaultmem.services.economics import list_recent, read_stats
+    from vaultmem.services.economics import read_stats
+    from vaultmem.services.showings import list_recent
 
     return Account(read_stats(vault), list_recent(vault, _LAST))
 

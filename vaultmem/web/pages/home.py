@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from vaultmem.core.notes.record import NoteRecord
+from vaultmem.services.branching.proposals import list_proposed
 from vaultmem.storage.git.log import Commit
 from vaultmem.storage.views import View
 from vaultmem.vault import Vault
@@ -32,10 +33,11 @@ class Notes(NamedTuple):
 
 
 class Home(NamedTuple):
-    """What a vault's first page shows."""
+    """What a vault's first page shows; `proposals` counts branches that wait for a decision."""
 
     notes: Notes
     commits: tuple[Commit, ...]
+    proposals: int = 0
 
 
 def gather_home(vault: Vault) -> Home:
@@ -47,7 +49,7 @@ def gather_home(vault: Vault) -> Home:
     wanted = CommitFilter(everything=True)
     moment = find_moment(vault)
     log = list_commits(vault, wanted, LAST, commit=moment).commits if has_git else ()
-    return Home(notes, log)
+    return Home(notes, log, len(list_proposed(vault)))
 
 
 def _sum_up_all(view: View) -> Notes:

@@ -16,9 +16,9 @@ from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.paths import parse_note_path
 from vaultmem.errors import RefusedError, VaultError
-from vaultmem.services.economics import Shown
 from vaultmem.services.history.blame import BlamedLine
 from vaultmem.services.history.trace import Trace
+from vaultmem.services.showings import Shown
 from vaultmem.vault import Vault
 from vaultmem.web.around import PICTURES, look_around
 from vaultmem.web.asking import answers, read, read_path
@@ -81,12 +81,12 @@ def gather_note(path: str, at: str, vault: Vault) -> NotePage:
 
 def gather_rail(path: str, at: str, vault: Vault) -> Rail:
     """Return who wrote a note's lines and when, what links to it, and what showed it to whom."""
-    from vaultmem.services.economics import list_recent
     from vaultmem.services.finding.links import map_links
     from vaultmem.services.history.blame import blame_note
     from vaultmem.services.history.commits import resolve_commit
     from vaultmem.services.history.trace import trace_note
     from vaultmem.services.reading.read_notes import resolve_address
+    from vaultmem.services.showings import list_recent
 
     path = str(resolve_address(vault, path)[0])
     mentions = _name_notes(vault, map_links(vault).sources.get(path, ()))

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from vaultmem.core.delta.words import Mark, diff_words
 from vaultmem.core.upkeep.choices import CHOICES, Choice
-from vaultmem.core.upkeep.proposal import Proposal
+from vaultmem.core.upkeep.proposal import Action, Proposal
 from vaultmem.errors import RefusedError
 from vaultmem.services.history.undo import undo_commit
 from vaultmem.services.upkeep.decide import Decided, decide
@@ -81,7 +81,7 @@ def gather_queue(only: str, vault: Vault) -> Queue:
 
 def _show(item: Item) -> ShownItem:
     texts = [side.text.strip()[:_COMPARED] for side in item.sides]
-    if len(texts) != 2:
+    if not item.proposal.into or len(texts) != 2:
         return ShownItem(item, [ShownSide(s, _cut([(s.text.strip(), False)])) for s in item.sides])
     pieces = diff_words(*texts)
     shown = []
@@ -143,9 +143,9 @@ async def decide_item(request: Request) -> Response:
     work = partial(_decide, form.get("id", ""), choice, form.get("reason", ""))
     done = await write(request, work)
     told = f"{done.proposal.path}: {done.told}."
-    return go_back(
-        request, make_link("/review", only=form.get("only", "")), told, done.report.commit
-    )
+    is_branch = done.proposal.action is Action.PROPOSAL  # Its decision cannot be undone.
+    commit = "" if is_branch else done.report.commit
+    return go_back(request, make_link("/review", only=form.get("only", "")), told, commit)
 
 
 @answers

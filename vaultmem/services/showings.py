@@ -1,0 +1,187 @@
+"""What recalls and packs showed, to whom and when; and which of them showed a text."""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from itertools import islice
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from vaultmem.core.indexing.analysis import analyse_note
+from vaultmem.core.notes.hidden import drop_unseen
+from vaultmem.core.packs.expectation import read_plain
+from vaultmem.core.packs.receipt import Receipt, leave_out, parse_receipt, rebuild_items
+from vaultmem.errors import BusyError, RefusedError, VaultError
+from vaultmem.services.finding.receipts import list_receipts, open_blobs
+from vaultmem.services.reading.read_notes import find_note
+from vaultmem.storage.git.log import walk_changes
+from vaultmem.storage.signals import MAX_CALLS, Call, Showing, SignalStore
+from vaultmem.vault import Vault
+
+#: Characters of an id that say in which second a receipt was made.
+_SECOND = 15
+
+
+class Shown(NamedTuple):
+    """What a recall or pack showed of what was found, to whom and when; a pack's receipt or ""."""
+
+    showing: Showing
+    receipt: str
+
+
+def list_recent(
+    vault: Vault,
+    limit: int,
+    *,
+    agent: str = "",
+    session: str = "",
+    path: str = "",
+    since: float = 0.0,
+) -> list[Shown]:
+    """Return what was shown last, newest first, of an agent, session or note if these are named."""
+    store = SignalStore(vault.state, vault.state_folder)
+    with contextlib.suppress(BusyError):  # What was noted down last is then left out.
+        store.fold(vault.view.totals()[1], vault.patience)
+    found = store.showings(limit, agent=agent, session=session, path=path, since=since)
+    receipts = defaultdict(list)
+    for file in vault.receipts.files():
+        receipts[file.stem[:_SECOND]].append(file.stem)
+    return [Shown(each, _find_receipt(vault, receipts, each.call)) for each in found]
+
+
+def _find_receipt(vault: Vault, receipts: Mapping[str, Sequence[str]], call: Call) -> str:
+    """Return the id of the receipt that a pack has; `receipts` are by the second in their ids."""
+    if call.kind != "pack":
+        return ""
+    seconds = [f"{datetime.fromtimestamp(call.at + n, UTC):%Y%m%dT%H%M%S}" for n in (0, 1)]
+    for name in (each for second in seconds for each in reversed(receipts.get(second, ()))):
+        made = parse_receipt(vault.receipts.read(name))
+        if (made.agent, made.session, made.query) == (call.agent, call.session, call.query):
+            return name
+    return ""
+
+
+def list_saying(
+    vault: Vault,
+    text: str,
+    limit: int,
+    *,
+    agent: str = "",
+    session: str = "",
+    path: str = "",
+    since: float = 0.0,
+) -> list[Shown]:
+    """Return the recalls and packs that showed a section with a text, newest first.
+
+    Only these sections of each are returned. Case and line breaks do not count. A pack is read from
+    its receipt, also from another machine's: it has what the note was then. A recall, or a pack
+    without a receipt, is read from the last commit of its notes before it, else the first after it.
+
+    Raises:
+        RefusedError: the text is empty.
+    """
+    wanted = read_plain(text)
+    if not wanted:
+        raise RefusedError("--says: the text is empty; give words of a section")
+    both = heapq.merge(
+        _find_packs(vault, wanted, agent, session),
+        _find_calls(vault, wanted, agent, session),
+        key=lambda each: -each.showing.call.at,
+    )
+    chosen = (
+        each
+        for each in both
+        if each.showing.call.at >= since
+        and path in {"", *(at for at, _, _ in each.showing.sections)}
+    )
+    return list(islice(chosen, limit))
+
+
+def _find_packs(vault: Vault, wanted: str, agent: str, session: str) -> Iterator[Shown]:
+    """Yield the packs with a receipt that showed a text, newest first."""
+    has_text: dict[str, bool] = {}
+    for receipt in list_receipts(vault, agent, session):
+        found = _find_sections(vault, receipt, wanted, has_text)
+        if found:
+            at = datetime.fromisoformat(receipt.time).timestamp()
+            sums = (receipt.account.sent, receipt.account.flat, len(found))
+            call = Call(at, "pack", receipt.query, receipt.agent, receipt.session, *sums)
+            yield Shown(Showing(call, found), receipt.id)
+
+
+def _find_sections(
+    vault: Vault, receipt: Receipt, wanted: str, has_text: dict[str, bool]
+) -> tuple[tuple[str, str, None], ...]:
+    """Return path and heading of what a pack showed with a text; `has_text` is kept by blob."""
+    read_blob = open_blobs(vault, receipt)
+    blobs = {each.blob for each in receipt.shown}
+    for blob in blobs - has_text.keys():
+        try:
+            has_text[blob] = wanted in read_plain(read_blob(blob).decode("utf-8", "replace"))
+        except VaultError:  # Git has lost it.
+            has_text[blob] = False
+    kept = leave_out(receipt, {blob for blob in blobs if not has_text[blob]})
+    if not kept.shown:
+        return ()
+    try:
+        items = rebuild_items(kept._replace(unshown=()), read_blob)[0]
+    except VaultError:  # Another version read notes otherwise.
+        return ()
+    named = ((each.hit.record.path, each.hit.section.heading, each.text) for each in items)
+    return tuple(
+        (path, heading, None) for path, heading, text in named if wanted in read_plain(text)
+    )
+
+
+def _find_calls(vault: Vault, wanted: str, agent: str, session: str) -> Iterator[Shown]:
+    """Yield the recalls, and the packs without a receipt, that showed a text, newest first."""
+    find_text = _open_versions(vault)
+
+    @cache
+    def is_said(path: str, heading: str, text: str) -> bool:
+        note = analyse_note(PurePosixPath(path), text.encode("utf-8", "surrogateescape"))
+        own = (each for each in note.sections if each.heading == heading)
+        parts = (drop_unseen(note.visible[each.start : each.end]) for each in own)
+        return any(wanted in read_plain(part) for part in parts)
+
+    for each in list_recent(vault, MAX_CALLS, agent=agent, session=session):
+        if each.receipt:
+            continue
+        call, sections = each.showing
+        found = tuple(x for x in sections if is_said(x[0], x[1], find_text(x[0], call.at)))
+        if found:
+            yield Shown(Showing(call, found), "")
+
+
+def _open_versions(vault: Vault) -> Callable[[str, float], str]:
+    """Return what finds the text that a note had at a time (seconds), as far as commits tell."""
+    versions: dict[str, list[tuple[int, str]]] = {}
+
+    @cache
+    def read(blob: str) -> str:
+        return vault.history.objects.read(blob)[1].decode("utf-8", "surrogateescape")
+
+    def find(path: str, at: float) -> str:
+        if not versions and (head := vault.head()) and head.commit:
+            for commit, changes in walk_changes(vault.history, head.commit):
+                for each in changes:
+                    versions.setdefault(each.path, []).append((commit.at, each.blob))
+            for found in versions.values():
+                found.reverse()  # The oldest first, also within a second.
+                found.sort(key=lambda version: version[0])
+        own = versions.get(path, [])
+        number = bisect_right(own, at, key=lambda version: version[0])
+        nearest = [*own[:number][-1:], *own[number:]]
+        blob = next((blob for _, blob in nearest if blob), "")
+        if blob:
+            return read(blob)
+        note = find_note(vault, path)  # It may never have been committed.
+        return "" if note is None else note.text
+
+    return find
