@@ -33,6 +33,7 @@ FILES = {
     "questions.jsonl": '{"question": "when does the ferry leave", "notes": ["ferry"]}\n',
     "fleet.txt": "pier ./remote.git side\nquay ./remote.git side\n",
     "document.md": "# Tides\n\n## Spring\n\nHigh.\n",
+    "words.txt": "The pier is of oak==>***\n",
     "session.jsonl": '{"type": "user", "sessionId": "a", "message": {"content": "hello"}}\n',
 }
 
@@ -88,6 +89,7 @@ mv notes/pier.md notes/jetty.md
 forget notes/jetty.md --dry-run
 forget notes/jetty.md --reason "it sank"
 forget notes/jetty.md --purge
+1 forget --verify ../words.txt
 remember "The ferry to Holm leaves at the quay." --title Holm
 remember "ferry to Holm leaves at the quay!" --title Holm
 forget notes/inbox/holm.md --confirmation

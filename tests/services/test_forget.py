@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from in_process import run_here
 from support import git
 
 from vaultmem.core.finding.query import parse_query
@@ -250,25 +251,138 @@ def test_a_purge_is_a_plan_with_every_name_that_the_note_had(
     assert git(root, "rev-parse", "HEAD") == before
 
 
+TEXT = "The safe of the harbour office opens with 4711 and a turn to the left.\n\nAsk Bo.\n"
+
+
+def _commit(root: Path, message: str, **files: str | None) -> None:
+    """Commit with plain git what some files (`.md` is added) are now, None where they go."""
+    for name, text in files.items():
+        file = root / f"{name}.md"
+        if text is None:
+            file.unlink()
+        else:
+            file.write_text(text)
+    git(root, "add", "--all")
+    git(root, "commit", "-q", "-m", message)
+
+
+def test_a_purge_finds_the_name_before_a_move_that_was_two_commits(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault({"berth.md": TEXT, "other.md": "Nothing of it.\n"})
+    git(root, "mv", "berth.md", "pier.md")
+    git(root, "commit", "-q", "-m", "rename")
+    _commit(root, "write: quay", quay=f"{TEXT}\nSee [[bell]].\n")
+    _commit(root, "edit: quay", quay=f"{TEXT}\nSee [[bell]] and go.\n", other="More.\n")
+    _commit(root, "write: removed: pier", pier=None)
+    _commit(root, "write: dock", dock=f"{TEXT}\nSee [[bell]] and go.\n")
+    _commit(root, "write: removed: quay", quay=None)
+    vault = _synced(opened(root))
+
+    for name in ("berth.md", "pier.md", "quay.md", "dock.md"):
+        plan = plan_purge(vault, [name])
+        assert set(plan.paths) == {"berth.md", "pier.md", "quay.md", "dock.md"}, name
+        assert (plan.commits, plan.others) == (7, ())
+
+
+def test_a_purge_leaves_notes_that_only_began_as_the_same_text(
+    make_vault: Make, opened: Open
+) -> None:
+    template = "# Day\n\n## What was decided at the harbour\n\n## What is left to be done\n"
+    root = make_vault({"day.md": template, "empty.md": "", "copy.md": TEXT})
+    for number in range(4):
+        _commit(root, "new", **{f"d{number}": template})
+        _commit(root, "said", **{f"d{number}": f"{template}\nShip {number} came in.\n"})
+    _commit(root, "a copy and an empty one", safe=TEXT, blank="")
+    _commit(root, "away", d0=None, empty=None, blank=None)
+    git(root, "mv", "day.md", "daily.md")
+    git(root, "commit", "-q", "-m", "rename")
+    vault = _synced(opened(root))
+
+    day, safe = plan_purge(vault, ["d3.md"]), plan_purge(vault, ["safe.md"])
+
+    assert day.paths == ("d3.md",)
+    assert day.others == ("d0.md", "d1.md", "d2.md", "daily.md", "day.md")
+    assert (safe.paths, safe.others) == (("safe.md",), ("copy.md",))
+    told = [step.why for step in safe.steps if "copy.md" in step.why]
+    assert len(told) == 1
+    assert "they stay" in told[0]
+
+
+def test_what_a_purge_was_to_remove_is_found_wherever_git_still_has_it(
+    make_vault: Make, opened: Open, tmp_path: Path
+) -> None:
+    root = make_vault({"notes/pier.md": TEXT, "notes/o.md": "stays\n"})
+    _commit(root, 'edit: "opens with 4711"', here="x\n")
+    git(root, "branch", "opens-with-4711")
+    git(root, "tag", "-a", "v1", "-m", "opens with 4711")
+    git(root, "rm", "-q", "notes/pier.md")
+    git(root, "commit", "-q", "-m", "away")
+    lost = git(root, "hash-object", "-w", "--stdin", stdin='{"q": "a \\"turn\\" to the left"}')
+    (root / "staged.md").write_text("Ask Bo.\n")
+    git(root, "add", "staged.md")
+    words = tmp_path / "words.txt"
+    words.write_text('opens with 4711==>***\nliteral:a "turn" to\n\nopens-with\nAsk Bo.\n')
+
+    shown = run_here("forget", "--verify", words, cwd=root)
+    found = run_here("forget", "--verify", words, "--json", cwd=root).json["found"]
+
+    assert shown.code == 1
+    places = [f"line {each['line']}: {each['place']}" for each in found]
+    assert shown.out.splitlines() == places
+    first, edit = (git(root, "rev-parse", "--short=7", f"HEAD~{n}") for n in (2, 1))
+    assert f"line 1: notes/pier.md: came with commit {first}" in places
+    assert f"line 1: commit {edit}" in places
+    assert f"line 1: tag {git(root, 'rev-parse', '--short=7', 'v1')}" in places
+    nothing = "to which nothing leads: `git gc --prune=now` drops it"
+    assert f"line 2: blob {lost[:7]}, {nothing}" in places
+    assert "line 4: the name of the ref refs/heads/opens-with-4711" in places
+    assert "line 5: staged.md: in git's index" in places
+    words.write_text("nowhere to be seen==>***\n")
+    clean = run_here("forget", "--verify", words, cwd=root)
+    assert (clean.code, clean.out, clean.err) == (0, "", "")
+
+
+@pytest.mark.parametrize("words", ["", "\n  \n", "regex:4[0-9]+==>x\n"])
+def test_a_file_without_a_text_to_look_for_is_no_proof_that_all_is_gone(
+    make_vault: Make, tmp_path: Path, words: str
+) -> None:
+    root = make_vault({"notes/pier.md": TEXT})
+    (tmp_path / "words.txt").write_text(words)
+
+    assert run_here("forget", "--verify", tmp_path / "words.txt", cwd=root).code == 5
+    assert run_here("forget", "--verify", tmp_path / "no.txt", cwd=root).code == 1
+
+
 def test_the_steps_of_a_purge_do_purge(make_vault: Make, opened: Open, tmp_path: Path) -> None:
     if shutil.which("git-filter-repo") is None:
         pytest.skip("git filter-repo is not installed")
-    root = make_vault({"notes/n.md": "a secret of many words\n", "notes/o.md": "stays\n"})
+    root = make_vault({"notes/n.md": TEXT, "notes/o.md": "stays\n"})
+    (root / "notes/new.md").write_text(f"{TEXT}\nMore.\n")
+    git(root, "add", "--all")
+    git(root, "commit", "-q", "-m", "write: new")
     git(root, "remote", "add", "origin", str(tmp_path / "remote.git"))
     git(tmp_path, "init", "-q", "--bare", "remote.git")
+    git(root, "rm", "-q", "notes/n.md")
+    git(root, "commit", "-q", "-m", "write: removed: n")
     git(root, "push", "-q", "origin", "main")
-    blob = git(root, "rev-parse", "HEAD:notes/n.md")
-    git(root, "commit", "-q", "--allow-empty", "-m", "edit: n is a secret")
-    (tmp_path / "words.txt").write_text("n is a secret==>***\n")
-    plan = plan_purge(_synced(opened(root)), ["notes/n.md"])
+    blob = git(root, "rev-parse", "HEAD~2:notes/n.md")
+    git(root, "commit", "-q", "--allow-empty", "-m", "edit: 4711 is a secret")
+    (tmp_path / "words.txt").write_text("4711==>***\nturn to the left==>***\n")
+    assert run_here("forget", "--verify", "../words.txt", cwd=root).code == 1
+    plan = plan_purge(_synced(opened(root)), ["notes/new.md"])
 
     for step in plan.steps:
         for command in step.commands:
             if command.startswith("git") and "--mirror" not in command:
                 subprocess.run(shlex.split(command), cwd=root, check=True, capture_output=True)
+            if command.startswith("vaultmem forget"):
+                done = run_here(*shlex.split(command)[1:], cwd=root)
+                assert (done.code, done.out) == (0, "")
 
     for repository in (root, tmp_path / "remote.git"):
-        assert "notes/n.md" not in git(repository, "log", "--all", "--format=", "--name-only")
-        assert "secret" not in git(repository, "log", "--all", "--format=%B")
+        names = git(repository, "log", "--all", "--format=", "--name-only")
+        assert not {"notes/n.md", "notes/new.md"} & set(names.split())
+        assert "4711" not in git(repository, "log", "--all", "--format=%B")
         assert git(repository, "show", "HEAD:notes/o.md") == "stays"
     assert git(root, "cat-file", "--batch-check", stdin=blob).endswith("missing")

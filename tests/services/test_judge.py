@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from in_process import run_here
 from support import git, hash_tree, write_notes
 
 from vaultmem.core.packs.expectation import Expectation
@@ -67,6 +68,42 @@ def test_history_with_merges_is_searched_as_git_does(make_vault: Make, opened: O
     sync_vault(vault)
     found = bisect_history(vault, commits[0], "HEAD", Expectation("gangway", says=("blue",)))
     assert found.first_bad == (painted,)
+
+
+def test_commits_that_a_merge_brought_from_before_the_good_one_are_not_tested(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault({"notes/pier.md": "# Pier\n\nThe pier is of oak.\n"})
+    base = git(root, "rev-parse", "HEAD")
+    for number in range(3):
+        write_notes(root, {f"notes/m{number}.md": f"# M\n\n{number}\n"})
+        git(root, "add", "-A")
+        git(root, "commit", "-qm", f"m{number}")
+    git(root, "checkout", "-q", "-b", "side", base)
+    write_notes(root, {"notes/owner.md": "# Owner\n\nThe owner of the pier is Tuuli.\n"})
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "owner")
+    good = git(root, "rev-parse", "HEAD")
+    git(root, "checkout", "-q", "main")
+    git(root, "merge", "-q", "--no-edit", "side")
+    write_notes(root, {"notes/m4.md": "# M\n\n4\n"})
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "m4")
+    git(root, "rm", "-q", "notes/owner.md")
+    git(root, "commit", "-qm", "removed")
+    vault = opened(root)
+    sync_vault(vault)
+    expected = Expectation("owner of the pier", says=("owner of the pier is Tuuli",))
+
+    found = bisect_history(vault, good, "HEAD", expected)
+    asked = ("bisect", "--good", good, "--says", "owner of the pier is Tuuli", "owner of the pier")
+    shown, json = (run_here(*asked, *more, cwd=root) for more in ((), ("--json",)))
+
+    assert found.first_bad == (git(root, "rev-parse", "HEAD"),)
+    assert found.untested == json.json["untested"] == 3
+    assert shown.out.endswith(
+        "\nNot tested: 3 commits that merges brought, which do not descend from the good one.\n"
+    )
 
 
 def test_commits_that_cannot_be_judged_are_told(make_vault: Make, opened: Open) -> None:

@@ -162,7 +162,7 @@ def bisected_json(done: Bisected, first_bad: Iterable[ShownCommit]) -> dict[str,
         {**commit_json(each.commit), "operations": list(map(operation_json, each.operations))}
         for each in first_bad
     ]
-    return {"first_bad": found, "steps": done.steps}
+    return {"first_bad": found, "untested": done.untested, "steps": done.steps}
 
 
 def judged_json(reasons: Sequence[str]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,7 +15,7 @@ from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.cli.shared import Here, takes
 from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
-from vaultmem.errors import RefusedError
+from vaultmem.errors import RefusedError, name_failure
 
 if TYPE_CHECKING:
     from vaultmem.services.notes.forget import Wanted
@@ -62,13 +63,18 @@ def forget(
     purge: Annotated[
         bool, typer.Option("--purge", help="Say how to remove it from git's history too.")
     ] = False,
+    verify: Annotated[
+        Path | None,
+        typer.Option("--verify", metavar="FILE", help="Say where git has a text of this file."),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it, also for several.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would go.")] = False,
 ) -> None:
     """Remove notes; git still has what was committed.
 
     More than one is removed only with --yes. --purge removes nothing: it prints what has to be done
-    for git to forget as well.
+    for git to forget as well. --verify looks for texts, one a line, in all that git keeps; it ends
+    with 1 where it finds one.
 
     Examples:
       vaultmem forget october-reflection --reason "October is over."
@@ -78,6 +84,9 @@ def forget(
 
     opened = here.open_view()
     age = parse_age(older_than) if older_than else None
+    if verify is not None:
+        _verify_purge(opened, verify, here.as_json)
+        return
     if purge:
         _say_purge(opened, paths, Wanted(tag, age, from_session, query), here.as_json)
         return
@@ -135,6 +144,23 @@ def _say_purge(opened: Vault, paths: list[str], wanted: Wanted, as_json: bool) -
         say(f"\n{number}. {step.why}")
         for command in step.commands:
             say(f"    {command}")
+
+
+def _verify_purge(opened: Vault, file: Path, as_json: bool) -> None:
+    from vaultmem.services.notes.purge import find_remains
+
+    try:
+        words = file.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError as error:
+        raise name_failure(error) from None
+    found = find_remains(opened, words)
+    if as_json:
+        emit_json({"found": [{"line": each.number, "place": each.place} for each in found]})
+    else:
+        for each in found:
+            say(f"line {each.number}: {one_line(each.place)}")
+    if found:
+        raise typer.Exit(1)
 
 
 @takes("vault", "ref", "at", "agent", "as_json")

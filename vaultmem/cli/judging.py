@@ -13,6 +13,7 @@ from vaultmem.cli.history_text import say_operation, short_time, tell_commit
 from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.cli.quick_typer import PlainCommand, add_commands
 from vaultmem.cli.shared import Here, give_options, takes
+from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import NoteNotFoundError, VaultError
 
@@ -152,6 +153,10 @@ def bisect(
         say("The first bad commit is one of these; those between could not be judged.")
     for each in shown:
         _say_found(each)
+    if done.untested:
+        say()
+        number = count_things(done.untested, "commit")
+        say(f"Not tested: {number} that merges brought, which do not descend from the good one.")
 
 
 def _say_found(shown: ShownCommit) -> None:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from vaultmem.core.delta.renames import count_lines, find_renamed
 from vaultmem.storage.state import StateDatabase
 
 #: Of how many of the last writes to a path the bytes are kept: the last may not have come about.
@@ -32,12 +33,33 @@ class Draft(NamedTuple):
     data: bytes
 
 
+class LostDraft(NamedTuple):
+    """What an agent wrote last to a path where no file is now, though nobody said so."""
+
+    path: str
+    draft: Draft
+
+
 def choose_draft(drafts: Sequence[Draft], data: bytes) -> Draft | None:
     """Return the one that is most alike; the last write may not have come about."""
     lines = Counter(data.split(b"\n"))
     return min(
         drafts, key=lambda each: (Counter(each.data.split(b"\n")) - lines).total(), default=None
     )
+
+
+def choose_lost(drafts: Sequence[LostDraft], added: Mapping[str, bytes]) -> dict[str, LostDraft]:
+    """Return which new files (by path) are what an agent had written elsewhere, moved by hand.
+
+    Each draft is that of one file at most.
+    """
+    left = {each.path: each for each in reversed(drafts)}
+    lines = {path: count_lines(each.draft.data) for path, each in left.items()}
+    found: dict[str, LostDraft] = {}
+    for path, data in sorted(added.items()) if left else ():
+        if old := find_renamed({each: lines[each] for each in left}, count_lines(data)):
+            found[path] = left.pop(old)
+    return found
 
 
 class Journal:
@@ -79,6 +101,15 @@ class Journal:
             (path,),
         )
         return [Draft(Author(*who), blob, data) for *who, blob, data in rows]
+
+    def find_lost(self) -> list[LostDraft]:
+        """Return what agents wrote last to paths where no file is, which they did not remove."""
+        rows = self._state.query(
+            "SELECT path, agent, session, tool, blob, data FROM journal WHERE data IS NOT NULL "
+            "AND id IN (SELECT max(id) FROM journal GROUP BY path) "
+            "AND path NOT IN (SELECT path FROM files) ORDER BY id DESC"
+        )
+        return [LostDraft(path, Draft(Author(*who), blob, data)) for path, *who, blob, data in rows]
 
     def find_written(self, beginning: str) -> list[str]:
         """Return the paths to which vaultmem wrote bytes whose blob id begins like this."""

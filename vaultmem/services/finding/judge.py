@@ -22,11 +22,23 @@ class JudgedCommit(NamedTuple):
     reasons: tuple[str, ...]
 
 
+class FirstBad(NamedTuple):
+    """The first bad commit, or where some could not be judged all that it can be.
+
+    `untested` counts the commits between that do not descend from the good one: merges brought
+    them, and what they lack they never had.
+    """
+
+    commits: tuple[str, ...]
+    untested: int
+
+
 class Bisected(NamedTuple):
-    """The first bad commit, or where some could not be judged all that it may be; the steps."""
+    """What a search found (see `FirstBad`), and its steps."""
 
     first_bad: tuple[str, ...]
     steps: tuple[JudgedCommit, ...]
+    untested: int
 
 
 _NOTHING: Mapping[str, JudgedCommit] = MappingProxyType({})
@@ -56,7 +68,7 @@ def bisect_history(
         try:
             step, left = next(search)
         except StopIteration as end:
-            return Bisected(end.value, tuple(steps))
+            return Bisected(end.value.commits, tuple(steps), end.value.untested)
         steps.append(step)
         if on_step is not None:
             on_step(step, left)
@@ -68,7 +80,7 @@ def search_history(
     bad: str,
     expected: Expectation,
     known: Mapping[str, JudgedCommit] = _NOTHING,
-) -> Generator[tuple[JudgedCommit, int], None, tuple[str, ...]]:
+) -> Generator[tuple[JudgedCommit, int], None, FirstBad]:
     """Yield the steps of `bisect_history`, each with about how many are left; return where it ends.
 
     It may be left at any time, and begun again with what is `known` by then, by commit.
@@ -86,13 +98,14 @@ def search_history(
         yield (step := judge(commit)), left
         if step.verdict != wanted:
             raise RefusedError(_describe_surprise(name, step.verdict, wanted, step))
+    untested = refs.count_merged_in(last, first)
     goods, skipped = {first}, set[str]()
     while True:
         candidates = refs.between(last, goods)
         open_ones = [each for each in candidates if each != last and each not in skipped]
         if not open_ones:
             doubtful = [each for each in candidates if each in skipped]
-            return (last, *doubtful)
+            return FirstBad((last, *doubtful), untested)
         commit = open_ones[0]
         yield (step := judge(commit)), _steps_left(len(open_ones) // 2)
         if step.verdict == "good":

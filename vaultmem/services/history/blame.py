@@ -13,19 +13,21 @@ from typing import NamedTuple
 from vaultmem.core.blob import blob_id
 from vaultmem.core.delta.file_changes import ChangeOp
 from vaultmem.core.delta.lines import match_lines, split_bytes
+from vaultmem.core.delta.renames import count_property_lines
 from vaultmem.core.notes.encoding import CANVAS, decode_text, read_escapes
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.sections import Section
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.history.commits import find_commit, locate_note, resolve_commit
-from vaultmem.services.history.moves import count_property_lines, follow_moves
+from vaultmem.services.history.moves import follow_moves
 from vaultmem.services.history.trace import trace_note
 from vaultmem.services.reading.read_notes import resolve_address
+from vaultmem.services.writing.pending import read_pending
 from vaultmem.storage.files import UnsafeFileError, read_file
 from vaultmem.storage.git.blame import LineOrigin, blame_file
 from vaultmem.storage.git.log import Commit, Writer, find_ends, read_commits
 from vaultmem.storage.git.trees import find_entry
-from vaultmem.storage.journal import Author, choose_draft
+from vaultmem.storage.journal import Author, choose_draft, choose_lost
 from vaultmem.vault import Vault
 
 
@@ -125,7 +127,8 @@ def blame_bytes(
         return _make_blame(vault, path, blob, commit, data, origins, span)
     head = history.head().commit
     entry = find_entry(history, head, path) if head else None
-    committed = blame_file(history, head, path) if entry else []
+    before = path if entry or not head else read_pending(vault).find_before(path)
+    committed = blame_file(history, head, before) if head and before else []
     origins = committed
     if entry is None or entry.blob != blob:
         lines = split_bytes(data)
@@ -200,7 +203,11 @@ def find_writers(vault: Vault, path: str, blob: str, data: bytes) -> list[Author
     lines = split_bytes(data)
     written = vault.journal.find_author(path, blob)
     writers = [written or Author("")] * len(lines)
-    draft = choose_draft(vault.journal.find_drafts(path), data) if written is None else None
+    draft = None
+    if written is None:
+        draft = choose_draft(vault.journal.find_drafts(path), data)
+        lost = {} if draft else choose_lost(vault.journal.find_lost(), {path: data})
+        draft = lost[path].draft if lost else draft
     if draft is not None:
         for _, start, length in match_lines(split_bytes(draft.data), lines):
             writers[start : start + length] = [draft.author] * length

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from vaultmem.core.delta.file_changes import FileChange
 from vaultmem.core.delta.lines import diff_lines, split_bytes
+from vaultmem.core.delta.renames import is_telling
 from vaultmem.core.paths import is_note_name
 from vaultmem.storage.git.blame import LineOrigin, blame_file
 from vaultmem.storage.git.log import read_changes
 from vaultmem.storage.git.vault_history import History
-
-#: Letters and digits (bytes of them) that a line has at least: headings and the like say nothing.
-_LEAST = 16
 
 #: A commit that changes more notes than this moves no single lines that anybody asks for.
 _MANY = 200
@@ -41,7 +39,7 @@ def follow_moves(
     followed = {
         at: origin
         for at, origin in enumerate(found)
-        if origin is not None and at >= first and _is_telling(origin.text)
+        if origin is not None and at >= first and is_telling(origin.text)
     }
     for _ in range(_MOVES):
         places = _find_places(history, followed)
@@ -96,15 +94,3 @@ def _read_lines(history: History, blob: str) -> list[str]:
 def _key(line: str) -> str:
     """Return what a line says, wherever it stands: without indent and marks of lists and quotes."""
     return line.strip().lstrip("-*+> ")
-
-
-def _is_telling(line: str) -> bool:
-    return len("".join(filter(str.isalnum, line)).encode("utf-8", "replace")) >= _LEAST
-
-
-def count_property_lines(lines: Iterable[str]) -> int:
-    """Return how many lines a note's block of properties has, the marks around it included."""
-    shown = enumerate(lines)
-    if next(shown, (0, ""))[1].rstrip() != "---":
-        return 0
-    return next((number + 1 for number, line in shown if line.rstrip() == "---"), 0)

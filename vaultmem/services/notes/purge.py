@@ -7,8 +7,11 @@ from collections.abc import Iterator, Sequence, Set
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from vaultmem.core.safe_text import name_some
+from vaultmem.errors import RefusedError
 from vaultmem.services.finding.receipts import list_receipts
-from vaultmem.services.history.trace import trace_note
+from vaultmem.services.notes.purge_scope import PurgeScope, find_scope
+from vaultmem.storage.git.text_search import FoundText, find_texts
 from vaultmem.storage.machines import find_own
 from vaultmem.vault import Vault
 
@@ -23,11 +26,13 @@ class PurgeStep(NamedTuple):
 class Purge(NamedTuple):
     """What has to be done, in order; `paths` are all names that the notes ever had.
 
-    `commits` is how many commits hold them now.
+    `commits` is how many commits hold them now. `others` are paths of other notes with the very
+    bytes of a version; the steps leave them.
     """
 
     paths: tuple[str, ...]
     commits: int
+    others: tuple[str, ...]
     steps: tuple[PurgeStep, ...]
 
 
@@ -39,26 +44,48 @@ def plan_purge(vault: Vault, paths: Sequence[str]) -> Purge:
     Raises:
         NoteNotFoundError: no note is or was called that.
     """
-    names: dict[str, None] = {}
-    commits: set[str] = set()
-    for path in paths:
-        trace = trace_note(vault, path)
-        names[trace.path] = None
-        for version in trace.versions:
-            names.update(dict.fromkeys(filter(None, [version.operation.file.previous])))
-            if version.commit is not None:
-                commits.add(version.commit.commit)
-    return Purge(tuple(names), len(commits), tuple(_list_steps(vault, tuple(names))))
+    scope = find_scope(vault, paths)
+    return Purge(*scope, tuple(_list_steps(vault, scope)))
 
 
-def _list_steps(vault: Vault, paths: tuple[str, ...]) -> Iterator[PurgeStep]:
-    history = vault.history
+def find_remains(vault: Vault, words: str) -> list[FoundText]:
+    """Return where git still has one of the texts that were to go, by their lines.
+
+    `words` is a file of `git filter-repo`: a text a line, and what replaces it after `==>`.
+
+    Raises:
+        RefusedError: there is no text in it, or one that is no literal text.
+    """
+    texts: dict[int, str] = {}
+    for number, line in enumerate(words.splitlines(), 1):
+        text = line.rpartition("==>")[0] or line
+        if text.startswith(("regex:", "glob:")):
+            raise RefusedError(f"line {number}: a pattern; write the text itself, to look for it")
+        if text.strip():
+            texts[number] = text.removeprefix("literal:")
+    if not texts:
+        raise RefusedError(
+            "the file of texts is empty; write each text that must be gone on a line"
+        )
+    numbers = list(texts)
+    found = find_texts(vault.history, list(texts.values()))
+    return [each._replace(number=numbers[each.number]) for each in found]
+
+
+def _list_steps(vault: Vault, scope: PurgeScope) -> Iterator[PurgeStep]:
+    history, paths = vault.history, scope.paths
     inside = [f"{history.prefix}{path}" for path in paths]
     options = " ".join(f"--path={shlex.quote(path)}" for path in inside)
     yield PurgeStep(
         "If it was a key, password or token, change it now, where it is used. Whoever saw it has "
         "it; no rewriting takes it back. That alone may be enough."
     )
+    if scope.others:
+        yield PurgeStep(
+            "These are other notes, and they stay: they have, or once had, the same bytes as one "
+            f"of its versions: {name_some(scope.others)}. If one of them has to go as well, begin "
+            "again with its name too."
+        )
     yield PurgeStep(
         "Keep a copy of the repository, until you know that the rewriting was right. The copy "
         "holds the note too: remove it in the end.",
@@ -73,9 +100,10 @@ def _list_steps(vault: Vault, paths: tuple[str, ...]) -> Iterator[PurgeStep]:
     )
     names = dict.fromkeys(PurePosixPath(path).stem for path in paths)
     yield PurgeStep(
-        "Messages of commits still name the note, and a session's tell its goal and how its "
-        "summary begins. If that must go too, see which they are, write each text that is to go "
-        "into ../words.txt as a line TEXT==>***, and rewrite the messages.",
+        "Write each text that must be gone into ../words.txt: the key, a name, a sentence of the "
+        "note, one a line as TEXT==>***. Messages of commits may still have it; they name the "
+        "note, and a session's tell its goal and how its summary begins. See which they are, and "
+        "rewrite them.",
         (
             *(f"git log --all -F --grep={shlex.quote(name)}" for name in names),
             "git filter-repo --force --replace-message ../words.txt",
@@ -86,8 +114,9 @@ def _list_steps(vault: Vault, paths: tuple[str, ...]) -> Iterator[PurgeStep]:
         ("git reflog expire --expire=now --expire-unreachable=now --all", "git gc --prune=now"),
     )
     yield PurgeStep(
-        "See that no commit has it any more: this prints nothing.",
-        tuple(f"git log --all --oneline -- {shlex.quote(path)}" for path in inside),
+        "See that the texts are nowhere in git: this prints nothing then, and else where they "
+        "are. `git filter-repo --force --replace-text ../words.txt` takes them out of other files.",
+        ("vaultmem forget --verify ../words.txt",),
     )
     yield from _list_remotes(vault)
     yield PurgeStep(

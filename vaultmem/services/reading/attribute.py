@@ -25,7 +25,7 @@ from vaultmem.storage.git.attribution import (
 from vaultmem.storage.git.brought import Brought, find_brought
 from vaultmem.storage.git.head import common_folder
 from vaultmem.storage.git.log import read_commits
-from vaultmem.storage.journal import REMOVED, choose_draft
+from vaultmem.storage.journal import REMOVED, choose_draft, choose_lost
 from vaultmem.vault import Vault
 
 #: In the state database: the commit from which on it could not be noted yet.
@@ -55,9 +55,10 @@ def _keep_attribution(vault: Vault, brought: Sequence[Brought]) -> None:
     found: dict[str, list[Wrote]] = {}
     last: dict[str, str] = {}
     for each in reversed(brought):
-        if wrote := _find_wrote(vault, each):
+        wrote, before = _find_wrote(vault, each)
+        if wrote:
             found.setdefault(each.commit, []).append(wrote)
-            last[each.path] = each.blob
+            last |= {before: REMOVED, each.path: each.blob}
     if not found:
         return
     commits = read_commits(vault.history, found)
@@ -67,26 +68,29 @@ def _keep_attribution(vault: Vault, brought: Sequence[Brought]) -> None:
     _forget_settled(vault, last)
 
 
-def _find_wrote(vault: Vault, each: Brought) -> Wrote | None:
+def _find_wrote(vault: Vault, each: Brought) -> tuple[Wrote | None, str]:
+    """Return what an agent wrote of a file, and to which path: a person may have moved it first."""
     path = vault.history.prefix + each.path
     author = vault.journal.find_author(each.path, each.blob)
     for _, moved in vault.journal.find_moved(each.blob)[:1] if author is None else ():
         author = moved  # Somebody moved the file first.
     if author is not None:
-        return Wrote(path, "", *author) if author.agent else None
-    drafts = vault.journal.find_drafts(each.path)
-    if not drafts:
-        return None
+        return Wrote(path, "", *author) if author.agent else None, each.path
+    drafts, lost = vault.journal.find_drafts(each.path), vault.journal.find_lost()
+    if not (drafts or lost) or not each.blob:
+        return None, each.path
     try:
-        data = vault.history.objects.read(each.blob)[1] if each.blob else b""
+        data = vault.history.objects.read(each.blob)[1]
     except NoteNotFoundError:
-        return None
-    draft = choose_draft(drafts, data)
+        return None, each.path
+    draft, before = choose_draft(drafts, data), each.path
+    for found in choose_lost(lost, {each.path: data}).values() if draft is None else ():
+        draft, before = found.draft, found.path
     if draft is None:
-        return None
+        return None, each.path
     matches = match_lines(split_bytes(draft.data), split_bytes(data))
     spans = ",".join(f"{start + 1}-{start + length}" for _, start, length in matches)
-    return Wrote(path, spans, *draft.author) if spans else None
+    return Wrote(path, spans, *draft.author) if spans else None, before
 
 
 def _forget_settled(vault: Vault, blobs: Mapping[str, str]) -> None:

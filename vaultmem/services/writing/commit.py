@@ -21,6 +21,7 @@ from vaultmem.services.writing.divide import (
     divide_event,
     divide_others,
     divide_said,
+    join_moves,
 )
 from vaultmem.services.writing.hand_edits import find_saying, read_edited_now
 from vaultmem.services.writing.leaks import find_leaks_since, refuse_named
@@ -190,7 +191,7 @@ def _commit_plan(vault: Vault, divide: Callable[[Pending], Plan]) -> tuple[Plan,
     """
     for _ in range(_ATTEMPTS):
         pending = find_pending(vault)
-        plan = divide(pending)
+        plan = join_moves(divide(pending), pending)
         try:
             return plan, _write(vault, pending.parent, plan.parts)
         except RefMovedError:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 #: The event of a session's end.
 CLOSE = "session-close"
 
+#: The event of a removal, whose commit says why.
+FORGET = "forget"
+
 
 class Event(NamedTuple):
     """One of the events that become a commit.
@@ -242,14 +245,14 @@ def _divide_before(pending: Pending, paths: Set[str], last: Sequence[Part]) -> l
     What an agent wrote comes before what a person changed of it by hand.
     """
     whose = {path: part.event.author for part in last for path in part.files}
-    drafts = {
-        path: draft
+    drafts = [
+        draft
         for path, draft in pending.drafts.items()
-        if path in paths or (path in whose and not is_own(draft[0], whose[path]))
-    }
-    files = {path: file for path, (_, file) in drafts.items()}
+        if path in paths or (path in whose and not is_own(draft.author, whose[path]))
+    ]
+    files = {draft.path: draft.file for draft in drafts}
     return [
-        *_divide(files, {path: who for path, (who, _) in drafts.items()}),
+        *_divide(files, {draft.path: draft.author for draft in drafts}),
         *_divide(pending.of(paths), pending.authors),
         *last,
     ]
@@ -265,6 +268,34 @@ def _divide(files: Mapping[str, File], authors: Mapping[str, Author | None]) -> 
         Part(Event("write" if who.agent else "edit", "", who, intent="observe"), some)
         for who, some in ordered
     ]
+
+
+def join_moves(plan: Plan, pending: Pending) -> Plan:
+    """Put the removal of a moved note into the commit that first has it under its new name.
+
+    So git follows its lines to those who wrote them. What is forgotten stays with its reason.
+    """
+    files = [dict(part.files) for part in plan.parts]
+    homes = {path: at for at, part in enumerate(files) for path in part if part[path] is None}
+    written: set[str] = set()
+    for at, part in enumerate(plan.parts):
+        for path, file in part.files.items():
+            old = pending.moved.get(path, "")
+            if not file or path in written or not (old in pending.files or old in written):
+                continue
+            home = homes.get(old, at)
+            if plan.parts[home].event.name != FORGET:
+                files[home].pop(old, None)
+                files[at][old] = None
+        written |= part.files.keys()
+    last = len(files) - 1 if plan.has_own else -1
+    return plan._replace(
+        parts=[
+            part._replace(files=files[at])
+            for at, part in enumerate(plan.parts)
+            if files[at] or at == last
+        ]
+    )
 
 
 def _refuse_leaks(leaks: Mapping[str, list[str]]) -> None:

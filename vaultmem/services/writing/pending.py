@@ -20,6 +20,7 @@ from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.reading.behind import sync_to_read
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.leaks import find_leaks
+from vaultmem.services.writing.moves import AddedNote, RemovedNote, find_moves
 from vaultmem.storage.files import (
     MAX_FILE_BYTES,
     UnsafeFileError,
@@ -29,7 +30,7 @@ from vaultmem.storage.files import (
 from vaultmem.storage.git.commit_draft import File, TreeEntry
 from vaultmem.storage.git.head_tree import HeadTree
 from vaultmem.storage.git.tree_builder import is_refused_name
-from vaultmem.storage.journal import REMOVED, Author, Draft, choose_draft
+from vaultmem.storage.journal import REMOVED, Author, Draft, choose_draft, choose_lost
 from vaultmem.vault import Vault
 
 #: Files besides the scan's that belong to a vault, hidden by their names.
@@ -44,22 +45,38 @@ class Whose(Enum):
     ANYBODY = 3
 
 
+class Drafted(NamedTuple):
+    """What an agent had written, and where: a person may have moved it since."""
+
+    author: Author
+    file: tuple[str, bytes]
+    path: str
+
+
 class Pending(NamedTuple):
     """Files that differ from the commit `parent`, by path, with their authors.
 
     No author is a person by hand. `skipped` are files that no commit takes, with the reason.
     `drafts` are what agents had written where a person edited it by hand before it was committed.
+    `moved` has for new files the paths that they had before, be it in no commit.
     """
 
     parent: str
     files: dict[str, File]
     authors: dict[str, Author | None]
     skipped: dict[str, str]
-    drafts: dict[str, tuple[Author, File]]
+    drafts: dict[str, Drafted]
+    moved: dict[str, str]
 
     def of(self, paths: Iterable[str]) -> dict[str, File]:
         """Return those of the files that have these paths."""
         return {path: self.files[path] for path in sorted(paths) if path in self.files}
+
+    def find_before(self, path: str) -> str:
+        """Return the path that HEAD has of a new file that was moved, "" if it was not."""
+        while path and (path not in self.files or self.files[path] is not None):
+            path = self.moved.get(path, "")
+        return path
 
     def written_by(self, author: Author) -> list[str]:
         """Return the paths of what an author wrote in its session, or in none that was named."""
@@ -120,12 +137,62 @@ def _compare(vault: Vault) -> Pending:
         for path, file in files.items()
     }
     by_hand = {path: file for path, file in files.items() if file and authors[path] is None}
-    drafts: dict[str, tuple[Author, File]] = {
-        path: (draft.author, (file[0], draft.data))
+    drafts = {
+        path: Drafted(draft.author, (file[0], draft.data), path)
         for path, file in by_hand.items()
         if (draft := _find_draft(vault, path, file[1], entries.get(path)))
     }
-    return Pending(parent, files, authors, skipped, drafts)
+    added = {path: file for path, file in files.items() if file and path not in entries}
+    unknown = added.keys() & by_hand.keys() - drafts.keys()
+    lost = _find_lost(vault, {path: added[path] for path in unknown})
+    moved = _find_moved(vault, files, authors, drafts | lost, added)
+    return Pending(parent, files, authors, skipped, drafts | lost, moved)
+
+
+def _find_lost(vault: Vault, added: Mapping[str, tuple[str, bytes]]) -> dict[str, Drafted]:
+    """Return what agents had written of new files where a person has moved it from."""
+    drafts = vault.journal.find_lost() if added else []
+    committed = HeadTree(vault.state).entries(each.path for each in drafts)
+    changed = [
+        each
+        for each in drafts
+        if not (each.path in committed and committed[each.path].blob == each.draft.blob)
+        and not find_leaks(vault, {each.path: each.draft.data})
+    ]
+    found = choose_lost(changed, {path: data for path, (_, data) in added.items()})
+    return {
+        path: Drafted(each.draft.author, (added[path][0], each.draft.data), each.path)
+        for path, each in found.items()
+    }
+
+
+def _find_moved(
+    vault: Vault,
+    files: Mapping[str, File],
+    authors: Mapping[str, Author | None],
+    drafts: Mapping[str, Drafted],
+    added: Mapping[str, tuple[str, bytes]],
+) -> dict[str, str]:
+    """Return which paths new files had before, an agent's draft included."""
+    moved = {path: each.path for path, each in drafts.items() if each.path != path}
+    gone = HeadTree(vault.state).entries(path for path, file in files.items() if file is None)
+    removed = {
+        path: RemovedNote(entry.blob, _name_agent(authors[path]))
+        for path, entry in gone.items()
+        if path not in moved.values()
+    }
+    new: dict[str, AddedNote] = {}
+    for path, (_, data) in added.items() if removed else ():
+        if draft := drafts.get(path):
+            if draft.path not in gone:
+                new[draft.path] = AddedNote(draft.file[1], draft.author.agent)
+        else:
+            new[path] = AddedNote(data, _name_agent(authors[path]))
+    return moved | find_moves(vault, new, removed) if new else moved
+
+
+def _name_agent(author: Author | None) -> str:
+    return author.agent if author else ""
 
 
 def _find_followed(vault: Vault, parent: str, gone: Sequence[str]) -> list[str]:
@@ -161,8 +228,8 @@ def is_pending(vault: Vault, path: str, blob: str, whose: Whose) -> bool:
     written = vault.journal.find_author(path, blob)
     if written is None and whose is Whose.OTHERS_AND_EDITS:
         return True
-    if written is None and vault.journal.find_drafts(path):
-        return True  # A person edited what an agent wrote.
+    if written is None and (vault.journal.find_drafts(path) or vault.journal.find_lost()):
+        return True  # A person edited what an agent wrote, or may have moved it.
     return whose is Whose.ANYBODY or not is_own(written or Author(""), vault.author)
 
 

@@ -144,6 +144,17 @@ def walk_versions(history: History, commit: str) -> Iterator[tuple[Commit, list[
     yield from _walk(history, *RAW, *options, *(where if history.prefix else (commit, "--")))
 
 
+def walk_refs(history: History) -> Iterator[tuple[Commit, list[FileChange]]]:
+    """Yield the commits of all branches, tags and stashes with what each changed in the vault.
+
+    A merge is compared with its first parent. Refs of ours and git's notes are left out.
+    """
+    options = ("--no-renames", "--root", "--diff-merges=first-parent")
+    refs = ("--exclude=refs/notes/*", "--exclude=refs/vaultmem/*", "--all")
+    where = ("--full-history", "--sparse", *refs, "--", history.prefix)
+    yield from _walk(history, *RAW, *options, *(where if history.prefix else (*refs, "--")))
+
+
 def walk_renames(history: History, commits: str) -> Iterator[tuple[str, str]]:
     """Yield the old and the new path of each file that a commit renamed, newest first.
 

@@ -208,13 +208,21 @@ class Refs:
         return next((each for each in history if each in known), "")
 
     def between(self, bad: str, good: Set[str]) -> list[str]:
-        """Return the commits of `bad`'s history that no good one has in its own.
+        """Return the commits of `bad`'s history that come after a good one, and before none.
 
         Those that divide the rest best come first, as git bisect would take them.
         """
         span = [bad, *(f"^{commit}" for commit in sorted(good))]
-        out = self._git.run("rev-list", "--bisect-all", *span, "--")
+        out = self._git.run("rev-list", "--bisect-all", "--ancestry-path", *span, "--")
         return [line.partition(" ")[0] for line in out.splitlines()]
+
+    def count_merged_in(self, bad: str, good: str) -> int:
+        """Return how many commits of `bad`'s history neither descend from `good` nor lead to it."""
+        count = ("rev-list", "--count")
+        span = (bad, f"^{good}", "--")
+        return int(self._git.run(*count, *span)) - int(
+            self._git.run(*count, "--ancestry-path", *span)
+        )
 
     def is_shallow(self) -> bool:
         """Tell whether this clone has only the newer part of its history."""

@@ -51,7 +51,7 @@ class Found(NamedTuple):
     """How far a search is: its steps in order, and about how many are left.
 
     `first_bad` are the commits that it ended at, with what the first of them changed; `problem`
-    says why it could not go on.
+    says why it could not go on. `untested` commits do not descend from the good one.
     """
 
     steps: list[Step]
@@ -59,6 +59,7 @@ class Found(NamedTuple):
     first_bad: list[ShownCommit]
     changes: list[ShownChange]
     problem: str = ""
+    untested: int = 0
 
     @property
     def is_done(self) -> bool:
@@ -118,9 +119,9 @@ def go_on(search: Search, verdicts: Verdicts, vault: Vault) -> Found:
             is_new = is_new or step.commit not in verdicts
             verdicts[step.commit] = step
     except StopIteration as done:
-        shown = [show_commit(vault, commit, _FILES) for commit in done.value[:10]]
+        shown = [show_commit(vault, commit, _FILES) for commit in done.value.commits[:10]]
         changes = list(show_changes(shown[0].operations))
-        return Found(_place(vault, steps), 0, shown, changes)
+        return Found(_place(vault, steps), 0, shown, changes, untested=done.value.untested)
     except (NoteNotFoundError, RefusedError) as error:
         return Found(_place(vault, steps), 0, [], [], str(error))
     return Found(_place(vault, steps), max(left, 1), [], [])
