@@ -25,9 +25,8 @@ from vaultmem.core.secrets.rules import (
 from vaultmem.core.secrets.scan import (
     ALLOW_MARK,
     SecretFinding,
-    drop_hidden,
-    find_candidates,
     find_secrets,
+    has_candidates,
 )
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.storage.files import UnsafeFileError, read_file
@@ -89,10 +88,7 @@ def parse_ignored(text: str) -> tuple[str, ...]:
 def _is_suspect(text: Text, ours: Rules, settings: Settings) -> bool:
     """Tell whether a vault's rules may say something of a text, or of what ours find in it."""
     added = Rules(settings.rules)
-    shown = f"{text[1]}\n{drop_hidden(text[1])[0]}"
-    return next(find_candidates(shown, added), None) is not None or bool(
-        find_secrets(text[1], text[0], ours)
-    )
+    return has_candidates(text[1], added) or bool(find_secrets(text[1], text[0], ours))
 
 
 def _read_settings(root: Path) -> tuple[str, Settings]:

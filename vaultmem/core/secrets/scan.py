@@ -52,17 +52,22 @@ def find_secrets(
     """
     rules = rules or read_rules()
     found: list[SecretFinding] = []
-    lines = 0  # Before the window.
-    for place in range(0, max(len(text), 1), _WINDOW):
-        first = max(0, place - _MARGIN)
-        window = text[first : place + _WINDOW + _MARGIN]
+    lines = counted = 0
+    for place, first, window in _divide(text):
+        lines, counted = lines + text.count("\n", counted, first), first
         for each in _find_in_window(window, path, rules, tell, lines):
             start, end = each.start + first, each.end + first
             # What begins in another window is found there.
             if place <= start < place + _WINDOW:
                 found.append(each._replace(start=start, end=end))
-        lines += text.count("\n", first, max(0, place + _WINDOW - _MARGIN))
     return sorted(found)
+
+
+def _divide(text: str) -> Iterator[tuple[int, int, str]]:
+    """Yield parts of a text: the place of each, and where it begins with its margin."""
+    for place in range(0, max(len(text), 1), _WINDOW):
+        first = max(0, place - _MARGIN)
+        yield place, first, text[first : place + _WINDOW + _MARGIN]
 
 
 def _find_in_window(
@@ -94,6 +99,15 @@ def drop_hidden(text: str) -> tuple[str, list[int]]:
     if not hidden:
         return text, []
     return _HIDDEN.sub("", text), [place - count for count, place in enumerate(hidden)]
+
+
+def has_candidates(text: str, rules: Rules) -> bool:
+    """Tell whether a text, as it is or without hidden marks, holds a keyword of a rule."""
+    return any(
+        next(find_candidates(part, rules), None)
+        for _, _, window in _divide(text)
+        for part in (window, drop_hidden(window)[0])
+    )
 
 
 def find_candidates(text: str, rules: Rules) -> Iterator[Rule]:
