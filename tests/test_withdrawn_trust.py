@@ -410,18 +410,18 @@ ROWS = [
     *(("deprecated", way) for way in WAYS),
     *(("candidate", way) for way in WAYS if way.startswith(("http", "mcp"))),
     *(
-        (owners, way)
-        for owners in WITHDRAWALS.keys() - {"deprecated"}
+        pytest.param(owners, way, marks=pytest.mark.campaign)
+        for owners in WITHDRAWALS
+        if owners != "deprecated"
         for way in (
             *("command promote", "command undo", "command restore", "command remember"),
             *("command promote --from", "command switch", "command state", "git commit"),
         )
-        if (owners, way) not in {("trust dropped", "command switch")}
     ),
 ]
 
 
-@pytest.mark.parametrize(("owners", "way"), sorted(ROWS))
+@pytest.mark.parametrize(("owners", "way"), ROWS)
 def test_no_agent_lets_instruct_again_what_the_owner_took_back(
     world: World, owners: str, way: str
 ) -> None:

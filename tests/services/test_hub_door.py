@@ -304,8 +304,9 @@ def test_refs_are_moved_by_those_whose_they_are(world: World) -> None:
                       % tip.encode())  # fmt: skip
     used = clone.commit({"usage/00.json": "{}"}, who=ADA)
     later = clone.commit({"usage/00.json": "{}"}, [used], who=ADA)
+    waits = of({"notes/refunds/o.md": "# O\n"}, who=ADA)(clone, tip)
     world.take("ada", f"{tip}:refs/heads/winter", f"{tip}:refs/tags/first", f"{used}:{machine}",
-               f"{tip}:{other}", f"{tip}:refs/heads/proposals/ada/old")  # fmt: skip
+               f"{tip}:{other}", f"{waits}:refs/heads/proposals/ada/old")  # fmt: skip
     for who, cases in {
         "bob": [
             (f"{own}:refs/heads/branch", "only an owner moves"),

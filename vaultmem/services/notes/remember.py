@@ -91,7 +91,7 @@ def remember(vault: Vault, memory: Memory, *, force: bool = False) -> Remembered
         from vaultmem.core.preferences.standing import find_topic
 
         memory = memory._replace(about=find_topic(memory.text))
-    state = _choose_state(vault, memory)
+    state = memory.state or _first_state(vault, memory.kind)
     folder = parse_note_path(f"notes/{memory.context or vault.config.context}")
     draft = compose_note(vault, folder / "note.md", memory, title, state)
     check_memory(memory, draft.encode("utf-8"), vault, str(folder))
@@ -193,8 +193,6 @@ def _link(vault: Vault, near: tuple[SimilarNote, ...], source: str) -> Links:
     }
 
 
-def _choose_state(vault: Vault, memory: Memory) -> State:
-    """Return a new memory's state; only a person makes a policy, skill or preference active."""
-    if memory.kind in OWNER_KINDS and memory.state in {None, State.ACTIVE}:
-        return State.ACTIVE if vault.is_person else State.CANDIDATE
-    return memory.state or State.ACTIVE
+def _first_state(vault: Vault, kind: Kind) -> State:
+    by_agent = not vault.is_person
+    return State.CANDIDATE if by_agent and kind in OWNER_KINDS else State.ACTIVE
