@@ -153,7 +153,7 @@ WITHDRAWALS: dict[str, Callable[[World], object]] = {
     "stale": _stale,
     "deprecated": lambda w: w.run("state", PATH, "deprecated", "--reason", "not so any more"),
     "archived": _archive,
-    "quarantined": lambda w: w.run("state", PATH, "quarantined"),
+    "quarantined": lambda w: w.run("state", PATH, "quarantined", "--reason", "made up"),
     "superseded": lambda w: w.run("supersede", PATH, "notes/ops/other.md"),
     "forgotten": lambda w: w.run("forget", PATH, "--yes"),
     "forgotten with a reason": lambda w: w.run("forget", PATH, "--yes", "--reason", "no"),
@@ -211,7 +211,16 @@ def _commit_as_agent(world: World, branch: str = "") -> None:
         world.save(POLICY)
     git(world.root, "add", "-A")
     who = ("-c", "user.name=claude", "-c", "user.email=claude@agents.localhost")
-    git(world.root, *who, "commit", "-qm", "active", "-m", "Agent-Id: claude\nVault-Event: write")
+    git(
+        world.root,
+        *who,
+        "commit",
+        "--allow-empty",
+        "-qm",
+        "active",
+        "-m",
+        "Agent-Id: claude\nVault-Event: write",
+    )
     if branch:
         world.act("switch", "main")
 

@@ -12,6 +12,7 @@ from vaultmem.core.delta.commit_message import format_message, name_files, read_
 from vaultmem.core.json_values import as_named
 from vaultmem.core.paths import slugify
 from vaultmem.errors import DamagedError, PendingError, naming_faults
+from vaultmem.services.reading.withdraw import review_commits
 from vaultmem.services.writing.divide import (
     CLOSE,
     Event,
@@ -26,6 +27,7 @@ from vaultmem.services.writing.divide import (
 from vaultmem.services.writing.hand_edits import find_saying, read_edited_now
 from vaultmem.services.writing.leaks import find_leaks_since, refuse_named
 from vaultmem.services.writing.pending import Pending, Whose, find_pending, is_pending
+from vaultmem.storage.git.brought import Brought
 from vaultmem.storage.git.commit_draft import (
     Draft,
     File,
@@ -225,6 +227,12 @@ def _write(vault: Vault, parent: str, parts: Sequence[Part]) -> list[Made]:
             if part.event.name == CLOSE:
                 ActiveSessions(vault.state_folder).drop(part.event.author.session)
         if vault.state.get("head") == parent:
+            brought = [
+                Brought(path, blob_id(file[1]) if file else "", commit, at)
+                for part, commit in zip(parts, commits, strict=True)
+                for path, file in part.files.items()
+            ]
+            review_commits(vault, parent, brought[::-1])
             vault.state.put("head", commits[-1])
             vault.state.put("head_time", str(at))
     return [
