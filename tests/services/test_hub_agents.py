@@ -248,6 +248,21 @@ def test_an_agents_push_does_what_the_api_does(world: World) -> None:
     world.take("scout", *refs)
 
 
+def test_an_owner_takes_over_what_an_agent_proposed(world: World) -> None:
+    clone, tip = world.clone, world.tip()
+    proposed = add(agent="scout", created=MADE, confirmed_by="[scout]")(clone, tip)
+    world.take("scout", f"{proposed}:refs/heads/proposals/scout/note")
+    taken = clone.commit(clone.files(proposed), [tip, proposed], who=("Dora", "dora@x.org"))
+    world.take("dora", f"{taken}:refs/heads/taken")
+
+
+def test_a_rescue_ref_is_no_way_around(world: World) -> None:
+    made = add(source="human")(world.clone, world.tip())
+    world.take("scout", f"{made}:refs/vaultmem/rescue/scout/x")
+    for who in ("scout", "dora"):
+        assert 'the "source" of a person' in reject(world, who, {"new": made})["new"]
+
+
 def test_an_agent_under_promoters_makes_policies_active(world: World) -> None:
     herald = ("herald", "herald@agents.localhost"), "promote\n\nAgent-Id: herald"
     active = VAULT["notes/friday.md"].replace("state: deprecated\n", "")

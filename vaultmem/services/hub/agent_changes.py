@@ -37,8 +37,7 @@ def check_agents(
 ) -> Iterator[Refusal]:
     """Yield what agents' commits change that only a person may.
 
-    Notes of commits that are not `new` to the hub may name who wrote them: they were checked as
-    theirs.
+    A person's notes in commits that are not `new` to the hub may say so: a person pushed them.
     """
     for commit in commits:
         names = ", ".join(commit.agents) or visit.grant.name
@@ -60,7 +59,7 @@ def _check_commit(visit: Visit, commit: NewCommit, is_known: bool) -> Iterator[t
     added = [each.after for each in changes if each.after and not all(each.sides)]
     heirs = [note for each in changes for note in _list_heirs(each)]
     may_instruct = bool(commit.agents) and set(commit.agents) <= visit.promoters
-    rights = Rights(may_instruct, lambda name: may_name(visit, name))
+    rights = Rights(may_instruct, lambda name: name in commit.agents or may_name(visit, name))
     for change in changes:
         successor = None
         if change.after is None:
