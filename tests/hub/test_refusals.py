@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import socket
 import subprocess
 import time
@@ -290,9 +292,14 @@ def test_streams_end_soon_after_the_token_though_nothing_changes(unchanged: Team
 
 def test_who_goes_away_leaves_no_program_behind(team: Team) -> None:
     team.enlarge("harbour")
-    with team.ask_for_all(team.agent("porter", read="*")):
-        wait_until(lambda: _count_programs(team))
-    wait_until(lambda: not _count_programs(team))
+    token = team.agent("porter", read="*")
+    before = _count_pipes()
+    for _ in range(3):
+        with team.ask_for_all(token) as gone:
+            assert gone.recv(12) == b"HTTP/1.1 200"
+            wait_until(lambda: _count_programs(team))
+        wait_until(lambda: not _count_programs(team))
+    wait_until(lambda: _count_pipes() == before)
     with team.connect() as gone:  # No program is started for what never comes as a whole.
         gone.sendall(team.write_head(team.agent("scout", write="*"), "receive", 5000) + b"0094")
     assert not list(team.hub.repositories.glob("harbour.git/**/*.lock"))
@@ -329,6 +336,15 @@ def _impatient(limits: type[cgi.Limits]) -> object:
         return make(kind, size, cpu, 0.5, 20.0)
 
     return new
+
+
+def _count_pipes() -> int:
+    """Return how many pipes this process has, which serves the hub."""
+    found = 0
+    for file in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            found += os.readlink(file).startswith("pipe:")
+    return found
 
 
 def _count_programs(team: Team) -> int:

@@ -21,7 +21,7 @@ from starlette.types import Message, Receive, Scope, Send
 from vaultmem.errors import VaultError
 from vaultmem.hub.cgi import Limits, RefusedRequestError, collect_body, run_program
 from vaultmem.hub.guests import warn_of_end
-from vaultmem.hub.program_slots import Asker, ProgramSlots
+from vaultmem.hub.program_slots import Caller, ProgramSlots
 from vaultmem.hub.push_request import read_push
 from vaultmem.services.hub.audit import Entry, record
 from vaultmem.services.hub.folder import Hub, read_hub
@@ -56,7 +56,7 @@ _REFUSED = re.compile(
 #: Seconds for which the next part of a body is waited for: a push may come over a slow line.
 _PATIENCE, _PATIENCE_OF_PUSHES = 10.0, 60.0
 
-#: Why git did not move a ref, and what it says if another push had moved it.
+#: Why git did not move a ref, and what its answer contains if another push had moved it.
 _NOT_MOVED = b"failed to update ref"
 _MOVED = re.compile(re.escape(FETCH_FIRST.encode()) + rb"|but expected|already exists")
 
@@ -100,9 +100,9 @@ class _Exchange(NamedTuple):
     allowed: HubLimits
 
     @property
-    def who(self) -> Asker:
-        """Return who asks."""
-        return Asker(self.environment["REMOTE_USER"], self.asked.writes)
+    def caller(self) -> Caller:
+        """Return the caller, for whom slots are counted."""
+        return Caller(self.environment["REMOTE_USER"], self.asked.writes)
 
     @property
     def is_push(self) -> bool:
@@ -148,21 +148,21 @@ class GitApp:
             await refuse_git(refusal.status, refusal.told)(scope, receive, send)
 
     def _read_limits(self) -> HubLimits:
-        """Return what hub.yaml allows now; if it cannot be read, as it was: the hook says so."""
+        """Return what hub.yaml allows now; as at the start if it is broken: the hook rejects."""
         try:
             return read_hub(self._hub.folder).limits
         except VaultError:
             return self._hub.limits
 
     async def _answer(self, exchange: _Exchange, receive: Receive, send: Send) -> None:
-        """Answer when the body is here: who does not send it keeps no program from others."""
+        """Answer when the body has arrived: one that does not come keeps no slot from others."""
         limits, end = exchange.limits, _End(send)
-        with self._slots.await_body(exchange.who):
+        with self._slots.await_body(exchange.caller):
             body = await collect_body(receive, limits, self._hub.folder)
         if body is None:  # The client has gone.
             return
         with body:
-            async with self._slots.take(exchange.who):
+            async with self._slots.take(exchange.caller):
                 if exchange.is_push and await self._refuse(exchange, body, send):
                     return
                 words, environment = _COMMAND, exchange.environment
@@ -196,7 +196,7 @@ class GitApp:
     ) -> None:
         """Write into the audit log what was refused without the check of a push."""
         asked, environment = exchange.asked, exchange.environment
-        who = exchange.who.name, environment.get(GRANT, ""), environment.get(ORIGIN, "")
+        who = exchange.caller.name, environment.get(GRANT, ""), environment.get(ORIGIN, "")
         details = {"refs": [each._asdict() for each in refs], "refused": list(refused)}
         record(self._hub, Entry(time.time(), *who, "push", (asked.vault,), outcome, details))
 

@@ -165,7 +165,7 @@ def make_visitor(hub: Hub, grant: Grant, vault: str, origin: str) -> Visitor:
 
 
 def warn_of_end(grant: Grant, send: Send) -> Send:
-    """Return what sends an answer that says when its token ends, if that is soon."""
+    """Return a `send` that adds a header with the end of the token, if that is soon."""
     if not grant.ends_soon(time.time()):
         return send
     header = ENDS_HEADER.lower().encode(), b"%d" % grant.expires

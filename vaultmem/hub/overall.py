@@ -92,7 +92,7 @@ class Overall:
         operation: str,
         why: object,
     ) -> None:
-        """Write into the audit log that somebody was refused something."""
+        """Write into the audit log that a caller was refused something."""
         guest = Guest(grant.name, grant.id, origin=origin)
         named = [each for each in vaults if is_vault_name(each)]
         await to_thread.run_sync(self._log.add_refusal, named, guest, what, operation, why)

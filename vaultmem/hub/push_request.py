@@ -28,7 +28,7 @@ _OBJECTS_EACH = 10
 #: folder, each commit has all of it anew.
 _DELTA = 8
 
-#: Bytes that one line of git's holds beside its length.
+#: Bytes that one line of git's protocol holds after its length.
 _LINE = 65_515
 
 
@@ -40,7 +40,7 @@ class PushRequest(NamedTuple):
     refusal: Refusal | None
 
     def write_report(self) -> bytes:
-        """Return the answer by which git's client says for each ref that it was refused."""
+        """Return the answer from which git's client reports each ref as rejected."""
         why = str(self.refusal).encode("utf-8", "surrogateescape")
         refs = (each.ref.encode("utf-8", "surrogateescape") for each in self.updates)
         lines = [b"unpack refused\n", *(b"ng %s unpacker error\n" % ref for ref in refs)]

@@ -16,7 +16,7 @@ from vaultmem.services.hub.audit import Entry, record
 from vaultmem.services.hub.folder import Hub
 from vaultmem.workers.caller import Guest
 
-#: Rows of one token's refused requests in a minute: who repeats one must not fill the disk.
+#: Rows of one token's refused requests in a minute: repeated ones must not fill the disk.
 _ROWS, _MINUTE = 20, 60.0
 
 #: Characters of the reason for which something failed.

@@ -156,7 +156,7 @@ def make_caller(visitor: Visitor, environment: Mapping[str, str]) -> Caller:
 
 
 def _name_origin(path: str) -> str:
-    """Return by which way somebody comes who asks for a path of a vault."""
+    """Return the origin of a request for a path of a vault: mcp, api or page."""
     return "mcp" if path == MCP_PATH else "api" if path.startswith("/api/") else "page"
 
 

@@ -210,9 +210,9 @@ def _drop_gone(app: ASGIApp) -> ASGIApp:
 
 
 class _StrictConnection(h11.Connection):
-    """Reads HTTP, but for what proxies read in two ways: a request must not hide behind another.
+    """Reads HTTP, and rejects what proxies may read otherwise: a request must not hide in another.
 
-    `problem` is what is wrong with the last request, "" if h11 itself says so.
+    `problem` is what is wrong with the last request, "" if h11 itself found it.
     """
 
     problem = ""

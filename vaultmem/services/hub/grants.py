@@ -80,7 +80,7 @@ class Grant(NamedTuple):
         return not self.revoked and (not self.expires or now < self.expires)
 
     def ends_soon(self, now: float) -> bool:
-        """Tell whether who has the token should ask for another one."""
+        """Return whether the token's holder should ask for another one."""
         return bool(self.expires and (self.replaced_by or self.expires - now < SOON))
 
 

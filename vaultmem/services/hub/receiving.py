@@ -43,7 +43,7 @@ def receive(
     """Check a push; when this returns, the audit log has it.
 
     A ref that another push has moved meanwhile is `late`: git itself refuses that ref alone, and
-    the answer says to fetch first.
+    the answer asks to fetch first.
 
     `lines` are as git gives them to a hook: old, new and ref. `limit_time` is told how many seconds
     the check may take, and raises BusyError then; 0 ends that.
@@ -98,7 +98,7 @@ def _check(hub: Hub, visit: Visit) -> list[Refusal]:
 
 
 def _find_late(visit: Visit) -> list[Update]:
-    """Return what is to move a ref that is somewhere else by now than whoever pushes believes."""
+    """Return the updates of refs that are no longer at the commit that the push names."""
     now = visit.list_refs()
     return [each for each in visit.updates if now.get(each.ref, "0" * 40) != each.old]
 

@@ -44,8 +44,7 @@ def make_repository(
     """Make a vault's repository, whole or not at all.
 
     It gets the branches, tags and refs of ours of `source`, and its first branch, if that is given.
-    Without a source, its first commit has what `init` lays down: who may write or propose has
-    something to begin with.
+    Without a source, its first commit has what `init` lays down, so all can write or propose.
 
     Raises:
         RefusedError: the name is none, or a vault has it but for its case.
@@ -131,7 +130,7 @@ def remove_repository(hub: Hub, name: str, now: float) -> Path:
 
 @contextlib.contextmanager
 def _begin_vault(environment: Mapping[str, str], branch: str) -> Iterator[Path]:
-    """Make a vault without a note for a `with`, in the name of whoever gives the command."""
+    """Make a vault without a note for a `with`, in the name of the user who gives the command."""
     with tempfile.TemporaryDirectory() as place:
         root = Path(place) / "vault"
         folders = UserFolders(*(Path(place) / name for name in UserFolders._fields))

@@ -59,8 +59,8 @@ def _find_excess(pack: memoryview, start: int, limits: PackLimits) -> str:
             return f"its objects hold more than {limits.size:,} bytes together"
         begin, at = _inflate(pack, at, own)
         if kind in (_OFS_DELTA, _REF_DELTA):
-            _, behind = _read_number(begin, 0)
-            delta_size += _read_number(begin, behind)[0]
+            _, after = _read_number(begin, 0)
+            delta_size += _read_number(begin, after)[0]
             if delta_size > limits.delta_size:
                 return f"its objects become more than {limits.delta_size:,} bytes"
     return ""

@@ -29,7 +29,7 @@ from vaultmem.storage.git.vault_history import History
 #: Seconds that one fetch or push may take.
 LONGEST = 300.0
 
-#: The header in which a hub says when a token ends.
+#: The header in which a hub names the end of a token.
 ENDS_HEADER = "Vaultmem-Token-Ends"
 
 _HEADS = "refs/heads/"

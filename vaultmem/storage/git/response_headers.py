@@ -1,6 +1,6 @@
 """Headers of a server's answers to git, which git itself does not report.
 
-Git writes them into a trace (`GIT_TRACE_CURL`), without what lets somebody sign in. Where it does
+Git writes them into a trace (`GIT_TRACE_CURL`), without credentials. Where it does
 not, no header is found. This saves a request of our own, with a password that git has to ask for.
 """
 
