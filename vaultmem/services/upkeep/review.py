@@ -27,6 +27,9 @@ from vaultmem.vault import Vault
 #: Notes up to which a server compares all of them while somebody waits: more take minutes.
 COMPARED_AT_ONCE = 500
 
+#: Proposed branches that are shown at once: git is asked about each.
+_BRANCHES = 100
+
 #: Files of a proposed branch that are named, and notes of it whose text is shown.
 _NAMED, _SHOWN = 20, 4
 
@@ -92,9 +95,9 @@ def list_known(vault: Vault) -> tuple[Proposal, ...]:
 
 
 def list_branches(vault: Vault) -> tuple[Proposal, ...]:
-    """Return the proposed branches that wait for a decision, by name."""
+    """Return the first proposed branches that wait for a decision, by name."""
     found = []
-    for each in list_proposed(vault):
+    for each in list_proposed(vault)[:_BRANCHES]:
         changes = list_changes(vault, each.commit)
         told = f"{each.name}: {count_things(len(changes), 'file')}, {each.day}"
         lines = list(map(_describe_change, changes))
