@@ -69,6 +69,12 @@ class TrustStore:
                     found.setdefault(path, set()).add(digest)
         return found
 
+    def notes_beside(self) -> set[tuple[str, str]]:
+        """Return path and digest of each text that only other work trees trust."""
+        own = self._find()
+        here = set(own.notes.items()) if own else set()
+        return {text for each in self._find_all() for text in each.notes.items()} - here
+
     def withdrawn_here(self) -> dict[tuple[str, str], float]:
         """Return when (seconds since the epoch) each text was withdrawn here: path and digest."""
         own = self._find()

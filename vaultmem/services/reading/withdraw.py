@@ -88,6 +88,7 @@ def review_commits(vault: Vault, since: str, brought: Sequence[Brought]) -> None
     for each in reversed(brought):
         versions.setdefault(each.path, []).append(each)
     now = _read(vault, {path for path, _ in texts} & versions.keys())
+    beside = vault.trust.notes_beside()
     withdrawn: set[Text] = set()
     for path, digest in texts:
         turn = _find_last_turn(vault, since, versions[path], digest) if path in now else None
@@ -96,9 +97,11 @@ def review_commits(vault: Vault, since: str, brought: Sequence[Brought]) -> None
         record = now[path]
         counts = record is not None and record.body_digest == digest
         is_owners = _is_owners(vault, turn.commit)
+        # Another text here leaves the one that another work tree trusts.
+        is_here = record is None or (path, digest) not in beside
         if counts and turn.is_in_force and not is_owners:
             withdrawn.add((path, digest))
-        if not counts and not turn.is_in_force and is_owners:
+        if not counts and not turn.is_in_force and is_owners and is_here:
             withdrawn.add((path, digest))
     _put_due(vault, withdrawn)
 
