@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from conftest import RunCli
 from mcp.client.client import Client
 from serving import Session, call, connected, play_stdio, serving, session
-from support import git
+from support import git, wait_until
 
 Make = Callable[..., Path]
 
@@ -61,8 +62,10 @@ def test_a_start_goes_on_from_the_last_session_however_that_ended(
     make_vault: Make, how: tuple[str, ...]
 ) -> None:
     root = make_vault(NOTES)
-    # A close is told of as the last that was begun here, so no other is of the same second.
+    last = int(time.time())
     for end in (close, leave, kill, look_first):
+        # Of closed sessions the one begun last counts, so no two begin in the same second.
+        wait_until(lambda than=last: int(time.time()) > than)
         who = ("--agent", end.__name__, *how)
         with session(root, *who) as first:
             begun = first.call("session", action="start", goal=f"Mend it: {end.__name__}")
@@ -84,6 +87,7 @@ def test_a_start_goes_on_from_the_last_session_however_that_ended(
             assert noted["session"] == again["session"]
             path = second.call("remember", text=f"Paint of {end.__name__} is blue.")["path"]
             assert f"session: {again['session']}\n" in (root / path).read_text()
+        last = int(time.time())
 
 
 def test_one_whose_id_is_said_is_taken_up_again_after_a_crash(make_vault: Make) -> None:
