@@ -101,6 +101,26 @@ def test_a_daemon_goes_on_alone(make_vault: Make, run_cli: RunCli) -> None:
     assert Path(begun["log"]).read_text(encoding="utf-8")
 
 
+@pytest.mark.skipif(not hasattr(os, "O_NOFOLLOW"), reason="links are followed on this system")
+def test_a_daemon_writes_its_log_through_no_link(
+    make_vault: Make, run_cli: RunCli, opened: Callable[[Path], Vault], tmp_path: Path
+) -> None:
+    root = make_vault(NOTES)
+    other = tmp_path / "of-the-user"
+    other.write_text("mine\n")
+    other.chmod(0o644)
+    log = opened(root).state_folder / "watch.log"
+    log.symlink_to(other)
+    try:
+        refused = run_cli("watch", "--daemon", cwd=root)
+        assert refused.code == 1
+        assert "watch.log" in refused.err
+        assert other.stat().st_mode & 0o777 == 0o644
+    finally:
+        run_cli("watch", "--stop", cwd=root)
+    assert other.read_text() == "mine\n"
+
+
 def test_a_unit_starts_this_python_on_this_vault(
     make_vault: Make, run_cli: RunCli, tmp_path: Path
 ) -> None:

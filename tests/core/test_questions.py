@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from vaultmem.core.finding.measures import measure_ndcg, measure_recall, summarise
@@ -93,6 +96,24 @@ def test_an_added_question_is_read_again_and_all_else_stays(text: str, as_json: 
     assert [name.strip("[]").replace(".md", "") for name in names] == ["notes/a, b", "c#H"]
     assert all(line in grown.splitlines() for line in text.splitlines())
     assert ("\r\n" in grown) == ("\r\n" in text)
+
+
+#: Reads the questions on its standard input, and says how many names their cells have.
+CHILD = """
+import sys
+from vaultmem.core.finding.questions import parse_questions, split_notes
+for each in parse_questions(sys.stdin.read(), "q.md"):
+    print(sum(len(split_notes(cell)) for cell in each.notes))
+"""
+
+
+def test_a_cell_of_open_links_is_read_in_linear_time() -> None:
+    """Quadratic, it would take more than a minute."""
+    table = f"| question | notes |\n|---|---|\n| when? | [[a, b]], {'[[' * 100_000} |\n"
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD], input=table, capture_output=True, text=True, timeout=20
+    )
+    assert done.stdout == "2\n"
 
 
 def test_measures_are_those_of_the_literature() -> None:

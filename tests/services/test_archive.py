@@ -359,6 +359,7 @@ def test_a_line_of_json_for_each_note(lived: Path, tmp_path: Path) -> None:
     assert [each["target"] for each in refunds["links"]] == ["notes/quay.md"]
     done = run_here("export", "--jsonl", tmp_path / "p.jsonl", "--kind", "policy_rule", cwd=lived)
     assert "(1 note)" in done.out
+    assert os.name != "posix" or (tmp_path / "p.jsonl").stat().st_mode & 0o777 == 0o600
     policy = json.loads((tmp_path / "p.jsonl").read_text())
     assert policy["properties"]["state"] == "active"
     assert "refund by hand" in policy["body"]

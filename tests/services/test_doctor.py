@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from vaultmem.services.health.doctor import examine_vault
 from vaultmem.services.health.examine_machine import TROUBLE_FILE, check_disk, check_watch_limit
 from vaultmem.services.watching.context import render_contexts
 from vaultmem.services.watching.lease import hold_watch
+from vaultmem.storage.git.setup import name_driver
 from vaultmem.storage.lock import hold_lock
 
 Make = Callable[..., Path]
@@ -212,6 +214,37 @@ def test_the_merge_driver_is_set(
     assert "attribute" not in lost[0] or "*.png -text\n" in (
         (root / ".git/info/attributes").read_text()
     )
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a Python has one name on this system")
+def test_the_merge_driver_may_name_this_python_otherwise(
+    make_vault: Make, opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a venv", "other"):
+        (tmp_path / name / "bin").mkdir(parents=True)
+        (tmp_path / name / "bin/python").symlink_to(Path(sys.executable).resolve())
+        (tmp_path / name / "bin/python3").symlink_to("python")
+    (tmp_path / "linked").symlink_to("a venv")
+    (tmp_path / "bin").symlink_to("a venv/bin")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "a venv/bin/python3"))
+    root = make_vault(NOTES)
+    vault = opened(root)
+    driver = name_driver()
+
+    def is_ok(python: Path | str, driver: str = driver) -> bool:
+        command = driver.replace(sys.executable, str(python))
+        git(root, "config", "merge.vaultmem.driver", command)
+        return examine(vault)["merge driver"].verdict is OK
+
+    assert sys.executable in driver
+    assert is_ok(tmp_path / "a venv/bin/python3")
+    assert is_ok(tmp_path / "a venv/bin/python")
+    assert is_ok(tmp_path / "linked/bin/python")
+    assert not is_ok(tmp_path / "other/bin/python3")
+    assert not is_ok(tmp_path / "bin/python3")  # Started from there, it is in no environment.
+    assert not is_ok(tmp_path / "a venv/bin/python4")
+    assert not is_ok("python3")
+    assert not is_ok(tmp_path / "a venv/bin/python", driver.replace(" -P ", " "))
 
 
 @pytest.mark.parametrize("place", ["the middle", "the head"])

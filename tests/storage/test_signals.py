@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from vaultmem.storage.had_by_sessions import add_had
+from vaultmem.storage.hook_trouble import keep_trouble
 from vaultmem.storage.signals import MAX_CALLS, Call, SignalStore, append
 from vaultmem.storage.state import StateDatabase
 
@@ -48,6 +51,32 @@ def test_lines_of_many_processes_are_all_there_and_each_is_taken_in_once(
     assert len(store.calls()) == 100
     assert {p: s.times for p, s in store.surfaced().items()} == {"n0.md": 50, "n1000.md": 50}
     assert store.accounts()[0].calls == 100
+
+
+@pytest.mark.skipif(not hasattr(os, "O_NOFOLLOW"), reason="links are followed on this system")
+@pytest.mark.parametrize(
+    ("name", "add"),
+    [
+        ("calls.log", lambda folder: append(folder, call(1), [("n.md", "", 1.0)])),
+        ("hook-trouble.jsonl", lambda folder: keep_trouble(folder, "prompt", "it failed")),
+        ("had/s", lambda folder: add_had(folder, "s", ["n"])),
+    ],
+)
+def test_nothing_is_appended_through_a_link(
+    tmp_path: Path, name: str, add: Callable[[Path], object]
+) -> None:
+    other = tmp_path / "of-the-user"
+    other.write_text("mine\n")
+    folder = tmp_path / "state"
+    file = folder / name
+    file.parent.mkdir(parents=True)
+    file.symlink_to(other)
+    assert not add(folder)
+    assert other.read_text() == "mine\n"
+    file.unlink()
+    add(folder)
+    assert file.read_text()
+    assert file.stat().st_mode & 0o777 == 0o600
 
 
 def test_processes_that_take_in_at_once_take_in_each_line_once(tmp_path: Path) -> None:

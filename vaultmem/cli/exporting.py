@@ -121,7 +121,7 @@ def _export_lines(vault: Vault, file: str, wanted: NoteFilter, as_json: bool) ->
             say_raw(line)
         return
     target = Path(file).expanduser().resolve()
-    write_atomically(target, (line.encode() for line in read_lines()))
+    write_atomically(target, (line.encode() for line in read_lines()), mode=0o600)
     if as_json:
         emit_json(Lines(str(target), count))
     else:

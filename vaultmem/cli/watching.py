@@ -223,11 +223,11 @@ def start_daemon(vault: Vault, words: Sequence[str]) -> tuple[Watching, Path]:
     `words` are its command, with options.
     """
     from vaultmem.services.watching.lease import find_watcher
+    from vaultmem.storage.leases import open_file
 
     log = vault.state_folder / "watch.log"
     is_long = log.exists() and log.stat().st_size > _MAX_LOG
-    with open(log, "wb" if is_long else "ab") as out:
-        os.chmod(log, 0o600)
+    with open(log, "wb" if is_long else "ab", opener=lambda _, flags: open_file(log, flags)) as out:
         process = subprocess.Popen(
             _command(vault, words),
             stdin=subprocess.DEVNULL,

@@ -112,7 +112,7 @@ def _start(place: str, root: str) -> Popen[bytes] | None:
     named = os.path.join(folder, "watch.log")
     try:
         os.makedirs(folder, 0o700, exist_ok=True)
-        log = os.open(named, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        log = os.open(named, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
     except OSError:  # A sandbox: this process serves alone.
         return None
     try:

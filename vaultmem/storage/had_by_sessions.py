@@ -10,6 +10,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from vaultmem.storage.leases import open_file
+
 FOLDER = "had"
 
 #: Sessions that are kept, and bytes of one: what is beyond that is told again.
@@ -35,7 +37,7 @@ def add_had(state_folder: Path, session: str, names: Iterable[str]) -> None:
             return
         file.parent.mkdir(mode=0o700, exist_ok=True)
         flags = os.O_TRUNC if file.exists() and file.stat().st_size >= _LARGE else os.O_APPEND
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | flags, 0o600)
+        descriptor = open_file(file, os.O_WRONLY | os.O_CREAT | flags)
         try:
             os.write(descriptor, "".join(f"{name}\n" for name in names).encode("ascii"))
         finally:

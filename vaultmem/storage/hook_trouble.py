@@ -8,6 +8,8 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 
+from vaultmem.storage.leases import open_file
+
 TROUBLE_FILE = "hook-trouble.jsonl"
 
 #: A file that has grown past this (bytes) begins anew.
@@ -22,9 +24,9 @@ def keep_trouble(state_folder: Path, event: str, error: str) -> None:
     with contextlib.suppress(OSError):
         if file.exists() and file.stat().st_size > _LARGE:
             os.replace(file, file.with_suffix(".old"))
-        with open(file, "a", encoding="ascii", opener=_private) as out:
+        with open(file, "a", encoding="ascii", opener=_open) as out:
             out.write(line)
 
 
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+def _open(path: str, flags: int) -> int:
+    return open_file(Path(path), flags)

@@ -51,12 +51,14 @@ def open_leased(
 def open_file(file: Path, flags: int = os.O_RDONLY) -> int:
     """Open a file and return its descriptor; a link is not followed, a device not waited for.
 
+    With `O_CREAT` it may be a new file, for its owner alone.
+
     Raises:
         OSError: it cannot be opened, or is a link.
     """
     for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
         flags |= getattr(os, name, 0)
-    return os.open(file, flags)
+    return os.open(file, flags, 0o600)
 
 
 def is_broken(descriptor: int, lease: Lease) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from vaultmem.core.safe_text import escape_bytes
+from vaultmem.storage.leases import open_file
 from vaultmem.storage.lock import WRITER, hold_lock
 from vaultmem.storage.state import StateDatabase
 
@@ -50,9 +51,8 @@ def append(folder: Path, call: Call, sections: Sequence[tuple[str, str, float]])
     query = escape_bytes(call.query)
     values = (call.at, call.kind, query, call.agent, call.session, call.sent, call.flat)
     line = json.dumps([name, *values, call.found, kept]) + "\n"
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
     try:
-        descriptor = os.open(folder / LOG, flags, 0o600)
+        descriptor = open_file(folder / LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         try:
             os.write(descriptor, line.encode())
             return os.fstat(descriptor).st_size

@@ -19,8 +19,9 @@ from vaultmem.errors import RefusedError
 _UNDER_HEAD = re.compile(r"\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?")
 _BAR = re.compile(r"(?<!\\)\|")
 
-#: Between the names of notes in one cell; a wikilink may have any of it in it.
-_BETWEEN = re.compile(r"(\[\[.*?\]\])|<br ?/?>|[,;]")
+#: Between the names of notes in one cell; a wikilink may have any of it in it, but no `[[`: each
+#: one without an end would be read to the end of the cell.
+_BETWEEN = re.compile(r"(\[\[(?:(?!\[\[).)*?\]\])|<br ?/?>|[,;]")
 
 #: Mistakes of a file that are told at once.
 _TOLD = 3

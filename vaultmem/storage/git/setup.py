@@ -68,15 +68,34 @@ def install_driver(history: History) -> list[str]:
     return added + add_lines(history.git.work_tree / path, [line])
 
 
+#: -P: git runs this in the work tree, where a folder may be called `vaultmem`.
+_BEHIND_PYTHON = (
+    " -P -m vaultmem merge-driver %O %A %B %P; code=$?; "
+    f"case $code in 0|{MergeConflictError.exit_code}) exit $code;; esac; "
+    "git merge-file -q %A %O %B || exit 1"
+)
+
+
 def name_driver() -> str:
     """Return the command by which git merges a note with vaultmem, else line by line."""
-    python = shlex.quote(Path(sys.executable).as_posix())
-    return (
-        # -P: git runs this in the work tree, where a folder may be called `vaultmem`.
-        f"{python} -P -m vaultmem merge-driver %O %A %B %P; code=$?; "
-        f"case $code in 0|{MergeConflictError.exit_code}) exit $code;; esac; "
-        "git merge-file -q %A %O %B || exit 1"
-    )
+    return shlex.quote(Path(sys.executable).as_posix()) + _BEHIND_PYTHON
+
+
+def is_own_driver(command: str) -> bool:
+    """Tell whether a command is the driver of this environment, by any name of its Python.
+
+    A Python belongs to a virtual environment by the folders it is started from, so these are
+    compared too: all environments may have links to the same file.
+    """
+    python = command.removesuffix(_BEHIND_PYTHON)
+    try:
+        file, *rest = shlex.split(python)
+        theirs, ours = Path(file), Path(sys.executable)
+        pairs = zip((theirs, *theirs.parents[:2]), (ours, *ours.parents[:2]), strict=True)
+        is_here = theirs.is_absolute() and all(os.path.samefile(*pair) for pair in pairs)
+    except (OSError, ValueError):  # There is no such file, or the command is no such one.
+        return False
+    return python != command and not rest and is_here
 
 
 def name_notes(prefix: str) -> str:
