@@ -182,9 +182,11 @@ def _read_tables(text: str, mistake: Take) -> Iterator[Question]:
 
 def _find_tables(text: str) -> Iterator[_Table]:
     """Yield the tables with a column of questions; those in code are none."""
+    parts, place = [], 0
     for first, last in find_fences(text, 0):
-        text = text[:first] + re.sub(r"[^\n]", "x", text[first:last]) + text[last:]
-    lines = text.removeprefix("\ufeff").split("\n")
+        parts += [text[place:first], re.sub(r"[^\n]", "x", text[first:last])]
+        place = last
+    lines = "".join([*parts, text[place:]]).removeprefix("\ufeff").split("\n")
     start = 0
     while start + 1 < len(lines):
         columns = _split_row(lines[start].lower())
