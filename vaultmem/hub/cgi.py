@@ -146,6 +146,7 @@ async def run_program(
             each.cancel()
         await asyncio.shield(asyncio.ensure_future(_end(process)))
         await asyncio.gather(*work, return_exceptions=True)
+        await _drain(process)
         await _log(complaint)
     return answer.status
 
@@ -220,6 +221,15 @@ async def _read_complaint(process: asyncio.subprocess.Process) -> bytes:
     while more := await process.stderr.read(_CHUNK):
         told = (told + more)[:_HEAD]
     return told
+
+
+async def _drain(process: asyncio.subprocess.Process) -> None:
+    """Read what a client did not wait for: a pipe is closed at its end, and not before."""
+    assert process.stdout is not None  # noqa: S101
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(1.0):
+            while await process.stdout.read(_CHUNK):
+                pass
 
 
 async def _log(complaint: asyncio.Task[bytes]) -> None:
