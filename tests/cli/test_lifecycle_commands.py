@@ -104,7 +104,7 @@ def test_similar_and_dedup_show_and_only_apply_changes(make_vault: Make) -> None
         "merged": [{"keep": "notes/auth/again.md", "merge": OLD}],
         "commit": git(root, "rev-parse", "HEAD"),
     }
-    assert run_here("dedup", cwd=root).out == "No note says the same as another.\n"
+    assert run_here("dedup", cwd=root).out == "No two notes of one context state the same.\n"
 
 
 def test_recall_says_what_a_note_replaced_and_hides_the_other(make_vault: Make) -> None:

@@ -54,6 +54,13 @@ def test_most_updates_are_seen_and_neighbours_are_not(part: str, share: float) -
         ("The ticket is open.", "The ticket is closed.", "state", "open", "closed"),
         ("Tom prefers tea.", "Tom prefers coffee.", "value", "tea", "coffee"),
         ("The queue is Redis.", "The queue is RabbitMQ.", "value", "Redis", "RabbitMQ"),
+        (
+            "The region of flakuron is north.",
+            "The region of flakuron is south.",
+            *("value", "north", "south"),
+        ),
+        ("The color of Holm is green.", "The color of Holm is blue.", "value", "green", "blue"),
+        ("Die Farbe von Holm ist grün.", "Die Farbe von Holm ist blau.", "value", "grün", "blau"),
     ],
 )
 def test_an_update_names_both_values(
@@ -75,6 +82,21 @@ def test_an_update_names_both_values(
 )
 def test_what_happened_on_another_day_contradicts_nothing(one: str, other: str) -> None:
     assert not compare_texts(one, KnownText(other)).is_contradiction
+    assert see_update(one, other) is None
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("The region of flakuron is north.", "The region of pelagus is south."),
+        ("The region of flakuron is north.", "The region of flakuron may be south."),
+        ("The region of flakuron is flat and dry.", "The region of flakuron is rich and old."),
+        ("The region is flat.", "The region is rich."),
+        ("The mood of the team is calm.", "The mood of the team is good."),
+        ("The region of flakuron is north.", "The status of flakuron is south."),
+    ],
+)
+def test_another_word_about_a_thing_is_no_other_value_of_it(one: str, other: str) -> None:
     assert see_update(one, other) is None
 
 

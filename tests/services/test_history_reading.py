@@ -795,6 +795,27 @@ class TestExplain:
         assert ground.superseded_by == ()
         assert explain_text(vault, "gangway", 1)[0].hit.record.path in grounds
 
+    @pytest.mark.parametrize("left", ["", "---\ncreated: 2026-11-21\n---\n", "%% moved %%\n"])
+    def test_a_note_whose_text_moved_away_comes_behind_the_note_that_has_it(
+        self, make_vault: Make, opened: Open, left: str
+    ) -> None:
+        line = "The region of flakuron is the north.\n"
+        root = make_vault({"notes/region-of-flakuron.md": line, "notes/regions.md": "More.\n"})
+        moved = f"The ferry serves the south and the east.\n{line}"
+        write_notes(root, {"notes/region-of-flakuron.md": left, "notes/regions.md": moved})
+        commit(root, "moved")
+        vault = synced(opened(root))
+
+        [ground] = explain_text(vault, "region of flakuron", 1)
+
+        assert ground.hit.record.path == "notes/regions.md"
+        assert sum(step.lines for step in ground.steps) == 2
+        grounds = explain_text(vault, "region of flakuron")
+        assert [each.hit.record.path for each in grounds] == [
+            "notes/regions.md",
+            "notes/region-of-flakuron.md",
+        ]
+
     def test_commits_of_one_second_stand_in_the_order_of_history(
         self, make_vault: Make, opened: Open
     ) -> None:

@@ -22,6 +22,7 @@ from vaultmem.services.finding.pack import make_pack
 from vaultmem.services.finding.receipts import keep_receipt, replay_receipt
 from vaultmem.services.finding.trust import trust_vault
 from vaultmem.services.lifecycle.promote import promote_notes
+from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.vault import Vault
 
@@ -562,3 +563,13 @@ def test_pinned_lists_costs_and_warns_above_half_of_the_budget(
     pack = run_cli("pack", "--budget", "9000", cwd=root)
     assert warning in pack.err
     assert warning not in pack.out
+
+
+def test_two_words_for_one_attribute_stand_in_conflict(make_vault: Make, opened: Open) -> None:
+    vault = opened(make_vault(), agent="claude")
+    paths = [
+        remember(vault, Memory(f"The region of flakuron is {word}.")).path
+        for word in ("north", "south")
+    ]
+    pack = make_pack(vault, "region of flakuron")
+    assert is_told(pack, "contradicts", *reversed(paths)) or is_told(pack, "contradicts", *paths)

@@ -513,6 +513,34 @@ def test_contexts_that_were_given_keep_facts_apart(make_vault: Make, opened: Ope
     assert (other.outcome, inside.outcome) == (Outcome.CREATED, Outcome.KNOWN)
 
 
+@pytest.mark.parametrize("committed", [(), ("first",), ("first", "moved")])
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_a_fact_is_known_again_where_its_note_was_moved_to_another_context(
+    make_vault: Make, opened: Open, committed: tuple[str, ...], by_hand: bool
+) -> None:
+    root = make_vault({"notes/search/a.md": "The ferry leaves at nine.\n"})
+    memory = Memory(FACT, context="payments")
+    vault = opened(root, agent="claude")
+    old = remember(vault, memory).path
+    if "first" in committed:
+        save_checkpoint(vault, "first")
+    new = old.replace("payments", "billing")
+    if by_hand:
+        (root / new).parent.mkdir()
+        (root / old).rename(root / new)
+        sync_vault(vault)
+    else:
+        rename_note(vault, old, new)
+    if "moved" in committed:
+        save_checkpoint(opened(root), "moved")
+
+    again = remember(opened(root, agent="codex"), memory)
+    other = remember(opened(root, agent="codex"), memory._replace(context="search"))
+
+    assert (again.outcome, again.path) == (Outcome.KNOWN, new)
+    assert other.outcome is Outcome.CREATED
+
+
 def test_the_file_that_is_always_in_a_pack_is_never_written_to(
     make_vault: Make, opened: Open
 ) -> None:

@@ -85,7 +85,7 @@ def _say_merges(merges: Sequence[Merge], is_asked: bool) -> None:
         say_painted("merge  " if is_asked else "would merge  ", "yellow", merge.drop)
         say(f"  into  {one_line(merge.keep)}")
     if not merges:
-        say("No note says the same as another.")
+        say("No two notes of one context state the same.")
     elif not is_asked:
         say(f"Nothing was changed; --apply merges {len(merges)} into others, in one commit.")
 

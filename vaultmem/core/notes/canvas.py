@@ -16,7 +16,8 @@ from vaultmem.core.notes.encoding import CANVAS, Decoded, decode_text
 
 _ENDING = ".canvas"
 _MARK = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}:,]')
-_LINK = re.compile(r"!?\[\[(?:[^\]|]*\|)?([^\]]*)\]\]|!?\[([^\]]*)\]\([^)]*\)")
+#: No link has the start of another in it, so that no card takes quadratic time.
+_LINK = re.compile(r"!?\[\[(?:[^\[\]|]*+\|)?([^\[\]]*+)\]\]|!?\[([^\[\]]*+)\]\([^)\[]*+\)")
 _UNLINKABLE = re.compile(r"[#^\[\]|]")
 _FENCE = re.compile(r"^ {0,3}(```|~~~)", re.MULTILINE)
 _MAX_HEADING = 60

@@ -15,7 +15,7 @@ from vaultmem.core.paths import fold
 _DATE = re.compile(r"(\d{4}-\d{2}-\d{2})(?!\d)")
 
 _TOKEN = re.compile(
-    r"\[(?P<quoted>[^\]]*)\]|(?P<token>YYYY|YY|Q|Do|D{1,4}|M{1,4}|d{1,4}|E|ww?|WW?|gggg|GGGG"
+    r"\[(?P<quoted>[^\[\]]*+)\]|(?P<token>YYYY|YY|Q|Do|D{1,4}|M{1,4}|d{1,4}|E|ww?|WW?|gggg|GGGG"
     r"|HH?|hh?|mm?|ss?|A|a|X|x)|(?P<other>.)",
     re.DOTALL,
 )

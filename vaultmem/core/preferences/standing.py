@@ -23,7 +23,7 @@ _MOST_BEFORE = 3
 
 _FENCED = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1|\Z)", re.DOTALL | re.MULTILINE)
 #: What a program put into somebody's turn, and what a note or a mail quotes.
-_TAGGED = re.compile(r"<([a-zA-Z][\w-]*)\b[^>]*>.*?</\1>|<!--.*?-->|%%.*?%%", re.DOTALL)
+_TAGGED = re.compile(r"<([a-zA-Z](?:[\w-]*\w)?)|<!--|%%")
 _QUOTED = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
 _HEADING = re.compile(r"^ {0,3}#{1,6}[ \t].*$|^[ \t]*\|.*$", re.MULTILINE)
 _EDGE = " \t\n,;:.!-–—"
@@ -56,7 +56,7 @@ def find_standing(text: str, speaker: Speaker) -> tuple[Standing, ...]:
         return ()
     from vaultmem.core.similarity.statement import split_sentences
 
-    prose = _QUOTED.sub("", _TAGGED.sub(" ", _FENCED.sub("", text)))
+    prose = _QUOTED.sub("", _drop_tagged(_FENCED.sub("", text)))
     plain = _HEADING.sub("", prose)
     is_document = plain != prose or len(plain.split()) > _LONGEST
     found: dict[str, Standing] = {}
@@ -65,6 +65,29 @@ def find_standing(text: str, speaker: Speaker) -> tuple[Standing, ...]:
         if _is_standing(told, speaker, is_document):
             found.setdefault(_even(told), Standing(told, find_topic(told)))
     return tuple(found.values())
+
+
+def _drop_tagged(text: str) -> str:
+    """Return a text without what is tagged; each end that it lacks is looked for once."""
+    parts: list[str] = []
+    missing: set[str] = set()
+    place = 0
+
+    def find(mark: str, start: int) -> int:
+        at = -1 if mark in missing else text.find(mark, start)
+        missing.update([mark] if at < 0 else [])
+        return at + len(mark) if at >= 0 else 0
+
+    for opening in _TAGGED.finditer(text):
+        if opening.start() < place:
+            continue
+        start, closing = opening.end(), "-->" if opening[0] == "<!--" else opening[0]
+        if opening[1]:
+            start, closing = find(">", start), f"</{opening[1]}>"
+        if start and (end := find(closing, start)):
+            parts += [text[place : opening.start()], " "]
+            place = end
+    return "".join([*parts, text[place:]])
 
 
 def find_topic(sentence: str) -> str:

@@ -85,10 +85,18 @@ def _is_filled(slot: _Slot, old: Fact, new: Fact) -> bool:
         return is_tied or bool(new.marks) or bool(is_known and (is_version or slot.behind))
     if is_tied:
         is_single = any(word.raw.lower() in list_sort("single") for word in slot.ahead)
-        return last.key == "be" and (is_single or bool(new.marks))
+        return last.key == "be" and (is_single or bool(new.marks) or _is_attribute(slot))
     is_told = slot.behind and old.words[-slot.behind].is_tie
     is_single = is_told or bool(new.marks) or "choice" in old.classes
     return len(slot.before) == len(slot.after) == 1 and is_single
+
+
+def _is_attribute(slot: _Slot) -> bool:
+    """Tell whether a sentence names an attribute, what has it, and one word as its value."""
+    if len(slot.ahead) < 4 or slot.behind or len(slot.before) != 1 or len(slot.after) != 1:
+        return False
+    name, tie = slot.ahead[:2]
+    return name.raw.lower() in list_sort("attribute") and tie.raw.lower() in list_sort("part")
 
 
 def _turn(words: Words) -> Words:

@@ -31,7 +31,7 @@ _END = re.compile(
 _GOES_ON = re.compile(r"(?i)(?:except|unless|but not|only if|apart from|außer|es sei denn)\b")
 
 #: What `remember` writes behind a sentence that it adds: who said it.
-_SIGNATURE = re.compile(r"[ \t]*\*\([^()\n]{1,200}\)\*[ \t]*$")
+_SIGNATURE = re.compile(r"\*\([^()\n]{1,200}\)\*[ \t]*$")
 
 
 class Statement(NamedTuple):

@@ -14,6 +14,7 @@ from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.notes.frontmatter import Frontmatter, read_frontmatter
 from vaultmem.core.notes.note import Note
+from vaultmem.core.notes.sections import Section
 from vaultmem.errors import VaultError
 from vaultmem.services.finding.recall import recall
 from vaultmem.services.history.blame import BlamedLine, blame_bytes, find_lines
@@ -28,6 +29,9 @@ _KINDS = frozenset(
     [Kind.SEMANTIC_FACT, Kind.DECISION, Kind.POLICY_RULE, Kind.PROCEDURAL_SKILL, Kind.PREFERENCE]
 )
 _STATES = frozenset(State) - {State.QUARANTINED}
+
+#: Sections that are found besides those that are wanted: some may have a title and no text.
+_SPARE = 8
 
 
 class ChangeStep(NamedTuple):
@@ -67,23 +71,36 @@ class Ground(NamedTuple):
 def explain_text(vault: Vault, text: str, limit: int = 5) -> list[Ground]:
     """Return the facts, decisions, policies and skills that mention a text, best first.
 
-    Those that are archived or deprecated too, so that one sees what was once held to be so. The
-    vault must be in sync, or be one that looks at a commit (`look_at`).
+    Sections without text of their own come last. Those that are archived or deprecated are there
+    too, so that one sees what was once held to be so. The vault must be in sync, or be one that
+    looks at a commit (`look_at`).
 
     Raises:
         RefusedError: the text is too long, or the limit under 1.
     """
-    hits = recall(vault, parse_query(text, limit, NoteFilter(kinds=_KINDS, states=_STATES)))
+    query = parse_query(text, limit, NoteFilter(kinds=_KINDS, states=_STATES))
+    hits = recall(vault, query._replace(limit=limit + _SPARE))
     notes = {hit.record.path: read_note(vault, PurePosixPath(hit.record.path)) for hit in hits}
+    hits = sorted(hits, key=lambda hit: not _has_text(hit, notes[hit.record.path]))[:limit]
+    notes = {hit.record.path: notes[hit.record.path] for hit in hits}
     commit = "" if vault.view.is_work_tree else vault.view.sources[0].commit
     successors = _find_successors(vault, notes.values())
     return [_make_ground(vault, hit, notes[hit.record.path], commit, successors) for hit in hits]
 
 
+def _has_text(hit: Hit, note: Note) -> bool:
+    """Tell whether a section has text of its own, and not only a title that fits."""
+    return bool(note.section_text(_find_section(hit, note)))
+
+
+def _find_section(hit: Hit, note: Note) -> Section:
+    return note.sections[min(hit.section.ordinal, len(note.sections) - 1)]
+
+
 def _make_ground(
     vault: Vault, hit: Hit, note: Note, commit: str, successors: dict[str, list[str]]
 ) -> Ground:
-    section = note.sections[min(hit.section.ordinal, len(note.sections) - 1)]
+    section = _find_section(hit, note)
     data = read_bytes(vault, note.path) if note.encoding else note.text.encode("utf-8")
     blame = blame_bytes(vault, str(note.path), data, find_lines(note, section), commit)
     steps = _order_steps(vault.history, blame.lines)

@@ -12,6 +12,7 @@ from vaultmem.core.similarity.canonical import say_same
 from vaultmem.core.similarity.compare import MAX_TEXT, KnownText, Likeness, compare_texts, is_brief
 from vaultmem.core.similarity.differences import Difference
 from vaultmem.errors import RefusedError
+from vaultmem.services.likeness.earlier import find_earlier_contexts
 from vaultmem.services.likeness.similar import Asked, SimilarNote, find_similar, says_same
 from vaultmem.services.likeness.updates import add_updated, list_unsaid
 from vaultmem.services.reading.read_notes import find_note
@@ -149,10 +150,15 @@ def absorb(vault: Vault, note: Note, new: NewMemory) -> str | None:
 def _may_take(vault: Vault, note: Note, new: NewMemory) -> bool:
     """Tell whether a note may take a memory in, and keeps who said it and how.
 
-    MEMORY.md and the like are never written to.
+    MEMORY.md and the like are never written to. A note that was moved takes in what is for the
+    context that it was in.
     """
-    has_place = str(note.path) not in PINNED_FILES and has_room(note, _find_wording(note, new))
-    return has_place and may_absorb(vault, note, new)
+    if str(note.path) in PINNED_FILES or not has_room(note, _find_wording(note, new)):
+        return False
+    if may_absorb(vault, note, new):
+        return True
+    is_open = may_absorb(vault, note, new._replace(context=""))  # In whichever context it is.
+    return is_open and new.context.strip("/") in find_earlier_contexts(vault, note)
 
 
 def _find_wording(note: Note, new: NewMemory) -> str:
