@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -212,6 +213,33 @@ def test_the_merge_driver_is_set(
     assert "attribute" not in lost[0] or "*.png -text\n" in (
         (root / ".git/info/attributes").read_text()
     )
+
+
+@pytest.mark.parametrize(
+    ("started", "is_same"),
+    [("a/bin/python", True), ("a/bin/python3", True), ("b/bin/python", False), ("gone", False)],
+)
+def test_another_name_of_the_same_python_is_no_other_merge_driver(
+    make_vault: Make,
+    opened: Open,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    started: str,
+    is_same: bool,
+) -> None:
+    root = make_vault(NOTES)
+    for name in ("a/bin/python", "a/bin/python3", "b/bin/python"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).symlink_to(sys.executable)
+    own = git(root, "config", "merge.vaultmem.driver")
+    driver = own.replace(sys.executable, str(tmp_path / started))
+    git(root, "config", "merge.vaultmem.driver", driver)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "a/bin/python"))
+    vault = opened(root)
+
+    assert (find_only(vault, "merge driver").verdict is not PROBLEM) == is_same
+    find_only(vault, "merge driver", fix=True)
+    assert (git(root, "config", "merge.vaultmem.driver") == driver) == is_same
 
 
 @pytest.mark.parametrize("place", ["the middle", "the head"])

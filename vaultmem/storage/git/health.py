@@ -9,7 +9,7 @@ from pathlib import Path
 from vaultmem.core.paths import is_conflict_copy
 from vaultmem.errors import VaultError
 from vaultmem.storage.git.head import common_folder
-from vaultmem.storage.git.setup import name_driver
+from vaultmem.storage.git.setup import is_own_driver
 from vaultmem.storage.git.vault_history import History
 
 #: The first version of git that can merge without a work tree (`git merge-tree --write-tree`).
@@ -38,7 +38,7 @@ def find_driver_lack(history: History) -> str:
     driver = history.git.run("config", "--get", "merge.vaultmem.driver", check=False)
     if not driver:
         return "git is told to merge notes with vaultmem, but not how"
-    return "" if driver == name_driver() else "git merges notes with another vaultmem or Python"
+    return "" if is_own_driver(driver) else "git merges notes with another vaultmem or Python"
 
 
 def find_future_commits(history: History, commit: str, now: float) -> list[str]:

@@ -60,7 +60,8 @@ def install_driver(history: History) -> list[str]:
     """
     added = []
     for key, value in (("name", _NAME), ("driver", name_driver())):
-        if history.git.run("config", "--local", f"merge.vaultmem.{key}", check=False) != value:
+        found = history.git.run("config", "--local", f"merge.vaultmem.{key}", check=False)
+        if found != value and not (key == "driver" and is_own_driver(found)):
             history.git.run("config", "--local", "--replace-all", f"merge.vaultmem.{key}", value)
             added.append(f"merge.vaultmem.{key}")
     line = f"{name_notes(history.prefix)} merge=vaultmem"
@@ -68,15 +69,33 @@ def install_driver(history: History) -> list[str]:
     return added + add_lines(history.git.work_tree / path, [line])
 
 
-def name_driver() -> str:
-    """Return the command by which git merges a note with vaultmem, else line by line."""
-    python = shlex.quote(Path(sys.executable).as_posix())
+def name_driver(python: str = "") -> str:
+    """Return the command by which git merges a note with vaultmem, else line by line.
+
+    It starts `python`, by default the interpreter of this process.
+    """
+    quoted = shlex.quote(python or Path(sys.executable).as_posix())
     return (
         # -P: git runs this in the work tree, where a folder may be called `vaultmem`.
-        f"{python} -P -m vaultmem merge-driver %O %A %B %P; code=$?; "
+        f"{quoted} -P -m vaultmem merge-driver %O %A %B %P; code=$?; "
         f"case $code in 0|{MergeConflictError.exit_code}) exit $code;; esac; "
         "git merge-file -q %A %O %B || exit 1"
     )
+
+
+def is_own_driver(command: str) -> bool:
+    """Tell whether a driver's command starts the vaultmem of this process.
+
+    An environment has its interpreter under several names. Those of two environments may be one
+    file, and have other packages: so the folder counts as well.
+    """
+    try:
+        python = next(iter(shlex.split(command)), "")
+        places = [Path(each) for each in (python, sys.executable)]
+        names = {(place.parent.resolve(), place.resolve(strict=True)) for place in places}
+    except (OSError, ValueError, RuntimeError):
+        return False
+    return len(names) == 1 and command == name_driver(python)
 
 
 def name_notes(prefix: str) -> str:
