@@ -237,8 +237,8 @@ def test_another_name_of_the_same_python_is_no_other_merge_driver(
     monkeypatch.setattr(sys, "executable", str(tmp_path / "a/bin/python"))
     vault = opened(root)
 
-    assert (find_only(vault, "merge driver").verdict is not PROBLEM) == is_same
-    find_only(vault, "merge driver", fix=True)
+    assert (examine(vault)["merge driver"].verdict is OK) == is_same
+    examine(vault, fix=True)
     assert (git(root, "config", "merge.vaultmem.driver") == driver) == is_same
 
 
