@@ -245,6 +245,17 @@ def test_what_a_person_staged_of_a_stopped_merge_is_their_decision(root: Path) -
     assert read(root, "notes/gone.md") == "Gone.\n\nNot yet.\n"
 
 
+def test_what_a_person_has_edited_of_a_conflict_is_not_replaced(root: Path) -> None:
+    _stash_a_change(root, "notes/a.md", change(NOTE, "opaque", "odd"))
+    mine = change(NOTE, "opaque", "both clear and odd")
+    (root / "notes/a.md").write_text(mine)
+
+    done = run_here("resolve", "a", "--theirs", cwd=root)
+
+    assert (done.code, "`git add notes/a.md` keeps that" in done.err) == (5, True)
+    assert read(root) == mine
+
+
 def test_an_agent_does_not_decide_about_what_only_a_person_changes(root: Path) -> None:
     held = change(NOTE, "state: active", "state: quarantined")
     _stash_a_change(root, "notes/a.md", change(held, "opaque", "odd"))

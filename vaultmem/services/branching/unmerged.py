@@ -7,6 +7,7 @@ way: what is settled is a change that no commit has yet.
 
 from __future__ import annotations
 
+import shlex
 from functools import partial
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -22,7 +23,7 @@ from vaultmem.core.notes.conflict import (
 from vaultmem.core.notes.frontmatter import read_frontmatter
 from vaultmem.core.notes.note import UnreadableNoteError, parse_note
 from vaultmem.core.paths import is_note_name
-from vaultmem.errors import NoteNotFoundError, naming_faults
+from vaultmem.errors import NoteNotFoundError, RefusedError, naming_faults
 from vaultmem.services.branching.conflicts import Resolved
 from vaultmem.services.branching.incoming import refuse_leaks
 from vaultmem.services.branching.merge import MergeReport
@@ -84,7 +85,8 @@ def decide_unmerged(vault: Vault, address: str, choice: Choice) -> Resolved | No
     Of a note that both sides have, `choice` decides what both changed; the rest is merged.
 
     Raises:
-        RefusedError: an agent may not change the note, or it looks like a credential.
+        RefusedError: a person has edited it, an agent may not change it, or it looks like a
+            credential.
     """
     if find_branch(vault) or not vault.history.unmerged():
         return None
@@ -96,6 +98,9 @@ def decide_unmerged(vault: Vault, address: str, choice: Choice) -> Resolved | No
         (path,), stages = named, index.open[named[0]]
         for entry in stages.values():
             _refuse_hidden(vault, path, entry)
+        if find_edited(vault, path, stages):
+            add = f"git add {shlex.quote(path)}"
+            raise RefusedError(f"{path}: edited since git left it; `{add}` keeps that")
         files = _decide(vault, path, stages, choice)
         _write(vault, files, index)
     return Resolved(path, 1, files[path] is None, CommitReport())
