@@ -52,7 +52,10 @@ def test_the_first_bad_commit_is_found(make_vault: Make, opened: Open, turn: int
     assert git(root, "symbolic-ref", "HEAD") == "refs/heads/main"
 
 
-def test_history_with_merges_is_searched_as_git_does(make_vault: Make, opened: Open) -> None:
+@pytest.mark.parametrize("others", [1, 6])
+def test_history_with_merges_is_searched_as_git_does(
+    make_vault: Make, opened: Open, others: int
+) -> None:
     root = make_vault()
     commits = make_commits(root, 3, 99)
     git(root, "checkout", "-q", "-b", "side")
@@ -60,9 +63,10 @@ def test_history_with_merges_is_searched_as_git_does(make_vault: Make, opened: O
     git(root, "commit", "-qam", "painted")
     painted = git(root, "rev-parse", "HEAD")
     git(root, "checkout", "-q", "main")
-    write_notes(root, {"notes/other.md": "# Other\n"})
-    git(root, "add", "-A")
-    git(root, "commit", "-qm", "other")
+    for number in range(others):
+        write_notes(root, {"notes/other.md": f"# Other\n\n{number}\n"})
+        git(root, "add", "-A")
+        git(root, "commit", "-qm", "other")
     git(root, "merge", "-q", "--no-edit", "side")
     vault = opened(root)
     sync_vault(vault)

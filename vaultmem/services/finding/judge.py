@@ -93,13 +93,13 @@ def search_history(
     def judge(commit: str) -> JudgedCommit:
         return known.get(commit) or _judge_commit(vault, commit, expected)
 
-    left = _steps_left(len(refs.between(last, {first})))
+    tips, untested = refs.find_merged_in(last, first)
+    left = _steps_left(len(refs.between(last, {first, *tips})))
     for name, commit, wanted in ((good, first, "good"), (bad, last, "bad")):
         yield (step := judge(commit)), left
         if step.verdict != wanted:
             raise RefusedError(_describe_surprise(name, step.verdict, wanted, step))
-    untested = refs.count_merged_in(last, first)
-    goods, skipped = {first}, set[str]()
+    goods, skipped = {first, *tips}, set[str]()
     while True:
         candidates = refs.between(last, goods)
         open_ones = [each for each in candidates if each != last and each not in skipped]

@@ -208,21 +208,24 @@ class Refs:
         return next((each for each in history if each in known), "")
 
     def between(self, bad: str, good: Set[str]) -> list[str]:
-        """Return the commits of `bad`'s history that come after a good one, and before none.
+        """Return the commits of `bad`'s history that no good one has in its own.
 
         Those that divide the rest best come first, as git bisect would take them.
         """
         span = [bad, *(f"^{commit}" for commit in sorted(good))]
-        out = self._git.run("rev-list", "--bisect-all", "--ancestry-path", *span, "--")
+        out = self._git.run("rev-list", "--bisect-all", *span, "--")
         return [line.partition(" ")[0] for line in out.splitlines()]
 
-    def count_merged_in(self, bad: str, good: str) -> int:
-        """Return how many commits of `bad`'s history neither descend from `good` nor lead to it."""
-        count = ("rev-list", "--count")
+    def find_merged_in(self, bad: str, good: str) -> tuple[set[str], int]:
+        """Return the tips of what merges brought into `bad`'s history since `good`, and its size.
+
+        These commits neither descend from `good` nor lead to it.
+        """
         span = (bad, f"^{good}", "--")
-        return int(self._git.run(*count, *span)) - int(
-            self._git.run(*count, "--ancestry-path", *span)
-        )
+        out = self._git.run("rev-list", "--ancestry-path", "--parents", *span)
+        path = {line.split()[0]: line.split()[1:] for line in out.splitlines()}
+        tips = {parent for parents in path.values() for parent in parents} - path.keys() - {good}
+        return tips, int(self._git.run("rev-list", "--count", *span)) - len(path)
 
     def is_shallow(self) -> bool:
         """Tell whether this clone has only the newer part of its history."""
