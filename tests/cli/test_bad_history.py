@@ -290,7 +290,7 @@ def test_on_no_branch_nothing_is_committed_and_reading_works(
             git(root, "checkout", "-q", "--", "notes/a.md")
             continue
         assert done.code == 7, (name, done)
-        assert "no branch is checked out (HEAD is detached); switch to one" in done.err
+        assert "no branch is checked out (HEAD is detached); `vaultmem switch" in done.err
     if change_first:
         done = run(root, *WRITES["switch"])
         assert (done.code, "switch --create NAME" in done.err) == (7, True)

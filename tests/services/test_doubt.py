@@ -321,7 +321,7 @@ def test_no_commit_takes_markers_and_none_is_made_in_an_unmerged_index(
 
     refused = run(root, "checkpoint", "x", code=7)
     assert f"{NOTE} in conflict" in refused
-    assert "git add" in refused
+    assert "`vaultmem resolve --all` settles it" in refused
     assert git(root, "rev-parse", "HEAD") == before
     assert f"none now: {NOTE} in conflict" in run(root, "status")
 

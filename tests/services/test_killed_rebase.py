@@ -152,7 +152,10 @@ def test_a_rebase_at_which_git_waits_is_left_to_the_person(ben: Machine) -> None
 
     done = ben.run("sync")
 
-    assert (done.code, "a rebase is under way; finish or abort it" in done.err) == (7, True)
+    assert (done.code, "a rebase is under way; `git rebase --continue` goes on" in done.err) == (
+        7,
+        True,
+    )
     assert ben.git("rev-parse", "HEAD") == before
 
 

@@ -22,6 +22,7 @@ from vaultmem.services.notes.update import Update, update_note
 from vaultmem.services.sessions.begin import NewSession, start_session
 from vaultmem.services.sessions.close import close_session
 from vaultmem.services.syncing.sync import sync_remote
+from vaultmem.services.writing.edit_notes import change_tags
 from vaultmem.services.writing.pending import find_pending
 
 Open = Callable[..., Vault]
@@ -279,6 +280,19 @@ def _log(root: Path, count: int) -> list[str]:
         root, "log", "--reverse", f"-{count}", "--name-status", "-M", "--format=%x00%an: %s"
     )
     return [" ".join(each.split()) for each in shown.split("\0")[1:]]
+
+
+def test_a_persons_tag_leaves_an_agents_words_to_it_where_the_person_moved_them(
+    make_vault: Make, opened: Open
+) -> None:
+    at = _prepare(make_vault, opened)
+    path = _agent_edits_and_person_moves(at)
+
+    change_tags(at.open(), PurePosixPath(path), ("tide",), ())
+    save_checkpoint(at.open(), "all")
+
+    blamed = _blame(at.open(), path)
+    assert {text: blamed[text] for text in at.who} == at.who
 
 
 def test_a_living_sessions_move_is_committed_whole_with_a_persons_edit_of_it(

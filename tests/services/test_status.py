@@ -122,9 +122,14 @@ def test_every_state_of_git_is_told(make_vault: Make, opened: Open, state: str) 
         return
     found = read_git(vault)
     told = {
-        "detached": ("", head, "no branch is checked out (HEAD is detached); switch to one"),
+        "detached": (
+            "",
+            head,
+            "no branch is checked out (HEAD is detached); "
+            "`vaultmem switch --create NAME` makes one here",
+        ),
         "unborn": ("fresh", "", ""),
-        "merging": ("main", head, "a merge is under way; finish or abort it"),
+        "merging": ("main", head, "a merge is under way; `vaultmem resolve --all` ends it"),
     }
     assert (found.head.branch, found.head.commit, found.obstacle) == told[state]
     assert [event.event for event in found.events] == ([] if state == "unborn" else ["init"])

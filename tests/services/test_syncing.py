@@ -555,7 +555,10 @@ def test_what_others_changed_outside_of_the_vault_is_left_to_git(
     ben.git("push", "-q")
     save(inner, "pier")
     done = inner.run("sync")
-    assert (done.code, "run `git pull`, then `vaultmem sync`" in done.err) == (1, True)
+    assert (
+        done.code,
+        "run `git pull --no-rebase --no-edit`, then `vaultmem sync`" in done.err,
+    ) == (1, True)
     anna.git("pull", "-q", "--no-rebase", "--no-edit")
     assert synced(inner)["outcome"] == "synced"
     inner.write("vaultmem.yaml", "sync_remote: origin\n")

@@ -39,7 +39,8 @@ def _list_conflicts(opened: Vault, as_json: bool) -> None:
         say("Decide with `vaultmem resolve PATH [N] --ours`, --theirs, --both or --edit.")
     if left:
         say(
-            "git has stopped at these; `vaultmem resolve --all` settles them and commits the merge."
+            "git has these in conflict; `vaultmem resolve --all` settles them, `vaultmem resolve "
+            "PATH --ours` or --theirs decides one."
         )
     if not found and not left:
         say("No conflicts.")
@@ -70,7 +71,7 @@ def resolve(
     both: Annotated[bool, typer.Option("--both", help="Keep both, theirs below ours.")] = False,
     edit: Annotated[bool, typer.Option("--edit", help="Write it in $VISUAL or $EDITOR.")] = False,
     everything: Annotated[
-        bool, typer.Option("--all", help="Settle what a stopped git merge left, and commit it.")
+        bool, typer.Option("--all", help="Settle what git has in conflict; commit a merge.")
     ] = False,
 ) -> None:
     """List what both sides of a merge said, or decide it.
@@ -97,7 +98,8 @@ def resolve(
         raise RefusedError(
             "name a note and one of --ours, --theirs, --both, --edit; or --all alone"
         )
-    done = _resolve(here.open_synced(), path, wanted[0], number)
+    opened = here.open_synced()
+    done = _resolve(opened, path, wanted[0], number)
     if here.as_json:
         emit_json(resolved_json(done))
         return
@@ -106,13 +108,18 @@ def resolve(
     )
     say_painted("resolved  ", "green", f"{one_line(done.path)}  ({what})")
     say_commits(done.report.commits)
+    if not done.report.commits:
+        _say_next(opened)
 
 
 def _resolve(vault: Vault, path: str, how: str, number: int) -> Resolved:
     from vaultmem.core.merging.settle import Choice
     from vaultmem.services.branching.conflicts import resolve_by_hand, resolve_conflicts
+    from vaultmem.services.branching.unmerged import decide_unmerged
 
     if how != "edit":
+        if not number and (done := decide_unmerged(vault, path, Choice(how))):
+            return done
         return resolve_conflicts(vault, path, Choice(how), number)
     folder = Path(tempfile.mkdtemp(prefix="vaultmem-"))
     file = folder / "note.md"
@@ -162,4 +169,10 @@ def _finish(vault: Vault, as_json: bool) -> None:
         say_painted("merged  ", "green", into)
     say_merged(done)
     if not done.commit:
-        say("Settled and staged; `git status` says how git goes on (`git rebase --continue`).")
+        _say_next(vault)
+
+
+def _say_next(vault: Vault) -> None:
+    from vaultmem.services.branching.unmerged import name_next_step
+
+    say(f"Staged, and in no commit yet. {name_next_step(vault)}")

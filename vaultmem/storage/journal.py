@@ -34,7 +34,7 @@ class Draft(NamedTuple):
 
 
 class LostDraft(NamedTuple):
-    """What an agent wrote last to a path where no file is now, though nobody said so."""
+    """What an agent wrote last to a path where no file is now, and did not remove itself."""
 
     path: str
     draft: Draft

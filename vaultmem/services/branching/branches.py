@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from vaultmem.core.safe_text import name_some
 from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError, naming_faults
 from vaultmem.services.writing.pending import find_pending
-from vaultmem.storage.git.checkout import has_staged
+from vaultmem.storage.git.checkout import list_staged, unstage
 from vaultmem.storage.git.head import Head
 from vaultmem.storage.git.locks import PATIENCE
 from vaultmem.storage.git.refs import Branch, Target
@@ -89,8 +90,23 @@ def check_clean(vault: Vault, what: str, may_be_detached: bool = False) -> None:
         )
         raise PendingError(f"not {what}: {count} not committed ({shown}); {remedy}")
     vault.history.settle_index()  # What an interrupted commit left there is nobody's work.
-    if has_staged(vault.history):
-        raise PendingError(f"not {what}: changes are staged; commit or unstage them with git")
+    if staged := list_staged(vault.history):
+        raise PendingError(
+            f"not {what}: changes are staged ({name_some(staged)}); `git reset` unstages them and "
+            "changes no file"
+        )
+
+
+def unstage_committed(vault: Vault) -> None:
+    """Let git's index follow where HEAD has a file as it is on disk, and other bytes are staged."""
+    history = vault.history
+    with vault.lock():
+        staged = [x for x in list_staged(history, removed=False) if x.startswith(history.prefix)]
+        if not staged or history.obstacle(patience=PATIENCE):
+            return
+        pending = find_pending(vault)
+        left = {f"{history.prefix}{path}" for path in (*pending.files, *pending.skipped)}
+        unstage(history, [path for path in staged if path not in left])
 
 
 def check_idle(vault: Vault, what: str, may_be_detached: bool = False) -> None:

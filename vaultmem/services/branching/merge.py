@@ -74,7 +74,7 @@ def merge_branch(vault: Vault, name: str, joins: bool = False) -> MergeReport:
             if refs.is_ancestor(source.commit, ours):
                 _mark(vault, source, into, ours)
                 return MergeReport(source, into, "")
-            draft, settled = draft_merge(vault, ours, source, into, joins)
+            draft, settled, _ = draft_merge(vault, ours, source, into, joins)
             report = MergeReport(source, into, "", (), *settled.told)
             try:
                 if elsewhere:
@@ -119,7 +119,7 @@ def plan_merge(vault: Vault, name: str, joins: bool = False) -> MergePlan:
         if refs.is_ancestor(source.commit, ours):
             return MergePlan(source, into, False)
         try:
-            draft, settled = draft_merge(vault, ours, source, into, joins)
+            draft, settled, _ = draft_merge(vault, ours, source, into, joins)
         except MergeConflictError as error:
             return MergePlan(source, into, True, conflicts=error.conflicts, refused=str(error))
         paths = tuple(sorted(_plan_moves(vault, draft, ours)[0]))
@@ -140,10 +140,11 @@ def _find_tip(vault: Vault, branch: str) -> str:
 
 
 class Drafted(NamedTuple):
-    """The merge's commit, to be made, and what it tells."""
+    """The merge's commit, to be made, what it tells, and what one side removed and one changed."""
 
     draft: Draft
     settled: Settled
+    removed: frozenset[str]
 
 
 def draft_merge(vault: Vault, ours: str, source: Target, into: str, joins: bool = False) -> Drafted:
@@ -161,7 +162,13 @@ def draft_merge(vault: Vault, ours: str, source: Target, into: str, joins: bool 
     event = Event("merge", f"merge: {source.name} into {into}{tail}", vault.author, body)
     draft = draft_event(vault, event, settled.files, int(vault.now()))
     refuse_leaks(vault, ours, merged.tree, settled.files)
-    return Drafted(draft._replace(base=merged.tree, extra_parents=(source.commit,)), settled)
+    draft = draft._replace(base=merged.tree, extra_parents=(source.commit,))
+    return Drafted(draft, settled, _list_removed(merged, history.prefix))
+
+
+def _list_removed(merged: MergedTree, prefix: str) -> frozenset[str]:
+    found = (each.path for each in merged.unmerged if not (each.ours and each.theirs))
+    return frozenset(path.removeprefix(prefix) for path in found)
 
 
 def _join_apart(

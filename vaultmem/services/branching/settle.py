@@ -64,6 +64,7 @@ class _Merge(NamedTuple):
     into: str
     where: str
     settled: Settled
+    their_change: LastChange | None = None
 
 
 class _Open(NamedTuple):
@@ -77,14 +78,24 @@ class _Open(NamedTuple):
     their_path: str
 
 
-def settle_merge(vault: Vault, merged: MergedTree, ours: str, source: Target, into: str) -> Settled:
+def settle_merge(
+    vault: Vault,
+    merged: MergedTree,
+    ours: str,
+    source: Target,
+    into: str,
+    their_change: LastChange | None = None,
+) -> Settled:
     """Return what becomes of all that git left open.
+
+    `their_change` is who wrote their side, where no commit has it.
 
     Raises:
         MergeConflictError: something is no file of the vault, so it is git's alone.
         RefusedError: both versions of a note together are too large.
     """
-    merge = _Merge(vault, ours, source.commit, into, source.name, Settled({}, [], [], [], []))
+    settled = Settled({}, [], [], [], [])
+    merge = _Merge(vault, ours, source.commit, into, source.name, settled, their_change)
     _refuse_foreign(merge, merged)
     paths = [each.path for each in merged.unmerged]
     bases = find_shared_versions(vault.history, ours, source.commit, paths) if paths else {}
@@ -143,6 +154,8 @@ def _open(merge: _Merge, each: Unmerged, base: TreeEntry | None) -> _Open:
 
 
 def _find_change(merge: _Merge, side: int, path: str) -> LastChange:
+    if side and merge.their_change is not None:
+        return merge.their_change
     commit = (merge.ours, merge.theirs)[side]
     history = merge.vault.history
     return find_last_change(history.git, commit, history.prefix + path)

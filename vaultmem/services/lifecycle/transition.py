@@ -94,7 +94,9 @@ def check_move(note: Note, state: State, mover: Mover) -> None:
         RefusedError: it is none that this mover may make.
     """
     if (note.state, state) == (State.CANDIDATE, State.ACTIVE):
-        raise RefusedError(f"{note.path}: a candidate becomes active by `vaultmem promote`")
+        raise RefusedError(
+            f"{note.path}: a candidate becomes active by `vaultmem promote {note.path}`"
+        )
     check_transition(str(note.path), note.kind, note.state, state, note.pinned, mover)
 
 

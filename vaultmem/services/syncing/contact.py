@@ -93,7 +93,7 @@ def refuse_outside(vault: Vault, place: Place, ours: str, theirs: str) -> None:
     if outside:
         raise VaultError(
             f"not synced: {place.name} has changes outside of the vault ({outside[0]} and so on); "
-            "run `git pull`, then `vaultmem sync`"
+            "run `git pull --no-rebase --no-edit`, then `vaultmem sync`"
         )
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from pathlib import Path
 from typing import NamedTuple
 
 from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError
 from vaultmem.services.reading.look import find_branch
+from vaultmem.services.syncing.record import read_record
 from vaultmem.storage.git.remotes import Remote, Remotes, read_remotes
 from vaultmem.vault import Vault
 
@@ -47,7 +49,7 @@ def find_place(vault: Vault, where: str = "") -> Place:
     """Return where the vault is synced with: `where` is a remote's name or an address.
 
     Without it, that is what vaultmem.yaml says, else where the branch goes by git's settings, else
-    the only remote that there is.
+    the only remote that there is, or of several the last one that it was synced with.
 
     Raises:
         NoteNotFoundError: there is no such remote, or none at all.
@@ -82,8 +84,13 @@ def _choose(vault: Vault, remotes: Remotes, branch: str) -> Remote:
     if len(remotes.known) == 1:
         return next(iter(remotes.known.values()))
     if remotes.known:
-        names = ", ".join(sorted(remotes.known))
-        raise RefusedError(f"there are several remotes ({names}); run `vaultmem sync NAME`")
+        if last := remotes.known.get(read_record(vault).remote):
+            return last
+        names = sorted(remotes.known)
+        raise RefusedError(
+            f"there are several remotes ({', '.join(names)}); choose one, such as "
+            f"`vaultmem sync {shlex.quote(names[0])}`"
+        )
     raise NoteNotFoundError(_NONE)
 
 

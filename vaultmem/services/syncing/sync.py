@@ -23,7 +23,7 @@ from vaultmem.errors import (
     RefusedError,
     VaultError,
 )
-from vaultmem.services.branching.branches import check_idle
+from vaultmem.services.branching.branches import check_idle, unstage_committed
 from vaultmem.services.branching.finish import finish_merge, is_stopped
 from vaultmem.services.branching.incoming import follow_commit
 from vaultmem.services.branching.merge import MergeReport, merge_branch
@@ -118,10 +118,10 @@ def sync_remote(
     `where` is a remote's name, or the address of one that the repository is given with this first
     sync. With `joins`, two histories without a common commit become one. Another sync is waited for
     `patience` seconds. With `ends_merges`, a merge at which git has stopped is settled and
-    committed first, and a rebase whose git was killed is left; who syncs unasked leaves both to the
-    person who may be at it. With `alone`, nothing but the branch goes to the remote: not how the
-    vault is used here, and no commit that the branch does not take. `check` is asked before each
-    push of the branch.
+    committed first, a rebase whose git was killed is left, and a file on disk counts for what is
+    staged of it; who syncs unasked leaves all that to the person who may be at it. With `alone`,
+    nothing but the branch goes to the remote: not how the vault is used here, and no commit that
+    the branch does not take. `check` is asked before each push of the branch.
 
     Raises:
         NoteNotFoundError: there is no such remote, or none at all.
@@ -140,7 +140,7 @@ def sync_remote(
             sync = _Sync(vault, place, known, joins, left, alone, check)
             if ends_merges and is_stopped(vault):
                 sync.finish_merge()
-            report = sync.run()
+            report = sync.run(takes_staged=ends_merges)
         except VaultError as error:
             told = known._replace(remote=place.remote.name, at=vault.now(), outcome="failed")
             keep_record(vault, told._replace(told=str(error)))
@@ -184,8 +184,10 @@ class _Sync:
             Outcome.SYNCED, place.remote.name, place.branch, left_rebase_of=left
         )
 
-    def run(self) -> SyncReport:
+    def run(self, *, takes_staged: bool) -> SyncReport:
         self._save()
+        if takes_staged and not find_branch(self._vault):
+            unstage_committed(self._vault)
         if not self._fetch():
             return self._report
         if self._place.is_new:

@@ -26,6 +26,7 @@ from vaultmem.storage.files import (
     UnsafeFileError,
     hash_file,
     read_file_and_mode,
+    read_known,
 )
 from vaultmem.storage.git.commit_draft import File, TreeEntry
 from vaultmem.storage.git.head_tree import HeadTree
@@ -228,9 +229,18 @@ def is_pending(vault: Vault, path: str, blob: str, whose: Whose) -> bool:
     written = vault.journal.find_author(path, blob)
     if written is None and whose is Whose.OTHERS_AND_EDITS:
         return True
-    if written is None and (vault.journal.find_drafts(path) or vault.journal.find_lost()):
-        return True  # A person edited what an agent wrote, or may have moved it.
+    if written is None and (vault.journal.find_drafts(path) or _is_lost(vault, path, blob)):
+        return True  # A person edited what an agent wrote, or moved it.
     return whose is Whose.ANYBODY or not is_own(written or Author(""), vault.author)
+
+
+def _is_lost(vault: Vault, path: str, blob: str) -> bool:
+    """Tell whether a person has moved to a path, by hand, what an agent wrote elsewhere."""
+    lost = vault.journal.find_lost()
+    if not lost or HeadTree(vault.state).entries([path]):
+        return False
+    data = read_known(vault.root, path, blob)
+    return data is not None and bool(choose_lost(lost, {path: data}))
 
 
 def is_own(written: Author, author: Author) -> bool:

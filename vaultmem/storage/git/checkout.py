@@ -38,11 +38,22 @@ def find_sizes(history: History, blobs: Iterable[str]) -> Iterator[tuple[str, in
             yield blob, int(size)
 
 
-def has_staged(history: History) -> bool:
-    """Tell whether the person has staged something; the work tree is not looked at."""
+def list_staged(history: History, *, removed: bool = True) -> list[str]:
+    """Return what the person has staged, from the repository's root; no file is looked at.
+
+    With `removed` unset, files are left out that they took out of the index.
+    """
     head = history.head().commit or EMPTY_TREE
-    command = ("diff-index", "--cached", "--name-only", "-z", "--no-ext-diff", head, "--")
-    return bool(history.git.run(*command))
+    which = () if removed else ("--diff-filter=d",)
+    command = ("diff-index", "--cached", "--name-only", "-z", "--no-ext-diff", *which, head, "--")
+    return list(filter(None, history.git.run(*command).split("\0")))
+
+
+def unstage(history: History, paths: Iterable[str]) -> None:
+    """Let the index have these files (from the repository's root) as HEAD has them."""
+    if found := list(paths):
+        env = history.settings().without_filters()
+        history.git.run("reset", "-q", "--", *found, env=env)
 
 
 def follow_index(history: History, moves: Moves) -> None:

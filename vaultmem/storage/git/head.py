@@ -9,13 +9,14 @@ from typing import NamedTuple
 from vaultmem.storage.git.unmerged import read_unmerged
 
 #: Files or folders in the git folder that mean: a person is in the middle of something.
-_OBSTACLES = {
-    "MERGE_HEAD": "a merge",
-    "rebase-merge": "a rebase",
-    "rebase-apply": "a rebase",
-    "CHERRY_PICK_HEAD": "a cherry-pick",
-    "REVERT_HEAD": "a revert",
-    "BISECT_LOG": "a bisect",
+_OPERATIONS = {
+    "MERGE_HEAD": "merge",
+    "rebase-merge": "rebase",
+    "rebase-apply/applying": "am",
+    "rebase-apply": "rebase",
+    "CHERRY_PICK_HEAD": "cherry-pick",
+    "REVERT_HEAD": "revert",
+    "BISECT_LOG": "bisect",
 }
 
 
@@ -70,19 +71,42 @@ def read_branch(git: Path, name: str) -> str:
     return _read_ref(git, common_folder(git), f"refs/heads/{name}")
 
 
-def find_obstacle(git: Path, may_be_detached: bool = False) -> str:
-    """Return why no commit can be made right now, empty if one can."""
-    for name, what in _OBSTACLES.items():
-        if (git / name).exists():
-            settles = "; `vaultmem resolve --all` settles it" if read_unmerged(git) else ""
-            return f"{what} is under way; finish or abort it{settles}"
-    if unmerged := read_unmerged(git):
+def find_operation(git: Path) -> str:
+    """Return the git command whose work is under way, such as "rebase"; "" if none is."""
+    return next((what for name, what in _OPERATIONS.items() if (git / name).exists()), "")
+
+
+def find_obstacle(git: Path, may_be_detached: bool = False, prefix: str = "") -> str:
+    """Return why no commit can be made right now and what ends that, empty if one can.
+
+    `prefix` is the vault's folder in the repository.
+    """
+    unmerged, operation = read_unmerged(git), find_operation(git)
+    is_ours = any(path.startswith(prefix) for path in unmerged)
+    if operation:
+        article = "an" if operation == "am" else "a"
+        return f"{article} {operation} is under way; {_name_remedy(operation, is_ours)}"
+    if unmerged:
         more = f" and {len(unmerged) - 1} more" if len(unmerged) > 1 else ""
-        return f"{min(unmerged)}{more} in conflict; mend it, then `git add` it"
+        remedy = "`vaultmem resolve --all` settles it" if is_ours else "edit it, then `git add` it"
+        return f"{min(unmerged)}{more} in conflict; {remedy}"
     head = read_head(git)
     if head is not None and not head.branch and not may_be_detached:
-        return "no branch is checked out (HEAD is detached); switch to one"
+        return (
+            "no branch is checked out (HEAD is detached); `vaultmem switch --create NAME` makes "
+            "one here"
+        )
     return ""
+
+
+def _name_remedy(operation: str, is_unmerged: bool) -> str:
+    if operation == "merge":
+        return "`vaultmem resolve --all` ends it"
+    if operation == "bisect":
+        return "`git bisect reset` ends it"
+    if is_unmerged:
+        return "`vaultmem resolve --all` settles it"
+    return f"`git {operation} --continue` goes on, `git {operation} --abort` takes it back"
 
 
 def find_pull(work_tree: Path) -> str:

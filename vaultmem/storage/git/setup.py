@@ -60,7 +60,8 @@ def install_driver(history: History) -> list[str]:
     """
     added = []
     for key, value in (("name", _NAME), ("driver", name_driver())):
-        if history.git.run("config", "--local", f"merge.vaultmem.{key}", check=False) != value:
+        found = history.git.run("config", "--local", f"merge.vaultmem.{key}", check=False)
+        if found != value and not (key == "driver" and is_own_driver(found)):
             history.git.run("config", "--local", "--replace-all", f"merge.vaultmem.{key}", value)
             added.append(f"merge.vaultmem.{key}")
     line = f"{name_notes(history.prefix)} merge=vaultmem"

@@ -89,7 +89,7 @@ class History:
 
         Another git's lock is waited for until it is `patience` seconds old.
         """
-        if told := find_obstacle(self.git_folder, may_be_detached):
+        if told := find_obstacle(self.git_folder, may_be_detached, self.prefix):
             return _KILLED if self.find_killed_rebase() else told
         if told := find_pull(self.git.work_tree):
             return told
