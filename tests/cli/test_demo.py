@@ -7,7 +7,9 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 from conftest import RunCli
@@ -76,3 +78,30 @@ def test_a_demo_opens_the_page_and_ends_with_it(home: Path, temporary: Path) -> 
     assert process.returncode == 0
     assert "bisect --good HEAD~4" in out
     assert list_files(home, temporary) == before | {opened}
+
+
+@pytest.mark.campaign
+def test_a_demo_in_a_terminal_without_a_screen_prints_the_link(home: Path, temporary: Path) -> None:
+    before = list_files(home)
+    keyboard, terminal = os.openpty()
+    unset = {"DISPLAY", "WAYLAND_DISPLAY", "BROWSER"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "vaultmem", "demo"],
+        env={name: value for name, value in os.environ.items() if name not in unset},
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+    )
+    os.close(terminal)
+    seen = b""
+    while not (found := re.search(rb"page  (http://127\.0\.0\.1:\d+/enter\?code=\S+)", seen)):
+        seen += os.read(keyboard, 4096)
+    with urlopen(found[1].decode()) as page:
+        assert b"<!doctype html>" in page.read()
+    process.send_signal(signal.SIGINT)
+    with suppress(OSError):  # The terminal's end.
+        while os.read(keyboard, 4096):
+            pass
+    assert process.wait(60) == 0
+    os.close(keyboard)
+    assert list_files(home, temporary) == before

@@ -36,9 +36,9 @@ def demo(
 ) -> None:
     """Show a sample vault in a browser: notes, a week of history.
 
-    An agent believes something wrong in it: find out since when. Without the extra `web`, or
-    without a screen, you see that here. The copy is removed when you press Ctrl-C, with all that
-    was kept of it.
+    An agent believes something wrong in it: find out since when. Without a screen, the link is
+    printed; without the extra `web` or a terminal, you see the history here. The copy is removed
+    when you press Ctrl-C, with all that was kept of it.
 
     Examples:
       vaultmem demo
@@ -65,13 +65,15 @@ def demo(
 
 def _show(vault: Vault, no_open: bool) -> None:
     """Serve the page, or run the commands here and say why there is no page."""
+    from vaultmem.environment import has_screen
     from vaultmem.services.reading.sync import sync_vault
 
     sync_vault(vault)
     notes, _ = vault.view.totals()
     say(f"{notes} notes of a ferry operator's ticketing project, with a week of history, in")
     say(f"{vault.root}\n")
-    reason = "" if no_open else _find_reason_against()
+    opens = has_screen()
+    reason = "" if no_open else _find_reason_against(opens)
     if not (no_open or reason):
         from vaultmem.cli.serving import serve_here
 
@@ -79,7 +81,7 @@ def _show(vault: Vault, no_open: bool) -> None:
         say(f"  cd {shlex.quote(str(vault.root))}")
         say("".join(f"  {line}\n" for line in _COMMANDS))
         token = vault.state_folder / "mcp.token"
-        serve_here(vault, (0, "127.0.0.1", ()), True, False, token, True, False)
+        serve_here(vault, (0, "127.0.0.1", ()), True, False, token, opens, False)
         return
     vault.close()
     for line in _COMMANDS:
@@ -92,14 +94,13 @@ def _show(vault: Vault, no_open: bool) -> None:
         say(reason)
 
 
-def _find_reason_against() -> str:
-    """Say why no page can be shown here; empty, if one can."""
-    from vaultmem.environment import has_screen
+def _find_reason_against(has_screen: bool) -> str:
+    """Return why no page can be shown here; empty, if one can."""
     from vaultmem.storage.missing import tell_missing
 
     try:
         import vaultmem.serve.http  # noqa: F401
     except ModuleNotFoundError as error:
         return f"For the page: {tell_missing(error.name, 'web')}."
-    lack = "There is no screen here; `vaultmem serve` in a copy that you --keep prints a link."
-    return "" if has_screen() else lack
+    lack = "This is neither a screen nor a terminal; in a terminal, `vaultmem demo` prints a link."
+    return "" if has_screen or sys.stdout.isatty() else lack
