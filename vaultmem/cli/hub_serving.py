@@ -93,6 +93,6 @@ def _tell_next(hub: Hub, address: str, vault: str) -> None:
     scheme, _, place = address.partition("://")
     say("\nA teammate gets a token from you:")
     say(f"  vaultmem hub grant NAME --person --email EMAIL --write {shown} {where}")
-    say("and then needs two lines:")
-    say(f"  git clone {scheme}://NAME:TOKEN@{place}/git/{shown}.git")
+    say("and then needs two lines; git asks for the token as the password:")
+    say(f"  git clone {scheme}://NAME@{place}/git/{shown}.git")
     say(f"  cd {shown} && vaultmem sync")
