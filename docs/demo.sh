@@ -15,7 +15,13 @@ git config --global user.email "maren@example.com"
 cp -R "$project/sample-vault" "$folder/ferrylane"
 cd "$folder/ferrylane"
 
-title() { printf '\n\n== %s\n' "$1"; }
+# In a terminal, wait for Enter before each part.
+title() {
+    if [ -t 1 ] && (: < /dev/tty) 2> /dev/null; then
+        printf '\n[Enter]' && read -r _ < /dev/tty
+    fi
+    printf '\n\n== %s\n' "$1"
+}
 run() {
     printf '\n$'
     for word in "$@"; do
