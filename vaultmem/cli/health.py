@@ -233,11 +233,13 @@ def _say_notes(found: VaultStatus) -> None:
 
 
 def _say_uncommitted(git: GitStatus, is_person: bool) -> None:
-    from vaultmem.services.writing.pending import tell_left_out
+    from vaultmem.services.writing.pending import describe_too_large, find_too_large, tell_left_out
 
     parts = [f"{_describe_author(each, is_person)}: {_count(each)}" for each in git.uncommitted]
     _say_fact("uncommitted", ", ".join(parts) or "nothing")
-    for line in tell_left_out(git.left_out):
+    large = find_too_large(git.left_out)
+    others = {path: why for path, why in git.left_out.items() if path not in large}
+    for line in (*tell_left_out(others), *describe_too_large(large)):
         _say_fact("left out", line)
     if git.credentials:
         from vaultmem.services.writing.leaks import HOW_TO_ALLOW
