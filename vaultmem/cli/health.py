@@ -14,7 +14,7 @@ from vaultmem.cli.opening import open_here
 from vaultmem.cli.output import emit_json, following, say, say_behind, say_painted, warn
 from vaultmem.cli.shared import Here, takes
 from vaultmem.core.counting import count_things
-from vaultmem.core.safe_text import one_line
+from vaultmem.core.safe_text import name_some, one_line
 from vaultmem.errors import NoVaultError, VaultError
 
 if TYPE_CHECKING:
@@ -241,6 +241,9 @@ def _say_uncommitted(git: GitStatus, is_person: bool) -> None:
     others = {path: why for path, why in git.left_out.items() if path not in large}
     for line in (*tell_left_out(others), *describe_too_large(large)):
         _say_fact("left out", line)
+    if git.kept_out:
+        told = "; `vaultmem init --allow-secrets` lets git have them"
+        _say_fact("kept out", f"{name_some(git.kept_out)}: lines look like credentials{told}")
     if git.credentials:
         from vaultmem.services.writing.leaks import HOW_TO_ALLOW
 

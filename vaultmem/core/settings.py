@@ -69,6 +69,15 @@ def read_interval(text: str) -> float:
     return int(text[:-1]) * {"m": 60.0, "h": 3_600.0}[text[-1]]
 
 
+def set_line(text: str, key: str, value: object) -> str:
+    """Return the text of settings in which a key has this value; all other lines stay."""
+    line = f"{key}: {value}"
+    changed, count = re.subn(rf"^{key}:.*$", line, text, count=1, flags=re.MULTILINE)
+    if count:
+        return changed
+    return f"{text}{'' if not text or text.endswith(chr(10)) else chr(10)}{line}\n"
+
+
 def whole(key: str, number: int) -> int:
     """Return a whole number that a key can have.
 
