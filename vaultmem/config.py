@@ -126,12 +126,18 @@ def find_root(path: str | Path | None) -> Path:
             raise NoVaultError(f"{root}: no such folder; make a vault with `vaultmem init {path}`")
         return root
     here = Path.cwd().resolve()
-    for folder in (here, *here.parents):
-        if (folder / CONFIG_NAME).is_file() or (folder / CONFIG_NAME).is_symlink():
-            return folder
+    if found := find_around(here):
+        return found
     raise NoVaultError(
         f"{here}: no {CONFIG_NAME} here or above; run `vaultmem init`, or name a vault with --vault"
     )
+
+
+def find_around(here: Path) -> Path | None:
+    """Return the nearest of a folder and those above it that has a vaultmem.yaml."""
+    folders = (here, *here.parents)
+    files = (folder / CONFIG_NAME for folder in folders)
+    return next((file.parent for file in files if file.is_file() or file.is_symlink()), None)
 
 
 def read_config(root: Path) -> Config:
