@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from conftest import Result, RunCli
 from core.credentials import CREDENTIALS
 from in_process import run_here
 from support import git, hash_tree, wait_until, write_notes
+from terminal import answer_at_terminal
 from watchers import watch_process
 
 from vaultmem.config import read_config
@@ -37,20 +37,7 @@ def folder(home: Path, tmp_path: Path) -> Path:
 
 def type_here(cwd: Path, *words: str, answers: str = "") -> Result:
     """Run `vaultmem` where a person types these lines, and its output goes into a pipe."""
-    keyboard, screen = os.openpty()
-    os.write(keyboard, answers.encode())
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", "vaultmem", *words],
-            stdin=screen,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            cwd=cwd,
-        )
-    finally:
-        os.close(screen)
-        os.close(keyboard)
+    done = answer_at_terminal(["vaultmem", *words], answers, cwd)
     return Result(done.returncode, done.stdout, done.stderr)
 
 
