@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import termios
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 
 @contextmanager
@@ -22,6 +25,28 @@ def sitting_at_terminal() -> Iterator[None]:
     with _standing_in(screen):
         yield
     os.close(keyboard)
+
+
+def answer_at_terminal(
+    command: Sequence[str], answers: str, cwd: Path, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run `vaultmem` where a person types these lines, and its output goes into pipes."""
+    keyboard, screen = os.openpty()
+    os.write(keyboard, answers.encode())
+    try:
+        return subprocess.run(
+            [sys.executable, "-m", *command],
+            stdin=screen,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            cwd=cwd,
+            env=env,
+            check=False,
+        )
+    finally:
+        os.close(screen)
+        os.close(keyboard)
 
 
 @contextmanager

@@ -27,7 +27,7 @@ _QUOTED = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'", re.DOTALL)
 
 
 class Config(NamedTuple):
-    """What a vault's owner can set; `templates/vaultmem.yaml` documents each key."""
+    """What a vault's owner can set; `cli/topics/vaultmem.yaml` documents each key."""
 
     agent: str = ""
     ref: str = ""
@@ -41,6 +41,8 @@ class Config(NamedTuple):
     context: str = "inbox"
     file_names: str = ""
     edit_commits: bool = True
+    commit_edits_after_seconds: int = 0
+    """Seconds without a save after which `watch` commits a person's edits; 0: never."""
     ignore: tuple[str, ...] = ()
     promoters: tuple[str, ...] = ()
     allow_secrets: tuple[str, ...] = ()
@@ -48,6 +50,8 @@ class Config(NamedTuple):
     context_file: str = ""
     keep_in: tuple[str, ...] = ()
     related_above: float = 0.5
+    attachments_max_mib: int = 1
+    """MiB up to which files that are not notes are committed and moved, 1 to 100."""
     transcript_mb: int = 32
     code_repository: str = ""
     semantic: str = "off"
@@ -122,12 +126,18 @@ def find_root(path: str | Path | None) -> Path:
             raise NoVaultError(f"{root}: no such folder; make a vault with `vaultmem init {path}`")
         return root
     here = Path.cwd().resolve()
-    for folder in (here, *here.parents):
-        if (folder / CONFIG_NAME).is_file() or (folder / CONFIG_NAME).is_symlink():
-            return folder
+    if found := find_around(here):
+        return found
     raise NoVaultError(
         f"{here}: no {CONFIG_NAME} here or above; run `vaultmem init`, or name a vault with --vault"
     )
+
+
+def find_around(here: Path) -> Path | None:
+    """Return the nearest of a folder and those above it that has a vaultmem.yaml."""
+    folders = (here, *here.parents)
+    files = (folder / CONFIG_NAME for folder in folders)
+    return next((file.parent for file in files if file.is_file() or file.is_symlink()), None)
 
 
 def read_config(root: Path) -> Config:
@@ -282,11 +292,11 @@ def _read_value(prop: Property) -> object:
         if wanted is bool:
             return {"true": True, "false": False}[value.lower()]
         if wanted is int:
-            return rules.positive(int(value))
+            return rules.whole(prop.name, int(value))
         if wanted is float:
             return rules.share(float(value))
     except (ValueError, KeyError):
-        taken = rules.describe_type(wanted)
+        taken = rules.describe_type(wanted, prop.name)
         refusal = f'{CONFIG_NAME}: "{prop.name}" cannot be "{value}"; it takes {taken}'
         raise VaultError(refusal) from None
     if taken := rules.find_misfit(prop.name, value):

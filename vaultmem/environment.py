@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
-from vaultmem.config import Config
+from vaultmem.config import Config, find_around
 from vaultmem.core.clients.agents import SESSION_VARIABLES, VARIABLES, find_agent
 from vaultmem.core.sessions.session import map_session_id
 from vaultmem.storage.user_folders import find_user_folder
@@ -83,14 +83,21 @@ def open_named_vault(
 def find_named_vault(path: str | Path | None = None) -> str | Path | None:
     """Return the folder of a vault: named by it, by its name in the list, or by the environment.
 
-    None where nothing names one: then it is the one around the current folder.
+    Where nothing names one, it is None for the vault around the current folder. Outside any vault
+    it is the only one on the list, and None where the list is empty.
+
+    Raises:
+        NoVaultError: outside any vault, the list has several, or one that is not there.
     """
-    from vaultmem.storage.vault_list import find_named
+    from vaultmem.storage.vault_list import find_named, find_only
 
     named = path or current_environment().get("VAULTMEM_VAULT")
-    if not isinstance(named, str):
-        return named
-    return find_named(named, find_user_folder("config", current_environment()))
+    config = find_user_folder("config", current_environment())
+    if isinstance(named, str) and named:
+        return find_named(named, config)
+    if named or find_around(Path(current_folder()).resolve()):
+        return named or None
+    return find_only(config) or None
 
 
 def read_settings(

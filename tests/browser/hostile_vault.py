@@ -57,7 +57,7 @@ def lay_hostile_vault(root: Path) -> list[str]:
     root.mkdir()
     notes = {path: _encode(text) for path, text in _list_notes().items()}
     write_notes(root, notes)
-    _run(root, "init")
+    _run(root, "init", "--yes")
     for number, payload in enumerate(PAYLOADS):
         _commit(root, number, payload)
         _run(root, "pack", payload.replace("\0", "") or "x", "--budget", "500", agent=f"a{number}")

@@ -91,7 +91,7 @@ _CLAUDE, _CODEX = "claude s-0502", "codex s-0510"
 _LIMIT = "Holmpay answers 429 above 120 refunds a minute; the queue waits 30 seconds and goes on."
 
 BEFORE = [
-    _say("2026-11-12T08:00", "", "init"),
+    _say("2026-11-12T08:00", "", "init", "--yes"),
     _say("2026-11-12T08:01", "", "trust"),
     _say("2026-11-12T08:02", "", "recall", "refunds", "-n", "1"),
 ]

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from vaultmem.cli import topics
+from vaultmem.cli.topics import read_topic
 from vaultmem.config import CONFIG_NAME, Config, override, parse_config, read_config
 from vaultmem.errors import RefusedError, VaultError
 
+REFERENCE = Path(topics.__file__).with_name(CONFIG_NAME)
 TEMPLATE = Path(__file__).parents[2] / "templates" / CONFIG_NAME
 
 
@@ -22,13 +25,21 @@ def test_missing_file_gives_the_defaults(tmp_path: Path) -> None:
     assert read_config(tmp_path) == Config()
 
 
-def test_template_documents_every_key_with_its_default() -> None:
-    lines = [line.removeprefix("# ") for line in TEMPLATE.read_text().splitlines()]
+def test_the_reference_documents_every_key_with_its_default() -> None:
+    lines = [line.removeprefix("# ") for line in REFERENCE.read_text().splitlines()]
     known = {*Config._fields, "with"} - {"with_vaults"}  # A word that Python has for itself.
     keys = [line for line in lines if line.partition(":")[0] in known]
     assert len(keys) == len(Config._fields)
     assert parse_config("\n".join(keys)) == Config()
-    assert parse_config(TEMPLATE.read_text()) == Config()
+    assert parse_config(REFERENCE.read_text()) == Config()
+
+
+def test_the_file_that_init_writes_is_short_and_names_the_reference() -> None:
+    text = TEMPLATE.read_text()
+    assert parse_config(text) == Config()
+    assert len(text.splitlines()) <= 3
+    assert read_topic(CONFIG_NAME) == REFERENCE.read_text()
+    assert "`vaultmem help vaultmem.yaml`" in text
 
 
 def test_every_key_is_read(tmp_path: Path) -> None:

@@ -70,6 +70,47 @@ LOOK_ALIKES = [
 ]
 
 
+#: A meeting's password and a credential, put together as those above are.
+_PWD, _OTHER = _LETTERS + "T09", "hunter" + "2Hunter2x"
+
+MEETINGS = [
+    f"[zoom link](https://zoom.us/j/91655551234?pwd={_PWD})",
+    f"https://us02web.zoom.us/j/123?pwd={_PWD}.1#success",
+    f"<https://crew.webex.com/meet/j.php?MTID=m1&passcode={_PWD}>",
+    f"https://teams.microsoft.com/l/meetup-join/x?a=b&pwd={_PWD}",
+    f"Join https://ZOOM.us/j/1?a=1&amp;PWD={_PWD}&omn=93123, at nine.",
+    f"https://meet.google.com/abc-defg-hij?pwd={_PWD}",
+]
+NO_MEETINGS = [
+    f"https://zoom.us.example.net/j/1?pwd={_PWD}",
+    f"https://notzoom.us/j/1?pwd={_PWD}",
+    f"https://zoom.us@example.net/j?pwd={_PWD}",
+    f"https://zoom.us\\@example.net/?pwd={_PWD}",
+    f"https://example.net/zoom.us/?pwd={_PWD}",
+    f"https://example.net/?next=https://zoom.us/j/1?pwd={_PWD}",
+    f"https://zoom.us/j/1#pwd={_PWD}",
+    f"http://zoom.us/j/1?pwd={_PWD}",
+    f"zoom.us pwd={_PWD}",
+    f"https://zoom.us/j/1?pwd={_PWD * 4}",
+    f"https://zoom.us/j/1?pwd={_PWD}&access_token={_LETTERS}",
+    f"https://zoom.us/j/1?pwd={_PWD}&password={_OTHER}",
+    f"https://zoom.us/j/1?pwd={_PWD}%20 password: {_OTHER}",
+    f"https://zoom.us/j/1?token={_LETTERS}",
+    "https://zoom.us/j/1?pwd=" + "ghp_" + _LETTERS + "x" * 16,
+    f"https://host:{_OTHER}@zoom.us/j/1?pwd={_PWD}",
+]
+
+
+@pytest.mark.parametrize("link", MEETINGS)
+def test_a_meetings_password_in_its_link_is_no_credential(link: str) -> None:
+    assert find_secrets(f"# Crew\n\n{link}\n") == []
+
+
+@pytest.mark.parametrize("link", NO_MEETINGS)
+def test_any_other_credential_in_or_near_a_meetings_link_is_one(link: str) -> None:
+    assert {found.line for found in find_secrets(f"# Crew\n\n{link}\n")} == {3}
+
+
 @pytest.mark.parametrize(("rule", "value"), SECRETS)
 def test_credential_is_found_wherever_it_stands(rule: str, value: str) -> None:
     for text in (value, f"key: {value}", f"`{value}`", f"({value}), and more", f'"{value}"'):

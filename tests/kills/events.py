@@ -172,7 +172,7 @@ EVENTS: dict[str, Event] = {
     "task set": Event(["task", "set", "paint-the-bollards", "--next", "Buy paint"], prepare_task),
     "index": Event(["index"], forget_index, agent=""),
     "context": Event(["context"], some),
-    "init": Event(["init"], prepare_empty, agent="", tidy=True, first=[["init"]]),
+    "init": Event(["init", "--yes"], prepare_empty, agent="", tidy=True, first=[["init", "--yes"]]),
     "watch a save": Event(
         ["watch"], some, agent="", once=False, saves=save, acknowledged=r"(?s)indexed.*indexed"
     ),

@@ -79,21 +79,22 @@ def test_an_agent_does_not_commit_what_looks_private_unasked(notes: Path) -> Non
     assert run_here("init", str(notes), "--yes").code == 0
 
 
-def test_nothing_is_done_where_a_first_commit_would_hold_a_credential(
-    home: Path, tmp_path: Path
-) -> None:
-    write_notes(tmp_path / "v", {"a.md": "The key: " + dict(CREDENTIALS)["AWS access key"]})
+def test_a_first_commit_holds_no_credential_and_the_rest(home: Path, tmp_path: Path) -> None:
+    key = dict(CREDENTIALS)["AWS access key"]
+    write_notes(tmp_path / "v", {"a.md": f"The key: {key}", "b.md": "The door.\n"})
 
-    refused = run_here("init", "v", cwd=tmp_path)
+    plan = plan_vault(tmp_path / "v")
+    created = create_vault(tmp_path / "v")
 
-    assert refused.code == 5
-    assert "nothing was done, this looks like a credential: a.md:1: aws" in refused.err
-    assert [each.name for each in (tmp_path / "v").iterdir()] == ["a.md"]
+    assert (plan.files, plan.kept_out) == (("b.md",), ("a.md",))
+    assert plan.credentials == ("a.md:1: aws-access-token",)
+    assert created.kept_out == plan.kept_out
+    assert {"a.md", "b.md"} & set(git(tmp_path / "v", "ls-files").splitlines()) == {"b.md"}
 
 
 def test_obsidians_folder_of_templates_is_used_and_a_full_one_left_alone(notes: Path) -> None:
     assert "Meta/Forms/fact.md" in plan_vault(notes).added
-    (notes / "Meta/Forms").mkdir(parents=True)
+    write_notes(notes, {"Meta/Forms/mine.md": "# {{title}}\n"})
 
     added = create_vault(notes).added
 

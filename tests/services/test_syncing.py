@@ -650,3 +650,35 @@ def test_words_that_both_changed_are_synced_and_stand_in_the_note(
     assert_equal(machines)
     assert anna.read("notes/quay.md").startswith("# Quay\n\nOf wood.\n")
     assert "granite" in anna.read("notes/quay.md")
+
+
+def test_files_too_large_for_a_commit_are_listed_once_until_others_are(
+    make_machines: MakeMachines,
+) -> None:
+    here, there = make_machines(QUAY).all
+    (here.root / "notes/photo.png").write_bytes(b"\0" * 2_000_000)
+    first, again = here.run("sync"), here.run("sync")
+    assert "left out  notes/photo.png: larger than 1 MiB" in first.out
+    assert "`attachments_max_mib: N` in vaultmem.yaml" in first.out
+    assert "photo" not in again.out
+    status = here.run("status").out
+    assert "notes/photo.png: larger than 1 MiB" in status
+    assert "attachments_max_mib" in status
+    (here.root / "notes/long.md").write_bytes(b"x" * 1_100_000)
+    told = here.run("sync").out
+    assert "notes/long.md, notes/photo.png: larger than 1 MiB" in told
+    assert "divide the note" in told
+    assert set(here.run("sync", "--json").json["left_out"]) == {"notes/long.md", "notes/photo.png"}
+
+    here.write("vaultmem.yaml", "attachments_max_mib: 3\n")
+    assert here.run("sync").code == 0
+    assert there.run("sync").code == 0
+    assert (there.root / "notes/photo.png").stat().st_size == 2_000_000
+    assert not (there.root / "notes/long.md").exists()
+
+    (there.root / "notes/photo.png").write_bytes(b"\1" * 2_500_000)
+    assert there.run("sync").code == 0
+    (here.root / "notes/photo.png").unlink()
+    here.write("notes/more.md", "More.\n")
+    assert (there.run("sync").code, here.run("sync").code) == (0, 0)
+    assert here.git("status", "--porcelain") == "?? notes/long.md"

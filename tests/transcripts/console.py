@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from process_server import run_forked
+from terminal import answer_at_terminal
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
@@ -42,9 +43,12 @@ class Machine:
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         }
 
-    def type(self, command: str) -> str:
-        """Give a command, and return what the person sees."""
+    def type(self, command: str, answers: str = "") -> str:
+        """Give a command, type these lines as it asks, and return what the person sees."""
         words = shlex.split(command.replace("~/", f"{self.home}/"))
+        if answers:
+            asked = answer_at_terminal(words, answers, self.cwd, self.env)
+            return asked.stdout + asked.stderr
         if words[0] == "cd" and len(words) == 2:
             self.cwd = self.cwd / words[1]
             return ""

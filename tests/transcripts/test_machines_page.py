@@ -46,7 +46,7 @@ def run_sessions(text: str, folder: Path) -> Iterator[str]:
             laptops[name] = Machine(folder / name, person, _SSH.format(folder))
             if name == "desktop":
                 shutil.copytree(ROOT / "sample-vault", laptops[name].home / "memory")
-                laptops[name].type("vaultmem init memory")
+                laptops[name].type("vaultmem init memory --yes")
         return laptops[name].type(command).replace(str(folder), "/home")
 
     at = 0

@@ -43,7 +43,7 @@ def test_the_session_in_obsidians_page_is_real_output(tmp_path: Path) -> None:
 def test_the_sessions_of_a_page_are_real_output(page: str, tmp_path: Path) -> None:
     machine = Machine(tmp_path / "home", "Maren")
     shutil.copytree(ROOT / "sample-vault", machine.home / "memory")
-    machine.type("vaultmem init memory")
+    machine.type("vaultmem init memory --yes")
     machine.cwd = machine.home / "memory"
     file = ROOT / f"docs/{page}.md"
     compare(file, run_page(file, machine.type).replace(str(machine.home), "/home/maren"))
@@ -66,7 +66,9 @@ def test_the_first_lines_for_claude_code_and_obsidian_work(tmp_path: Path) -> No
         found = re.search(rf"\*\*With {client}\*\*[\s\S]*?\n\n((?:    .*\n)+)", text)
         assert found
         lines = [line.partition("  #")[0].strip() for line in found[1].splitlines()]
-        shown += [machine.type(line) for line in lines if line != "vaultmem watch"]
+        for line in lines:
+            asks = line == "vaultmem init"
+            shown += [machine.type(line, "y\nn\n" * asks)] * (line != "vaultmem watch")
     assert not [each for each in shown if "error:" in each]
     assert "memory" in (machine.home / ".claude.json").read_text()
     assert "Day.md" in shown[-1]

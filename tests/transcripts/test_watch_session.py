@@ -56,7 +56,7 @@ def tmux(tmp_path: Path) -> Iterator[Tmux]:
         ).stdout
 
     subprocess.run(
-        ["vaultmem", "init"], cwd=vault, env=environment, check=True, capture_output=True
+        ["vaultmem", "init", "--yes"], cwd=vault, env=environment, check=True, capture_output=True
     )
     run("new-session", "-d", "-x", "200", "-y", "60", "sh")
     run("split-window", "-h", "sh")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from vaultmem.vault import Vault
 
 
-def init_json(plan: InitPlan, created: Created | None = None) -> dict[str, Any]:
+def init_json(plan: InitPlan, created: Created | None = None, name: str = "") -> dict[str, Any]:
     """Return what `init` would do to a folder or, with what it did, the vault that it is now."""
     report = created and created.report
     return {
@@ -34,6 +34,9 @@ def init_json(plan: InitPlan, created: Created | None = None) -> dict[str, Any]:
         "bytes": plan.size,
         "private": plan.private,
         "credentials": plan.credentials,
+        "kept_out": created.kept_out if created else plan.kept_out,
+        "released": created.released if created else (),
+        "listed_as": name or None,
         "left_out": plan.left_out,
         "excluded": created.excluded if created else (),
         "configured": created.configured if created else (),
@@ -98,6 +101,7 @@ def _git_json(git: GitStatus) -> dict[str, Any]:
         "uncommitted": git.uncommitted,
         "skipped": git.left_out,
         "credentials": git.credentials,
+        "kept_out": git.kept_out,
         "sync": git.sync,
         "proposals": git.proposals,
         "events": list(map(commit_json, git.events)),

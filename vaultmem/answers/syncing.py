@@ -37,6 +37,7 @@ def sync_json(report: SyncReport, review: int, proposals: int) -> dict[str, Any]
         "proposals": proposals,
         "removed": report.removed,
         "kept": report.kept,
+        "left_out": dict(report.left_out),
     }
 
 

@@ -11,6 +11,7 @@ from vaultmem.answers.agents import connected_json, connections_json, shown_json
 from vaultmem.cli.options import JsonOption
 from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.cli.shared import Here, needing, takes
+from vaultmem.cli.vault_list import register_here
 from vaultmem.core.clients.agents import UNNAMED
 
 if TYPE_CHECKING:
@@ -82,7 +83,10 @@ def connect(
         changes = disconnect_client(client, where, dry_run)
     else:
         found = find_client(client)  # A wrong name is told before a missing vault.
-        changes = connect_client(client, here.open().root, where, hooks, dry_run)
+        opened = here.open()
+        changes = connect_client(client, opened.root, where, hooks, dry_run)
+        if not dry_run:
+            register_here(opened)
     if here.as_json:
         emit_json(connected_json(client, changes, is_dry=dry_run))
         return

@@ -14,7 +14,9 @@ from vaultmem.cli.opening import open_here
 from vaultmem.cli.output import emit_json, following, say, say_behind, say_painted, warn
 from vaultmem.cli.shared import Here, takes
 from vaultmem.core.counting import count_things
-from vaultmem.core.safe_text import one_line
+from vaultmem.core.lifecycle import State
+from vaultmem.core.notes.record import CONFLICTED
+from vaultmem.core.safe_text import name_some, one_line
 from vaultmem.errors import NoVaultError, VaultError
 
 if TYPE_CHECKING:
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 
 _SHOWN = 3
 _PATHS = 10
+
+#: Notes that a new vault has: MEMORY.md and USER.md.
+_TEMPLATES = 2
 
 _COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
 
@@ -54,7 +59,7 @@ def context(here: Here) -> None:
 
 
 @takes("vault", "ref", "agent", "session", "as_json")
-def status(here: Here) -> None:
+def status(here: Here, next_: Annotated[bool, typer.Option("--next", hidden=True)] = False) -> None:
     """Show what the vault holds, and what is not committed.
 
     It also tells who watches the vault, and ends with the last events of its history.
@@ -85,6 +90,9 @@ def status(here: Here) -> None:
         say()
         for commit in found.git.events:
             say_painted(commit.commit[:7], "yellow", f"  {tell_commit(commit)}")
+    if next_:
+        say()
+        _say_fact("next", _find_next_step(found))
 
 
 @takes("vault", "as_json")
@@ -233,18 +241,43 @@ def _say_notes(found: VaultStatus) -> None:
 
 
 def _say_uncommitted(git: GitStatus, is_person: bool) -> None:
-    from vaultmem.services.writing.pending import tell_left_out
+    from vaultmem.services.writing.pending import describe_too_large, find_too_large, tell_left_out
 
     parts = [f"{_describe_author(each, is_person)}: {_count(each)}" for each in git.uncommitted]
     _say_fact("uncommitted", ", ".join(parts) or "nothing")
-    for line in tell_left_out(git.left_out):
+    large = find_too_large(git.left_out)
+    others = {path: why for path, why in git.left_out.items() if path not in large}
+    for line in (*tell_left_out(others), *describe_too_large(large)):
         _say_fact("left out", line)
+    if git.kept_out:
+        told = "; `vaultmem init --allow-secrets` lets git have them"
+        _say_fact("kept out", f"{name_some(git.kept_out)}: lines look like credentials{told}")
     if git.credentials:
         from vaultmem.services.writing.leaks import HOW_TO_ALLOW
 
         for place in git.credentials[:_PATHS]:
             say_painted(f"{'credential':<12}", "red", f"{one_line(place)}; commits wait for it")
         _say_fact("", HOW_TO_ALLOW)
+
+
+def _find_next_step(found: VaultStatus) -> str:
+    """Return the command that helps most now, and why."""
+    git = found.git
+    waiting = sum(
+        (found.proposed, found.states.get(State.CANDIDATE, 0), found.states.get(CONFLICTED, 0))
+    )
+    steps = (
+        (git is None, "`vaultmem init` makes a repository, so that there is a history"),
+        (found.settings_problem, "correct vaultmem.yaml; `vaultmem help settings` helps"),
+        (found.in_doubt or (git and git.problem), "`vaultmem doctor` says how to repair this"),
+        (git and git.credentials, "decide on the lines above, so that commits can be made"),
+        (waiting, "`vaultmem review` shows what waits for your decision"),
+        (git and git.proposals, "`vaultmem review` shows what others propose"),
+        (git and git.uncommitted, '`vaultmem checkpoint "what I did"` commits what is not'),
+        (git and git.sync and git.sync.waiting, "`vaultmem sync` brings commits to the remote"),
+        (found.notes <= _TEMPLATES, '`vaultmem remember "..."` writes the first memory'),
+    )
+    return next((told for holds, told in steps if holds), '`vaultmem recall "..."` asks the vault')
 
 
 def _describe_author(each: Uncommitted, is_person: bool) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from vaultmem.cli.arguments import MAX_INPUT, read_words
 from vaultmem.cli.opening import open_here, open_synced, run
 from vaultmem.cli.output import follow_writes, say
+from vaultmem.config import find_root
 from vaultmem.core.hook_payload import (
     HookEvent,
     HookFormat,
@@ -21,6 +22,7 @@ from vaultmem.core.hook_payload import (
     render_answer,
     write_payload,
 )
+from vaultmem.errors import NoVaultError
 
 if TYPE_CHECKING:
     from vaultmem.vault import Vault
@@ -89,6 +91,8 @@ def _answer(event: str, form: str, wait: bool, vault: str, agent: str) -> str:
     environment = current_environment()
     if not vault and not environment.get("VAULTMEM_VAULT") and os.path.isdir(payload.folder):
         os.chdir(payload.folder)
+    if not vault and not environment.get("VAULTMEM_VAULT"):
+        vault = str(find_root(None))  # The only vault on the list is not every project's memory.
     who = agent or environment.get("VAULTMEM_AGENT", "") or _AGENTS[payload.form]
     opened = open_synced(vault, who, reads=known not in _DETACHED)
     if known is HookEvent.SESSION_START and not wait:
@@ -142,9 +146,11 @@ def _run_apart(words: list[str], given: bytes = b"", folder: str | None = None) 
 
 def _keep(vault: str, event: str, error: Exception) -> None:
     """Leave the reason where `vaultmem doctor` finds it."""
+    if isinstance(error, NoVaultError):  # There is no place for it, and no trouble.
+        return
     try:
         from vaultmem.storage.hook_trouble import keep_trouble
 
         keep_trouble(open_here(vault).state_folder, event, f"{type(error).__name__}: {error}")
-    except Exception:  # noqa: BLE001  There may be no vault, which is no trouble.
+    except Exception:  # noqa: BLE001  Nor may trouble with that become the agent's.
         return

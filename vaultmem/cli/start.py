@@ -39,6 +39,8 @@ def _run() -> None:
 
         print(f"vaultmem {__version__}")
         return
+    if not arguments and "_VAULTMEM_COMPLETE" not in os.environ and _find_around():
+        arguments = sys.argv[1:] = ["status", "--next"]
     if arguments in ([], ["--help"], ["-h"], ["help"]) and "_VAULTMEM_COMPLETE" not in os.environ:
         from vaultmem.cli.commands import describe_commands
 
@@ -215,6 +217,11 @@ def _find_root(named: str, arguments: list[str]) -> str:
         return os.path.realpath(os.path.expanduser(named))
     if arguments[0] == "hook":
         return ""  # It goes by the agent's folder, which only the event tells.
+    return _find_around() or _find_only()
+
+
+def _find_around() -> str:
+    """Return the vault around the current folder, empty if there is none."""
     folder = os.path.realpath(os.getcwd())
     while not os.path.isfile(os.path.join(folder, "vaultmem.yaml")):
         above = os.path.dirname(folder)
@@ -222,6 +229,18 @@ def _find_root(named: str, arguments: list[str]) -> str:
             return ""
         folder = above
     return folder
+
+
+def _find_only() -> str:
+    """Return the only vault on the list, empty where it is not the only one, or not there."""
+    from vaultmem.storage.user_folders import find_user_folder
+    from vaultmem.storage.vault_list import find_only
+
+    try:
+        found = find_only(find_user_folder("config", os.environ))
+        return os.path.realpath(found) if found else ""
+    except Exception:  # noqa: BLE001  The command itself says what is wrong.
+        return ""
 
 
 def _find_socket(root: str) -> str:

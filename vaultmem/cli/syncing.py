@@ -69,6 +69,7 @@ def sync(
         emit_json(sync_json(report, review, proposals))
     else:
         _say_report(report, review)
+        _say_left_out(opened, report)
         _say_proposals(report, proposals)
     _end(report)
 
@@ -146,6 +147,17 @@ def _say_proposals(report: SyncReport, waiting: int) -> None:
     if waiting:
         wait = "proposal waits" if waiting == 1 else "proposals wait"
         say(f'{waiting:,} {wait}; run "vaultmem review"')
+
+
+def _say_left_out(vault: Vault, report: SyncReport) -> None:
+    """Print which files are too large for a commit, where the last sync did not print the same."""
+    from vaultmem.services.writing.pending import describe_too_large
+
+    names = "\n".join(sorted(report.left_out))
+    if names != vault.state.get("left_out"):
+        for line in describe_too_large(report.left_out):
+            say(f"left out  {line}")
+        vault.state.keep("left_out", names)
 
 
 def _say_rescued(report: SyncReport) -> None:

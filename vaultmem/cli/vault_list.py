@@ -8,14 +8,15 @@ import typer
 
 from vaultmem.answers.vaults import listed_json, vaults_json
 from vaultmem.cli.options import JsonOption
-from vaultmem.cli.output import emit_json, say, say_painted
+from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.cli.quick_typer import PlainGroup, add_commands
 from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import escape_bytes, one_line
+from vaultmem.errors import VaultError
 
 if TYPE_CHECKING:
     from vaultmem.services.vaults.listing import ListedVault
-    from vaultmem.vault import UserFolders
+    from vaultmem.vault import UserFolders, Vault
 
 
 def register(parent: typer.Typer) -> None:
@@ -90,6 +91,17 @@ def remove(
     say_painted(
         "off the list  ", "green", f"{removed.name}  {escape_bytes(one_line(removed.path))}"
     )
+
+
+def register_here(vault: Vault) -> str:
+    """Put a vault on the user's list; return its name there, "" if that cannot be."""
+    from vaultmem.services.vaults.listing import register_vault
+
+    try:
+        return register_vault(vault.folders, vault.root)
+    except (VaultError, OSError) as error:  # What the command is for is done all the same.
+        warn(f"not on the list of vaults: {error}")
+        return ""
 
 
 def _find_folders() -> UserFolders:

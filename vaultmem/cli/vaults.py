@@ -13,14 +13,19 @@ import typer
 from vaultmem.answers.health import indexed_json, init_json, trusted_json
 from vaultmem.cli.output import emit_json, following, say, say_painted, warn
 from vaultmem.cli.shared import Here, takes
+from vaultmem.cli.vault_list import register_here
 from vaultmem.config import CONFIG_NAME
 from vaultmem.core.counting import count_things
-from vaultmem.core.safe_text import name_some
+from vaultmem.core.safe_text import clean_text, name_some
 from vaultmem.errors import RefusedError
 
 if TYPE_CHECKING:
+    from vaultmem.services.notes.create import Created
     from vaultmem.services.notes.plan_vault import InitPlan
     from vaultmem.vault import Vault
+
+#: Lines that look like credentials which `init` shows before it asks.
+_SHOWN = 20
 
 
 @takes("agent", "as_json")
@@ -34,36 +39,66 @@ def init(
         bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    allow_secrets: Annotated[
+        bool,
+        typer.Option(
+            "--allow-secrets",
+            help="Commit notes with lines that look like credentials, too. Otherwise git does not "
+            "get them; they are indexed all the same.",
+        ),
+    ] = False,
+    commit_edits: Annotated[
+        bool | None,
+        typer.Option(
+            "--commit-edits/--no-commit-edits",
+            help="Whether `vaultmem watch` commits your edits after ten minutes without a save.",
+        ),
+    ] = None,
 ) -> None:
     """Make a vault of a folder; nothing that is there is changed.
 
     What it will add, commit and leave out is said first. A folder outside git becomes a repository
     with a first commit; where files are there, you are asked. In an existing repository nothing is
-    committed.
+    committed. The vault is put on your list of vaults.
 
     Examples:
       vaultmem init
       vaultmem init ~/notes
     """
     from vaultmem.environment import read_settings
-    from vaultmem.services.notes.create import create_vault
-    from vaultmem.services.notes.plan_vault import plan_vault
+    from vaultmem.services.notes.create import CreateOptions, create_vault
+    from vaultmem.services.notes.plan_vault import allow_leaks, plan_vault
     from vaultmem.services.reading.sync import sync_vault
 
     plan = plan_vault(_choose_folder(folder))
+    is_asked = sys.stdin.isatty() and not (yes or dry_run)
+    if allow_secrets:
+        plan = allow_leaks(plan)
     if not here.as_json:
         _say_plan(plan)
     elif dry_run:
         emit_json(init_json(plan))
     if dry_run:
         return
-    _ask_to_commit(plan, yes)
-    created = create_vault(plan.root, **read_settings(here.agent))
+    if is_asked and plan.kept_out and plan.repository is None and _ask_to_allow(plan):
+        plan, allow_secrets = allow_leaks(plan), True
+    _ask_to_commit(plan, yes, is_asked)
+    if is_asked and commit_edits is None:
+        commit_edits = _ask_about_edits(plan)
+    options = CreateOptions(allow_secrets, commit_edits)
+    created = create_vault(plan.root, options, **read_settings(here.agent))
     with following(created.vault) as progress:
         sync_vault(created.vault, progress)
+    name = register_here(created.vault)
     if here.as_json:
-        emit_json(init_json(plan, created))
+        emit_json(init_json(plan, created, name))
         return
+    _say_created(plan, created, name)
+    _say_problems(created.vault.manifest.problems())
+
+
+def _say_created(plan: InitPlan, created: Created, name: str) -> None:
+    """Print what was done, and what the owner may want to do next."""
     settings = [count_things(len(created.excluded), "line")] if created.excluded else []
     settings = [f"{each} of its exclude file" for each in settings]
     settings += ["a merge driver for notes"] if created.configured else []
@@ -73,10 +108,18 @@ def init(
         made = "Made a repository, committed" if created.new_repository else "Committed"
         say(f"{made} as {created.report.commit[:7]}.")
     notes, _ = created.vault.view.totals()
-    say(f"{count_things(notes, 'note')} in {created.vault.root}.")
+    listed = f", listed as {name}" if name else ""
+    say(f"{count_things(notes, 'note')} in {created.vault.root}{listed}.")
+    if created.kept_out:
+        say(f"Kept out of git, and indexed: {name_some(created.kept_out)}.")
+        say("hint: `vaultmem init --allow-secrets` there lets git have them")
+    if created.released:
+        say(f"No longer kept out of git: {name_some(created.released)}.")
+        say("hint: the next `vaultmem checkpoint` commits them")
+    if plan.suggests_edits and not created.vault.config.commit_edits_after_seconds:
+        say("hint: `vaultmem init --commit-edits` has `vaultmem watch` commit what you write")
     if created.person_problem:
         say(f"Note: {created.person_problem}.")
-    _say_problems(created.vault.manifest.problems())
 
 
 def _choose_folder(folder: Path | None) -> Path:
@@ -106,29 +149,53 @@ def _choose_folder(folder: Path | None) -> Path:
     return place
 
 
-def _ask_to_commit(plan: InitPlan, yes: bool) -> None:
-    """Have a person agree to a first commit of what is there; who has no terminal goes on.
+def _ask_to_allow(plan: InitPlan) -> bool:
+    """Show the lines that look like credentials; return whether git gets them all the same.
 
     Raises:
-        RefusedError: something looks like a credential; or nobody can be asked, and some names look
-            private.
+        typer.Abort: nothing shall be done.
     """
-    if plan.credentials:
-        from vaultmem.services.writing.leaks import HOW_TO_ALLOW
+    from vaultmem.services.notes.plan_vault import show_leaks
 
-        raise RefusedError(
-            f"nothing was done, this looks like a credential: {name_some(plan.credentials)}. "
-            f"To get on: {HOW_TO_ALLOW}"
-        )
+    notes = count_things(len(plan.kept_out), "file")
+    typer.echo(f"\nThese lines look like credentials, in {notes}:", err=True)
+    for place, line in show_leaks(plan.root, plan.credentials[:_SHOWN]):
+        typer.echo(clean_text(f"  {place}{f'  {line}' if line else ''}"), err=True)
+    if len(plan.credentials) > _SHOWN:
+        typer.echo(f"  and {len(plan.credentials) - _SHOWN:,} more", err=True)
+    told = "[k]eep these files out of git, [c]ommit them anyway, or [s]top?"
+    answers = {"k": False, "keep": False, "c": True, "commit": True}
+    while (given := typer.prompt(told, "k", err=True).strip().lower()) not in answers:
+        if given in {"s", "stop"}:
+            raise typer.Abort
+    return answers[given]
+
+
+def _ask_to_commit(plan: InitPlan, yes: bool, is_asked: bool) -> None:
+    """Have a person agree to a first commit of what is there; a caller without a terminal goes on.
+
+    Raises:
+        RefusedError: nobody can be asked, and some names look private.
+        typer.Abort: nothing shall be done.
+    """
     if not plan.files or yes:
         return
-    if sys.stdin.isatty() and sys.stdout.isatty():
-        typer.confirm("Go on?", abort=True, err=True)
+    if is_asked:
+        files = count_things(len(plan.files), "file")
+        typer.confirm(f"Commit {files} of {clean_text(str(plan.root))}?", abort=True, err=True)
     elif plan.private:
         raise RefusedError(
             f"these would be committed and look private: {name_some(plan.private)}; "
             "say --yes, or `git init` there and commit what you want"
         )
+
+
+def _ask_about_edits(plan: InitPlan) -> bool | None:
+    """Ask whether the watcher commits a person's edits; None where a new vault has no files yet."""
+    if CONFIG_NAME not in plan.added or not (plan.files or plan.suggests_edits):
+        return None
+    told = "Commit what you edit, after ten minutes without a save, while `vaultmem watch` runs?"
+    return typer.confirm(told, plan.suggests_edits, err=True)
 
 
 def _say_plan(plan: InitPlan) -> None:
@@ -149,6 +216,10 @@ def _say_plan(plan: InitPlan) -> None:
         count = "1 file that is" if len(plan.files) == 1 else f"{len(plan.files):,} files that are"
         size = f"{plan.size / 1e6:,.1f} MB" if plan.size >= 1e5 else f"{plan.size:,} bytes"
         _say_step("commits", f"{count} here, {size}: {name_some(plan.files)}")
+    if plan.kept_out:
+        count = count_things(len(plan.kept_out), "file")
+        told = f"{count} from git, for lines look like credentials: {name_some(plan.credentials)}"
+        _say_step("excludes", told, "yellow")
     if plan.private:
         _say_step("private?", name_some(plan.private), "yellow")
     if plan.left_out:

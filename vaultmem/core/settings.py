@@ -24,6 +24,12 @@ SHAPES: Mapping[str, tuple[str, str]] = {
     "sync_every": (r"never|[1-9][0-9]{0,3}[mh]", "never, or minutes or hours, such as 5m or 1h"),
 }
 
+#: The least and the most of whole numbers, where that is not 1 and any.
+_RANGES: Mapping[str, tuple[int, int]] = {
+    "commit_edits_after_seconds": (0, 86_400),
+    "attachments_max_mib": (1, 100),
+}
+
 #: Keys of which the first may not be past the second, and what would never happen then.
 _ORDER = (
     ("summary_after", "keywords_after", "no note would be left as a summary"),
@@ -63,13 +69,23 @@ def read_interval(text: str) -> float:
     return int(text[:-1]) * {"m": 60.0, "h": 3_600.0}[text[-1]]
 
 
-def positive(number: int) -> int:
-    """Return a number that is above 0.
+def set_line(text: str, key: str, value: object) -> str:
+    """Return the text of settings in which a key has this value; all other lines stay."""
+    line = f"{key}: {value}"
+    changed, count = re.subn(rf"^{key}:.*$", line, text, count=1, flags=re.MULTILINE)
+    if count:
+        return changed
+    return f"{text}{'' if not text or text.endswith(chr(10)) else chr(10)}{line}\n"
+
+
+def whole(key: str, number: int) -> int:
+    """Return a whole number that a key can have.
 
     Raises:
-        ValueError: it is not.
+        ValueError: it is too small or too large.
     """
-    if number <= 0:
+    least, most = _RANGES.get(key, (1, number))
+    if not least <= number <= most:
         raise ValueError
     return number
 
@@ -85,7 +101,9 @@ def share(number: float) -> float:
     return number
 
 
-def describe_type(wanted: type) -> str:
+def describe_type(wanted: type, key: str = "") -> str:
     """Return what a setting of this type takes, in words."""
+    if key in _RANGES:
+        return "a whole number, {} to {:,}".format(*_RANGES[key])
     names = {bool: "true or false", int: "a whole number above 0", float: "0 to 1"}
     return names.get(wanted, "text" if wanted is str else "a list of texts")

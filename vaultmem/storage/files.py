@@ -9,12 +9,16 @@ import time
 from pathlib import Path, PurePosixPath
 
 from vaultmem.core.blob import blob_id
+from vaultmem.core.paths import is_note_name
 from vaultmem.errors import ConflictError, FaultError, NoteNotFoundError, RefusedError, VaultError
 from vaultmem.storage.atomic import drop_file, sync_folder, write_temporary
 from vaultmem.storage.replacing import put_bytes, take_out
 
-#: Larger files are neither read as notes nor committed.
+#: Larger files are not read as notes.
 MAX_FILE_BYTES = 1024 * 1024
+
+#: The MiB of the largest other file that is committed or moved: hosts of git take no larger ones.
+MAX_ATTACHMENT_MIB = 100
 
 #: Seconds for which nobody but its editor may open a file.
 _LEASED = 1.0
@@ -22,6 +26,11 @@ _LEASED = 1.0
 
 class UnsafeFileError(VaultError):
     """A file that is not read: a link, a device, too large; its text says which."""
+
+
+def find_max_bytes(path: str, attachments_max_mib: int = MAX_ATTACHMENT_MIB) -> int:
+    """Return the bytes up to which a file is committed or moved; a note's limit is fixed."""
+    return MAX_FILE_BYTES if is_note_name(path) else attachments_max_mib * 1024 * 1024
 
 
 def read_file(root: Path, path: PurePosixPath, limit: int = MAX_FILE_BYTES) -> bytes:
@@ -63,8 +72,11 @@ def hash_file(root: Path, path: PurePosixPath) -> str:
 
     Raises:
         NoteNotFoundError: there is no such file.
+        UnsafeFileError: it is no regular file.
     """
     with os.fdopen(open_beneath(root, path), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise UnsafeFileError(f"{path}: it is not a regular file")
         digest = hashlib.sha1(b"blob %d\0" % os.fstat(file.fileno()).st_size, usedforsecurity=False)
         while piece := file.read(MAX_FILE_BYTES):
             digest.update(piece)

@@ -78,11 +78,12 @@ def parse_ignored(text: str) -> tuple[str, ...]:
     """Return the places of a `.gitleaksignore` as path:rule:line.
 
     What gitleaks found in a commit, commit:path:rule:line, is known to whoever wrote it down, so
-    it is allowed where it stands now, too.
+    it is allowed where it is now, too. A path can hold a colon or a number sign.
     """
-    lines = (line.partition("#")[0].strip() for line in text.splitlines())
-    places = [line.split(":") for line in lines if line.count(":") >= 2]
-    return tuple(":".join(parts[-3:]) for parts in places)
+    whole = [line.strip() for line in text.splitlines() if not line.lstrip().startswith("#")]
+    lines = [*whole, *(line.partition("#")[0].strip() for line in whole if "#" in line)]
+    named = [line for line in lines if line.count(":") >= 2]
+    return (*named, *(":".join(line.split(":")[-3:]) for line in named if line.count(":") > 2))
 
 
 def _is_suspect(text: Text, ours: Rules, settings: Settings) -> bool:

@@ -34,6 +34,41 @@ def find_named(named: str, config: str | Path) -> str:
     return read_vaults(config, anyway=True).get(named, named)
 
 
+def find_only(config: str | Path) -> str:
+    """Return the folder of the only vault on the list, "" where the list is empty.
+
+    Raises:
+        NoVaultError: the list has several, or one that is not there.
+    """
+    listed = read_vaults(config, anyway=True)
+    if not listed:
+        return ""
+    gone = {name for name, path in listed.items() if not _is_vault(path)}
+    if len(listed) == 1 and not gone:
+        return next(iter(listed.values()))
+    from vaultmem.core.safe_text import escape_bytes, one_line
+    from vaultmem.errors import NoVaultError
+
+    named = [
+        f"{name} ({one_line(escape_bytes(path))}{', not there' if name in gone else ''})"
+        for name, path in listed.items()
+    ]
+    here = "no vault is around the current folder"
+    if len(listed) > 1:
+        raise NoVaultError(
+            f"{here}, and {len(listed)} are on your list: {', '.join(named)}; "
+            "name one with --vault NAME"
+        )
+    raise NoVaultError(
+        f"{here}, and the one on your list is {named[0]}; name a vault with --vault, or run "
+        f"`vaultmem vaults remove {next(iter(listed))}`"
+    )
+
+
+def _is_vault(path: str) -> bool:
+    return os.path.isfile(os.path.join(path, "vaultmem.yaml"))
+
+
 def read_vaults(config: str | Path, anyway: bool = False) -> dict[str, str]:
     """Return by name the folders of the vaults in the list, in its order.
 

@@ -16,6 +16,7 @@ from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
 from vaultmem.storage.files import (
     UnsafeFileError,
     create_file,
+    find_max_bytes,
     read_file,
     remove_file,
     replace_file,
@@ -77,13 +78,14 @@ def move_file(
     """
     if after is None:
         if before is not None:
-            remove_file(root, path, before.blob)
+            remove_file(root, path, before.blob, find_max_bytes(str(path)))
         return
     mode = None if after.mode in REGULAR else int(after.mode[-3:], 8)
     if before is None:
         create_file(root, path, contents[after.blob], mode)
     elif before.blob != after.blob:
-        replace_file(root, path, before.blob, contents[after.blob])
+        limit = find_max_bytes(str(path))
+        replace_file(root, path, before.blob, contents[after.blob], limit)
     if mode is None and (before.mode if before else "100644") != after.mode:
         set_executable(root, path, after.mode == _EXECUTABLE)
 
@@ -122,7 +124,7 @@ def _is_half_written(
     old, new = (contents.get(entry.blob) if entry else None for entry in move)
     if old is None or new is None or not has_to_stay(root / path):
         return False
-    now = read_file(root, path)
+    now = read_file(root, path, find_max_bytes(str(path)))
     longest = max(len(old), len(new))
     fits = min(len(old), len(new)) <= len(now) <= longest
     padded = (each.ljust(longest, b"\0") for each in (old, new))
@@ -136,7 +138,7 @@ def read_blob(root: Path, path: PurePosixPath) -> str:
         UnsafeFileError: it is no file that may be read.
     """
     try:
-        return blob_id(read_file(root, path))
+        return blob_id(read_file(root, path, find_max_bytes(str(path))))
     except NoteNotFoundError:
         return ""
 

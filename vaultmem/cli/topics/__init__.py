@@ -7,6 +7,9 @@ import os
 _FOLDER = os.path.dirname(__file__)
 _END = ".txt"
 
+#: All settings, as a file; it is longer than a screen, and no topic.
+_SETTINGS = "vaultmem.yaml"
+
 
 def list_topics() -> list[str]:
     """Return the topics' names."""
@@ -16,6 +19,9 @@ def list_topics() -> list[str]:
 def read_topic(word: str) -> str:
     """Return the text of a topic, which a word of its name will do for; empty if there is none."""
     topics = list_topics()
+    if word == _SETTINGS:
+        with open(os.path.join(_FOLDER, _SETTINGS), encoding="utf-8") as file:
+            return file.read()
     named = [word] if word in topics else [each for each in topics if word in each.split("-")]
     if len(named) != 1:
         return ""

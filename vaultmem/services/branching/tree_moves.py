@@ -12,7 +12,7 @@ from vaultmem.core.blob import blob_id
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
 from vaultmem.services.reading.recovery import read_blobs
 from vaultmem.services.writing.folder import moving
-from vaultmem.storage.files import MAX_FILE_BYTES, UnsafeFileError, read_file
+from vaultmem.storage.files import UnsafeFileError, find_max_bytes, read_file
 from vaultmem.storage.git.commit_draft import REGULAR, File, TreeEntry
 from vaultmem.storage.work_tree import read_blob, remove_empty_folders
 from vaultmem.vault import Vault
@@ -93,15 +93,16 @@ def find_moves(vault: Vault, old: str, new: str) -> Moves:
 
 
 def _check_sizes(vault: Vault, moves: Moves) -> None:
-    """Refuse what is larger than any file that vaultmem reads."""
+    """Refuse what is larger than any file that a vault can have committed."""
     from vaultmem.storage.git.checkout import find_sizes
 
     blobs = {entry.blob: path for path, pair in moves.items() for entry in pair if entry}
     for blob, size in find_sizes(vault.history, blobs):
-        if size > MAX_FILE_BYTES:
+        most = find_max_bytes(blobs[blob])
+        if size > most:
             raise RefusedError(
-                f"{blobs[blob]}: it has {size:,} bytes and vaultmem moves {MAX_FILE_BYTES:,} at "
-                "most; use git itself for this"
+                f"{blobs[blob]}: it has {size:,} bytes and vaultmem moves {most:,} at most; "
+                "use git itself for this"
             )
 
 

@@ -23,6 +23,7 @@ from vaultmem.services.writing.pending import Pending, read_pending
 from vaultmem.storage.git.head import Head
 from vaultmem.storage.git.health import is_git_installed
 from vaultmem.storage.git.log import Commit
+from vaultmem.storage.git.setup import read_kept_out
 from vaultmem.storage.journal import Author
 from vaultmem.storage.scan import find_passed_over
 from vaultmem.storage.views import PROPOSED
@@ -45,7 +46,8 @@ class GitStatus(NamedTuple):
 
     `problem` says why git cannot be used at all, `obstacle` why it takes no commit just now, and
     `person_problem` under whose name a person's changes are committed where git knows none.
-    `credentials` are the places because of which nothing is committed (path:line: rule). `sync`
+    `credentials` are the places because of which nothing is committed (path:line: rule), `kept_out`
+    the files that `init` has kept out of git for such a place. `sync`
     says how it stands with a remote, where there is one; `proposals` counts proposed branches that
     wait for a decision.
     """
@@ -60,6 +62,7 @@ class GitStatus(NamedTuple):
     credentials: tuple[str, ...] = ()
     sync: SyncState | None = None
     proposals: int = 0
+    kept_out: tuple[str, ...] = ()
 
 
 class VaultStatus(NamedTuple):
@@ -164,6 +167,7 @@ def _read_git(vault: Vault, looks: bool) -> GitStatus | None:
             credentials=_name_credentials(vault, pending) if pending else (),
             sync=read_sync_state(vault) if looks else None,
             proposals=len(list_proposed(vault)),
+            kept_out=tuple(read_kept_out(vault.history.git_folder, vault.history.prefix)),
         )
     except VaultError as error:
         return GitStatus(Head("", ""), "", (), {}, (), str(error))

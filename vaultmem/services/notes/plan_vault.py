@@ -13,13 +13,17 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from vaultmem.config import CONFIG_NAME, read_config
+from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.obsidian.set_aside import EXCLUDED, SetAside
+from vaultmem.core.secrets.scan import mask_secrets
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.writing.leaks import find_leaks_in
 from vaultmem.services.writing.pending import HIDDEN_FILES
-from vaultmem.storage.files import MAX_FILE_BYTES, UnsafeFileError, read_file
+from vaultmem.storage.asides import is_leftover
+from vaultmem.storage.files import MAX_FILE_BYTES, UnsafeFileError, find_max_bytes, read_file
 from vaultmem.storage.git.head import find_git_folder
 from vaultmem.storage.git.runner import GitRunner, make_repository
+from vaultmem.storage.git.setup import read_kept_out
 from vaultmem.storage.obsidian_settings import find_template_folder, read_obsidian
 from vaultmem.storage.package_files import find_package_folder
 from vaultmem.storage.scan import Scan, find_passed_over, scan_vault
@@ -49,13 +53,19 @@ _KINDS = {
 }
 
 
+#: Characters of a line that are shown.
+_LINE = 100
+
+
 class InitPlan(NamedTuple):
     """What `init` would do to the folder `root`; paths are relative to it.
 
     `repository` is the work tree that it belongs to, None where a repository is to be made: then
     `files`, of `size` bytes in all, are what is there and gets into its first commit, of which the
-    names of `private` look so, or are excluded in Obsidian; `credentials` are the places
-    (path:line: rule) because of which there can be none. `left_out` counts what does not get in.
+    names of `private` look so, or are excluded in Obsidian. `credentials` are the places
+    (path:line: rule) of what looks like a credential, and `kept_out` the files with them, which git
+    does not get unless that is allowed. `left_out` counts what else does not get in.
+    `suggests_edits` is set for a vault of Obsidian's: a person's edits are to be committed there.
     """
 
     root: Path
@@ -66,7 +76,9 @@ class InitPlan(NamedTuple):
     size: int = 0
     private: tuple[str, ...] = ()
     credentials: tuple[str, ...] = ()
+    kept_out: tuple[str, ...] = ()
     left_out: Mapping[str, int] = MappingProxyType({})
+    suggests_edits: bool = False
 
 
 def plan_vault(folder: str | Path) -> InitPlan:
@@ -79,8 +91,34 @@ def plan_vault(folder: str | Path) -> InitPlan:
     found = find_git_folder(root)
     added = tuple(str(path) for path, _ in list_missing(root))
     is_vault = (root / CONFIG_NAME).is_file()
-    plan = InitPlan(root, is_vault, found[0] if found else None, added)
-    return plan if found or not root.is_dir() else _plan_commit(plan)
+    plan = InitPlan(
+        *(root, is_vault, found[0] if found else None, added),
+        suggests_edits=read_obsidian(root).is_there,
+    )
+    if found is None:
+        return _plan_commit(plan) if root.is_dir() else plan
+    return _plan_kept_out(plan, found) if is_vault else plan
+
+
+def allow_leaks(plan: InitPlan) -> InitPlan:
+    """Return the plan in which git gets the files that would be kept out of it."""
+    files = plan.files if plan.repository else tuple(sorted((*plan.files, *plan.kept_out)))
+    size = plan.size + sum(_measure(plan.root / path) for path in set(files) - set(plan.files))
+    return plan._replace(files=files, size=size, credentials=(), kept_out=())
+
+
+def show_leaks(root: Path, places: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield each place (path:line: rule) with its line, in which the credential is left out.
+
+    A line that shows it only together with others is the empty text.
+    """
+    for place in places:
+        path, _, number = place.rpartition(": ")[0].rpartition(":")
+        data = dict(read_all(root, [path])).get(path, b"")
+        lines = decode_text(data).text.splitlines()
+        line = lines[int(number) - 1] if number.isdecimal() and int(number) <= len(lines) else ""
+        shown = mask_secrets(line).strip()
+        yield place, shown[:_LINE] if shown != line.strip() else ""
 
 
 def find_project_file(root: Path) -> str:
@@ -97,7 +135,7 @@ def list_missing(root: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
     """
     settings = read_obsidian(root)
     own = find_template_folder(root, settings)
-    has_templates = (root / own).is_dir() or find_project_file(root)
+    has_templates = _has_files(root / own) or find_project_file(root)
     source = find_package_folder(_TEMPLATES)
     for file in sorted(each for each in source.rglob("*") if each.is_file()):
         path, data = PurePosixPath(file.relative_to(source).as_posix()), file.read_bytes()
@@ -113,6 +151,11 @@ def list_missing(root: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
             path = PurePosixPath(".gitignore")
         if not _exists(root, path):
             yield path, data
+
+
+def _has_files(folder: Path) -> bool:
+    """Tell whether anything is in a folder but what a killed command left there."""
+    return folder.is_dir() and not all(is_leftover(each.name) for each in folder.iterdir())
 
 
 def _exists(root: Path, path: PurePosixPath) -> bool:
@@ -139,10 +182,12 @@ def _plan_commit(plan: InitPlan) -> InitPlan:
     sizes = {path: stat[0] for path, stat in (scan.notes | scan.others).items()}
     sizes |= {name: size for name in HIDDEN_FILES if (size := _measure(plan.root / name)) >= 0}
     by_git = _find_ignored(plan.root, list(sizes))
-    files = [path for path, size in sizes.items() if size <= MAX_FILE_BYTES and path not in by_git]
-    files.sort()
+    limits = {path: find_max_bytes(path, config.attachments_max_mib) for path in sizes}
+    fits = [path for path in sizes if sizes[path] <= limits[path] and path not in by_git]
     excluded = SetAside(read_obsidian(plan.root))
-    leaks = find_leaks_in(plan.root, config, dict(_read_all(plan.root, files)))
+    leaks = find_leaks_in(plan.root, config, dict(read_all(plan.root, fits, limits)))
+    files = sorted(set(fits) - leaks.keys())
+    large = {path: limits[path] for path in sizes.keys() - set(fits) - by_git}
     return plan._replace(
         files=tuple(files),
         size=sum(sizes[path] for path in files),
@@ -150,24 +195,37 @@ def _plan_commit(plan: InitPlan) -> InitPlan:
             path for path in files if _PRIVATE.search(path) or excluded.why(path) == EXCLUDED
         ),
         credentials=tuple(place for places in leaks.values() for place in places),
-        left_out=_count_left_out(plan.root, scan, sizes, by_git),
+        kept_out=tuple(sorted(leaks)),
+        left_out=_count_left_out(plan.root, scan, sizes, by_git, large),
     )
 
 
-def _read_all(root: Path, paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+def _plan_kept_out(plan: InitPlan, found: tuple[Path, Path]) -> InitPlan:
+    """Name what is kept out of git, as far as it still looks like a credential."""
+    work_tree, git_folder = found
+    inside = plan.root.relative_to(work_tree).as_posix()
+    kept = read_kept_out(git_folder, "" if inside == "." else f"{inside}/")
+    data = dict(read_all(plan.root, kept))
+    leaks = find_leaks_in(plan.root, read_config(plan.root), data) if data else {}
+    places = tuple(place for found in leaks.values() for place in found)
+    return plan._replace(credentials=places, kept_out=tuple(sorted(leaks)))
+
+
+def read_all(
+    root: Path, paths: Iterable[str], limits: Mapping[str, int] = MappingProxyType({})
+) -> Iterator[tuple[str, bytes]]:
+    """Yield the files that can be read, with their bytes."""
     for path in paths:
         with contextlib.suppress(NoteNotFoundError, UnsafeFileError):
-            yield path, read_file(root, PurePosixPath(path))
+            yield path, read_file(root, PurePosixPath(path), limits.get(path, MAX_FILE_BYTES))
 
 
 def _count_left_out(
-    root: Path, scan: Scan, sizes: dict[str, int], by_git: set[str]
+    root: Path, scan: Scan, sizes: dict[str, int], by_git: set[str], large: Mapping[str, int]
 ) -> dict[str, int]:
     passed = find_passed_over(root)
     counts = Counter(
-        f"{_name_kind(path)} over {MAX_FILE_BYTES // 1024**2} MiB"
-        for path, size in sizes.items()
-        if size > MAX_FILE_BYTES and path not in by_git
+        f"{_name_kind(path)} over {limit // 1024**2} MiB" for path, limit in large.items()
     )
     unsafe = (reason for path, reason in scan.unsafe.items() if path not in sizes)
     counts.update(reason.removeprefix("it is ") for reason in unsafe)

@@ -10,9 +10,10 @@ from __future__ import annotations
 import contextlib
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from vaultmem.errors import (
@@ -42,6 +43,7 @@ from vaultmem.services.syncing.place import Place, find_place
 from vaultmem.services.syncing.record import LastSync, keep_record, name_address, read_record
 from vaultmem.services.syncing.rescue import rescue_commits
 from vaultmem.services.writing.commit import commit_all
+from vaultmem.services.writing.pending import find_too_large
 from vaultmem.storage.git.machine_refs import find_replaced
 from vaultmem.storage.git.remote import Fate, Pushed, Trouble, push, remove_branch
 from vaultmem.storage.git.remotes import add_remote
@@ -83,6 +85,7 @@ class SyncReport(NamedTuple):
     epoch), 0 if that is not soon.
     `removed` are the proposals that were decided and are no branches of the remote any more, `kept`
     those that it did not remove, with why.
+    `left_out` are files that are too large for a commit, with the reason.
     """
 
     outcome: Outcome
@@ -102,6 +105,7 @@ class SyncReport(NamedTuple):
     token_ends: float = 0.0
     removed: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
+    left_out: Mapping[str, str] = MappingProxyType({})
 
 
 def sync_remote(
@@ -221,8 +225,11 @@ class _Sync:
         if find_branch(self._vault):
             return
         check_idle(self._vault, "synced")
-        for commit, _ in commit_all(self._vault):
-            self._report = self._report._replace(checkpoint=commit)
+        saved = commit_all(self._vault)
+        last = saved.commits[-1][0] if saved.commits else self._report.checkpoint
+        self._report = self._report._replace(
+            checkpoint=last, left_out=find_too_large(saved.skipped)
+        )
 
     def _fetch(self) -> bool:
         """Fetch the branch; False where the remote cannot be reached."""

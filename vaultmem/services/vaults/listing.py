@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from pathlib import Path
@@ -66,6 +67,27 @@ def add_vault(folders: UserFolders, path: str, name: str = "") -> ListedVault:
             raise ConflictError(f'"{known}" is {place}; give another name with --name')
     write_vaults(folders.config, {**listed, chosen: str(root)})
     return _look_at(chosen, str(root), folders)
+
+
+def register_vault(folders: UserFolders, root: Path) -> str:
+    """Put a vault on the list if it is not there; return its name.
+
+    Where its folder's name is another vault's, it gets a number.
+
+    Raises:
+        VaultError: the list cannot be read or written.
+    """
+    listed = read_vaults(folders.config)
+    if known := next((name for name, path in listed.items() if path == str(root)), ""):
+        return known
+    wanted = _suggest_name(root)
+    wanted = wanted if is_vault_name(wanted) else "vault"
+    taken = {name.casefold() for name in listed}
+    numbered = (f"{wanted[:36]}-{n}" for n in itertools.count(2))
+    names = itertools.chain([wanted], numbered)
+    name = next(each for each in names if each.casefold() not in taken)
+    write_vaults(folders.config, {**listed, name: str(root)})
+    return name
 
 
 def remove_vault(folders: UserFolders, named: str) -> ListedVault:

@@ -115,7 +115,7 @@ def commit_said(vault: Vault) -> CommitReport:
         )
 
 
-def commit_all(vault: Vault) -> list[Made]:
+def commit_all(vault: Vault) -> CommitReport:
     """Commit all that no commit has, each author's part on its own, and no event besides.
 
     Raises:
@@ -123,8 +123,9 @@ def commit_all(vault: Vault) -> list[Made]:
         RefusedError: something looks like a credential; nothing was committed.
     """
     with naming_faults(UNCOMMITTED), vault.lock():
-        made = _commit_waiting(vault)
-        return [*made, *_commit_plan(vault, lambda pending: divide_all(vault, pending))[1]]
+        waited = _commit_waiting(vault)
+        plan, made = _commit_plan(vault, lambda pending: divide_all(vault, pending))
+        return CommitReport((*waited, *made), skipped=plan.skipped)
 
 
 def _commit_waiting(vault: Vault) -> list[Made]:

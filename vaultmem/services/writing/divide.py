@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 #: The event of a session's end.
 CLOSE = "session-close"
 
+#: How the reason begins for which a file with a credential is left out.
+LEAK = "looks like a credential"
+
 #: The event of a removal, whose commit says why.
 FORGET = "forget"
 
@@ -36,7 +39,8 @@ class Event(NamedTuple):
     `subject` is its first line, "" for one that names the files.
 
     `only` limits the event's own commit to these paths; empty means all that its author wrote.
-    Hand edits of others go first.
+    Hand edits of others go first. With `without_leaks`, files with what looks like a credential are
+    left out, and do not refuse the event.
     """
 
     name: str
@@ -46,6 +50,7 @@ class Event(NamedTuple):
     intent: str = ""
     confidence: float | None = None
     only: tuple[str, ...] = ()
+    without_leaks: bool = False
 
 
 class Part(NamedTuple):
@@ -79,6 +84,10 @@ def divide_event(vault: Vault, event: Event, pending: Pending) -> Plan:
     files = {path: file for path, file in pending.files.items() if path not in living}
     pending = pending._replace(files=files, skipped=pending.skipped | living)
     leaks = find_leaks_since(vault, pending.files, pending.parent)
+    if event.without_leaks:
+        files = {path: file for path, file in pending.files.items() if path not in leaks}
+        pending = pending._replace(files=files, skipped=pending.skipped | _name_held(leaks))
+        leaks = {}
     said = _divide_said(vault, pending, pending.files.keys() - set(event.only), event.only)
     own = _own_paths(vault, event, pending) - said.paths
     others = pending.files.keys() - own - said.paths
@@ -236,7 +245,7 @@ def _make_promotion(paths: Sequence[str]) -> Event:
 
 def _name_held(leaks: Mapping[str, list[str]]) -> dict[str, str]:
     """Return why files are left out, by path."""
-    return {path: f"looks like a credential ({places[0]})" for path, places in leaks.items()}
+    return {path: f"{LEAK} ({places[0]})" for path, places in leaks.items()}
 
 
 def _divide_before(pending: Pending, paths: Set[str], last: Sequence[Part]) -> list[Part]:

@@ -79,6 +79,16 @@ def find_leaks_in(
     return places
 
 
+def make_allowances(leaks: Mapping[str, Iterable[str]]) -> list[str]:
+    """Return the lines of a .gitleaksignore that allow these places; a file's name has none."""
+    found = []
+    for path, places in leaks.items():
+        for place in places:
+            line, mark, rule = place.removeprefix(f"{path}:").partition(": ")
+            found += [f"{path}:{rule}:{line}"] if mark and line.isdecimal() else []
+    return found
+
+
 def find_leaks_since(vault: Vault, files: Mapping[str, File], commit: str) -> dict[str, list[str]]:
     """Do as `find_leaks` for files of which `commit` has what was before ("" for none)."""
 

@@ -22,8 +22,9 @@ from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.leaks import find_leaks
 from vaultmem.services.writing.moves import AddedNote, RemovedNote, find_moves
 from vaultmem.storage.files import (
-    MAX_FILE_BYTES,
+    MAX_ATTACHMENT_MIB,
     UnsafeFileError,
+    find_max_bytes,
     hash_file,
     read_file_and_mode,
     read_known,
@@ -36,6 +37,9 @@ from vaultmem.vault import Vault
 
 #: Files besides the scan's that belong to a vault, hidden by their names.
 HIDDEN_FILES = (".gitignore", ".gitattributes", SETTINGS_NAME, IGNORE_NAME)
+
+
+_LARGER = "larger than"
 
 
 class Whose(Enum):
@@ -90,6 +94,26 @@ def tell_left_out(skipped: Mapping[str, str]) -> list[str]:
     for path, reason in skipped.items():
         paths.setdefault(reason, []).append(path)
     return [f"{name_some(found)}: {reason}" for reason, found in paths.items()]
+
+
+def find_too_large(skipped: Mapping[str, str]) -> dict[str, str]:
+    """Return those of the files left out that are too large to be committed."""
+    return {path: why for path, why in skipped.items() if why.startswith(_LARGER)}
+
+
+def describe_too_large(skipped: Mapping[str, str]) -> list[str]:
+    """Return lines with the files that are in no commit because of their size, and the remedy."""
+    large = find_too_large(skipped)
+    if not large:
+        return []
+    remedies = ["divide the note"] * any(map(is_note_name, large))
+    if not all(map(is_note_name, large)):
+        remedies += [
+            f"`attachments_max_mib: N` in vaultmem.yaml (N up to {MAX_ATTACHMENT_MIB}) has files "
+            "that are not notes committed up to N MiB"
+        ]
+    reason = "no commit has them, so other machines do not get them"
+    return [*tell_left_out(large), f"{reason}; {'; '.join(remedies)}"]
 
 
 def find_pending(vault: Vault) -> Pending:
@@ -266,8 +290,9 @@ def _read(
     if is_refused_name(path):
         skipped[path] = "git takes no file of this name"
         return None
+    most = find_max_bytes(path, vault.config.attachments_max_mib)
     try:
-        data, mode = read_file_and_mode(vault.root, PurePosixPath(path))
+        data, mode = read_file_and_mode(vault.root, PurePosixPath(path), most)
         return ("100755" if mode & 0o100 else "100644"), data
     except NoteNotFoundError:
         return None
@@ -276,7 +301,7 @@ def _read(
             if entry and hash_file(vault.root, PurePosixPath(path)) == entry.blob:
                 vault.manifest.set_blob(path, entry.blob)
             else:
-                skipped[path] = f"larger than {MAX_FILE_BYTES // 1024 // 1024} MiB"
+                skipped[path] = f"{_LARGER} {most // 1024 // 1024} MiB"
         return None
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from vaultmem.errors import FaultError, MergeConflictError, VaultError
-from vaultmem.storage.atomic import sync_folder
+from vaultmem.storage.atomic import sync_folder, write_atomically
+from vaultmem.storage.git.head import common_folder
 from vaultmem.storage.git.vault_history import History
 
 
@@ -39,8 +41,58 @@ def name_file(path: str) -> str:
     return f"/{_escape(path)}"
 
 
+#: Around the lines of notes that are kept out of git because of what looks like a credential.
+_KEPT_OUT = "# vaultmem keeps these out of git: lines in them look like credentials"
+_KEPT_OUT_END = "# end of what vaultmem keeps out of git"
+
+
+def read_kept_out(git_folder: Path, prefix: str = "") -> list[str]:
+    """Return the files below a folder ("" or "a/b/") that are kept out of git, by their paths."""
+    _, block, _ = _split_excludes(common_folder(git_folder) / "info/exclude")
+    paths = (_unescape(line).removeprefix("/") for line in block.splitlines())
+    return [path.removeprefix(prefix) for path in paths if path.startswith(prefix)]
+
+
+def change_kept_out(git_folder: Path, added: Iterable[str], dropped: Iterable[str]) -> None:
+    """Keep files, by their paths in the work tree, out of git, and others no more.
+
+    All else in the exclude file stays.
+
+    Raises:
+        VaultError: the file is a link, or cannot be written.
+    """
+    file = common_folder(git_folder) / "info/exclude"
+    add_lines(file, [])
+    before, block, behind = _split_excludes(file)
+    names = {*block.splitlines(), *map(name_file, added)} - {*map(name_file, dropped)}
+    if names:
+        block = "".join(f"{line}\n" for line in (_KEPT_OUT, *sorted(names), _KEPT_OUT_END))
+        before += "\n" if before and not before.endswith("\n") else ""
+    whole = f"{before}{block if names else ''}{behind}"
+    try:
+        file.parent.mkdir(exist_ok=True)
+        write_atomically(file, whole.encode("utf-8", "surrogateescape"), mode=0o644)
+    except OSError as error:
+        raise FaultError(f"{file}: could not be written: {error.strerror}") from error
+
+
+def _split_excludes(file: Path) -> tuple[str, str, str]:
+    """Return an exclude file's text before the lines of what is kept out, these, and the rest."""
+    if file.is_symlink() or not file.is_file():
+        return "", "", ""
+    text = file.read_text(encoding="utf-8", errors="surrogateescape")
+    before, _, rest = text.partition(f"{_KEPT_OUT}\n")
+    block, _, behind = rest.partition(f"{_KEPT_OUT_END}\n")
+    return before, block, behind
+
+
 def _escape(path: str) -> str:
-    return "".join(f"\\{mark}" if mark in "\\*?[" else mark for mark in path)
+    escaped = "".join(f"\\{mark}" if mark in "\\*?[" else mark for mark in path)
+    return f"{escaped[:-1]}\\ " if escaped.endswith(" ") else escaped
+
+
+def _unescape(line: str) -> str:
+    return re.sub(r"\\(.)", r"\1", line)
 
 
 def _sample(line: str) -> str:
