@@ -89,7 +89,8 @@ def commit_event(vault: Vault, event: Event, even_if_clean: bool = False) -> Com
         except PendingError as error:
             vault.journal.add_pending(as_named(event))
             raise PendingError(
-                f"not committed: {error}; the notes are safe on disk and `{event.subject}` "
+                f"not committed: {error}; the notes are safe on disk and "
+                f"`{event.subject or event.name}` "
                 "is committed with the next checkpoint or promote"
             ) from None
         return report._replace(commits=(*made, *report.commits))

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 #: The event of a session's end.
 CLOSE = "session-close"
 
+#: The event by which an author commits what changed. A person's own has their edits by hand.
+CHECKPOINT = "checkpoint"
+
 #: The event of a removal, whose commit says why.
 FORGET = "forget"
 
@@ -125,7 +128,8 @@ def _own_paths(vault: Vault, event: Event, pending: Pending) -> set[str]:
     """Return the paths of the event's own commit."""
     if event.only:
         return pending.files.keys() & set(event.only)
-    by_hand = not vault.config.edit_commits
+    is_persons = event.name == CHECKPOINT and not event.author.agent
+    by_hand = is_persons or not vault.config.edit_commits
     return {
         path
         for path, written in pending.authors.items()
@@ -288,8 +292,11 @@ def join_moves(plan: Plan, pending: Pending) -> Plan:
                 files[home].pop(old, None)
                 files[at][old] = None
         written |= part.files.keys()
-    last = len(files) - 1 if plan.has_own else -1
+    # An event that is named after its files makes no commit without any.
+    has_own = plan.has_own and bool(files[-1] or plan.parts[-1].event.subject)
+    last = len(files) - 1 if has_own else -1
     return plan._replace(
+        has_own=has_own,
         parts=[
             part._replace(files=files[at])
             for at, part in enumerate(plan.parts)
