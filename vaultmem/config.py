@@ -41,6 +41,7 @@ class Config(NamedTuple):
     context: str = "inbox"
     file_names: str = ""
     edit_commits: bool = True
+    commit_edits_after_seconds: int = 0
     ignore: tuple[str, ...] = ()
     promoters: tuple[str, ...] = ()
     allow_secrets: tuple[str, ...] = ()
@@ -282,11 +283,13 @@ def _read_value(prop: Property) -> object:
         if wanted is bool:
             return {"true": True, "false": False}[value.lower()]
         if wanted is int:
-            return rules.positive(int(value))
+            is_off = prop.name in rules.MAY_BE_ZERO and not int(value)
+            return 0 if is_off else rules.positive(int(value))
         if wanted is float:
             return rules.share(float(value))
     except (ValueError, KeyError):
         taken = rules.describe_type(wanted)
+        taken += ", or 0 for never" if prop.name in rules.MAY_BE_ZERO else ""
         refusal = f'{CONFIG_NAME}: "{prop.name}" cannot be "{value}"; it takes {taken}'
         raise VaultError(refusal) from None
     if taken := rules.find_misfit(prop.name, value):

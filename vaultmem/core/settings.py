@@ -24,6 +24,9 @@ SHAPES: Mapping[str, tuple[str, str]] = {
     "sync_every": (r"never|[1-9][0-9]{0,3}[mh]", "never, or minutes or hours, such as 5m or 1h"),
 }
 
+#: Whole numbers of which 0 means never.
+MAY_BE_ZERO = frozenset({"commit_edits_after_seconds"})
+
 #: Keys of which the first may not be past the second, and what would never happen then.
 _ORDER = (
     ("summary_after", "keywords_after", "no note would be left as a summary"),

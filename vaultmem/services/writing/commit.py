@@ -19,6 +19,7 @@ from vaultmem.services.writing.divide import (
     Part,
     Plan,
     divide_all,
+    divide_edits,
     divide_event,
     divide_others,
     divide_said,
@@ -44,7 +45,7 @@ from vaultmem.vault import Vault
 
 __all__ = [
     *("UNCOMMITTED", "CommitReport", "Event"),
-    *("commit_all", "commit_earlier", "commit_event", "commit_said"),
+    *("commit_all", "commit_earlier", "commit_edits", "commit_event", "commit_said"),
 ]
 
 _ATTEMPTS = 10
@@ -114,6 +115,25 @@ def commit_said(vault: Vault) -> CommitReport:
             skipped=plan.skipped,
             has_closed=plan.has_closed,
         )
+
+
+def commit_edits(vault: Vault, may_commit: Callable[[], bool] = lambda: True) -> CommitReport:
+    """Commit a person's changes as one `edit`; an agent's wait for an event.
+
+    `may_commit` is asked once the index has what is on disk. `skipped` names what looks like a
+    credential and what no commit takes.
+
+    Raises:
+        PendingError: git cannot take a commit now. Nothing is kept: the files are on disk.
+    """
+
+    def divide(pending: Pending) -> Plan:
+        return divide_edits(vault, pending) if may_commit() else Plan([])
+
+    with naming_faults(UNCOMMITTED), vault.lock():
+        waited = _commit_waiting(vault)
+        plan, made = _commit_plan(vault, divide)
+        return CommitReport((*waited, *made), skipped=plan.skipped, has_closed=plan.has_closed)
 
 
 def commit_all(vault: Vault) -> list[Made]:

@@ -14,7 +14,7 @@ from vaultmem.core.sessions.session_note import parse_session
 from vaultmem.errors import RefusedError
 from vaultmem.services.writing.hand_edits import find_said
 from vaultmem.services.writing.leaks import HOW_TO_ALLOW, find_leaks_since
-from vaultmem.services.writing.pending import Pending, is_own
+from vaultmem.services.writing.pending import Pending, is_own, is_persons
 from vaultmem.storage.git.commit_draft import File
 from vaultmem.storage.journal import Author
 from vaultmem.storage.session_table import ActiveSessions
@@ -106,6 +106,18 @@ def divide_said(vault: Vault, pending: Pending) -> Plan:
     held = _name_held(find_leaks_since(vault, pending.of(edits), pending.parent))
     parts = _divide_before(pending, edits - held.keys(), said.parts)
     return Plan(parts, skipped={**pending.skipped, **said.held, **held})
+
+
+def divide_edits(vault: Vault, pending: Pending) -> Plan:
+    """Divide a person's changes, and before them what agents had written there; all else waits.
+
+    A note that looks like a credential waits too.
+    """
+    edits = {path for path, who in pending.authors.items() if is_persons(who)}
+    leaks = find_leaks_since(vault, pending.of(edits), pending.parent)
+    held = {path: f"{why}; {HOW_TO_ALLOW}" for path, why in _name_held(leaks).items()}
+    parts = divide_others(vault, pending, edits - held.keys())
+    return Plan(parts, skipped={**pending.skipped, **held})
 
 
 def divide_all(vault: Vault, pending: Pending) -> Plan:
@@ -301,7 +313,7 @@ def join_moves(plan: Plan, pending: Pending) -> Plan:
             part._replace(files=files[at])
             for at, part in enumerate(plan.parts)
             if files[at] or at == last
-        ]
+        ],
     )
 
 
