@@ -11,7 +11,7 @@ from vaultmem.core.blob import blob_id
 from vaultmem.core.delta.commit_message import format_message, name_files, read_subject
 from vaultmem.core.json_values import as_named
 from vaultmem.core.paths import slugify
-from vaultmem.errors import DamagedError, PendingError, naming_faults
+from vaultmem.errors import ConflictError, DamagedError, PendingError, naming_faults
 from vaultmem.services.reading.withdraw import review_commits
 from vaultmem.services.writing.divide import (
     CLOSE,
@@ -171,6 +171,10 @@ def commit_earlier(
     So the change that follows never takes somebody else's words under its own author, what is
     removed can be had back from git, and what was said by hand is on record. What cannot be
     committed now (another git is at work, a note with a credential) is left to the next event.
+
+    Raises:
+        ConflictError: a note was saved since it was read. An agent's change of the words that were
+            read would be the first commit with them.
     """
     if vault.head() is None:
         return []
@@ -181,6 +185,12 @@ def commit_earlier(
         return []
 
     def divide(pending: Pending) -> Plan:
+        now = {path: each.blob for path, each in HeadTree(vault.state).entries(wanted).items()}
+        for path, file in pending.of(wanted).items():
+            now[path] = blob_id(file[1]) if file else REMOVED
+        for path in wanted & now.keys() - pending.skipped.keys():
+            if now[path] != notes[path]:
+                raise ConflictError(f"{path}: somebody changed it meanwhile; read it again")
         clean = wanted - find_leaks_since(vault, pending.of(wanted), pending.parent).keys()
         return Plan(divide_others(vault, pending, clean))
 
