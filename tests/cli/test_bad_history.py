@@ -112,7 +112,7 @@ def root(home: Path, template: Path, tmp_path: Path) -> Path:
 def run(root: Path, *words: str) -> Result:
     """Run a command, which ends with an error of one line or none."""
     done = run_here(*words, cwd=root, env={"EDITOR": "true"})
-    told = ("vaultmem: receipt", "vaultmem: a clone: ")
+    told = ("vaultmem: receipt", "vaultmem: a clone: ", "hint: ")
     lines = [line for line in done.err.splitlines() if not line.startswith(told)]
     assert len(lines) == (done.code not in {0, 1} or bool(lines)), done
     assert all(line.startswith("vaultmem: ") for line in lines)

@@ -314,7 +314,7 @@ def test_checkpoint_promote_and_log_agree_with_git(run_cli: Run, root: Path) -> 
     assert saved["paths"] == [done.json["path"]]
     assert [event["subject"] for event in events][:2] == ["checkpoint: the end", "promote: rule"]
     assert events[0]["commit"] == saved["commit"]
-    clean = run_cli("checkpoint", "again", cwd=root)
+    clean = run_cli("checkpoint", cwd=root)
     assert clean.code == 0
     assert git(root, "rev-parse", "HEAD") == saved["commit"]
     assert "checkpoint: the end" in run_cli("log", cwd=root).out

@@ -47,6 +47,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         "\ufeff---\r\nagent: claude\r\nauthor: 'Bot {agent} <bot@example.org>'\r\n"
         "budget: 900 # few\r\npinned_share: 0.25\r\nresults: 3\r\n"
         "context: misc\r\n\r\nedit_commits: False\r\n"
+        "commit_edits_after_seconds: 600\r\n"
         'ignore:\r\n  - "*.tmp.md"\r\n  - drafts\r\npromoters: [claude, codex]\r\n'
         "allow_secrets: notes/keys.md\r\n"
     )
@@ -59,6 +60,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         results=3,
         context="misc",
         edit_commits=False,
+        commit_edits_after_seconds=600,
         ignore=("*.tmp.md", "drafts"),
         promoters=("claude", "codex"),
         allow_secrets=("notes/keys.md",),
@@ -94,6 +96,12 @@ def test_what_is_equal_contradicts_nothing_and_all_keys_count_together() -> None
         override(config, ["summary_after=101"])
 
 
+def test_edits_are_committed_after_no_time_or_some() -> None:
+    for seconds in (0, 1, 600):
+        config = parse_config(f"commit_edits_after_seconds: {seconds}\n")
+        assert config == Config(commit_edits_after_seconds=seconds)
+
+
 def test_unknown_key_names_the_nearest() -> None:
     with pytest.raises(VaultError, match='unknown key "budgets"; did you mean budget'):
         parse_config("budgets: 5\n")
@@ -114,6 +122,8 @@ def test_unknown_key_names_the_nearest() -> None:
         ("pinned_share: .nan", "0 to 1"),
         ("pinned_share: half", "0 to 1"),
         ("edit_commits: maybe", "true or false"),
+        ("commit_edits_after_seconds: -1", "a whole number above 0, or 0 for never"),
+        ("commit_edits_after_seconds: 10m", "a whole number above 0, or 0 for never"),
         ("agent: [a, b]", "text"),
         ("agent:\n  name: a", "text"),
         ("ignore: {a: b}", "a list of texts"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 from in_process import run_here
@@ -23,8 +23,11 @@ from vaultmem.services.notes.forget import forget_notes, select_notes
 from vaultmem.services.reading.read_notes import resolve_address
 from vaultmem.services.sessions.begin import NewSession, start_session
 from vaultmem.services.sessions.close import close_session
+from vaultmem.services.writing.change import Change
+from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.edit_notes import change_tags
 from vaultmem.services.writing.pending import find_pending
+from vaultmem.services.writing.write import write
 
 Open = Callable[..., Vault]
 Make = Callable[..., Path]
@@ -277,6 +280,32 @@ def test_a_change_that_did_not_come_about_is_in_no_commit(make_vault: Make, open
 
     assert git(root, "show", f"HEAD~2:{path}") == written.rstrip("\n")
     assert not git(root, "log", "-S", "Never there.", "--format=%h", "--", path)
+
+
+def test_words_that_were_gone_for_a_moment_of_a_save_are_still_the_persons(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault({"notes/n.md": "old\n"})
+    vault = opened(root, agent="bot")
+    saves = iter([("old\nquagga\n", "old\n"), ("old\nquagga\nmore\n", "")])
+
+    def plan(change: Change) -> None:
+        before, meanwhile = next(saves)
+        write_notes(root, {"notes/n.md": before})
+        sync_vault(vault)
+        note = change.read(PurePosixPath("notes/n.md"))
+        change.replace(note.path, b"---\ntags: [t]\n---\n" + before.encode(), note.blob)
+        change.leave(Event("write", "", vault.author))
+        if meanwhile:  # An editor writes the file in parts.
+            write_notes(root, {"notes/n.md": meanwhile})
+
+    write(vault, plan)
+    save_checkpoint(vault, "tagged")
+
+    assert git(root, "log", "--format=%an", "-Squagga", "--", "notes/n.md") == "Maren Person"
+    blame = git(root, "blame", "--line-porcelain", "notes/n.md").splitlines()
+    authors = [line.partition(" ")[2] for line in blame if line.startswith("author ")]
+    assert authors == ["bot"] * 3 + ["Maren Person"] * 3
 
 
 def test_an_agents_own_note_that_is_replaced_at_once_is_its_own_write(

@@ -16,6 +16,7 @@ from support import git, hash_tree, lock_git, write_notes
 
 from vaultmem.errors import PendingError, RefusedError
 from vaultmem.services.history.commits import CommitFilter, list_commits
+from vaultmem.services.history.undo import undo_commit
 from vaultmem.services.lifecycle.promote import promote_notes
 from vaultmem.services.notes.create import create_vault
 from vaultmem.services.notes.remember import Memory, remember
@@ -687,9 +688,86 @@ def test_the_commits_mode_of_a_note_is_that_of_the_file(make_vault: Make, opened
     assert git(root, "ls-tree", "HEAD", "notes/a.md").startswith("100644 ")
 
 
-def test_a_checkpoint_without_a_note_is_refused(make_vault: Make, opened: Open) -> None:
-    with pytest.raises(RefusedError):
-        save_checkpoint(opened(make_vault()), " \n ")
+@pytest.mark.parametrize("agent", ["", "claude"])
+def test_a_checkpoint_without_a_note_is_named_after_its_files(
+    make_vault: Make, opened: Open, agent: str
+) -> None:
+    root = make_vault({"notes/a.md": "one\n"})
+    write_notes(root, {"notes/a.md": "two\n", "notes/b.md": "b\n"})
+    vault = opened(root, agent=agent)
+    done = remember(vault, Memory("text", title="gulls")) if agent else None
+
+    report = save_checkpoint(vault, " \n ")
+
+    edits = "edit: a and b" if done else "checkpoint: a and b"
+    assert [subject for _, subject in report.commits] == [
+        edits,
+        *(["checkpoint: gulls"] if done else []),
+    ]
+    assert (
+        git(root, "log", "-1", "--format=%(trailers:key=Vault-Event)").strip()
+        == "Vault-Event: checkpoint"
+    )
+
+
+def test_a_checkpoint_without_a_note_or_a_change_of_its_author_has_no_commit_of_its_own(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault({"notes/a.md": "one\n"})
+    remember(opened(root, agent="claude"), Memory("text", title="gulls"))
+
+    report = save_checkpoint(opened(root))
+
+    assert [subject for _, subject in report.commits] == ["write: gulls"]
+    assert (report.commit, report.paths) == ("", ())
+
+
+def test_a_persons_checkpoint_has_their_edits_and_none_of_anothers(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault({"notes/a.md": "one\n", "notes/gone.md": "gone\n"})
+    theirs = remember(opened(root, agent="claude"), Memory("Gulls nest in May.", title="gulls"))
+    edited = remember(opened(root, agent="codex"), Memory("Terns nest in June.", title="terns"))
+    mine = remember(opened(root), Memory("The quay is wet.", title="quay"))
+    (root / "notes/a.md").write_text("two\n")
+    (root / "notes/gone.md").unlink()
+    with (root / edited.path).open("a") as file:
+        file.write("\nOr in July.\n")
+
+    report = save_checkpoint(opened(root), "my own edits")
+
+    log = git(root, "log", "-3", "--format=%an: %s", "--reverse").splitlines()
+    assert log == [
+        "codex: write: terns",
+        "claude: write: gulls",
+        "Maren Person: checkpoint: my own edits",
+    ]
+    assert report.commit == git(root, "rev-parse", "HEAD")
+    assert sorted(_files(root, "HEAD")) == sorted(
+        [
+            "M\tnotes/a.md",
+            "D\tnotes/gone.md",
+            f"A\t{mine.path}",
+            f"M\t{edited.path}",
+        ]
+    )
+    assert _files(root, "HEAD~1") == [f"A\t{theirs.path}"]
+    assert git(root, "status", "--porcelain") == ""
+
+
+def test_undo_of_a_persons_checkpoint_takes_their_edits_back(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault({"notes/a.md": "one\n", "notes/b.md": "b\n"})
+    write_notes(root, {"notes/a.md": "two\n", "notes/c.md": "new\n"})
+    vault = opened(root)
+    save_checkpoint(vault, "my own edits")
+
+    undone = undo_commit(vault, "HEAD")
+
+    assert sorted(undone.paths) == ["notes/a.md", "notes/c.md"]
+    assert (root / "notes/a.md").read_text() == "one\n"
+    assert not (root / "notes/c.md").exists()
 
 
 def test_events_are_logged_newest_first(make_vault: Make, opened: Open) -> None:

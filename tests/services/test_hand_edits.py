@@ -105,7 +105,8 @@ def test_a_tick_in_the_moment_of_another_commit_is_a_promotion(
     assert told(root, "notes/rule.md") == ["Maren Person: promote"]
     body = git(root, "log", "-1", "--format=%b", "--", "notes/rule.md")
     assert body.startswith("notes/rule.md: candidate to active\n\nIntent: refine\nVault-Event: pro")
-    assert git(root, "log", "--format=%s", "--", "notes/mine.md") == "edit: mine"
+    with_mine = "checkpoint: noon" if event == "checkpoint" and not agent else "edit: mine"
+    assert git(root, "log", "--format=%s", "--", "notes/mine.md") == with_mine
     sync_vault(vault)
     assert not [*take_transitions(vault, {})]
 

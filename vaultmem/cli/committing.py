@@ -21,18 +21,23 @@ if TYPE_CHECKING:
 @takes("vault", "ref", "agent", "session", "as_json")
 def checkpoint(
     here: Here,
-    note: Annotated[list[str], typer.Argument(metavar="TEXT", help="What it stands for.")],
+    note: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TEXT", help="The subject of your commit.  [default: your files]"),
+    ] = None,
 ) -> None:
     """Commit everything that changed, and say why.
 
-    A vault without changes commits nothing.
+    Your own changes are one commit with your text. Changes of other authors are committed
+    first, each under the name of its author. A vault without changes commits nothing.
 
     Examples:
       vaultmem checkpoint "limits of refunds"
+      vaultmem checkpoint
     """
     from vaultmem.services.writing.checkpoint import save_checkpoint
 
-    report = save_checkpoint(here.open(), " ".join(note))
+    report = save_checkpoint(here.open(), " ".join(note or ()))
     if here.as_json:
         emit_json(report_json(report))
         return

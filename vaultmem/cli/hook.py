@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from vaultmem.cli.arguments import MAX_INPUT, read_words
 from vaultmem.cli.opening import open_here, open_synced, run
-from vaultmem.cli.output import follow_writes, say
+from vaultmem.cli.output import answer_program, follow_writes, say
 from vaultmem.config import find_root
 from vaultmem.core.hook_payload import (
     HookEvent,
@@ -72,6 +72,7 @@ def answer_hook(
         _keep(vault, event, error)
         return
     follow_writes([])  # An agent takes every word for its context.
+    answer_program()
     if answer:
         say(answer)
 

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, NoReturn
 from vaultmem.cli.interrupt import end_at_once, let_command_see
 from vaultmem.cli.output import (
     ProgressLine,
+    answer_program,
     end_line,
     follow_writes,
     following,
     say_behind,
+    say_hint,
     say_landed,
     warn,
 )
@@ -225,6 +227,7 @@ def open_view(
 def run(command: Callable[[], object]) -> int:
     """Run a command and return its exit code; an expected failure is a line on standard error."""
     code = 0
+    answer_program(False)
     let_command_see()
     try:
         command()
@@ -258,12 +261,26 @@ def _tell_behind() -> None:
         warn(f"it is written, but the index is behind: {fault}; the next command catches up")
 
 
+def _find_hint() -> str:
+    """Return what commits the first write of a vault that no commit has."""
+    for vault in _opened:
+        if vault.written:
+            from vaultmem.services.writing.commit_hint import hint_commit
+
+            with contextlib.suppress(VaultError, OSError):
+                if hint := hint_commit(vault):
+                    return hint
+    return ""
+
+
 def _flush(code: int) -> int:
     """Print what is left to be printed; return the exit code, 1 if it could not be."""
     try:
         if not code:
             say_landed()
         sys.stdout.flush()
+        if not code:
+            say_hint(_find_hint)
     except BrokenPipeError:
         sys.stderr.close()
         return 1

@@ -7,7 +7,7 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.core.json_values import as_plain
@@ -104,8 +104,26 @@ def say_landed() -> None:
     follow_writes([])
 
 
+#: Whether a program reads what the command under way prints.
+_is_for_program = False
+
+
+def answer_program(is_one: bool = True) -> None:
+    """Note that a program reads the answer; `say_hint` prints nothing for it."""
+    global _is_for_program
+    _is_for_program = is_one
+
+
+def say_hint(make: Callable[[], str]) -> None:
+    """Print a hint for a person on standard error, if there is one."""
+    if not _is_for_program and (hint := make()):
+        end_line()
+        sys.stderr.write(f"hint: {one_line(hint)}\n")
+
+
 def emit_json(value: Any) -> None:
     """Print a value as JSON: two spaces of indent on a terminal, one line otherwise."""
+    answer_program()
     plain = as_plain(value)
     if _landed and isinstance(plain, dict):
         plain = {**plain, "ref": escape_bytes(_landed[-1])}

@@ -139,7 +139,7 @@ class Client:
         """Make a candidate active, and commit that."""
         self._change("POST", "promote", note, None, ref=ref)
 
-    def checkpoint(self, note: str) -> str | None:
+    def checkpoint(self, note: str = "") -> str | None:
         """Commit everything that changed; return the commit, None where nothing had."""
         return cast("str | None", self.post("/checkpoint", {"note": note})["commit"])
 

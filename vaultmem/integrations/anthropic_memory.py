@@ -46,7 +46,7 @@ class _Memory:
         finally:
             vault.close()
 
-    def checkpoint(self, note: str) -> str:
+    def checkpoint(self, note: str = "") -> str:
         """Commit what was written; return the commit's id, empty if nothing was."""
         vault = open_named_vault(self._vault, agent=self._agent, session=self._session)
         try:
@@ -65,7 +65,7 @@ class VaultMemoryTool(BetaAbstractMemoryTool):
         super().__init__(**settings)
         self._memory = _Memory(vault, agent, session)
 
-    def checkpoint(self, note: str) -> str:
+    def checkpoint(self, note: str = "") -> str:
         """Commit what was written; return the commit's id, empty if nothing was."""
         return self._memory.checkpoint(note)
 
@@ -82,7 +82,7 @@ class AsyncVaultMemoryTool(BetaAsyncAbstractMemoryTool):
         super().__init__(**settings)
         self._memory = _Memory(vault, agent, session)
 
-    async def checkpoint(self, note: str) -> str:
+    async def checkpoint(self, note: str = "") -> str:
         """Commit what was written; return the commit's id, empty if nothing was."""
         return await run_sync(self._memory.checkpoint, note)
 

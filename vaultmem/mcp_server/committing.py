@@ -45,7 +45,7 @@ def checkpoint_tool(vault: Vault, given: dict[str, Any]) -> Answer:
 def _commit(vault: Vault, given: dict[str, Any]) -> Answer:
     from vaultmem.services.writing.checkpoint import save_checkpoint
 
-    report = save_checkpoint(vault, _need(given, "note"))
+    report = save_checkpoint(vault, given.get("note", ""))
     told = _describe(report) or ["Nothing has changed since the last commit."]
     return Answer("\n".join(told), detail=report_json(report))
 

@@ -93,6 +93,10 @@ class Journal:
         )
         return Author(*rows[0]) if rows else None
 
+    def has_writes(self, path: str) -> bool:
+        """Tell whether vaultmem wrote to a path what no commit of ours has."""
+        return bool(self._state.query("SELECT 1 FROM journal WHERE path = ? LIMIT 1", (path,)))
+
     def find_drafts(self, path: str) -> list[Draft]:
         """Return what agents wrote last to a path, newest first."""
         rows = self._state.query(

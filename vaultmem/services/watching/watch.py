@@ -18,6 +18,7 @@ from typing import NamedTuple
 from vaultmem.errors import DamagedError, PendingError, VaultError, name_failure
 from vaultmem.services.watching.context import render_contexts
 from vaultmem.services.watching.pending import Pending
+from vaultmem.services.watching.quiet_edits import QuietEdits
 from vaultmem.services.watching.rest import Rest
 from vaultmem.services.watching.sync_hints import sync_all, sync_changed
 from vaultmem.services.watching.transitions import Examined, take_transitions
@@ -83,13 +84,15 @@ class WatchLoop:
         self._told: set[str] = set()
         self._examined: Examined = {}
         self._resting = Rest(vault)
+        self._edits = QuietEdits(vault)
+        self._edits_problem = ("", "")  # The last one, and the one that was reported.
         self._head = self._waits_for = ""
         self._last_look = self._last_full = self._last_rendered = 0.0
         self._is_rendered = True
         self.is_watching = False
 
     def run(self) -> None:
-        """Watch until `stop`; what is pending then is still synced.
+        """Watch until `stop`; what is pending then is still synced, and a person's edits committed.
 
         Raises:
             VaultError: somebody removed the vault's state, and with it the watcher's lock.
@@ -108,6 +111,7 @@ class WatchLoop:
                     self._look(hints or {EVERYTHING})
                 elif not self._only_looks:
                     self._rest()
+                self._commit_edits()
                 if not self._is_mine():
                     raise VaultError(
                         f"{self._vault.state_folder}: removed; start the watcher again"
@@ -117,6 +121,8 @@ class WatchLoop:
             self._watcher.catch_up()
             self._watcher.stop()
             self._look({EVERYTHING})
+            if self._stopped:
+                self._commit_edits(is_end=True)
 
     def stop(self) -> None:
         """Ask the loop to end; it may be called from a signal handler."""
@@ -209,6 +215,7 @@ class WatchLoop:
         if is_done:
             if not self._only_looks:
                 self._try(self._commit)
+                self._try(self._edits.look)
                 self._is_rendered = False
                 self._render_when_due()
         else:
@@ -289,6 +296,28 @@ class WatchLoop:
                     self._tell(Happened("committed", "nothing, for there were no changes"))
         except PendingError as error:
             self._waits_for = str(error)
+
+    def _commit_edits(self, is_end: bool = False) -> None:
+        """Commit a person's edits if they are due; what fails is reported once, and tried again.
+
+        Another git is mostly done in a moment, so it is reported at the second time.
+        """
+        if self._only_looks or not self._edits.is_due(is_end):
+            return
+        problem, is_passing = "", False
+        try:
+            report = self._edits.commit(is_end)
+            self._tell_commits(report)
+            for line in self._edits.name_held(report):
+                self._tell(Happened("problem", f"not committed: {line}"))
+        except (VaultError, OSError) as error:
+            problem = str(name_failure(error))
+            is_passing = isinstance(error, PendingError) and not is_end
+        before, told = self._edits_problem
+        if problem not in {"", told} and (problem == before or not is_passing):
+            self._tell(Happened("problem", problem))
+            told = problem
+        self._edits_problem = problem, told if problem else ""
 
     def _render_when_due(self) -> None:
         """Render what changed; while watching, not so soon after the last file that was written."""

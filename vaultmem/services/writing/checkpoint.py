@@ -1,30 +1,30 @@
-"""Commit everything that changed, under a note of why."""
+"""Commit everything that changed; the author's own part has their words."""
 
 from __future__ import annotations
 
 from vaultmem.errors import RefusedError
 from vaultmem.services.reading.look import find_branch
 from vaultmem.services.writing.commit import CommitReport, commit_event
-from vaultmem.services.writing.divide import Event
+from vaultmem.services.writing.divide import CHECKPOINT, Event
 from vaultmem.vault import Vault
 
 
-def save_checkpoint(vault: Vault, note: str, even_if_clean: bool = False) -> CommitReport:
-    """Commit all changes as `checkpoint: {note}`.
+def save_checkpoint(vault: Vault, note: str = "", even_if_clean: bool = False) -> CommitReport:
+    """Commit all changes; the author's own part is `checkpoint: {note}`.
 
-    A clean tree makes no commit, unless `even_if_clean` is set.
+    Without a note, its subject names the files. A clean tree makes no commit, unless
+    `even_if_clean` is set.
 
     Raises:
-        RefusedError: the note is empty.
+        RefusedError: the branch is not checked out, or something looks like a credential.
         PendingError: git cannot take a commit now.
     """
-    text = " ".join(note.split())
-    if not text:
-        raise RefusedError("a checkpoint needs a note: say in a few words what it stands for")
     if branch := find_branch(vault):
         raise RefusedError(
             f"{branch}: not checked out, so each write there is a commit already; "
             "there is nothing to checkpoint"
         )
-    event = Event("checkpoint", f"checkpoint: {text}", vault.author, intent="checkpoint")
+    text = " ".join(note.split())
+    subject = f"{CHECKPOINT}: {text}" if text else ""
+    event = Event(CHECKPOINT, subject, vault.author, intent="checkpoint")
     return commit_event(vault, event, even_if_clean)

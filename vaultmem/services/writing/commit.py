@@ -11,7 +11,7 @@ from vaultmem.core.blob import blob_id
 from vaultmem.core.delta.commit_message import format_message, name_files, read_subject
 from vaultmem.core.json_values import as_named
 from vaultmem.core.paths import slugify
-from vaultmem.errors import DamagedError, PendingError, naming_faults
+from vaultmem.errors import ConflictError, DamagedError, PendingError, naming_faults
 from vaultmem.services.reading.withdraw import review_commits
 from vaultmem.services.writing.divide import (
     CLOSE,
@@ -19,6 +19,7 @@ from vaultmem.services.writing.divide import (
     Part,
     Plan,
     divide_all,
+    divide_edits,
     divide_event,
     divide_others,
     divide_said,
@@ -44,7 +45,7 @@ from vaultmem.vault import Vault
 
 __all__ = [
     *("UNCOMMITTED", "CommitReport", "Event"),
-    *("commit_all", "commit_earlier", "commit_event", "commit_said"),
+    *("commit_all", "commit_earlier", "commit_edits", "commit_event", "commit_said"),
 ]
 
 _ATTEMPTS = 10
@@ -89,7 +90,8 @@ def commit_event(vault: Vault, event: Event, even_if_clean: bool = False) -> Com
         except PendingError as error:
             vault.journal.add_pending(as_named(event))
             raise PendingError(
-                f"not committed: {error}; the notes are safe on disk and `{event.subject}` "
+                f"not committed: {error}; the notes are safe on disk and "
+                f"`{event.subject or event.name}` "
                 "is committed with the next checkpoint or promote"
             ) from None
         return report._replace(commits=(*made, *report.commits))
@@ -113,6 +115,25 @@ def commit_said(vault: Vault) -> CommitReport:
             skipped=plan.skipped,
             has_closed=plan.has_closed,
         )
+
+
+def commit_edits(vault: Vault, may_commit: Callable[[], bool] = lambda: True) -> CommitReport:
+    """Commit a person's changes as one `edit`; an agent's wait for an event.
+
+    `may_commit` is asked once the index has what is on disk. `skipped` names what looks like a
+    credential and what no commit takes.
+
+    Raises:
+        PendingError: git cannot take a commit now. Nothing is kept: the files are on disk.
+    """
+
+    def divide(pending: Pending) -> Plan:
+        return divide_edits(vault, pending) if may_commit() else Plan([])
+
+    with naming_faults(UNCOMMITTED), vault.lock():
+        waited = _commit_waiting(vault)
+        plan, made = _commit_plan(vault, divide)
+        return CommitReport((*waited, *made), skipped=plan.skipped, has_closed=plan.has_closed)
 
 
 def commit_all(vault: Vault) -> CommitReport:
@@ -151,6 +172,10 @@ def commit_earlier(
     So the change that follows never takes somebody else's words under its own author, what is
     removed can be had back from git, and what was said by hand is on record. What cannot be
     committed now (another git is at work, a note with a credential) is left to the next event.
+
+    Raises:
+        ConflictError: a note was saved since it was read. An agent's change of the words that were
+            read would be the first commit with them.
     """
     if vault.head() is None:
         return []
@@ -161,6 +186,12 @@ def commit_earlier(
         return []
 
     def divide(pending: Pending) -> Plan:
+        now = {path: each.blob for path, each in HeadTree(vault.state).entries(wanted).items()}
+        for path, file in pending.of(wanted).items():
+            now[path] = blob_id(file[1]) if file else REMOVED
+        for path in wanted & now.keys() - pending.skipped.keys():
+            if now[path] != notes[path]:
+                raise ConflictError(f"{path}: somebody changed it meanwhile; read it again")
         clean = wanted - find_leaks_since(vault, pending.of(wanted), pending.parent).keys()
         return Plan(divide_others(vault, pending, clean))
 

@@ -14,7 +14,7 @@ from vaultmem.core.sessions.session_note import parse_session
 from vaultmem.errors import RefusedError
 from vaultmem.services.writing.hand_edits import find_said
 from vaultmem.services.writing.leaks import HOW_TO_ALLOW, find_leaks_since
-from vaultmem.services.writing.pending import Pending, is_own
+from vaultmem.services.writing.pending import Pending, is_own, is_persons
 from vaultmem.storage.git.commit_draft import File
 from vaultmem.storage.journal import Author
 from vaultmem.storage.session_table import ActiveSessions
@@ -28,6 +28,8 @@ CLOSE = "session-close"
 
 #: How the reason begins for which a file with a credential is left out.
 LEAK = "looks like a credential"
+#: The event by which an author commits what changed. A person's own has their edits by hand.
+CHECKPOINT = "checkpoint"
 
 #: The event of a removal, whose commit says why.
 FORGET = "forget"
@@ -114,6 +116,18 @@ def divide_said(vault: Vault, pending: Pending) -> Plan:
     return Plan(parts, skipped={**pending.skipped, **said.held, **held})
 
 
+def divide_edits(vault: Vault, pending: Pending) -> Plan:
+    """Divide a person's changes, and before them what agents had written there; all else waits.
+
+    A note that looks like a credential waits too.
+    """
+    edits = {path for path, who in pending.authors.items() if is_persons(who)}
+    leaks = find_leaks_since(vault, pending.of(edits), pending.parent)
+    held = {path: f"{why}; {HOW_TO_ALLOW}" for path, why in _name_held(leaks).items()}
+    parts = divide_others(vault, pending, edits - held.keys())
+    return Plan(parts, skipped={**pending.skipped, **held})
+
+
 def divide_all(vault: Vault, pending: Pending) -> Plan:
     """Divide all there is by who wrote it, and what it says by hand; there is no event of its own.
 
@@ -134,7 +148,8 @@ def _own_paths(vault: Vault, event: Event, pending: Pending) -> set[str]:
     """Return the paths of the event's own commit."""
     if event.only:
         return pending.files.keys() & set(event.only)
-    by_hand = not vault.config.edit_commits
+    is_persons = event.name == CHECKPOINT and not event.author.agent
+    by_hand = is_persons or not vault.config.edit_commits
     return {
         path
         for path, written in pending.authors.items()
@@ -297,13 +312,16 @@ def join_moves(plan: Plan, pending: Pending) -> Plan:
                 files[home].pop(old, None)
                 files[at][old] = None
         written |= part.files.keys()
-    last = len(files) - 1 if plan.has_own else -1
+    # An event that is named after its files makes no commit without any.
+    has_own = plan.has_own and bool(files[-1] or plan.parts[-1].event.subject)
+    last = len(files) - 1 if has_own else -1
     return plan._replace(
+        has_own=has_own,
         parts=[
             part._replace(files=files[at])
             for at, part in enumerate(plan.parts)
             if files[at] or at == last
-        ]
+        ],
     )
 
 

@@ -272,6 +272,11 @@ def is_own(written: Author, author: Author) -> bool:
     return written.agent == author.agent and written.session in {"", author.session}
 
 
+def is_persons(written: Author | None) -> bool:
+    """Tell whether a person wrote it, by hand or by a command outside of sessions."""
+    return written is None or is_own(written, Author(""))
+
+
 def _find_conflict(path: str, data: bytes) -> str:
     """Return what to say of conflict markers in a file, "" if it has none."""
     text = decode_text(data).text
@@ -307,11 +312,11 @@ def _read(
 
 def _find_removed(vault: Vault, gone: Iterable[str]) -> set[str]:
     """Return those of the paths that are on disk no more, and that somebody had there."""
-    removed = {path for path in gone if _is_gone(vault, path)}
+    removed = {path for path in gone if is_gone(vault, path)}
     return removed - vault.history.find_skipped(removed)
 
 
-def _is_gone(vault: Vault, path: str) -> bool:
+def is_gone(vault: Vault, path: str) -> bool:
     """Tell whether there is nothing, or a folder, where a file was."""
     try:
         return stat.S_ISDIR((vault.root / path).lstat().st_mode)

@@ -17,7 +17,7 @@ from vaultmem.web.api.operation import Given, Moment, Operation
 def _checkpoint(vault: Vault, given: Given) -> Any:
     from vaultmem.services.writing.checkpoint import save_checkpoint
 
-    return report_json(save_checkpoint(vault, given["note"]))
+    return report_json(save_checkpoint(vault, given.get("note", "")))
 
 
 def _merge(vault: Vault, given: Given) -> Any:
@@ -58,8 +58,7 @@ DECIDING = (
         "POST /checkpoint",
         "Commit everything that changed, each author's changes under their own name.",
         _checkpoint,
-        body={"note": text("What it stands for.", 500, 1)},
-        required=("note",),
+        body={"note": text("The subject of your own changes; else it names the files.", 500)},
         gives=record(commit="string?", commits=_COMMITS, paths=STRINGS, skipped="object"),
         moment=Moment.BRANCH,
     ),
