@@ -16,6 +16,7 @@ from vaultmem.core.similarity.differences import (
 )
 from vaultmem.core.similarity.events import tells_event
 from vaultmem.core.similarity.statement import Statement, read_statement, split_sentences
+from vaultmem.core.similarity.subjects import find_subjects
 from vaultmem.core.similarity.tokens import Token, TokenKind
 
 #: How rare a word is, from 0 to 1.
@@ -151,6 +152,8 @@ def compare_statements(
     if matters and not matters(similarity):
         return Likeness(similarity)
     found = compare_content(ours, theirs, alone) or compare_wording(ours.text, theirs.text)
+    if all(e.is_value for e in found) and (subjects := find_subjects(ours.text, theirs.text)):
+        found = [Difference("subject", *subjects), *found]
     return Likeness(similarity, tuple(found), theirs.text)
 
 
