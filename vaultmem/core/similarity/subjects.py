@@ -21,6 +21,7 @@ from vaultmem.core.similarity.figures import MONTHS
 from vaultmem.core.similarity.language import guess_language
 from vaultmem.core.similarity.marks import list_sort, read_key
 from vaultmem.core.similarity.relations import list_verbs
+from vaultmem.core.similarity.statement import split_sentences
 
 #: Longer texts (characters) are read up to here: what they are about is at their beginning.
 _MAX_TEXT = 300
@@ -134,12 +135,17 @@ def _list_figures(words: Sequence[str]) -> list[str]:
     return [word for word in words if word[-1:].isdigit()]
 
 
-def lead_text(title: str, text: str) -> str:
-    """Return a text behind its title where that is not its own beginning: both name the subject."""
-    name = title.strip()
-    if not name or name.casefold().rstrip(". ") in text.casefold():
-        return text
-    return f"{name.replace('. ', ', ')}: {text}"
+def find_titled(ours: str, our_title: str, theirs: str, their_title: str) -> Subject | None:
+    """Return the keys in which two texts differ by their titles, headings and first sentences."""
+    return find_subjects(_lead(ours, our_title), _lead(theirs, their_title))
+
+
+def _lead(text: str, title: str) -> str:
+    """Return a text's first sentence, behind what its title and headings say and it does not."""
+    first = next(iter(split_sentences(text[:_MAX_TEXT])), "")
+    folded = text.casefold()
+    parts = [each for each in title.split(". ") if each.casefold().strip(". ") not in folded]
+    return f"{', '.join(parts)}: {first}" if parts else first
 
 
 def _pair(mine: Sequence[_Key], yours: Sequence[_Key]) -> Iterator[tuple[_Key, _Key]]:
