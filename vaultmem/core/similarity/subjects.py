@@ -223,7 +223,7 @@ def _read_time(tokens: Sequence[_Token], place: int, verb: int, past: bool) -> _
     is_headed = place + 1 < len(tokens) and tokens[place + 1].raw == ":"
     is_named = not is_bound and (is_ahead or past or is_headed)
     is_open = not is_bound and sort != "time" and not is_tied
-    raw = " ".join(t.raw for t in tokens[start : place + 1])
+    raw = " ".join(t.raw for t in tokens[start : place + 1]).rstrip(".")
     return _Key(sort, noun, _unify_time(token), raw, is_named, is_open)
 
 
