@@ -4,7 +4,8 @@
     python benchmarks/series.py PAIRS.jsonl        # and pairs of others: `a`, `b`, `same`
     python benchmarks/series.py --show             # print what is flagged wrongly, and missed
 
-series.jsonl was written before the rules. Each line has a `kind`: the `texts` of a `series` concern
+series.jsonl has three parts. `first` was written before the rules, `second` and `third` when they were
+done for the parts before, and each was counted before it was looked at. Each line has a `kind`: the `texts` of a `series` concern
 different things (day 1 and day 8, room 12 and room 13); an `update` is an older text and a newer
 value of the same thing. `told` is what the comparison of any two texts says, `remembered` what
 `remember` answers in one vault with all series, or all updates.

@@ -59,8 +59,8 @@ def test_keys_tell_things_apart(one: str, other: str, keys: tuple[str, str]) -> 
         ("At 6:00 the bakery opens.", "At 7:00 the bakery opens."),
         ("The API listens on port 8080.", "The API listens on port 9090."),
         (
-            "Python 3.11 is the oldest version that we run.",
-            "Python 3.12 is the oldest version that we run.",
+            "Python 3.11 is the oldest version.",
+            "Python 3.12 is the oldest version.",
         ),
         ("Max 5 connections are allowed.", "Max 20 connections are allowed now."),
         ("The rent is 900 euros since March 2025.", "The rent is 950 euros since March 2026."),
@@ -84,6 +84,7 @@ def test_titles_and_first_sentences_are_keys_of_the_whole_text() -> None:
     assert find_titled(text.format(1.1), "Boiler", text.format(1.3), "Boiler") is None
 
 
+@pytest.mark.campaign
 def test_a_set_of_series_and_updates_is_told_apart() -> None:
     flagged, reported = 0, 0
     cases = [json.loads(line) for line in SERIES.read_text(encoding="utf-8").splitlines()]
@@ -91,5 +92,5 @@ def test_a_set_of_series_and_updates_is_told_apart() -> None:
         is_told = any(is_reported(*pair) for pair in combinations(case["texts"], 2))
         flagged += is_told and case["kind"] == "series"
         reported += is_told and case["kind"] == "update"
-    assert flagged <= 2
-    assert reported >= 112
+    assert flagged <= 3
+    assert reported >= 166

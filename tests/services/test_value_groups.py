@@ -160,12 +160,12 @@ def test_a_pack_has_one_mark_for_a_group_and_names_only_what_it_shows(
 
 def test_marks_take_a_share_of_the_budget_at_most(agent: Vault, clock: Clock) -> None:
     things = ("rent", "deposit", "water bill", "parking fee", "insurance", "heating bill")
+    text = "---\n{}created: 2026-01-0{}\n---\nThe {} of the flat is {} euros.\n"
     notes = {}
     for number, thing in enumerate(things):
-        for value, rival in ((100, number), (200, number)):
-            link = f"contradicts:\n  - '[[v{number}-100]]'\n" if value == 200 else ""
-            text = f"---\n{link}created: 2026-01-0{1 + value // 100}\n---\nThe {thing} of the flat is {value} euros.\n"
-            notes[f"notes/v{rival}-{value}.md"] = text
+        link = f"contradicts:\n  - '[[v{number}-100]]'\n"
+        notes[f"notes/v{number}-100.md"] = text.format("", 2, thing, 100)
+        notes[f"notes/v{number}-200.md"] = text.format(link, 3, thing, 200)
     write_notes(agent.root, notes)
     sync_vault(agent)
     for budget in (150, 300, 600, 2_000):

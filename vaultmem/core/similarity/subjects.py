@@ -33,7 +33,8 @@ _DAY = r"\d{1,2}(?:st|nd|rd|th)?"
 _PARTS = {
     "date": (
         r"\b\d{4}-\d\d(?:-\d\d)?(?!\d)(?:T\d\d:\d\d[\d:.]*Z?)?"
-        r"|\b\d{1,2}\.\d{1,2}\.\d{4}\b|(?<=\bam )\d{1,2}\.\d{1,2}\."
+        r"|\b\d{1,2}\.\d{1,2}\.\d{4}\b"
+        r"|(?:^|(?<=\b[AaOo][mn] )|(?<=\bvom ))\d{1,2}\.\d{1,2}\.(?!\d)"
         r"|(?:^|(?<=[Oo]n ))\d{1,2}/\d{1,2}(?:/\d{2,4})?(?=[:,]? )"
         rf"|\b{_DAY}\.? (?:of )?{MONTHS}\b\.?(?:,? \d{{4}}\b)?"
         rf"|\b{MONTHS}\b\.? {_DAY}\b(?!:\d)(?:,? \d{{4}}\b)?|\b{MONTHS}\b(?:\.? \d{{4}}\b)?"
@@ -48,12 +49,16 @@ _PARTS = {
     ),
     "number": r"(?<!\w)-?\d+(?:[.,_]\d+)*",
     "word": r"[^\W\d_][^\W\d_'-]*(?:['-][^\W\d_]+)*",
-    "mark": r"[:;.,!?()\n–—%€$£°]",
+    "mark": r"[:;.,!?()\n–—%€$£°]|(?<=\s)-(?=\s)",
 }
 _TOKEN = re.compile("|".join(f"(?P<{sort}>{pattern})" for sort, pattern in _PARTS.items()))
 
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _NUMBERED = frozenset({"no", "nr", "number", "nummer", "num"})
+
+
+#: What stands between a heading and its value.
+_HEADS = ([":"], ["-"], ["–"], ["—"])
 
 
 class Subject(NamedTuple):
@@ -88,6 +93,14 @@ class _Key(NamedTuple):
     raw: str
     is_named: bool
     is_open: bool
+
+
+class _Tense(NamedTuple):
+    """Whether a statement tells what was, what happened, and has its nouns in capitals."""
+
+    is_past: bool
+    is_event: bool
+    has_german: bool
 
 
 class _Read(NamedTuple):
@@ -167,22 +180,33 @@ def _has_key(text: str) -> bool:
 @lru_cache(maxsize=4096)
 def _read(text: str) -> _Read:
     tokens = _split(text)
-    past = tells_past(text)
-    found: list[_Key] = []
-    rest: list[str] = []
     has_german = guess_language(text).has_capital_nouns
     verbs = [n for n in range(len(tokens)) if _is_verb(tokens, n, has_german)]
+    facts = read_sentence(text) if len(text) < _MAX_TEXT else ()
+    is_new = any(f.kind in {"begins", "swaps", "taken"} or f.marks - {"more"} for f in facts)
+    tense = _read_tense(text, tokens, verbs, is_new, has_german)
     verb = verbs[0] if verbs else len(tokens)
+    found: list[_Key] = []
+    rest: list[str] = []
     for place, token in enumerate(tokens):
-        key = _read_time(tokens, place, verb, past) or _read_label(tokens, place, verbs, past)
+        key = _read_time(tokens, place, verb, tense.is_past)
+        key = key or _read_label(tokens, place, verbs, tense)
         if key:
             found.append(key)
         elif not (token.is_mark or token.lower in _ties()):
             rest.append(token.lower)
-    facts = read_sentence(text) if len(text) < _MAX_TEXT else ()
-    rest = [each for each in rest if each not in {key.noun for key in found}]
-    is_new = any(f.kind in {"begins", "swaps", "taken"} or f.marks - {"more"} for f in facts)
-    return _Read(tuple(found), tuple(rest), past, is_new)
+    nouns = {key.noun for key in found}
+    left = tuple(each for each in rest if each not in nouns)
+    return _Read(tuple(found), left, tense.is_past, is_new)
+
+
+def _read_tense(
+    text: str, tokens: Sequence[_Token], verbs: Sequence[int], is_new: bool, has_german: bool
+) -> _Tense:
+    first = tokens[verbs[0]] if verbs else None
+    is_told = first is not None and first.lower not in words.COPULAS | words.AUXILIARIES
+    is_event = first is not None and is_told and is_past(first.raw) and not is_new
+    return _Tense(tells_past(text), is_event, has_german)
 
 
 @lru_cache(maxsize=4096)
@@ -213,25 +237,37 @@ def _read_time(tokens: Sequence[_Token], place: int, verb: int, past: bool) -> _
         return None
     before = tokens[:start]
     ties = _strip_tie(before)
-    is_bound = bool(before and before[-1].lower in _list("bound")) or [
-        t.lower for t in before[-2:]
-    ] == ["as", "of"]
     is_ahead = start < verb
+    is_bound = _is_bound(before, is_ahead) and "T" not in token.raw
     if sort == "time":
         is_ahead = is_ahead and not any(t.sort == "word" and t.lower not in _little() for t in ties)
     is_tied = place > verb and (len(ties) - 1 == verb or tokens[start - 1].lower == "for")
-    is_headed = place + 1 < len(tokens) and tokens[place + 1].raw == ":"
+    is_headed = _heads(tokens, place)
     is_named = not is_bound and (is_ahead or past or is_headed)
     is_open = not is_bound and sort != "time" and not is_tied
     raw = " ".join(t.raw for t in tokens[start : place + 1]).rstrip(".")
     return _Key(sort, noun, _unify_time(token), raw, is_named, is_open)
 
 
+def _is_bound(before: Sequence[_Token], is_ahead: bool) -> bool:
+    """Tell whether a time is one up to which, or from which, something is so."""
+    tie = before[-1].lower if before else ""
+    if tie in _list("bound") or [t.lower for t in before[-2:]] == ["as", "of"]:
+        return True
+    return not is_ahead and tie in _list("bound-behind")
+
+
+def _heads(tokens: Sequence[_Token], place: int) -> bool:
+    """Tell whether a token ends what a value is behind of: "Room 12: 8 seats"."""
+    behind = [token.raw for token in tokens[place + 1 : place + 3]]
+    return bool(behind) and (behind[1:] if behind[0] == ")" else behind)[:1] in _HEADS
+
+
 def _unify_time(token: _Token) -> str:
     """Return a date or a time in its one form."""
     raw = token.raw.rstrip(".")
     if token.sort == "time":
-        return figures.read_time(raw)
+        return raw if raw.count(":") > 1 else figures.read_time(raw)
     if token.sort == "date" and re.search(MONTHS, raw):
         return figures.read_named_date(raw)
     if re.fullmatch(r"\d{4}-\d\d.*|\d+\.\d+\.\d{4}", raw):
@@ -259,9 +295,12 @@ def _is_year(tokens: Sequence[_Token], place: int) -> bool:
 
 
 def _read_label(
-    tokens: Sequence[_Token], place: int, verbs: Sequence[int], past: bool
+    tokens: Sequence[_Token], place: int, verbs: Sequence[int], tense: _Tense
 ) -> _Key | None:
-    """Return an identifier, or a number behind a noun, that is the subject or names its place."""
+    """Return an identifier, or a number behind a noun, that is the subject or names its place.
+
+    Of what happened, it may be the object as well: "Kurz sent invoice 88".
+    """
     token = tokens[place]
     if token.sort not in {"number", "code"}:
         return None
@@ -269,7 +308,8 @@ def _read_label(
     while start > 0 and (tokens[start].raw == "." or tokens[start].lower in _NUMBERED):
         start -= 1
     noun = tokens[start] if start >= 0 and _is_noun(tokens[start]) else None
-    if start in verbs or (noun and noun.lower in _list("order")):
+    is_lower = noun is not None and tense.has_german and noun.raw == noun.lower
+    if start in verbs or is_lower or (noun and noun.lower in _list("order")):
         noun = None
     is_code = token.sort == "code"
     behind = tokens[place + 1 :]
@@ -281,14 +321,16 @@ def _read_label(
     if verbs and verbs[0] < place:
         there = tokens[0].lower in _list("there")
         tie = tokens[start - 1].lower if noun and start else ""
-        is_place = bool(noun) and tie in _list("place") and (past or there)
-        return _Key("label", name, token.lower, raw, there, is_place) if is_place else None
+        is_place = tie in _list("place") and (tense.is_past or there)
+        is_key = bool(noun) and (is_place or tense.is_event)
+        is_named = there or tense.is_event
+        return _Key("label", name, token.lower, raw, is_named, is_place) if is_key else None
     turned = [t.lower for t in behind[:2]]
     if len(turned) == 2 and turned[0] in words.PRESENT and turned[1] in list_sort("article"):
         return None  # "Python 3.11 is the oldest version": the number is the value.
     reach = range(place + 1, place + 1 + _REACH)
-    ends = bool(behind) and behind[0].raw in {":", "–", "—", "("}
-    is_named = ends or (any(n in reach for n in verbs) and not _is_counting(tokens, place))
+    has_verb = any(n in reach for n in verbs) and not _is_counting(tokens, place)
+    is_named = has_verb or _heads(tokens, place) or [t.raw for t in behind[:1]] == ["("]
     is_open = bool(behind) and not behind[0].is_mark
     return _Key("label", name, token.lower, raw, is_named, is_open)
 
@@ -301,6 +343,8 @@ def _is_measured(tokens: Sequence[_Token], place: int, verbs: Sequence[int]) -> 
     unit = behind[0]
     if unit.raw in {"%", "€", "$", "£", "°"} or unit.lower in figures.read_units():
         return True
+    if place > 1 and tokens[place - 2].lower in words.RELATIONS:
+        return False  # "The window in room 9 closes."
     ends = len(behind) < 2 or behind[1].is_mark or behind[1].lower in words.RELATIONS
     is_word = unit.sort == "word" and unit.lower not in _little()
     return is_word and place + 1 not in verbs and ends
@@ -337,7 +381,8 @@ def _is_verb(tokens: Sequence[_Token], place: int, has_german: bool) -> bool:
     if not is_behind_noun:
         return False
     if re.fullmatch(r"[a-z]+[a-rt-z]s", token.raw):
-        return True
+        ends = behind is None or behind.is_mark or behind.lower in list_sort("joint")
+        return before.sort == "word" or not (ends or token.lower in figures.read_units())
     if has_german and re.fullmatch(r"\w{2,}(?:t|te|ten|en)", token.raw):
         return True
     return not is_counted and read_key(token.raw) in list_verbs()
