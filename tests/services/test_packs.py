@@ -64,10 +64,10 @@ def handle(pack: Pack, path: str) -> str:
     return f"[{name_handle(item.hit, item.handle)}]"
 
 
-def is_told(pack: Pack, why: str, stronger: str, weaker: str) -> bool:
+def is_told(pack: Pack, stronger: str, weaker: str) -> bool:
     """Tell whether a pack says that one note counts more than another."""
     one, other = handle(pack, stronger), handle(pack, weaker)
-    return f"In conflict ({why}): {one} counts more than {other}, " in pack.text
+    return f"In conflict: {one} counts more than {other}, " in pack.text
 
 
 def group(pack: Pack, name: str) -> str:
@@ -326,14 +326,12 @@ def test_notes_that_contradict_stand_together_with_the_order_stated(packed: Make
     place = shown(pack).index("notes/b.md")
     assert shown(pack)[place + 1] == "notes/a.md"
     one, other = handle(pack, "notes/b.md"), handle(pack, "notes/a.md")
-    assert pack.items[place].conflict == (
-        f"In conflict (contradicts): {one} counts more than {other}, decision before "
-        "reflection; what the user says now, or the repository holds now, counts more than both."
-    )
+    told = f"In conflict: {one} counts more than {other}, decision before reflection."
+    assert pack.items[place].conflict == told
     before = pack.text[: pack.text.index("It opens at nine")].split("\n")
-    assert before[-5].startswith(f"In conflict (contradicts): {one} counts more")
+    assert before[-5] == told
     full = packed({}, labels=PackLabels.FULL)
-    assert "In conflict (contradicts): notes/b.md counts more than notes/a.md, " in full.text
+    assert "In conflict: notes/b.md counts more than notes/a.md, " in full.text
     assert pack.items[place + 1].conflict == ""
 
 
@@ -376,7 +374,7 @@ def test_no_note_brings_itself_into_a_pack_by_contradicting_a_better_one(packed:
     strong = {
         "notes/eval.md": note("Measured.", kind="eval_result", source="eval", contradicts='"[[g]]"')
     }
-    assert is_told(packed(strong), "contradicts", "notes/eval.md", "notes/g.md")
+    assert is_told(packed(strong), "notes/eval.md", "notes/g.md")
 
 
 def test_trusted_policy_counts_more_than_what_contradicts_it(packed: MakePack) -> None:
@@ -401,7 +399,7 @@ def test_one_title_in_one_folder_with_two_texts_is_a_conflict(packed: MakePack) 
             "notes/s/2.md": note("More gangway talk.", title="Session", kind="episodic_trace"),
         }
     )
-    assert is_told(pack, "same title and folder", "notes/b.md", "notes/a.md")
+    assert is_told(pack, "notes/b.md", "notes/a.md")
     assert "closes at nine" in pack.text
     assert "closes at ten" in pack.text
     assert pack.text.count("In conflict") == 1
@@ -425,7 +423,7 @@ def test_two_notes_of_one_hand_and_day_go_on_from_one_another(packed: MakePack) 
     assert is_told(packed({"notes/b.md": another}, "gangway"), *_GANGWAY)
 
 
-_GANGWAY = ("same title and folder", "notes/a.md", "notes/b.md")
+_GANGWAY = ("notes/a.md", "notes/b.md")
 
 
 def test_conflict_is_told_even_where_only_one_side_fits(packed: MakePack) -> None:
@@ -439,7 +437,8 @@ def test_conflict_is_told_even_where_only_one_side_fits(packed: MakePack) -> Non
         },
         budget=300,
     )
-    assert "In conflict (contradicts): " in pack.text
+    assert shown(pack) == ["notes/a.md"]
+    assert "In conflict with a note that is not shown and counts less.\n" in pack.text
     assert pack.account.sent <= 300
 
 
@@ -572,4 +571,4 @@ def test_two_words_for_one_attribute_stand_in_conflict(make_vault: Make, opened:
         for word in ("north", "south")
     ]
     pack = make_pack(vault, "region of flakuron")
-    assert is_told(pack, "contradicts", *reversed(paths)) or is_told(pack, "contradicts", *paths)
+    assert is_told(pack, *reversed(paths)) or is_told(pack, *paths)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
@@ -270,5 +271,5 @@ def test_a_pack_shows_both_in_their_order_where_nobody_decided(
 
     text = make_pack(vault, "Where does Maria live?").text
 
-    assert "the later of two alike (2026-01-01, then 2026-06-10)" in text
+    assert re.search(r"In conflict: \[\w+\] counts more than \[\w+\], the later one\.", text)
     assert text.index("lives in Boston") < text.index("moved to Denver")

@@ -213,7 +213,8 @@ def _say_item(item: Item, size: int) -> None:
     say_painted(f"{item.id[:size]}  {_name(proposal)}", "yellow", f"  {proposal.reason}")
     for each in proposal.evidence:
         say_painted("  - ", "dim", each)
-    apart = [(side,) for side in item.sides] if proposal.action == "proposal" else [item.sides]
+    is_pair = proposal.action != "proposal" and len(item.sides) < 3
+    apart = [item.sides] if is_pair else [(side,) for side in item.sides]
     for sides in apart:
         _say_sides(sides)
     say_painted(f"  {_tell(proposal, 'question')}", "bold")

@@ -97,7 +97,9 @@ def say_nearby(done: Remembered) -> None:
     for each in done.similar:
         _say_near(each)
     against = [each for each in done.similar if each.contradicts and "/" in each.path]
-    if against:
+    if len(against) > 1:
+        say("If it replaces them: vaultmem review")
+    elif against:
         part = "--part " if against[0].says_more else ""
         paths = f"{one_line(against[0].path)} {one_line(done.path)}"
         say(f"If it replaces that: vaultmem supersede {part}{paths}")

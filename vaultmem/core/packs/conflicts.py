@@ -11,7 +11,7 @@ from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.terms import count_terms
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.packs.caution import written_at
-from vaultmem.core.packs.pack_item import PackItem, changed_day
+from vaultmem.core.packs.pack_item import PackItem, PackPart, changed_day
 
 
 class Authority(IntEnum):
@@ -189,46 +189,104 @@ def is_first_stronger(first: Hit, second: Hit, why: str, trusted: frozenset[int]
     return key(first) < key(second)
 
 
-def is_undecided(first: Hit, second: Hit, why: str, trusted: frozenset[int]) -> bool:
-    """Tell whether time alone says which of two counts more: nobody said which one holds."""
-    ranks = {rank_authority(hit, hit.record.document in trusted) for hit in (first, second)}
-    return why not in ORDERED and len(ranks) == 1 and written_at(first) != written_at(second)
+class Mark(NamedTuple):
+    """A short sentence before the sections of `documents`, which stand side by side in that order.
 
-
-def describe_conflict(
-    stronger: Hit, weaker: Hit, why: str, trusted: frozenset[int], name: Callable[[Hit], str]
-) -> str:
-    """Return the sentence that stands before two sections that contradict each other.
-
-    `name` is what a note is called.
+    Of one document, it says that its opponent is not shown.
     """
-    ranks = [rank_authority(h, h.record.document in trusted) for h in (stronger, weaker)]
-    if ranks[0] != ranks[1]:
-        reason = f"{name_authority(ranks[0])} before {name_authority(ranks[1])}"
-    elif why in ORDERED:
-        reason = ORDERED[why]
-    elif is_undecided(stronger, weaker, why, trusted):
-        days = f"{changed_day(weaker)}, then {changed_day(stronger)}"
-        reason = f"the later of two alike ({days})"
-    else:
-        reason = "by name"
-    return (
-        f"In conflict ({why}): {name(stronger)} counts more than {name(weaker)}, "
-        f"{reason}; what the user says now, or the repository holds now, counts more than both."
-    )
+
+    documents: tuple[int, ...]
+    text: str
 
 
-def tell_conflict(
-    relation: Contradiction,
-    first: Hit,
-    second: Hit,
+def list_marks(
+    items: Sequence[PackItem],
+    remarks: Remarks,
     trusted: frozenset[int],
     name: Callable[[Hit], str],
-) -> str:
-    """Return the sentence about two sections that contradict each other."""
-    if is_first_stronger(first, second, relation.why, trusted):
-        return describe_conflict(first, second, relation.why, trusted, name)
-    return describe_conflict(second, first, relation.why, trusted, name)
+    known: Mapping[int, Hit],
+) -> list[Mark]:
+    """Return one mark for all sections that contradict each other, and for each that is alone.
+
+    `name` is what a note is called: only those that are shown are. `known` are the first sections
+    of all documents that were considered. What is pinned, instructs or is preferred says so itself.
+    """
+    shown: dict[int, PackItem] = {}
+    for item in items:
+        shown.setdefault(item.hit.record.document, item)
+    weighed = {document for document, item in shown.items() if _is_weighed(item)}
+    told = [each for each in remarks.relations if weighed & {each.first, each.second}]
+    inside = [each for each in told if {each.first, each.second} <= shown.keys()]
+    groups = _join(inside)
+    marks = [_mark_group([shown[n].hit for n in each], inside, trusted, name) for each in groups]
+    grouped = frozenset().union(*groups)
+    for document in sorted(weighed - grouped):
+        others = (n for n in list_opponents(told, document) if n in known)
+        if (other := next(others, None)) is not None:
+            why = next(e.why for e in told if {e.first, e.second} == {document, other})
+            marks.append(_mark_alone(shown[document].hit, known[other], why, trusted))
+    return marks
+
+
+def _is_weighed(item: PackItem) -> bool:
+    return item.part is PackPart.EVIDENCE and not item.pinned
+
+
+def _join(relations: Iterable[Contradiction]) -> list[frozenset[int]]:
+    """Return the documents that are connected."""
+    groups: list[frozenset[int]] = []
+    for each in relations:
+        pair = frozenset((each.first, each.second))
+        joined = pair.union(*(group for group in groups if group & pair))
+        groups = [*(group for group in groups if not group & pair), joined]
+    return groups
+
+
+def _mark_group(
+    hits: Sequence[Hit],
+    relations: Sequence[Contradiction],
+    trusted: frozenset[int],
+    name: Callable[[Hit], str],
+) -> Mark:
+    """Return the mark of sections that contradict each other, what counts more first.
+
+    Where only time says which one holds, they are shown as they were written, the oldest first.
+    """
+    replaced = {_find_replaced(each) for each in relations}
+
+    def key(hit: Hit) -> tuple[int, bool, float, str]:
+        document = hit.record.document
+        rank = rank_authority(hit, document in trusted)
+        return (rank, document in replaced, -written_at(hit), hit.record.path)
+
+    ordered = sorted(hits, key=key)
+    keys = [key(hit) for hit in ordered]
+    is_undecided = len({each[:2] for each in keys}) == 1 and keys[0][2] != keys[-1][2]
+    documents = [hit.record.document for hit in ordered]
+    shown = tuple(documents[::-1] if is_undecided else documents)
+    if len(ordered) > 2:
+        names = ", ".join(map(name, ordered))
+        order = "the later one counts more" if is_undecided else "what counts more first"
+        return Mark(shown, f"In conflict, {order}: {names}.")
+    stronger, weaker = ordered
+    if keys[0][0] != keys[1][0]:
+        ranks = [_NAMES[Authority(rank)] for rank, *_ in keys]
+        reason = f"{ranks[0]} before {ranks[1]}"
+    elif keys[0][1] != keys[1][1]:
+        reason = next(ORDERED[each.why] for each in relations if each.why in ORDERED)
+    else:
+        reason = "the later one" if is_undecided else "by name"
+    return Mark(shown, f"In conflict: {name(stronger)} counts more than {name(weaker)}, {reason}.")
+
+
+def _find_replaced(relation: Contradiction) -> int:
+    return relation.second if relation.why in ORDERED else -1
+
+
+def _mark_alone(hit: Hit, other: Hit, why: str, trusted: frozenset[int]) -> Mark:
+    counts = "less" if is_first_stronger(hit, other, why, trusted) else "more"
+    document = hit.record.document
+    return Mark((document,), f"In conflict with a note that is not shown and counts {counts}.")
 
 
 def list_opponents(relations: Iterable[Contradiction], document: int) -> set[int]:
@@ -240,40 +298,24 @@ def list_opponents(relations: Iterable[Contradiction], document: int) -> set[int
     }
 
 
-def arrange_items(
-    items: Sequence[PackItem],
-    relations: Sequence[Contradiction],
-    trusted: frozenset[int],
-    name: Callable[[Hit], str],
-) -> list[PackItem]:
-    """Return the items with those that contradict each other side by side, the stronger first.
+def arrange_items(items: Sequence[PackItem], marks: Iterable[Mark]) -> list[PackItem]:
+    """Return the items with those of a mark side by side in its order, behind its sentence.
 
-    Where nobody decided which one holds, the older is first, and both say their day.
-
-    What is pinned keeps its place, and the sentence about the two stands before the first.
+    What is pinned keeps its place, and so does what stands in another part; the sentence is before
+    the first that is neither.
     """
     arranged = list(items)
-    for relation in relations:
-        pair = [
-            next((i for i in arranged if i.hit.record.document == document), None)
-            for document in (relation.first, relation.second)
+    for mark in marks:
+        firsts = [
+            next(i for i in arranged if i.hit.record.document == document)
+            for document in mark.documents
         ]
-        first, second = pair
-        if first is None or second is None or first.part is not second.part:
-            continue
-        if not is_first_stronger(first.hit, second.hit, relation.why, trusted):
-            first, second = second, first
-        told = tell_conflict(relation, first.hit, second.hit, trusted, name)
-        if told not in f"{first.conflict} {second.conflict}":
-            continue
-        if is_undecided(first.hit, second.hit, relation.why, trusted):
-            first, second = second, first  # As it was said, one after the other.
-        movable, fixed = (first, second) if second.pinned and not first.pinned else (second, first)
-        arranged.remove(movable)
-        place = arranged.index(fixed) + (movable is second)
-        arranged.insert(place, movable)
-        for item in (first, second):
-            rest = item.conflict.replace(told, "").strip()
-            conflict = f"{told} {rest}".strip() if item is first else rest
-            arranged[arranged.index(item)] = item._replace(conflict=conflict)
+        moved = [item for item in firsts if _is_weighed(item)]
+        fixed = [item for item in firsts if item.pinned and item.part is PackPart.EVIDENCE]
+        place = min(arranged.index(item) for item in moved)
+        if fixed:
+            place = arranged.index(fixed[0]) + 1
+        place -= sum(arranged.index(item) < place for item in moved)
+        arranged = [item for item in arranged if item not in moved]
+        arranged[place:place] = [moved[0]._replace(conflict=mark.text), *moved[1:]]
     return arranged

@@ -19,6 +19,9 @@ MIN_BUDGET = 100
 #: What a section that does not fit takes of the budget at most, so that another one fits.
 _SHORTENED_SHARE = 0.5
 
+#: What sentences about contradictions take of the budget at most.
+_MARKS_SHARE = 0.15
+
 #: Tokens that the label of a pinned section is taken to cost, where vaults share the room for them.
 _LABEL = 20
 
@@ -60,6 +63,7 @@ def build_pack(
         remarks=remarks,
         form=form,
         known={hit.record.document: hit for hit in reversed(relevant)},
+        for_marks=int(budget * _MARKS_SHARE),
     )
     unshown, unnamed = _take_pinned(room, [*pinned])
     room.left += budget - frame - for_pinned

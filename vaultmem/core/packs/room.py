@@ -9,17 +9,16 @@ from vaultmem.core.finding.hit import Hit
 from vaultmem.core.packs.alike import Shown, show_hit
 from vaultmem.core.packs.caution import written_at
 from vaultmem.core.packs.conflicts import (
-    MAX_RIVALS,
-    Contradiction,
+    Mark,
     Remarks,
     arrange_items,
+    list_marks,
     list_opponents,
     rank_authority,
-    tell_conflict,
 )
 from vaultmem.core.packs.labels import count_group, gather_items, group_of, name_note
 from vaultmem.core.packs.order import put_answers_behind
-from vaultmem.core.packs.pack_item import LeftOut, LeftWhy, PackForm, PackItem, PackLabels, PackPart
+from vaultmem.core.packs.pack_item import LeftOut, LeftWhy, PackForm, PackItem, PackLabels
 from vaultmem.core.packs.pack_text import render_link
 from vaultmem.core.packs.passages import choose_passages, render_passages, widen_item
 from vaultmem.core.packs.units import Span
@@ -42,6 +41,7 @@ class Room:
         remarks: Remarks,
         form: PackForm,
         known: dict[int, Hit],
+        for_marks: int,
     ) -> None:
         self.left = left
         self.trusted = trusted
@@ -51,9 +51,9 @@ class Room:
         self._left_out: list[LeftOut] = []
         self.pinned_tokens = 0
         self._known = known
+        self._for_marks = for_marks
         self._name = partial(name_note, self.remarks.handles, form.labels)
         self._opposed = {n for each in self.remarks.relations for n in (each.first, each.second)}
-        self._told: set[Contradiction] = set()
         self._seen: list[Shown] = []
 
     def take_pinned(self, hits: Iterable[Hit]) -> tuple[list[Hit], int]:
@@ -117,32 +117,12 @@ class Room:
         handle = self.remarks.handles.get(hit.record.document, "")
         cut = parts is not None
         item = PackItem(hit, shown, pinned, trusted, cut, hit.caution, "", handle, parts or ())
-        item = item._replace(otherwise=hit.otherwise)
-        # What an instruction or a preference outweighs says so itself.
-        if pinned or item.part is not PackPart.EVIDENCE:
-            return item
-        told = [self._describe(each) for each in self._open_relations(hit)]
-        return item._replace(conflict=" ".join(told))
-
-    def _open_relations(self, hit: Hit) -> list[Contradiction]:
-        """Return the section's conflicts that nothing shown so far tells of."""
-        document = hit.record.document
-        return [
-            each
-            for each in self.remarks.relations
-            if document in {each.first, each.second}
-            and each not in self._told
-            and {each.first, each.second} <= self._known.keys()
-        ][:MAX_RIVALS]
-
-    def _describe(self, relation: Contradiction) -> str:
-        first, second = self._known[relation.first], self._known[relation.second]
-        return tell_conflict(relation, first, second, self.trusted, self._name)
+        return item._replace(otherwise=hit.otherwise)
 
     def arrange(self, items: Sequence[PackItem]) -> list[PackItem]:
         """Return sections in the order of the pack: what belongs together stands side by side."""
         items = put_answers_behind(items)
-        arranged = arrange_items(items, self.remarks.relations, self.trusted, self._name)
+        arranged = arrange_items(items, self._list_marks(items))
         if self.form.labels is PackLabels.FULL:
             return arranged
         return gather_items(arranged, self._opposed)
@@ -150,7 +130,17 @@ class Room:
     def _price(self, item: PackItem) -> int:
         """Return what the pack costs more with a section: it may share a label or a heading."""
         group = self._group_with(item)
-        return count_group([*group, item], self.form) - count_group(group, self.form)
+        marks = self._count_marks([*self.items, item]) - self._count_marks(self.items)
+        return count_group([*group, item], self.form) - count_group(group, self.form) + marks
+
+    def _list_marks(self, items: Sequence[PackItem]) -> list[Mark]:
+        return list_marks(items, self.remarks, self.trusted, self._name, self._known)
+
+    def _count_marks(self, items: Sequence[PackItem]) -> int:
+        """Return the tokens of all marks, with the blank line behind each."""
+        if not any(item.hit.record.document in self._opposed for item in items):
+            return 0
+        return sum(count_tokens(f"{mark.text}\n\n") for mark in self._list_marks(items))
 
     def _group_with(self, item: PackItem) -> list[PackItem]:
         """Return the sections taken that share a label or a heading with one."""
@@ -165,15 +155,13 @@ class Room:
             item = item._replace(otherwise=())  # That there is more, the caution says.
             cost = self._price(item)
         self.pinned_tokens += cost if pinned else 0
-        if cost > self.left:
+        if cost > self.left or self._count_marks([*self.items, item]) > self._for_marks:
             return False
         if not pinned and (place := self._find_alike(hit)) is not None:  # Last: it takes longest.
             self._show_better(place, item)
             return True
         self.left -= cost
         self.items.append(item)
-        if item.conflict:
-            self._told.update(self._open_relations(hit))
         self._seen.append(show_hit(hit))
         return True
 
@@ -205,7 +193,8 @@ class Room:
         item = item._replace(alike=taken.alike)
         costs = self._price(item) - self._price(taken)
         shown, other = taken, item
-        is_better = self._worth(item) < self._worth(taken) and not (taken.pinned or taken.conflict)
+        is_marked = taken.hit.record.document in self._opposed
+        is_better = self._worth(item) < self._worth(taken) and not (taken.pinned or is_marked)
         if is_better and costs <= self.left:
             self.left -= costs
             self._seen[place] = show_hit(item.hit)

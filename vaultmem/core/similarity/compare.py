@@ -16,6 +16,7 @@ from vaultmem.core.similarity.differences import (
 )
 from vaultmem.core.similarity.events import tells_event
 from vaultmem.core.similarity.statement import Statement, read_statement, split_sentences
+from vaultmem.core.similarity.subjects import find_subjects, find_titled
 from vaultmem.core.similarity.tokens import Token, TokenKind
 
 #: How rare a word is, from 0 to 1.
@@ -68,10 +69,12 @@ class Likeness(NamedTuple):
     def is_contradiction(self) -> bool:
         """Tell whether they seem to say another value of the same thing.
 
-        What happened on another day is no other value.
+        What happened on another day is no other value, and neither is that of another subject.
         """
         told = [each for each in self.differences if each.kind != "wording"]
         kinds = {each.kind for each in told}
+        if "subject" in kinds:
+            return False
         if "update" in kinds or (kinds == {"date"} and tells_event(self.nearest)):
             return "update" in kinds
         has_values = bool(kinds) and all(each.is_value for each in told) and not _is_turned(told)
@@ -127,6 +130,14 @@ def compare_texts(
     return best
 
 
+def compare_titled(text: str, title: str, known: KnownText, likeness: Likeness) -> Likeness:
+    """Return a likeness that tells, too, whether title and first sentence name another thing."""
+    found = find_titled(text, title, *known) if likeness.is_contradiction else None
+    if found is None:
+        return likeness
+    return likeness._replace(differences=(Difference("subject", *found), *likeness.differences))
+
+
 def compare_statements(
     ours: Statement,
     theirs: Statement,
@@ -151,6 +162,8 @@ def compare_statements(
     if matters and not matters(similarity):
         return Likeness(similarity)
     found = compare_content(ours, theirs, alone) or compare_wording(ours.text, theirs.text)
+    if all(e.is_value for e in found) and (subjects := find_subjects(ours.text, theirs.text)):
+        found = [Difference("subject", *subjects), *found]
     return Likeness(similarity, tuple(found), theirs.text)
 
 

@@ -15,6 +15,7 @@ from vaultmem.core.similarity.facts import Fact, read_facts
 from vaultmem.core.similarity.marks import list_sort, read_key
 from vaultmem.core.similarity.relations import Words, list_keys
 from vaultmem.core.similarity.slots import MAX_WORDS, find_now, find_slot, is_alike, may_be_any
+from vaultmem.core.similarity.subjects import find_subjects
 
 #: What has a name: somebody works at Acme, not at the chess club.
 _PROPER = frozenset({"city", "employer"})
@@ -38,8 +39,11 @@ def find_update(olds: Collection[Fact], news: Collection[Fact]) -> Update | None
 
 def compare_facts(old: Fact, new: Fact) -> Update | None:
     """Return how one fact updates an older one, None if it does not."""
-    if old.keys.isdisjoint(new.keys):
-        return None
+    found = None if old.keys.isdisjoint(new.keys) else _find_update(old, new)
+    return None if found and find_subjects(old.text, new.text) else found
+
+
+def _find_update(old: Fact, new: Fact) -> Update | None:
     if (found := _find_reversal(old, new)) is not None:
         return found
     if "more" in new.marks or (new.is_over and not new.is_new):

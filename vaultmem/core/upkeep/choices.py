@@ -40,6 +40,9 @@ CHOICES: Mapping[Action, Choices] = {
     Action.PROPOSAL: Choices("Shall it be merged?", "it is merged", "it is rejected"),
     Action.UPDATE: Choices("Is the newer one so now?", _NEWER, "both hold", _OLDER),
     Action.CONTRADICTION: Choices("Does the newer one hold?", _NEWER, "both hold", _OLDER),
+    Action.VALUE_GROUP: Choices(
+        "Does the newest one hold?", "the newest one replaces the others", "all hold"
+    ),
     Action.REVIEW_QUARANTINED: Choices(
         "Can it be trusted?", "it is active", "it stays in quarantine"
     ),

@@ -34,6 +34,7 @@ class Action(StrEnum):
     DEMOTE_STALE = "demote_stale"
     UPDATE = "update"
     CONTRADICTION = "contradiction"
+    VALUE_GROUP = "value_group"
     NEAR_DUPLICATE = "near_duplicate"
     REVALIDATE = "revalidate"
     REVIEW_QUARANTINED = "review_quarantined"
@@ -57,7 +58,8 @@ class Proposal(NamedTuple):
     """What is proposed for the note `path` with the bytes `blob`, why, and what shows it.
 
     `into` is the other note of a pair, which takes it in, replaces or contradicts it, with its
-    bytes; else empty. Of a proposed branch, `path` is its name and `blob` its commit.
+    bytes; else empty. Of a proposed branch, `path` is its name and `blob` its commit. Of a group,
+    `path` is the oldest note, `into` the newest, and `more` has the others, each with its bytes.
     """
 
     action: Action
@@ -67,11 +69,19 @@ class Proposal(NamedTuple):
     evidence: tuple[str, ...] = ()
     into: str = ""
     into_blob: str = ""
+    more: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def places(self) -> tuple[tuple[str, str], ...]:
+        """Its notes with their bytes, of a group in order of time."""
+        last = ((self.into, self.into_blob),) if self.into else ()
+        return ((self.path, self.blob), *self.more, *last)
 
     @property
     def id(self) -> str:
         """What names it while the notes are as they are, of which the beginning is enough."""
-        named = (self.action, self.path, self.blob, self.into, self.into_blob)
+        more = (part for place in self.more for part in place)
+        named = (self.action, self.path, self.blob, self.into, self.into_blob, *more)
         return hashlib.sha256("\0".join(named).encode("utf-8", "surrogateescape")).hexdigest()[:_ID]
 
     @property
@@ -122,7 +132,9 @@ def _read_proposal(data: dict[str, Any]) -> Proposal:
     names = ("path", "blob", "reason", "into", "into_blob")
     texts = {name: data[name] for name in names}
     evidence = data["evidence"]
-    if not all(isinstance(each, str) for each in (*texts.values(), *evidence)):
+    more = tuple((path, blob) for path, blob in data.get("more", ()))
+    told = (*texts.values(), *evidence, *(part for place in more for part in place))
+    if not all(isinstance(each, str) for each in told):
         raise ValueError
     action = Action(data["action"])
     merges = action is Action.MERGE_DUPLICATES
@@ -131,4 +143,4 @@ def _read_proposal(data: dict[str, Any]) -> Proposal:
     for blob in (texts["blob"], *([texts["into_blob"]] if merges else [])):
         if not _BLOB.fullmatch(blob):
             raise ValueError
-    return Proposal(action, evidence=tuple(evidence), **texts)
+    return Proposal(action, evidence=tuple(evidence), more=more, **texts)

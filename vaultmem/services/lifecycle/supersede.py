@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from vaultmem.core.delta.commit_message import name_pair
+from vaultmem.core.delta.commit_message import cut, name_file, name_files, name_pair
 from vaultmem.core.lifecycle import CLOSED_STATES, Mover, State
 from vaultmem.core.links.link import link_to
 from vaultmem.core.notes.edit_properties import (
@@ -15,7 +16,7 @@ from vaultmem.core.notes.edit_properties import (
     set_property,
     write_state,
 )
-from vaultmem.core.notes.note import Note
+from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.similarity.compare import KnownText
 from vaultmem.core.validity import Span, find_start, read_day
 from vaultmem.errors import RefusedError
@@ -27,6 +28,9 @@ from vaultmem.services.writing.commit import CommitReport
 from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.write import Edit, write_event
 from vaultmem.vault import Vault
+
+#: Columns of the name of the note that replaces several, in a subject.
+_NAME = 24
 
 
 class Supersession(NamedTuple):
@@ -84,6 +88,60 @@ def supersede_note(
         unsaid = list_unsaid(was, KnownText(by.visible_body, by.title))
         report = write_event(vault, changes, event)
         return Supersession(str(old_path), str(new_path), was.state, report, tuple(unsaid))
+
+
+def supersede_several(
+    vault: Vault, olds: Sequence[str], new: str, reason: str = ""
+) -> CommitReport:
+    """Deprecate several notes, in order of time, in favour of the newest, in one commit.
+
+    Each held until the next one did. One that says more than the newest stays, and that names it.
+
+    Raises:
+        NoteNotFoundError: one of them is missing.
+        RefusedError: the new one does not count itself, or an old one may not be moved.
+        PendingError: the notes are changed; their commit has to wait.
+    """
+    reason = check_reason(reason)
+    with vault.lock():
+        was, by = (
+            [read_note(vault, PurePosixPath(each)) for each in olds],
+            read_note(vault, PurePosixPath(new)),
+        )
+        if by.state in CLOSED_STATES:
+            raise RefusedError(f"{new}: {by.state} itself, so it cannot replace another")
+        links, mover, today = NewLinks(vault), name_mover(vault, False), vault.local_time().date()
+        changes: dict[PurePosixPath, Edit] = {}
+        names: list[Edit] = []
+        body = []
+        for old, following in zip(was, [*was[1:], by], strict=True):
+            holds = name_validity(old, following, today)
+            named = links.in_property(str(old.path), new)
+            if list_unsaid(old, KnownText(by.visible_body, by.title)):
+                names.append(_take_over(old, named, "", holds, "supersedes_part"))
+                body.append(f"{old.path}: says more, and stays")
+                continue
+            check_supersession(old, mover)
+            names.append(_take_over(old, named, "", holds))
+            changes[old.path] = _deprecate(links.in_property(new, str(old.path)), reason, holds)
+            body.append(f"{old.path}: {old.state} to deprecated")
+        changes[by.path] = chain_edits(names[::-1])  # The new one holds since the last one ended.
+        subject = name_files("supersede", olds, f" by {cut(name_file(new), _NAME)}")
+        body.extend([f"by {new}", *([reason] if reason else [])])
+        event = Event("supersede", subject, vault.author, tuple(body), "refine")
+        return write_event(vault, changes, event)
+
+
+def chain_edits(edits: Sequence[Edit]) -> Edit:
+    """Return the change of a note by several, one after the other."""
+
+    def change(note: Note) -> str:
+        text = note.text
+        for edit in edits:
+            text = edit(parse_note(note.path, text.encode("utf-8", "surrogateescape")))
+        return text
+
+    return change
 
 
 def name_validity(old: Note, new: Note, today: date) -> Span:

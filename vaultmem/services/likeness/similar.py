@@ -13,7 +13,14 @@ from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.notes.sections import Section
 from vaultmem.core.paths import note_context
-from vaultmem.core.similarity.compare import MAX_TEXT, KnownText, Likeness, Weigh, compare_texts
+from vaultmem.core.similarity.compare import (
+    MAX_TEXT,
+    KnownText,
+    Likeness,
+    Weigh,
+    compare_texts,
+    compare_titled,
+)
 from vaultmem.core.similarity.titled import Titled, state_same
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.reading.heal import heals
@@ -210,7 +217,8 @@ def compare_sections(
     context = f"{asked.title}. {asked.context}"
 
     def compare(known: KnownText, wanted: Callable[[Likeness], bool] | None = None) -> Likeness:
-        return compare_texts(asked.text, known, weigh, context, wanted)
+        found = compare_texts(asked.text, known, weigh, context, wanted)
+        return compare_titled(asked.text, asked.title, known, found)
 
     if is_wanted and not any(is_wanted(compare(each, is_wanted)) for each in sections):
         return None

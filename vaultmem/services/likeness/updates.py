@@ -15,6 +15,7 @@ from vaultmem.core.similarity.differences import Difference
 from vaultmem.core.similarity.facts import Fact, read_facts
 from vaultmem.core.similarity.relations import list_keys, list_related
 from vaultmem.core.similarity.statement import split_sentences
+from vaultmem.core.similarity.subjects import find_titled
 from vaultmem.core.similarity.updates import Update, compare_facts, find_update
 from vaultmem.services.likeness.similar import Asked, SimilarNote
 from vaultmem.services.reading.read_notes import find_note
@@ -94,7 +95,8 @@ def add_updated(vault: Vault, asked: Asked, found: Sequence[SimilarNote]) -> lis
         if note is None or path == asked.path or not holds_values(record, note):
             continue
         update = find_update(read_facts(note.visible_body), facts)
-        if update is not None:
+        there = (note.visible_body, note.title)
+        if update is not None and not find_titled(asked.text, asked.title, *there):
             updated[path] = _as_similar(record, note, asked, update)
     return [*updated.values(), *(each for each in found if each.path not in updated)]
 
@@ -108,6 +110,8 @@ def find_updates(vault: Vault, record: NoteRecord, note: Note) -> Iterator[NoteU
             continue
         sides = [(record.written, record.path, note), (each.written, each.path, other)]
         old, new = (side[2] for side in sorted(sides, key=lambda side: side[:2]))
+        if are_apart(old, new):
+            continue
         olds = read_facts(old.visible_body)
         for fact in read_facts(new.visible_body):
             if update := find_update(olds, [fact]):
@@ -132,9 +136,15 @@ def list_updates(vault: Vault, apart: Container[frozenset[str]] = ()) -> list[No
     )
     found: dict[str, NoteUpdate] = {}
     for older, note, update, is_new in pair_facts(told):
-        if frozenset((str(older.path), str(note.path))) not in apart:
+        if frozenset((str(older.path), str(note.path))) not in apart and not are_apart(older, note):
             found.setdefault(str(older.path), NoteUpdate(older, note, update, is_new))
     return [found[path] for path in sorted(found)]
+
+
+def are_apart(one: Note, other: Note) -> bool:
+    """Tell whether the titles or first sentences of two notes name different things."""
+    there = (other.visible_body, other.title)
+    return find_titled(one.visible_body, one.title, *there) is not None
 
 
 def pair_facts(

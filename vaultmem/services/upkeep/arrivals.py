@@ -10,6 +10,7 @@ from vaultmem.core.upkeep.choices import ORDER
 from vaultmem.core.upkeep.proposal import Proposal
 from vaultmem.services.likeness.pairs import Pairs, compare_some, list_records
 from vaultmem.services.upkeep.curate import propose_merges, propose_pairs
+from vaultmem.services.upkeep.groups import group_values
 from vaultmem.storage.arrivals import keep_found, read_found, read_waiting
 from vaultmem.vault import Vault
 
@@ -42,7 +43,7 @@ def take_in(vault: Vault, seconds: float) -> tuple[Proposal, ...]:
     found = list_arrived(vault)
     if len(found) < len(read_found(vault.state)):
         keep_found(vault.state, (), partial(_join, vault, ()))
-    return found
+    return group_values(vault, found)
 
 
 def _compare(vault: Vault, paths: Sequence[str], senders: Mapping[str, str]) -> list[Proposal]:

@@ -21,6 +21,7 @@ from vaultmem.services.likeness.pairs import Pairs, compare_vault, read_apart
 from vaultmem.services.likeness.updates import list_unsaid
 from vaultmem.services.reading.read_notes import read_note
 from vaultmem.services.upkeep.dedup import plan_merges
+from vaultmem.services.upkeep.groups import group_values
 from vaultmem.services.upkeep.revalidate import find_doubtful
 from vaultmem.services.upkeep.uses import Use, read_uses
 from vaultmem.storage.links import LinkStore
@@ -58,7 +59,7 @@ def curate(
         *propose_merges(vault, pairs, is_machine),
         *_find_superseded(vault, open_ones),
         *_find_idle(vault, open_ones, uses),
-        *propose_pairs(pairs, dates),
+        *group_values(vault, tuple(propose_pairs(pairs, dates))),
         *find_doubtful(vault, open_ones, uses),
         *_find_quarantined(vault, records),
         *_find_broken(vault, records),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import combinations
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -21,7 +22,11 @@ from vaultmem.services.branching.merge import merge_branch
 from vaultmem.services.branching.proposals import reject_branch
 from vaultmem.services.finding.new_links import NewLinks
 from vaultmem.services.lifecycle.promote import promote_notes
-from vaultmem.services.lifecycle.supersede import supersede_note
+from vaultmem.services.lifecycle.supersede import (
+    chain_edits,
+    supersede_note,
+    supersede_several,
+)
 from vaultmem.services.lifecycle.transition import change_state, check_reason, refuse_branch
 from vaultmem.services.likeness.updates import list_unsaid
 from vaultmem.services.reading.sync import sync_vault
@@ -104,6 +109,9 @@ def _accept(
     if action is Action.MERGE_DUPLICATES:
         merge = Merge(path, proposal.into, proposal.blob, proposal.into_blob)
         return apply_merges(vault, [merge])
+    if action is Action.VALUE_GROUP:
+        *olds, newest = (str(note.path) for note in notes)
+        return supersede_several(vault, olds, newest, reason)
     if action in _PAIRS:
         old, new = _order(notes, choice)
         part = _is_part(proposal, notes, choice)
@@ -142,7 +150,9 @@ def _reject(
     path = proposal.path
     if proposal.into:
         subject = name_pair("review", path, " differs from ", proposal.into)
-        return _change(vault, _set_apart(NewLinks(vault), *notes), subject, reason)
+        if proposal.more:
+            subject = name_files("review", [str(note.path) for note in notes], " all hold")
+        return _change(vault, _set_all_apart(NewLinks(vault), notes), subject, reason)
     if action is Action.REVIEW_QUARANTINED:
         stays = {path: _set_reviewed(vault)}
         return _change(vault, stays, name_files("review", [path], " stays in quarantine"), reason)
@@ -177,6 +187,15 @@ def _confirm(vault: Vault) -> Edit:
         )
 
     return change
+
+
+def _set_all_apart(links: NewLinks, notes: Sequence[Note]) -> dict[str, Edit]:
+    """Return the changes by which each note says that it differs from all older ones."""
+    edits: dict[str, list[Edit]] = {}
+    for old, new in combinations(notes, 2):
+        for path, edit in _set_apart(links, old, new).items():
+            edits.setdefault(path, []).append(edit)
+    return {path: chain_edits(each) for path, each in edits.items()}
 
 
 def _set_apart(links: NewLinks, old: Note, new: Note) -> dict[str, Edit]:

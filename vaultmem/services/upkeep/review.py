@@ -20,6 +20,7 @@ from vaultmem.services.branching.proposals import list_changes, list_proposed
 from vaultmem.services.reading.read_notes import find_note, read_note
 from vaultmem.services.upkeep.arrivals import list_arrived
 from vaultmem.services.upkeep.curate import KEPT_APART, curate
+from vaultmem.services.upkeep.groups import group_values
 from vaultmem.storage.atomic import write_atomically
 from vaultmem.storage.git.log import Commit, walk_changes
 from vaultmem.vault import Vault
@@ -75,7 +76,7 @@ def list_queue(vault: Vault, progress: Callable[[int, int], None] | None = None)
         *_find_unreadable(records),
     ]
     waiting.sort(key=lambda each: (ORDER.index(each.action), each.path, each.into))
-    queue = found._replace(proposals=_add(list_arrived(vault), waiting))
+    queue = found._replace(proposals=group_values(vault, _add(list_arrived(vault), waiting)))
     with suppress(OSError):
         write_atomically(_file(vault), format_report(queue).encode(), mode=0o600, durable=False)
     return queue._replace(proposals=(*list_branches(vault), *queue.proposals))
@@ -91,7 +92,8 @@ def list_shown(vault: Vault) -> tuple[Proposal, ...]:
 
 def list_known(vault: Vault) -> tuple[Proposal, ...]:
     """Return what was found already: of notes that came, and of all when somebody last looked."""
-    return _add((*list_branches(vault), *list_arrived(vault)), list_shown(vault))
+    found = _add((*list_branches(vault), *list_arrived(vault)), list_shown(vault))
+    return group_values(vault, found)
 
 
 def list_branches(vault: Vault) -> tuple[Proposal, ...]:
@@ -112,7 +114,7 @@ def _add(first: Iterable[Proposal], others: Iterable[Proposal]) -> tuple[Proposa
     found: dict[tuple[str, ...], Proposal] = {}
     for each in (*first, *others):
         alone = () if each.into else (each.action,)
-        found.setdefault((*alone, *sorted((each.path, each.into))), each)
+        found.setdefault((*alone, *sorted(path for path, _ in each.places)), each)
     return tuple(found.values())
 
 
@@ -145,7 +147,7 @@ def find_item(
 
 def describe_items(vault: Vault, proposals: Sequence[Proposal]) -> Iterator[Item]:
     """Yield proposals with the notes that they are about; those that are gone are left out."""
-    paths = {path for each in proposals for path in (each.path, each.into) if path}
+    paths = {path for each in proposals for path, _ in each.places}
     commits = _read_commits(vault, paths)
     for each in proposals:
         with suppress(ConflictError):
@@ -170,15 +172,13 @@ def find_proposed(vault: Vault, proposal: Proposal) -> str:
 
 
 def read_current(vault: Vault, proposal: Proposal) -> list[Note]:
-    """Return the one or two notes of a proposal.
+    """Return the notes of a proposal, of a group in order of time.
 
     Raises:
         ConflictError: one of them is not as it was when that was proposed.
     """
     notes = []
-    for path, blob in ((proposal.path, proposal.blob), (proposal.into, proposal.into_blob)):
-        if not path:
-            continue
+    for path, blob in proposal.places:
         note = find_note(vault, path)
         if note is None or note.blob != blob:
             raise ConflictError(f"{path}: changed since it was shown; run `vaultmem review` again")

@@ -1,0 +1,412 @@
+"""Whether two statements concern different things: another date, number or identifier names them.
+
+"On day 1 the pressure was 1.1 bar" and "On day 8 the pressure was 1.8 bar" are a series, and so are
+"Room 12 has a projector" and "Room 13 has none". What names the thing is a key. A label (`room 12`,
+`INV-1041`) is a key where no verb is before it; a time is one where something else differs too, for
+else the time is the value: "The standup is at 9:30", "The standup is at 10:00".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache, lru_cache
+from typing import NamedTuple
+
+from vaultmem.core.languages import find_words, read_lines, read_pairs
+from vaultmem.core.similarity import figures, words
+from vaultmem.core.similarity.events import is_past, tells_past
+from vaultmem.core.similarity.facts import read_sentence
+from vaultmem.core.similarity.figures import MONTHS
+from vaultmem.core.similarity.language import guess_language
+from vaultmem.core.similarity.marks import list_sort, read_key
+from vaultmem.core.similarity.relations import list_verbs
+from vaultmem.core.similarity.statement import split_sentences
+
+#: Longer texts (characters) are read up to here: what they are about is at their beginning.
+_MAX_TEXT = 300
+
+#: Tokens behind a label in which its verb is looked for.
+_REACH = 8
+
+_DAY = r"\d{1,2}(?:st|nd|rd|th)?"
+_PARTS = {
+    "date": (
+        r"\b\d{4}-\d\d(?:-\d\d)?(?!\d)(?:T\d\d:\d\d[\d:.]*Z?)?"
+        r"|\b\d{1,2}\.\d{1,2}\.\d{4}\b"
+        r"|(?:^|(?<=\b[AaOo][mn] )|(?<=\bvom ))\d{1,2}\.\d{1,2}\.(?!\d)"
+        r"|(?:^|(?<=[Oo]n ))\d{1,2}/\d{1,2}(?:/\d{2,4})?(?=[:,]? )"
+        rf"|\b{_DAY}\.? (?:of )?{MONTHS}\b\.?(?:,? \d{{4}}\b)?"
+        rf"|\b{MONTHS}\b\.? {_DAY}\b(?!:\d)(?:,? \d{{4}}\b)?|\b{MONTHS}\b(?:\.? \d{{4}}\b)?"
+    ),
+    "time": (
+        r"\b\d{1,2}:\d\d(?::\d\d)?(?: ?[ap]m\b)?(?: Uhr\b)?"
+        r"|\b\d{1,2} ?[ap]m\b|\b\d{1,2} (?:Uhr|o'clock)\b"
+    ),
+    "code": (
+        r"#\d+|\bv?\d+(?:\.\d+){2,}[\w.+-]*|\bv\d+(?:\.\d+)*\b|\b\d{4}/\d+\b|\b\d+[A-Z]\b"
+        r"|\b(?=[\w-]*\d)(?=[\w-]*[^\W\d_])[^\W_][\w-]*\w"
+    ),
+    "number": r"(?<!\w)-?\d+(?:[.,_]\d+)*",
+    "word": r"[^\W\d_][^\W\d_'-]*(?:['-][^\W\d_]+)*",
+    "mark": r"[:;.,!?()\n–—%€$£°]|(?<=\s)-(?=\s)",
+}
+_TOKEN = re.compile("|".join(f"(?P<{sort}>{pattern})" for sort, pattern in _PARTS.items()))
+
+_YEAR = re.compile(r"(?:19|20)\d\d")
+_NUMBERED = frozenset({"no", "nr", "number", "nummer", "num"})
+
+
+#: What stands between a heading and its value.
+_HEADS = ([":"], ["-"], ["–"], ["—"])
+
+
+class Subject(NamedTuple):
+    """What a key differs in, as both sides name it."""
+
+    ours: str
+    theirs: str
+
+
+class _Token(NamedTuple):
+    sort: str
+    raw: str
+
+    @property
+    def lower(self) -> str:
+        return self.raw.lower()
+
+    @property
+    def is_mark(self) -> bool:
+        return self.sort == "mark"
+
+
+class _Key(NamedTuple):
+    """What may name a thing: `label`, `date`, `time` or `period`, with the noun of its number.
+
+    `is_named` tells that its place makes it a key; `is_open` that it does if more differs.
+    """
+
+    sort: str
+    noun: str
+    value: str
+    raw: str
+    is_named: bool
+    is_open: bool
+
+
+class _Tense(NamedTuple):
+    """Whether a statement tells what was, what happened, and has its nouns in capitals."""
+
+    is_past: bool
+    is_event: bool
+    has_german: bool
+
+
+class _Read(NamedTuple):
+    """A statement's keys, the rest of its words, and whether it tells what was, or is new."""
+
+    keys: tuple[_Key, ...]
+    rest: tuple[str, ...]
+    is_past: bool
+    is_new: bool
+
+
+def find_subjects(ours: str, theirs: str) -> Subject | None:
+    """Return the keys in which two statements differ, None where they concern one thing."""
+    if ours == theirs or not (_has_key(ours) and _has_key(theirs)):
+        return None
+    mine, yours = _read(ours[:_MAX_TEXT]), _read(theirs[:_MAX_TEXT])
+    for one, other in _pair(mine.keys, yours.keys):
+        if _is_apart(one, other, mine, yours):
+            return Subject(one.raw, other.raw)
+    return None
+
+
+def _is_apart(one: _Key, other: _Key, mine: _Read, yours: _Read) -> bool:
+    """Tell whether two values of a key name two things, and not two values of one thing."""
+    rests = [_leave(one, mine), _leave(other, yours)]
+    has_more = rests[0] != rests[1]
+    is_named, is_open = (one.is_named and other.is_named), (one.is_open and other.is_open)
+    is_new = mine.is_new or yours.is_new
+    if one.sort == "label":
+        return is_named or (has_more and is_open and not is_new)
+    if not has_more:
+        return is_named and mine.is_past and yours.is_past
+    is_counted = [_list_figures(each) for each in rests]
+    return not is_new and (is_named or (is_open and is_counted[0] != is_counted[1]))
+
+
+def _leave(key: _Key, read: _Read) -> list[str]:
+    """Return what a statement says besides a key, and besides all times where that is one."""
+    labels = (each for each in read.keys if each.sort == "label")
+    others = (each for each in labels if (each.sort, each.noun) != (key.sort, key.noun))
+    return [*(f"{each.noun} {each.value}" for each in others), *read.rest]
+
+
+def _list_figures(words: Sequence[str]) -> list[str]:
+    return [word for word in words if word[-1:].isdigit()]
+
+
+def find_titled(ours: str, our_title: str, theirs: str, their_title: str) -> Subject | None:
+    """Return the keys in which two texts differ by their titles, headings and first sentences."""
+    return find_subjects(_lead(ours, our_title), _lead(theirs, their_title))
+
+
+def _lead(text: str, title: str) -> str:
+    """Return a text's first sentence, behind what its title and headings say and it does not."""
+    first = next(iter(split_sentences(text[:_MAX_TEXT])), "")
+    folded = text.casefold()
+    parts = [each for each in title.split(". ") if each.casefold().strip(". ") not in folded]
+    return f"{', '.join(parts)}: {first}" if parts else first
+
+
+def _pair(mine: Sequence[_Key], yours: Sequence[_Key]) -> Iterator[tuple[_Key, _Key]]:
+    """Yield the keys of one sort and noun that differ, in order."""
+    sorts = dict.fromkeys((each.sort, each.noun) for each in mine)
+    for sort in sorts:
+        ours, theirs = ([k for k in keys if (k.sort, k.noun) == sort] for keys in (mine, yours))
+        if len(ours) == len(theirs):
+            for one, other in zip(ours, theirs, strict=True):
+                if one.value != other.value:
+                    yield one, other
+
+
+def _has_key(text: str) -> bool:
+    """Tell whether a text has a figure or a date, without which it has no key."""
+    return any(token.sort not in {"word", "mark"} for token in _split(text[:_MAX_TEXT]))
+
+
+@lru_cache(maxsize=4096)
+def _read(text: str) -> _Read:
+    tokens = _split(text)
+    has_german = guess_language(text).has_capital_nouns
+    verbs = [n for n in range(len(tokens)) if _is_verb(tokens, n, has_german)]
+    facts = read_sentence(text) if len(text) < _MAX_TEXT else ()
+    is_new = any(f.kind in {"begins", "swaps", "taken"} or f.marks - {"more"} for f in facts)
+    tense = _read_tense(text, tokens, verbs, is_new, has_german)
+    verb = verbs[0] if verbs else len(tokens)
+    found: list[_Key] = []
+    rest: list[str] = []
+    for place, token in enumerate(tokens):
+        key = _read_time(tokens, place, verb, tense.is_past)
+        key = key or _read_label(tokens, place, verbs, tense)
+        if key:
+            found.append(key)
+        elif not (token.is_mark or token.lower in _ties()):
+            rest.append(token.lower)
+    nouns = {key.noun for key in found}
+    left = tuple(each for each in rest if each not in nouns)
+    return _Read(tuple(found), left, tense.is_past, is_new)
+
+
+def _read_tense(
+    text: str, tokens: Sequence[_Token], verbs: Sequence[int], is_new: bool, has_german: bool
+) -> _Tense:
+    first = tokens[verbs[0]] if verbs else None
+    is_told = first is not None and first.lower not in words.COPULAS | words.AUXILIARIES
+    is_event = first is not None and is_told and is_past(first.raw) and not is_new
+    return _Tense(tells_past(text), is_event, has_german)
+
+
+@lru_cache(maxsize=4096)
+def _split(text: str) -> tuple[_Token, ...]:
+    return tuple(_name_days(_Token(m.lastgroup or "", m.group()) for m in _TOKEN.finditer(text)))
+
+
+def _name_days(tokens: Iterator[_Token]) -> Iterator[_Token]:
+    days = read_pairs("weekdays")
+    for each in tokens:
+        is_day = each.raw[0].isupper() and each.lower.removesuffix("s") in days
+        yield _Token("date", each.raw) if is_day and each.sort == "word" else each
+
+
+def _read_time(tokens: Sequence[_Token], place: int, verb: int, past: bool) -> _Key | None:
+    """Return a date, a time of day, or the number of a day, week or run."""
+    token = tokens[place]
+    start = place
+    if token.sort in {"date", "time"}:
+        sort, noun = token.sort, ""
+    elif token.sort not in {"number", "code"}:
+        return None
+    elif place and tokens[place - 1].lower in _list("period"):
+        sort, noun, start = "period", tokens[place - 1].lower, place - 1
+    elif _is_year(tokens, place):
+        sort, noun = "date", "year"
+    else:
+        return None
+    before = tokens[:start]
+    ties = _strip_tie(before)
+    is_ahead = start < verb
+    is_bound = _is_bound(before, is_ahead) and "T" not in token.raw
+    if sort == "time":
+        is_ahead = is_ahead and not any(t.sort == "word" and t.lower not in _little() for t in ties)
+    is_tied = place > verb and (len(ties) - 1 == verb or tokens[start - 1].lower == "for")
+    is_headed = _heads(tokens, place)
+    is_named = not is_bound and (is_ahead or past or is_headed)
+    is_open = not is_bound and sort != "time" and not is_tied
+    raw = " ".join(t.raw for t in tokens[start : place + 1]).rstrip(".")
+    return _Key(sort, noun, _unify_time(token), raw, is_named, is_open)
+
+
+def _is_bound(before: Sequence[_Token], is_ahead: bool) -> bool:
+    """Tell whether a time is one up to which, or from which, something is so."""
+    tie = before[-1].lower if before else ""
+    if tie in _list("bound") or [t.lower for t in before[-2:]] == ["as", "of"]:
+        return True
+    return not is_ahead and tie in _list("bound-behind")
+
+
+def _heads(tokens: Sequence[_Token], place: int) -> bool:
+    """Tell whether a token ends what a value is behind of: "Room 12: 8 seats"."""
+    behind = [token.raw for token in tokens[place + 1 : place + 3]]
+    return bool(behind) and (behind[1:] if behind[0] == ")" else behind)[:1] in _HEADS
+
+
+def _unify_time(token: _Token) -> str:
+    """Return a date or a time in its one form."""
+    raw = token.raw.rstrip(".")
+    if token.sort == "time":
+        return raw if raw.count(":") > 1 else figures.read_time(raw)
+    if token.sort == "date" and re.search(MONTHS, raw):
+        return figures.read_named_date(raw)
+    if re.fullmatch(r"\d{4}-\d\d.*|\d+\.\d+\.\d{4}", raw):
+        return figures.read_date(raw)
+    return raw.lower().removesuffix("s")
+
+
+def _strip_tie(before: Sequence[_Token]) -> Sequence[_Token]:
+    """Return what is before the preposition and article of a time or place."""
+    end = len(before)
+    while end and (
+        before[end - 1].lower in words.RELATIONS | _articles() or before[end - 1].raw == "("
+    ):
+        end -= 1
+    return before[:end]
+
+
+def _is_year(tokens: Sequence[_Token], place: int) -> bool:
+    if not _YEAR.fullmatch(tokens[place].raw):
+        return False
+    before = tokens[place - 1] if place else None
+    behind = tokens[place + 1] if place + 1 < len(tokens) else None
+    is_tied = before is None or before.lower in words.RELATIONS | _articles()
+    return is_tied or behind is None or behind.is_mark or (before or tokens[0]).sort == "code"
+
+
+def _read_label(
+    tokens: Sequence[_Token], place: int, verbs: Sequence[int], tense: _Tense
+) -> _Key | None:
+    """Return an identifier, or a number behind a noun, that is the subject or names its place.
+
+    Of what happened, it may be the object as well: "Kurz sent invoice 88".
+    """
+    token = tokens[place]
+    if token.sort not in {"number", "code"}:
+        return None
+    start = place - 1
+    while start > 0 and (tokens[start].raw == "." or tokens[start].lower in _NUMBERED):
+        start -= 1
+    noun = tokens[start] if start >= 0 and _is_noun(tokens[start]) else None
+    is_lower = noun is not None and tense.has_german and noun.raw == noun.lower
+    if start in verbs or is_lower or (noun and noun.lower in _list("order")):
+        noun = None
+    is_code = token.sort == "code"
+    behind = tokens[place + 1 :]
+    is_first = place == 0 and bool(behind) and (behind[0].raw == ":" or is_code)
+    if not (noun or is_code or is_first) or _is_measured(tokens, place, verbs):
+        return None
+    raw = " ".join(t.raw for t in (*([noun] if noun else ()), token))
+    name = noun.lower if noun else ""
+    if verbs and verbs[0] < place:
+        there = tokens[0].lower in _list("there")
+        tie = tokens[start - 1].lower if noun and start else ""
+        is_place = tie in _list("place") and (tense.is_past or there)
+        is_key = bool(noun) and (is_place or tense.is_event)
+        is_named = there or tense.is_event
+        return _Key("label", name, token.lower, raw, is_named, is_place) if is_key else None
+    turned = [t.lower for t in behind[:2]]
+    if len(turned) == 2 and turned[0] in words.PRESENT and turned[1] in list_sort("article"):
+        return None  # "Python 3.11 is the oldest version": the number is the value.
+    reach = range(place + 1, place + 1 + _REACH)
+    has_verb = any(n in reach for n in verbs) and not _is_counting(tokens, place)
+    is_named = has_verb or _heads(tokens, place) or [t.raw for t in behind[:1]] == ["("]
+    is_open = bool(behind) and not behind[0].is_mark
+    return _Key("label", name, token.lower, raw, is_named, is_open)
+
+
+def _is_measured(tokens: Sequence[_Token], place: int, verbs: Sequence[int]) -> bool:
+    """Tell whether a number has a unit: one that is known, or a word at which the phrase ends."""
+    behind = tokens[place + 1 : place + 3]
+    if tokens[place].sort == "code" or not behind:
+        return False
+    unit = behind[0]
+    if unit.raw in {"%", "€", "$", "£", "°"} or unit.lower in figures.read_units():
+        return True
+    if place > 1 and tokens[place - 2].lower in words.RELATIONS:
+        return False  # "The window in room 9 closes."
+    ends = len(behind) < 2 or behind[1].is_mark or behind[1].lower in words.RELATIONS
+    is_word = unit.sort == "word" and unit.lower not in _little()
+    return is_word and place + 1 not in verbs and ends
+
+
+def _is_counting(tokens: Sequence[_Token], place: int) -> bool:
+    """Tell whether a number counts what is behind it: "Max 5 connections are allowed"."""
+    behind = tokens[place + 1 : place + 3]
+    is_plural = len(behind) == 2 and behind[0].lower.endswith("s")
+    return is_plural and behind[1].lower in words.COPULAS | words.AUXILIARIES
+
+
+def _is_noun(token: _Token) -> bool:
+    return token.sort == "word" and token.lower not in _little()
+
+
+def _is_verb(tokens: Sequence[_Token], place: int, has_german: bool) -> bool:
+    """Tell whether a word is likely the verb of its clause, or a pronoun before one."""
+    token = tokens[place]
+    if token.sort != "word":
+        return False
+    if token.lower in (words.COPULAS | words.AUXILIARIES) - {"to"}:
+        return True
+    before = tokens[place - 1] if place else None
+    behind = tokens[place + 1] if place + 1 < len(tokens) else None
+    is_counted = behind is not None and behind.sort in {"number", "code"}
+    if before is None:  # An order: "Set timeout 30".
+        return not is_counted and read_key(token.raw) in list_verbs()
+    if before.lower in _articles() or token.raw != token.lower:
+        return False
+    if is_past(token.raw):
+        return True
+    is_behind_noun = _is_noun(before) or before.sort in {"number", "code"}
+    if not is_behind_noun:
+        return False
+    if re.fullmatch(r"[a-z]+[a-rt-z]s", token.raw):
+        ends = behind is None or behind.is_mark or behind.lower in list_sort("joint")
+        return before.sort == "word" or not (ends or token.lower in figures.read_units())
+    if has_german and re.fullmatch(r"\w{2,}(?:t|te|ten|en)", token.raw):
+        return True
+    return not is_counted and read_key(token.raw) in list_verbs()
+
+
+@cache
+def _articles() -> frozenset[str]:
+    return list_sort("article") | list_sort("indefinite") | find_words("article")
+
+
+@cache
+def _list(sort: str) -> frozenset[str]:
+    """Return the words of a sort of `series.txt`."""
+    lines = (line.partition(" ") for line in read_lines("series"))
+    return frozenset(word for name, _, word in lines if name == sort)
+
+
+@cache
+def _little() -> frozenset[str]:
+    """Return the words that name nothing: articles, prepositions, forms of `be`."""
+    return _articles() | words.RELATIONS | words.COPULAS | words.AUXILIARIES
+
+
+@cache
+def _ties() -> frozenset[str]:
+    """Return articles and prepositions, which negate nothing."""
+    return (_articles() | words.RELATIONS) - words.NEGATIONS
