@@ -53,6 +53,7 @@ _LINK = re.compile(r"https?://\S+|<[^<>]*>|\]\([^()]*\)")
 _DECORATION = re.compile(r"!\[[^\]]*\](?:\([^()]*\))?|<[^<>]*>|(?<!\S)#[^\W\d][\w/-]*|https?://\S+")
 _NO_SENTENCE = re.compile(r"\s*(?:<[/A-Za-z!]|#{1,6}\s|\||`{3}|~{3}|\[!\[)|\s*\*\*[^*]+\*\*\s*$")
 
+_QUOTE = re.compile(r"^[ \t]*(?:>[ \t]?)+", re.MULTILINE)
 _END = re.compile(r"[.!?:;。！？…][\"'”’)\]*_`]*$")
 _NO_END = re.compile(
     r"(?:^|[\s(\[\"'*_])(?:\w|\d+|[a-z]\.[a-z]|p\.ej|dr|dra|mr|mrs|ms|prof|rev|gen|sen|rep|gov|capt"
@@ -134,7 +135,7 @@ def is_sentence(line: str, text: str) -> bool:
     """Tell whether a line of a text is a whole sentence or list item that says something."""
     if _NO_SENTENCE.match(line) or len(re.findall(r"[^\W_]+", _DECORATION.sub(" ", line))) < 3:
         return False
-    core = line.removeprefix("... ").removesuffix(" ...")
+    core, text = _drop_marks(line.removeprefix("... ").removesuffix(" ...")), _drop_marks(text)
     found = re.search(r"\s+".join(map(re.escape, core.split())), text)
     if found is None:
         return False
@@ -148,13 +149,18 @@ def is_sentence(line: str, text: str) -> bool:
     return bool(is_begun and is_ended and (line.endswith(" ...") or not is_cut))
 
 
+def _drop_marks(text: str) -> str:
+    """Return a text without marks of quotes, targets of links and brackets."""
+    return re.sub(r"\]\([^()\s]*\)|[\[\]]", "", _QUOTE.sub("", text))
+
+
 def _is_end(text: str) -> bool:
     text = text.rstrip()[-200:]
     return not text or (_END.search(text) is not None and not _NO_END.search(text))
 
 
 def _choose_line(text: str, terms: Sequence[str]) -> str:
-    from vaultmem.core.finding.hit import choose_excerpt
+    from vaultmem.core.packs.excerpt import choose_excerpt
 
     return choose_excerpt(text, terms, WIDTH)
 
