@@ -64,7 +64,14 @@ _NO_END = re.compile(
     re.IGNORECASE,
 )
 
-Choose = Callable[[str, Sequence[str]], str]
+Choose = Callable[["Hit"], str]
+
+
+class Found(NamedTuple):
+    """A hit, and the text that its line may come from: its section's, else its note's."""
+
+    hit: Hit
+    text: str
 
 
 class Tally(NamedTuple):
@@ -79,7 +86,7 @@ class Tally(NamedTuple):
 def main() -> None:
     """Measure the folders that the command line names."""
     given = _read_arguments()
-    rules: dict[str, Choose] = {"vaultmem": _choose_line, "cut at full stops": cut_at_marks}
+    rules: dict[str, Choose] = {"vaultmem": _show_line, "cut at full stops": cut_at_marks}
     counts = {name: Tally() for name in rules}
     examples: list[dict[str, str]] = []
     left = given.queries
@@ -121,13 +128,14 @@ def choose_questions(vault: Path, many: int, chance: random.Random) -> list[str]
     return questions
 
 
-def cut_at_marks(text: str, terms: Sequence[str]) -> str:
+def cut_at_marks(hit: Hit) -> str:
     """Return the part between two full stops or line breaks that has most of the terms."""
     from vaultmem.core.finding.terms import count_terms
 
-    parts = [" ".join(part.split()) for part in re.split(r"(?<=[.!?。！？])\s+|\n+", text)[:400]]
-    parts = [part for part in parts if part] or [""]
-    best = max(parts, key=lambda part: len(count_terms(part).keys() & set(terms)))
+    terms = {match.term for match in hit.matches}
+    parts = re.split(r"(?<=[.!?。！？])\s+|\n+", hit.text)[:400]
+    parts = [" ".join(part.split()) for part in parts if part.strip()] or [""]
+    best = max(parts, key=lambda part: len(count_terms(part).keys() & terms))
     return best if len(best) <= WIDTH else best[:WIDTH].rsplit(" ", 1)[0] + " ..."
 
 
@@ -159,29 +167,28 @@ def _is_end(text: str) -> bool:
     return not text or (_END.search(text) is not None and not _NO_END.search(text))
 
 
-def _choose_line(text: str, terms: Sequence[str]) -> str:
-    from vaultmem.core.packs.excerpt import choose_excerpt
+def _show_line(hit: Hit) -> str:
+    from vaultmem.core.packs.excerpt import show_line
 
-    return choose_excerpt(text, terms, WIDTH)
+    return show_line(hit, WIDTH)
 
 
-def _count(hits: Sequence[Hit], choose: Choose) -> Tally:
+def _count(hits: Sequence[Found], choose: Choose) -> Tally:
     from vaultmem.core.finding.terms import count_terms
 
     rows = []
-    for hit in hits:
-        terms = [match.term for match in hit.matches]
-        line = choose(hit.text, terms)
-        told = is_sentence(line, hit.text), bool(count_terms(line).keys() & set(terms))
+    for hit, text in hits:
+        line = choose(hit)
+        terms = {match.term for match in hit.matches}
+        told = is_sentence(line, text), bool(count_terms(line).keys() & terms)
         rows.append((1, *told, all(told)))
     return Tally(*map(sum, zip(*rows, strict=True)))
 
 
-def _list_examples(hits: Sequence[Hit], rules: dict[str, Choose]) -> Iterator[dict[str, str]]:
-    for hit in hits:
-        terms = [match.term for match in hit.matches]
-        lines = {name: choose(hit.text, terms) for name, choose in rules.items()}
-        yield {"hit": hit.address, "terms": " ".join(terms), **lines}
+def _list_examples(hits: Sequence[Found], rules: dict[str, Choose]) -> Iterator[dict[str, str]]:
+    for hit, _ in hits:
+        lines = {name: choose(hit) for name, choose in rules.items()}
+        yield {"hit": hit.address, "terms": " ".join(m.term for m in hit.matches), **lines}
 
 
 def print_counts(counts: dict[str, Tally], questions: int) -> None:
@@ -194,16 +201,21 @@ def print_counts(counts: dict[str, Tally], questions: int) -> None:
         print("".join(f"{text:>20}" for text in (name, *shares)))
 
 
-def _ask_all(folder: Path, questions: Sequence[str]) -> Iterator[Hit]:
+def _ask_all(folder: Path, questions: Sequence[str]) -> Iterator[Found]:
     from vaultmem.core.finding.query import parse_query
     from vaultmem.environment import open_named_vault
+    from vaultmem.services.finding.hits import list_sections
     from vaultmem.services.finding.recall import recall
+    from vaultmem.services.finding.shown_lines import add_shown_lines
     from vaultmem.services.reading.sync import sync_vault
 
     vault: Vault = open_named_vault(folder)
     sync_vault(vault)
     for question in questions:
-        yield from recall(vault, parse_query(question, DEPTH), by_note=True)
+        found = recall(vault, parse_query(question, DEPTH), by_note=True)
+        for hit in add_shown_lines(vault, found):
+            sections = list_sections(vault, [hit.record]) if hit.shown_line else [hit]
+            yield Found(hit, "\n\n".join(each.text for each in sections))
 
 
 def _read(vault: Path, file: Path) -> Note | None:

@@ -71,7 +71,7 @@ def hit_json(hit: Hit) -> dict[str, Any]:
         "caution": hit.caution or None,
         "score": round(hit.score, 6),
         "text": hit.text,
-        "full_line": hit.full_line or None,
+        "shown_line": hit.shown_line or None,
         "why": _why_json(hit),
     }
 

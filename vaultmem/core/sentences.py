@@ -13,7 +13,7 @@ from functools import cache
 from vaultmem.core.languages import read_lines, read_words
 
 _END = re.compile(r"(?<=[.!?…])[\"'”’)\]*_]*\s+|(?<=[。！？])\s*")
-_LAST_WORD = re.compile(r"(?:[^\W_]+\.)*([^\W_]+)\.$")
+_LAST_WORD = re.compile(r"(?<![\w'’])(?:[^\W_]+\.)*([^\W_]+)\.$")
 _NEXT_WORD = re.compile(r"[^\W\d_]+")
 
 #: Characters of the longest abbreviation that a rule finds, and of what is read before a stop.

@@ -159,7 +159,7 @@ def fit_hits(
     items = [
         PackItem(
             hit,
-            f"{hit.text}\n... {hit.full_line}" if hit.full_line else hit.text,
+            f"{hit.text}\n... {hit.shown_line}" if hit.shown_line else hit.text,
             pinned=False,
             trusted=False,
             shortened=False,

@@ -42,8 +42,8 @@ class Hit(NamedTuple):
     says it supersedes; `beside` is the note that asks what this one, written next, may answer;
     `also` are further sections of its note, where a hit stands for its note; `caution` says why it
     must be checked before use, or is in doubt; `vault` is the name of its own, where several were
-    asked; `otherwise` is what another side of a merge says in place of words of it; `full_line` is
-    the sentence that answers in the full text of a note that was shortened, "" where `text` has it.
+    asked; `otherwise` is what another side of a merge says in place of words of it; `shown_line` is
+    the sentence that shows the note where `text` has none, of its full text or another section.
 
     score = (sum of the matches + closeness + passage + named + neighbours + recency) *
     state_weight, see `core.finding.ranking`; where vectors were asked too (`semantic` is their
@@ -76,7 +76,7 @@ class Hit(NamedTuple):
     caution: str = ""
     vault: str = ""
     otherwise: tuple[Otherwise, ...] = ()
-    full_line: str = ""
+    shown_line: str = ""
 
     @property
     def key(self) -> tuple[int, int]:

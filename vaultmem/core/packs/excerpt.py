@@ -10,8 +10,8 @@ from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.terms import count_terms
 from vaultmem.core.packs.units import divide_text
 
-#: Sentences of a section that are looked at.
-_MOST = 400
+#: Sentences of a section that are looked at, and characters.
+_MOST, _READ = 400, 100_000
 
 #: Words of a sentence at least, and characters of a line at least that is wrapped.
 _FEW, _WRAPPED = 3, 50
@@ -43,8 +43,8 @@ _STOP = re.compile(r"[.!?。！？][*_\s]*$")
 
 
 def choose_line(hit: Hit) -> str:
-    """Return the sentence that shows why a note was found, also where only its full text has it."""
-    return hit.full_line or choose_sentence(hit.text, _list_terms(hit))
+    """Return the sentence that shows why a note was found."""
+    return hit.shown_line or choose_sentence(hit.text, _list_terms(hit))
 
 
 def show_line(hit: Hit, width: int = 100) -> str:
@@ -68,17 +68,24 @@ def choose_sentence(text: str, terms: Collection[str]) -> str:
     of tags and headings are returned only where a section has nothing else.
     """
     wanted = frozenset(terms)
+    text = text[:_READ]
     prose = _drop_decoration(text)
     text = prose if prose.strip() else text
-    best, most = "", (-1, False)
+    best, most = "", (False, -1, False)
     for unit in islice(divide_text(text, whole=0), _MOST):
         is_framed = bool(unit.needs) and _FRAME.match(text, *unit.needs[0]) is not None
         for part in _split_lines(text[slice(*unit.span)]):
             is_prose = not is_framed and len(_WORD.findall(part)) >= _FEW
-            worth = len(count_terms(part).keys() & wanted), is_prose
+            is_said = is_framed or not _is_decoration(part)
+            worth = is_said, len(count_terms(part).keys() & wanted), is_prose
             if worth > most:
                 best, most = part, worth
     return " ".join(best.split())
+
+
+def has_sentence(text: str) -> bool:
+    """Tell whether a section has more than pictures, tags, headings and HTML without words."""
+    return not text or bool(_drop_decoration(text).strip())
 
 
 def shorten_sentence(line: str, terms: Collection[str], width: int) -> str:
@@ -121,7 +128,7 @@ def _split_lines(part: str) -> Iterator[str]:
 
 def _drop_decoration(text: str) -> str:
     """Return a text without marks of quotes, and with nothing in lines that only decorate."""
-    return "\n".join(_list_lines(text.split("\n")))
+    return re.sub(r"\n{2,}", "\n\n", "\n".join(_list_lines(text.split("\n"))))
 
 
 def _list_lines(lines: Sequence[str]) -> Iterator[str]:
@@ -132,9 +139,11 @@ def _list_lines(lines: Sequence[str]) -> Iterator[str]:
             yield _QUOTE.sub("", line)
         elif in_code:
             yield line
-        else:
+        elif line:
             plain = _QUOTE.sub("", line)
             yield "" if _is_decoration(plain) else plain
+        else:
+            yield ""
 
 
 def _is_decoration(line: str) -> bool:

@@ -17,9 +17,9 @@ from vaultmem.errors import VaultError
 from vaultmem.services.finding.any_question import find_any
 from vaultmem.services.finding.caution import add_cautions
 from vaultmem.services.finding.count import count_hit, count_recall
-from vaultmem.services.finding.full_lines import add_full_lines
 from vaultmem.services.finding.parts import How
 from vaultmem.services.finding.reach import Reach, Together
+from vaultmem.services.finding.shown_lines import add_shown_lines
 from vaultmem.services.reading.behind import sync_once
 from vaultmem.services.reading.heal import heals
 from vaultmem.vault import Vault
@@ -212,8 +212,8 @@ def find_answer(reach: Reach, asked: Ask, models: Models, now: float) -> Answer:
 
 
 def _complete(vault: Vault, hits: Sequence[Hit], at: float) -> list[Hit]:
-    """Return hits with what is to be said of each, and what only its full text has."""
-    return add_full_lines(vault, add_cautions(vault, hits, at))
+    """Return hits with what is to be said of each, and the sentence that shows it."""
+    return add_shown_lines(vault, add_cautions(vault, hits, at))
 
 
 def tell_how_sure(answer: Answer) -> list[str]:
