@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 
 import pytest
 
@@ -17,7 +18,7 @@ def show(text: str, question: str, width: int = 100) -> str:
 
 def split(text: str) -> list[str]:
     edges = [0, *find_sentence_ends(text), len(text)]
-    return [text[a:b].strip() for a, b in zip(edges, edges[1:], strict=False)]
+    return [text[a:b].strip() for a, b in pairwise(edges)]
 
 
 @pytest.mark.parametrize(

@@ -47,9 +47,9 @@ def show_hits(budget: int, explain: bool, as_json: bool) -> Show:
 
     def show(_: Vault, answer: Answer) -> list[tuple[Hit, str]]:
         shown, left = [], budget
-        for hit in answer.hits:
-            lines = _list_lines(0, hit, explain) if budget else ()
-            left -= count_tokens("\n".join(f"{text}{rest}" for text, _, rest in lines))
+        for number, hit in enumerate(answer.hits, 1):
+            lines = _list_lines(number, hit, explain) if budget else ()
+            left -= count_tokens("".join(f"{text}{rest}\n" for text, _, rest in lines))
             if left < 0:
                 break
             shown.append((hit, show_line(hit)))
