@@ -253,6 +253,33 @@ def test_recall_shows_as_many_hits_as_fit_into_a_budget(run_cli: Run, root: Path
     assert len(last[0]["shown"]) == 10
 
 
+def test_recall_shows_who_and_when_and_what_is_not_as_with_most_notes(
+    run_cli: Run, root: Path
+) -> None:
+    write_notes(
+        root,
+        {
+            "notes/tide.md": "---\nagent: codex\ncreated: 2024-03-09\n---\nTide at noon.\n",
+            "notes/ebb.md": "---\nkind: decision\nstate: candidate\ncreated: 2024-03-09\n---\n"
+            "Ebb.\n",
+        },
+    )
+    assert "notes/tide.md   [@codex | 9 Mar 2024]\n" in run_cli("recall", "tide", cwd=root).out
+    told = run_cli("recall", "ebb", cwd=root).out
+    assert "notes/ebb.md   [decision | candidate | 9 Mar 2024]\n" in told
+
+
+def test_recall_shows_a_sentence_of_the_note_where_its_section_has_badges_alone(
+    run_cli: Run, root: Path
+) -> None:
+    badge = "![GitHub all releases](https://img.shields.io/github/downloads/kepano/total)"
+    note = f"{badge}\n\n# Minimal\n\nBy Dr. Kepano, e.g. for writing. It is plain.\n"
+    write_notes(root, {"notes/minimal theme.md": note})
+    told = run_cli("recall", "minimal theme kepano", cwd=root).out
+    assert "    By Dr. Kepano, e.g. for writing.\n" in told
+    assert "img.shields" not in told
+
+
 def test_recall_works_without_any_option(run_cli: Run, root: Path) -> None:
     done = run_cli("recall", "tokens", cwd=root)
 

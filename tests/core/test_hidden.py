@@ -114,7 +114,50 @@ def test_what_is_hidden_hides_no_conflict() -> None:
     assert make_note(f"%%\n{marks}%%\n").problem
 
 
-@pytest.mark.parametrize("unit", ["<!--", "%% a", "[[", "$$a$$", "\n%%\n", "a<!-- -->", "<!-- a\n"])
+@pytest.mark.parametrize(
+    "unit", ["<!--", "%% a", "[[", "$$a$$", "$a ", "$a$ ", "$", "\n%%\n", "a<!-- -->", "<!-- a\n"]
+)
 def test_no_text_takes_quadratic_time(unit: str) -> None:
     """A text of a megabyte would take minutes."""
     hide_unseen("%%<!-- x -->" + unit * (200_000 // len(unit)), 0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- `$a$` looks like $a$\n- Text in `%%` is, and `%% Comments %%`\n\nThe rest.\n",
+        "- Use a `|`, e.g. `[[a|b]]`: `$x^2$` is $x^2$\n- In `%%` is `%% c %%`\n\nThe rest.\n",
+        "It costs $5. Text in `%%` is, and `%% c %%`.\n\nThe rest.\n",
+        "$a$\n\n```\n$b\n%%\n```\n\nThe rest.\n",
+    ],
+)
+def test_percent_and_dollar_in_code_are_text(text: str) -> None:
+    assert see(text) == text
+    assert not make_note(text).warnings
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "$5 $`$ <!-- evil --> `\n",  # Mathematics may begin at the second one.
+        "a$b$`$ <!-- evil --> `\n",
+        "\\$a$ ` $ <!-- evil --> `\n",
+        "$ ` $ ` <!-- evil --> `\n",
+        "a `|` b | ` <!-- evil --> ` |\n-|-\n",
+    ],
+)
+def test_what_may_be_mathematics_or_a_table_is_no_code_for_certain(text: str) -> None:
+    assert "evil" not in see(text)
+
+
+def test_nothing_is_seen_that_a_renderer_of_tables_hides() -> None:
+    markdown_it = pytest.importorskip("markdown_it")
+    markdown = markdown_it.MarkdownIt("commonmark", {"html": True}).enable("table")
+    chance = random.Random(23)
+    more = ("|", "\n|-|-|\n", "\n| a | b |\n|-|-|\n| ", "`|`", "$", "$a$", " $a$ ")
+    for _ in range(3_000):
+        parts = [chance.choice(_PARTS + more) for _ in range(chance.randint(3, 28))]
+        text = "".join(part.replace("W", f"W{n}Z") for n, part in enumerate(parts))
+        html = markdown.render(text)
+        hidden = re.findall(r"W\d+Z", " ".join(re.findall(_COMMENT, html, re.DOTALL)))
+        assert not [word for word in hidden if word in see(text)], text

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 from clocks import Clock, ask, tell
+from conftest import RunCli
 from support import git, hash_tree, write_notes
 
 from vaultmem.core.blob import blob_id
@@ -24,6 +25,7 @@ from vaultmem.core.upkeep.fidelity import (
     shorten_note,
 )
 from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.mcp_server.finding import recall_tool
 from vaultmem.mcp_server.notes import read_tool, update_tool
 from vaultmem.services.finding.ask import Ask
 from vaultmem.services.finding.ask import ask as ask_vault
@@ -395,6 +397,21 @@ def test_what_is_shortened_ranks_as_it_did(
     assert run(vault)[path] is step
     assert rank() == before
     assert not find(vault, "keywords")
+
+
+def test_the_line_that_shows_a_shortened_note_is_of_its_full_text(
+    vault: Vault, shortened: tuple[str, bytes], run_cli: RunCli
+) -> None:
+    path, _ = shortened
+    (hit,) = find(vault, LOST)
+    assert hit.shown_line == "Somebody made coffee."
+    vault.close()
+    at = ("--vault", str(vault.root))
+    assert "    Somebody made coffee.\n" in run_cli(*at, "recall", LOST).out
+    (row,) = run_cli(*at, "recall", LOST, "--json").json["hits"]
+    assert (row["path"], row["shown_line"]) == (path, "Somebody made coffee.")
+    assert "> ... Somebody made coffee." in recall_tool(vault, {"query": LOST}).text
+    assert find(vault, "keys.py")[0].shown_line == ""  # What is left has it.
 
 
 def test_a_section_that_shows_several_full_texts_is_named_once(

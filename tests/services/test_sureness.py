@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 from branching import commit_on
+from conftest import RunCli
+from support import write_notes
 
 from vaultmem.core.finding.query import parse_query
 from vaultmem.core.finding.sureness import Sureness, judge_hits, tell_sureness
 from vaultmem.core.token_count import count_tokens
+from vaultmem.mcp_server.finding import recall_tool
 from vaultmem.services.finding.ask import Answer, Ask, ask, tell_how_sure
 from vaultmem.services.finding.ask_pack import AskPack, ask_pack
 from vaultmem.services.finding.recall import recall
@@ -160,3 +163,25 @@ def test_a_pack_that_was_not_sure_is_shown_again_as_it_was(vault: Vault) -> None
     made = ask_pack(vault, AskPack("when does the ferry to Naxos leave", 400, receipt=True))
     assert "notes/ferry.md on branch trip may answer that." in made.pack.text
     assert replay_receipt(vault, made.receipt).text == made.pack.text
+
+
+def test_where_nothing_answers_notes_that_are_too_large_are_named(
+    vault: Vault, run_cli: RunCli
+) -> None:
+    walrus = "The walrus sleeps. " * 60_000
+    write_notes(vault.root, {f"notes/large{n}.md": walrus for n in range(4)})
+    sync_vault(vault)
+    told = (
+        "Not searched, since over 1 MiB: notes/large0.md, notes/large1.md, notes/large2.md and 1 "
+        "more; divide them into smaller notes."
+    )
+    at = ("--vault", str(vault.root))
+    assert run_cli(*at, "recall", "walrus").out.splitlines() == [
+        "Nothing in this vault answers that.",
+        told,
+    ]
+    large = [f"notes/large{n}.md" for n in range(4)]
+    assert run_cli(*at, "recall", "walrus", "--json").json["too_large"] == large
+    assert recall_tool(vault, {"query": "walrus"}).text.endswith(told)
+    assert run_cli(*at, "recall", "refunds", "--json").json["too_large"] == []
+    assert not answer(vault, "walrus", at="HEAD").too_large

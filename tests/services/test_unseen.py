@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from conftest import RunCli
 from support import git, write_notes
+from visiting import Served
 
 from vaultmem.core.finding.query import parse_query
 from vaultmem.services.economics import list_pinned
@@ -106,3 +107,25 @@ def test_a_comment_that_is_left_open_is_told(vault: Vault, run_cli: RunCli) -> N
     told: Any = run_cli("--vault", str(vault.root), "get", "notes/typo.md", "--json").json
     assert "line 5" in str(told["warnings"])
     assert "line 5" in run_cli("--vault", str(vault.root), "doctor").out
+
+
+#: A note of the guides of a vault of Obsidian's community, in short.
+GUIDE = (
+    "# Syntax\n\n- Use a `|` in a link, e.g. `[[a|b]]`.\n- `$x^2$` looks like $x^2$\n"
+    "- Text in `%%` is hidden: `%% Comments %%`\n\n## Escapes\n\nWrite a walrus as it is.\n"
+)
+
+
+def test_percent_in_code_hides_no_second_half(
+    make_vault: Make, run_cli: RunCli, tmp_path: Path
+) -> None:
+    root = make_vault({"notes/syntax.md": GUIDE})
+    (hit,) = run_cli("--vault", str(root), "recall", "walrus", "--json").json["hits"]
+    assert hit["text"] == "Write a walrus as it is."
+    assert "hides" not in run_cli("--vault", str(root), "doctor").out
+    served = Served(root, tmp_path)
+    try:
+        page = served.enter().get("/note/notes/syntax.md").text
+    finally:
+        served.workers.close()
+    assert "Write a walrus as it is." in page

@@ -12,7 +12,7 @@ from vaultmem.web.pages.search import show_hit
 
 
 def _show(text: str) -> str:
-    hit = cast(Any, SimpleNamespace(text=text, matches=()))
+    hit = cast(Any, SimpleNamespace(text=text, matches=(), shown_line=""))
     return "".join(part for part, _ in show_hit(hit).excerpt)
 
 

@@ -36,6 +36,7 @@ def answer_json(answer: Answer) -> dict[str, Any]:
         "rerank": answer.reranked,
         "sureness": answer.sureness,
         "elsewhere": answer.elsewhere or None,
+        "too_large": answer.too_large,
         "hits": [hit_json(hit) for hit, _ in answer.shown],
         "left_out": len(answer.hits) - len(answer.shown),
     }
@@ -70,6 +71,7 @@ def hit_json(hit: Hit) -> dict[str, Any]:
         "caution": hit.caution or None,
         "score": round(hit.score, 6),
         "text": hit.text,
+        "shown_line": hit.shown_line or None,
         "why": _why_json(hit),
     }
 

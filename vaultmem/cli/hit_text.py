@@ -43,14 +43,16 @@ def show_hits(budget: int, explain: bool, as_json: bool) -> Show:
     if as_json:
         return fit_texts(budget) if budget else show_texts
 
+    from vaultmem.core.packs.excerpt import show_line
+
     def show(_: Vault, answer: Answer) -> list[tuple[Hit, str]]:
         shown, left = [], budget
-        for hit in answer.hits:
-            lines = _list_lines(0, hit, explain) if budget else ()
-            left -= count_tokens("\n".join(f"{text}{rest}" for text, _, rest in lines))
+        for number, hit in enumerate(answer.hits, 1):
+            lines = _list_lines(number, hit, explain) if budget else ()
+            left -= count_tokens("".join(f"{text}{rest}\n" for text, _, rest in lines))
             if left < 0:
                 break
-            shown.append((hit, _choose_line(hit)))
+            shown.append((hit, show_line(hit)))
         return shown
 
     return show
@@ -65,27 +67,21 @@ def tell_left_out(answer: Answer, budget: int) -> str:
     return f"{count} {more}found, for which {budget} tokens have no room; give a larger --budget."
 
 
-def _choose_line(hit: Hit) -> str:
-    """Return the line of a hit's text that shows why it was found."""
-    from vaultmem.core.finding.hit import choose_excerpt
-
-    return choose_excerpt(hit.text, [match.term for match in hit.matches])
-
-
 def _list_lines(number: int, hit: Hit, explain: bool) -> Iterator[tuple[str, str, str]]:
     """Yield the lines of a hit: what is painted, how, and what is not."""
+    from vaultmem.core.packs.excerpt import show_line
+    from vaultmem.core.packs.labels import label_hit
     from vaultmem.core.packs.pack_item import plain_label, tell_further
 
     yield f"{number:>2}. {plain_label(hit.name)}", "bold", ""
     record = hit.record
-    refs = f" | on {', '.join(hit.refs)}" if hit.refs else ""
-    yield f"    {plain_label(hit.address)}   [{record.kind} | {record.state}{refs}]", "", ""
+    yield f"    {plain_label(hit.address)}   {label_hit(hit)}", "", ""
     if hit.replaces:
         yield f"    replaces {', '.join(hit.replaces)}", "", ""
     if hit.caution:
         yield f"    {hit.caution}", "red", ""
     mark = "> " if record.state == "quarantined" else ""
-    yield f"    {mark}{_choose_line(hit)}", "", ""
+    yield f"    {mark}{show_line(hit)}", "", ""
     order = " and words in order" if hit.closeness else ""
     yield f"    why: {_say_why(hit)}", "dim", order
     if further := tell_further(hit):

@@ -140,13 +140,14 @@ def _origin(line: BlamedLine | ChangeStep) -> list[str]:
 
 
 def _say_ground(number: int, ground: Ground) -> None:
-    from vaultmem.core.finding.hit import choose_excerpt
+    from vaultmem.core.packs.excerpt import show_line
+    from vaultmem.core.packs.labels import label_hit
     from vaultmem.core.packs.pack_item import plain_label
 
     hit = ground.hit
     say_painted(f"{number:>2}. {plain_label(hit.name)}", "bold")
-    say(f"    {plain_label(hit.address)}   [{hit.record.kind} | {hit.record.state}]")
-    say(f"    {choose_excerpt(hit.text, [match.term for match in hit.matches])}")
+    say(f"    {plain_label(hit.address)}   {label_hit(hit)}")
+    say(f"    {show_line(hit)}")
     for origin, step in zip(align(list(map(_origin, ground.steps))), ground.steps, strict=True):
         say(f"    {origin}  {step.lines} {'line' if step.lines == 1 else 'lines'}")
     for link in ground.supersedes:

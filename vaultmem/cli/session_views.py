@@ -120,7 +120,7 @@ def search(
     Examples:
       vaultmem session search opaque tokens
     """
-    from vaultmem.core.finding.hit import choose_excerpt
+    from vaultmem.core.packs.excerpt import show_line
     from vaultmem.services.sessions.search import search_sessions
 
     found = search_sessions(here.open_synced(reads=True), " ".join(query), limit)
@@ -133,7 +133,7 @@ def search(
         facts = each.facts
         say_painted(facts.id, "bold", f"  {facts.status}  {facts.started[:10]}  {name_goal(facts)}")
         for hit in each.hits[:2]:
-            excerpt = choose_excerpt(hit.text, [match.term for match in hit.matches])
+            excerpt = show_line(hit)
             say(f"    {one_line(hit.section.heading) or 'text'}: {excerpt}")
 
 

@@ -80,6 +80,7 @@ def tell_hits(answer: Found, offset: int, beside: Sequence[str]) -> Answer:
         "searched_instead": answer.replaced,
         "sureness": answer.sureness,
         "elsewhere": answer.elsewhere or None,
+        "too_large": answer.too_large,
         "hits": rows,
     }
     return Answer("\n\n".join([*lines, *beside]), {"hits": paths, "next_offset": following}, detail)
@@ -158,7 +159,7 @@ def fit_hits(
     items = [
         PackItem(
             hit,
-            hit.text,
+            f"{hit.text}\n... {hit.shown_line}" if hit.shown_line else hit.text,
             pinned=False,
             trusted=False,
             shortened=False,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.notes.record import CONFLICTED, NOTE_FIELDS
 from vaultmem.core.paths import find_twins, fold, is_text
-from vaultmem.storage.scan import Stat
+from vaultmem.storage.scan import LARGER, Stat
 from vaultmem.storage.state import StateDatabase
 from vaultmem.storage.stored_views import drop_unused
 
@@ -155,6 +155,10 @@ class Manifest:
     def unread(self) -> list[tuple[str, str]]:
         """Return path and reason of every other file that was not read."""
         return self._tell("instr(problem, ?) = 0")
+
+    def too_large(self) -> list[str]:
+        """Return the path of every note that was not read because of its size."""
+        return [path for path, problem in self.unread() if problem.startswith(LARGER)]
 
     def _tell(self, which: str) -> list[tuple[str, str]]:
         sql = f"SELECT path, problem FROM files WHERE problem <> '' AND {which} ORDER BY 1"

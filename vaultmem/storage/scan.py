@@ -109,7 +109,7 @@ def _scan_folder(
                 scan.others[path] = stat
                 if is_note:
                     limit = MAX_FILE_BYTES // 1024 // 1024
-                    scan.unsafe[path] = f"it is larger than {limit} MiB"
+                    scan.unsafe[path] = f"{LARGER} {limit} MiB"
 
 
 @contextlib.contextmanager
@@ -140,6 +140,9 @@ def _refuse_entry(entry: os.DirEntry[str], path: str, is_note: bool, scan: Scan)
     elif is_note:
         scan.unsafe[escape_bytes(path)] = "it is not a regular file"
 
+
+#: How the problem of a note begins that is too large to be read.
+LARGER = "it is larger than"
 
 #: Hidden files at the root that are committed all the same.
 _COMMITTED = frozenset({".gitignore", ".gitattributes"})

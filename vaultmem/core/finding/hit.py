@@ -1,12 +1,9 @@
-"""A section that was found, why, and the line that shows it."""
+"""A section that was found, and why."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from typing import NamedTuple
 
-from vaultmem.core.finding.terms import count_terms
 from vaultmem.core.notes.conflict import Otherwise
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
 
@@ -45,7 +42,8 @@ class Hit(NamedTuple):
     says it supersedes; `beside` is the note that asks what this one, written next, may answer;
     `also` are further sections of its note, where a hit stands for its note; `caution` says why it
     must be checked before use, or is in doubt; `vault` is the name of its own, where several were
-    asked; `otherwise` is what another side of a merge says in place of words of it.
+    asked; `otherwise` is what another side of a merge says in place of words of it; `shown_line` is
+    the sentence that shows the note where `text` has none, of its full text or another section.
 
     score = (sum of the matches + closeness + passage + named + neighbours + recency) *
     state_weight, see `core.finding.ranking`; where vectors were asked too (`semantic` is their
@@ -78,6 +76,7 @@ class Hit(NamedTuple):
     caution: str = ""
     vault: str = ""
     otherwise: tuple[Otherwise, ...] = ()
+    shown_line: str = ""
 
     @property
     def key(self) -> tuple[int, int]:
@@ -112,16 +111,3 @@ class Hit(NamedTuple):
 def asks(text: str) -> bool:
     """Tell whether a text ends with a question."""
     return text.rstrip().endswith(("?", "？"))
-
-
-_PARTS = re.compile(r"(?<=[.!?。！？])\s+|\n+")
-
-
-def choose_excerpt(text: str, terms: Sequence[str], width: int = 100) -> str:
-    """Return the line or sentence with most of the terms, the first of equals, cut to `width`."""
-    parts = [" ".join(part.split()) for part in _PARTS.split(text)[:400]]
-    parts = [part for part in parts if part] or [""]
-    best = max(parts, key=lambda part: len(count_terms(part).keys() & set(terms)))
-    if len(best) <= width:
-        return best
-    return best[:width].rsplit(" ", 1)[0] + " ..."

@@ -10,6 +10,7 @@ Sources: CommonMark 0.31, "HTML blocks", "Raw HTML", "Code spans", "Fenced code 
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import NamedTuple
 
 Span = tuple[int, int]
@@ -26,9 +27,17 @@ _TOKEN = re.compile(
     r"|(?P<other>\$|\[\[(?=[^\]\n]{0,400}+`))",
     re.MULTILINE,
 )
-#: A code span in one line and in one cell of a table. The group that is repeated is not possessive:
-#: in Python 3.11.2 that found too little.
-_CODE = re.compile(r"(?<!\\)(`++)(?:[^`\n|]++|(?!\1(?!`))`++)*\1(?!`)")
+#: A code span in one line, and one in one cell of a table. The group that is repeated is not
+#: possessive: in Python 3.11.2 that found too little.
+_CODE = re.compile(r"(?<!\\)(`++)(?:[^`\n]++|(?!\1(?!`))`++)*\1(?!`)")
+_CELL_CODE = re.compile(r"(?<!\\)(`++)(?:[^`\n|]++|(?!\1(?!`))`++)*\1(?!`)")
+#: All that the line below a table's head has, with the marks that may be before it.
+_RULE = " \t\r>|:*+-.)0123456789"
+#: Mathematics in one line, with nothing inside that could be code or a comment if it were text.
+_MATH = re.compile(
+    r"(?<![\w\\$])\$(?!\s)(?:[^$`\n%<|\\]|\\(?!\$)|<(?![A-Za-z/?!])){1,400}(?<![\s\\])\$(?![\w$])"
+)
+_GAP = re.compile(r"\n[ \t]*+\r?\n")
 _PLAIN_TAG = re.compile(r"<[^`<>\n]*+>")
 #: What may stand in a line before its text: blanks, and marks of quotes, lists and footnotes.
 _LEAD = re.compile(r"(?:[ \t>]|[-+*][ \t]|\d{1,9}+[.)][ \t]|\[\^[^\]\n]++\]:)*+")
@@ -61,6 +70,7 @@ def scan_text(text: str, body: int) -> Scan:
     scan = Scan([], [], [], -1)
     last_end, has_lists = text.rfind("-->"), _LISTS.search(text, body) is not None
     place, unclear, html_line = body, -1, -1
+    code = _CELL_CODE if _may_have_tables(text, body) else _CODE
     is_html = in_html = is_lost = False  # In this paragraph; from here on; no code from here on.
     while match := _TOKEN.search(text, place):
         kind, (start, place) = match.lastgroup, match.span()
@@ -89,7 +99,7 @@ def scan_text(text: str, body: int) -> Scan:
             end = -1
             if kind == "fence" and not is_html:
                 end = _close_fence(text, match, unclear < 0)
-            elif kind == "ticks" and unclear < 0 and (span := _CODE.match(text, start)):
+            elif kind == "ticks" and unclear < 0 and (span := code.match(text, start)):
                 end = span.end()
             elif kind == "raw":
                 end = _close_raw(text, match)
@@ -99,6 +109,8 @@ def scan_text(text: str, body: int) -> Scan:
                 is_html = is_html or is_first(text, start)
                 if not is_html and (tag := _PLAIN_TAG.match(text, start)):
                     end = tag.end()
+            elif match[0] == "$" and unclear < 0:
+                end = _close_dollar(text, start)
             if end >= 0:
                 place = end
                 if kind in {"fence", "ticks"}:
@@ -113,6 +125,14 @@ def scan_text(text: str, body: int) -> Scan:
     if unclear >= 0:
         scan.unclear.append((unclear, len(text)))
     return scan
+
+
+def _may_have_tables(text: str, body: int) -> bool:
+    """Tell whether a line may be the rule below a table's head."""
+    lines = text[body:].split("\n")
+    return any(
+        "-" in line and not line.strip(_RULE) and above.strip() for above, line in pairwise(lines)
+    )
 
 
 def end_line(text: str, place: int) -> int:
@@ -141,6 +161,18 @@ def _close_raw(text: str, opening: re.Match[str]) -> int:
     if closing is None or _CODE_MARK.search(text, opening.start() + 1, closing.end()):
         return -1
     return closing.end()
+
+
+def _close_dollar(text: str, start: int) -> int:
+    """Return where mathematics end in which nothing could be code or a comment, else -1.
+
+    A `$` without another one in its paragraph is text and ends at once.
+    """
+    if found := _MATH.match(text, start):
+        return found.end()
+    other = text.find("$", start + 1)
+    is_alone = other < 0 or _GAP.search(text, start, other) is not None
+    return start + 1 if is_alone else -1
 
 
 class _Doubts(NamedTuple):

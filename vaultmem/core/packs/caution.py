@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vaultmem.core.counting import count_things
-from vaultmem.core.finding.hit import Hit, choose_excerpt
+from vaultmem.core.finding.hit import Hit
 from vaultmem.core.lifecycle import Kind
 from vaultmem.core.notes.record import has_tag
 from vaultmem.core.notes.values import read_timestamp
+from vaultmem.core.packs.excerpt import choose_excerpt
 
 #: Days after which such a claim is old.
 OLD_DAYS = 60

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.lifecycle import OWNER_KINDS, Kind, State
+from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.packs.pack_item import (
     PackForm,
     PackItem,
@@ -40,7 +41,7 @@ def render_items(items: Iterable[PackItem], form: PackForm) -> list[str]:
         if session is None or len(members) == 1:
             blocks.extend(_render_notes(members, form))
             continue
-        facts = (f"session {session.id}", *_list_origin(members[0][0], form))
+        facts = (f"session {session.id}", *_list_origin(members[0][0].hit, form.year))
         rendered = "\n\n".join(_render_notes(members, form, in_session=True))
         blocks.append(f"{_write_label(facts)}\n{rendered}")
     return blocks
@@ -145,7 +146,7 @@ def _render_note(
     first = note[0]
     facts = _list_facts(first)
     if not in_session:
-        facts.extend(_list_origin(first, form))
+        facts.extend(_list_origin(first.hit, form.year))
     if any(item.shortened for item in note):
         facts.append("shortened")
     if first.caution:
@@ -184,18 +185,32 @@ def name_note(handles: Mapping[int, str], labels: PackLabels, hit: Hit) -> str:
     return f"[{name_handle(hit, handles.get(hit.record.document, ''))}]"
 
 
+#: Where the notes of sessions are.
+_SESSIONS = "sessions/"
+
 #: Digits of a handle at least.
 MIN_HANDLE = 4
 
 
+def label_hit(hit: Hit) -> str:
+    """Return kind and state of a note where they are not the default, its refs, author and day."""
+    facts = _list_kind(hit.record)
+    if hit.refs:
+        facts.append(f"on {', '.join(hit.refs)}")
+    return _write_label([*facts, *_list_origin(hit)])
+
+
+def _list_kind(record: NoteRecord) -> list[str]:
+    """Return kind and state where they are not the default; a session's own kind is `session`."""
+    is_session = record.path.startswith(_SESSIONS) and record.kind == Kind.EPISODIC_TRACE
+    kind = "session" if is_session else record.kind
+    facts = [] if kind == Kind.SEMANTIC_FACT else [kind]
+    return facts if record.state == State.ACTIVE else [*facts, record.state]
+
+
 def _list_facts(item: PackItem) -> list[str]:
     """Return the handle, and what is not as with most facts."""
-    record = item.hit.record
-    facts: list[str] = [name_handle(item.hit, item.handle)]
-    if record.kind != Kind.SEMANTIC_FACT:
-        facts.append(record.kind)
-    if record.state != State.ACTIVE:
-        facts.append(record.state)
+    facts = [name_handle(item.hit, item.handle), *_list_kind(item.hit.record)]
     facts.extend(_list_standing(item))
     if item.hit.refs:
         facts.append(f"on {', '.join(item.hit.refs)}")
@@ -223,14 +238,17 @@ _BY_PERSON = frozenset({"", "human"})
 _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
 
-def _list_origin(item: PackItem, form: PackForm) -> list[str]:
-    """Return who wrote a section, marked so that no name is taken for another fact, and when."""
-    record = item.hit.record
+def _list_origin(hit: Hit, year: str = "") -> list[str]:
+    """Return who wrote a section, marked so that no name is taken for another fact, and when.
+
+    A day of that year is without it.
+    """
+    record = hit.record
     who = f"@{record.agent}" if record.agent else f"from {record.source}"
-    year, month, day = changed_day(item.hit).split("-")
+    its_year, month, day = changed_day(hit).split("-")
     when = f"{int(day)} {_MONTHS[int(month) - 1]}"
     is_told = bool(record.agent) or record.source not in _BY_PERSON
-    return [*([who] if is_told else []), when if year == form.year else f"{when} {year}"]
+    return [*([who] if is_told else []), when if its_year == year else f"{when} {its_year}"]
 
 
 def _write_label(facts: Iterable[str]) -> str:

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
+from vaultmem.core.sentences import find_sentence_ends
+
 #: A part of a text: where it begins and ends (characters).
 Span = tuple[int, int]
 
@@ -43,11 +45,13 @@ _LEAD = re.compile(
     r"(?:\[?\d[\d:.,/T -]{3,30}Z?\]?\s+)?"  # a time,
     r"(?:[*_]{0,2}[^\W\d_][^\n:*|]{0,40}[*_]{0,2}:[*_]{0,2}\s+)?"  # a name.
 )
-_SENTENCE = re.compile(r"(?<=[.!?])[\"')\]*_]*\s+(?![a-z])|(?<=[。！？])\s*")
 
 
-def divide_text(text: str) -> list[Unit]:
-    """Return the units of a text in order; blank lines are in none."""
+def divide_text(text: str, whole: int = _WHOLE) -> list[Unit]:
+    """Return the units of a text in order; blank lines are in none.
+
+    List items and turns of up to `whole` characters are one unit.
+    """
     parts = re.findall(r"[^\n]*\n|[^\n]+", text)
     ends = list(accumulate(map(len, parts)))
     lines = [_Line(end - len(part), end, part) for part, end in zip(parts, ends, strict=True)]
@@ -62,7 +66,7 @@ def divide_text(text: str) -> list[Unit]:
             units += _divide_framed(lines[at : last + 1], lines[at : at + 2])
         else:
             last = _end_block(lines, at)
-            units += _divide_block(text, lines[at].start, lines[last].end)
+            units += _divide_block(text, lines[at].start, lines[last].end, whole)
         at = last + 1
     return units
 
@@ -116,14 +120,14 @@ def _divide_framed(lines: Sequence[_Line], frame: Sequence[_Line]) -> Iterator[U
         yield Unit(line.span, needs)
 
 
-def _divide_block(text: str, start: int, end: int) -> Iterator[Unit]:
+def _divide_block(text: str, start: int, end: int, whole: int) -> Iterator[Unit]:
     """Yield a short list item or turn whole, else its sentences, each with what it begins with."""
     block = text[start:end]
     lead = _end_lead(block)
-    if lead and len(block) <= _WHOLE:
+    if lead and len(block) <= whole:
         yield Unit((start, end))
         return
-    edges = [0, *(match.end() for match in _SENTENCE.finditer(block, lead)), len(block)]
+    edges = [0, *find_sentence_ends(block, lead), len(block)]
     for first, last in pairwise(edges):
         for a, b in _divide_sentence(block, first, last):
             if block[a:b].strip():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,12 +12,14 @@ from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import NoteFilter, RecallQuery, parse_query
 from vaultmem.core.finding.reranking import Reranked
 from vaultmem.core.finding.sureness import Sureness, judge_hits, tell_replaced, tell_sureness
+from vaultmem.core.safe_text import one_line
 from vaultmem.errors import VaultError
 from vaultmem.services.finding.any_question import find_any
 from vaultmem.services.finding.caution import add_cautions
 from vaultmem.services.finding.count import count_hit, count_recall
 from vaultmem.services.finding.parts import How
 from vaultmem.services.finding.reach import Reach, Together
+from vaultmem.services.finding.shown_lines import add_shown_lines
 from vaultmem.services.reading.behind import sync_once
 from vaultmem.services.reading.heal import heals
 from vaultmem.vault import Vault
@@ -88,8 +90,9 @@ class Answer(NamedTuple):
     """The notes that answer, best first, each as its best section, and what is to be said of them.
 
     `has_more` tells whether others come behind these, `replaced` which words the vault does not
-    have and what was searched instead, `elsewhere` which note that was not asked answers. `meaning`
-    is None where words alone decided; `words_alone` says why, if it was not asked for so.
+    have and what was searched instead, `elsewhere` which note that was not asked answers. Where
+    nothing answers, `too_large` are the notes that were not searched because of their size.
+    `meaning` is None where words alone decided; `words_alone` says why, if it was not asked for so.
     `reranked` says what put the best in order, None where nothing was to. `shown` are the
     hits that somebody was shown, each with what was shown of it.
     """
@@ -104,6 +107,7 @@ class Answer(NamedTuple):
     reranked: Reranked | None
     sureness: Sureness
     elsewhere: str = ""
+    too_large: tuple[str, ...] = ()
     shown: Sequence[tuple[Hit, str]] = ()
 
 
@@ -111,6 +115,9 @@ class Answer(NamedTuple):
 #: None if it says nothing at all.
 Show = Callable[[Vault, Answer], Sequence[tuple[Hit, str]] | None]
 
+
+#: Notes over 1 MiB that a line names.
+_NAMED = 3
 
 #: Notes that are looked at for a budget.
 MOST_FITTING = 50
@@ -192,7 +199,7 @@ def find_answer(reach: Reach, asked: Ask, models: Models, now: float) -> Answer:
     return Answer(
         question=asked.question,
         terms=tuple(map(query.words.__getitem__, query.terms)),
-        hits=reach.change(hits[asked.offset : query.limit], partial(add_cautions, at=now)),
+        hits=reach.change(hits[asked.offset : query.limit], partial(_complete, at=now)),
         has_more=len(hits) > query.limit,
         replaced=dict(query.replaced),
         meaning=meaning,
@@ -200,13 +207,39 @@ def find_answer(reach: Reach, asked: Ask, models: Models, now: float) -> Answer:
         reranked=reranked,
         sureness=sureness,
         elsewhere=_look_elsewhere(reach, asked, query, sureness),
+        too_large=() if hits and sureness is not Sureness.NONE else _list_too_large(reach),
     )
+
+
+def _complete(vault: Vault, hits: Sequence[Hit], at: float) -> list[Hit]:
+    """Return hits with what is to be said of each, and the sentence that shows it."""
+    return add_shown_lines(vault, add_cautions(vault, hits, at))
 
 
 def tell_how_sure(answer: Answer) -> list[str]:
     """Return what is to be said of an answer that is not sure, a line each."""
     sureness = answer.sureness if answer.hits else None
-    return [*tell_replaced(answer.replaced), *tell_sureness(sureness, answer.elsewhere)]
+    lines = [*tell_replaced(answer.replaced), *tell_sureness(sureness, answer.elsewhere)]
+    return [*lines, *_tell_too_large(answer.too_large)]
+
+
+def _tell_too_large(paths: Sequence[str]) -> Iterator[str]:
+    if paths:
+        more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+        names = ", ".join(map(one_line, paths[:_NAMED]))
+        yield f"Not searched, since over 1 MiB: {names}{more}; divide them into smaller notes."
+
+
+def _list_too_large(reach: Reach) -> tuple[str, ...]:
+    """Return the notes that are in no index because of their size, behind their vault's name."""
+    found = zip(reach.names, reach.each(_find_too_large), strict=True)
+    is_alone = len(reach.names) == 1
+    return tuple(path if is_alone else f"{name}:{path}" for name, own in found for path in own)
+
+
+def _find_too_large(vault: Vault) -> list[str]:
+    """Return the notes of a folder that are too large; those of a commit are not known."""
+    return vault.manifest.too_large() if vault.view.is_work_tree else []
 
 
 def look(

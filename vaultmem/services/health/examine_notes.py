@@ -13,7 +13,7 @@ from vaultmem.core.paths import find_twins, is_conflict_copy
 from vaultmem.services.evidence.usage import list_machines
 from vaultmem.services.finding.trust import list_owned, tell_trust_elsewhere, trusted_documents
 from vaultmem.services.reading.note_rules import read_note_rules
-from vaultmem.storage.scan import find_passed_over
+from vaultmem.storage.scan import LARGER, find_passed_over
 from vaultmem.vault import Vault
 
 # What Dropbox calls a file that it had to rename, or one of a computer with brackets in its name;
@@ -26,7 +26,6 @@ _RENAMED = re.compile(
 #: The name of the check that is told first where it is not ok.
 DOUBTFUL = "notes in doubt"
 
-_LARGER = "it is larger than"
 _OWN_REPOSITORY = "it is a git repository of its own"
 _LINK = "it is a symbolic link"
 _ODD_NAME = "its name is not UTF-8"
@@ -45,7 +44,7 @@ def check_doubtful(vault: Vault) -> Check:
 
 def check_notes(vault: Vault) -> Check:
     """Name the notes that are not read, or not fully."""
-    elsewhere = (_LARGER, _OWN_REPOSITORY, _LINK, _ODD_NAME)
+    elsewhere = (LARGER, _OWN_REPOSITORY, _LINK, _ODD_NAME)
     unread = [(path, why) for path, why in vault.manifest.unread() if not why.startswith(elsewhere)]
     sure = [record for record in vault.view.records() if not record.problem]
     warned = [(each.path, why) for each in sure for why in each.warnings if why != each.conflict]
@@ -72,7 +71,7 @@ def check_conflicted(vault: Vault) -> Check:
 
 def check_sizes(vault: Vault) -> Check:
     """Name the notes that are too large to be read or committed."""
-    large = (path for path, why in vault.manifest.unread() if why.startswith(_LARGER))
+    large = vault.manifest.too_large()
     told = "over 1 MiB, so neither found nor committed"
     return count_found("note sizes", Verdict.PROBLEM, told, large, "divide them into smaller notes")
 

@@ -47,15 +47,22 @@ def read_full(vault: Vault, note: Note) -> Note:
     Raises:
         NoteNotFoundError: git does not have that text, or has none that may be shown.
     """
-    if not note.full_text:
-        return note
+    return read_full_note(vault, note.path, note.full_text) if note.full_text else note
+
+
+def read_full_note(vault: Vault, path: PurePosixPath, full_text: str) -> Note:
+    """Return the note that a `full_text` names.
+
+    Raises:
+        NoteNotFoundError: as for `read_full`.
+    """
     try:
-        whole = parse_note(note.path, read_full_bytes(vault, note.full_text))
+        whole = parse_note(path, read_full_bytes(vault, full_text))
     except UnreadableNoteError:
         whole = None
     if whole is None or not whole.text or whole.state is State.QUARANTINED:
         raise NoteNotFoundError(
-            f"{note.path}: its full text is not here ({note.full_text}); a shallow clone may lack "
+            f"{path}: its full text is not here ({full_text}); a shallow clone may lack "
             "it: `git fetch --unshallow`"
         )
     return whole

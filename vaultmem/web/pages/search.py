@@ -9,8 +9,9 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from vaultmem.core.finding.hit import Hit, choose_excerpt
+from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.terms import count_terms
+from vaultmem.core.packs.excerpt import choose_line, shorten_sentence
 from vaultmem.services.finding.ask import Answer, Ask
 from vaultmem.vault import Vault
 from vaultmem.web.asking import answers, read, read_count
@@ -19,9 +20,8 @@ from vaultmem.web.rendering import render_page
 #: Notes on a page.
 _LIMIT = 20
 
-
-#: Characters of a hit's excerpt.
-_WIDTH = 220
+#: Characters of a hit's excerpt, and of the sentence that it is cut out of.
+_WIDTH, _LONGEST = 220, 20_000
 
 #: Marks of markdown that say nothing in an excerpt, and what of them is kept. Nothing is looked for
 #: further than links are long, else a note of brackets takes minutes.
@@ -67,8 +67,9 @@ def gather_answer(question: str, offset: int, vault: Vault) -> Found:
 def show_hit(hit: Hit) -> ShownHit:
     """Return a hit as it is listed."""
     terms = frozenset(match.term for match in hit.matches)
-    text = _MARKUP.sub(lambda found: found["link"] or found["text"] or "", hit.text[:20_000])
-    line = choose_excerpt(text, sorted(terms), _WIDTH)
+    sentence = choose_line(hit)[:_LONGEST]
+    plain = _MARKUP.sub(lambda found: found["link"] or found["text"] or "", sentence)
+    line = shorten_sentence(plain, terms, _WIDTH)
     return ShownHit(hit, [(part, _has_term(part, terms)) for part in _WORD.findall(line)])
 
 
