@@ -68,7 +68,7 @@ def test_a_sound_vault_is_ok_and_fix_changes_nothing(make_vault: Make, opened: O
 
     assert {each.verdict for each in checks.values()} == {OK}
     assert not any(each.fixed for each in checks.values())
-    assert len(checks) == 29
+    assert len(checks) == 30
     assert hash_tree(root) == before
 
 

@@ -100,6 +100,7 @@ def _git_json(git: GitStatus) -> dict[str, Any]:
         "credentials": git.credentials,
         "sync": git.sync,
         "proposals": git.proposals,
+        "moved_links": git.moved_links,
         "events": list(map(commit_json, git.events)),
     }
 

@@ -233,12 +233,16 @@ def _say_notes(found: VaultStatus) -> None:
 
 
 def _say_uncommitted(git: GitStatus, is_person: bool) -> None:
+    from vaultmem.services.notes.repair import HOW_TO_REPAIR
     from vaultmem.services.writing.pending import tell_left_out
 
     parts = [f"{_describe_author(each, is_person)}: {_count(each)}" for each in git.uncommitted]
     _say_fact("uncommitted", ", ".join(parts) or "nothing")
     for line in tell_left_out(git.left_out):
         _say_fact("left out", line)
+    if git.moved_links:
+        told = count_things(git.moved_links, "link")
+        _say_fact("moved", f"{told} to files that were moved; {HOW_TO_REPAIR}")
     if git.credentials:
         from vaultmem.services.writing.leaks import HOW_TO_ALLOW
 

@@ -67,6 +67,7 @@ def _name_note_checks(
         ("note names", partial(examine_notes.check_names, vault)),
         ("conflicts", partial(examine_notes.check_conflicted, vault)),
         ("conflict copies", partial(examine_notes.check_conflicts, vault)),
+        ("links", partial(examine_notes.check_moved, vault)),
         ("not looked into", partial(examine_notes.check_passed_over, vault)),
         ("sessions", partial(examine_machine.check_sessions, vault, fix)),
         ("trust", partial(examine_notes.check_trust, vault)),

@@ -12,6 +12,7 @@ from vaultmem.core.obsidian.daily import read_day
 from vaultmem.core.paths import find_twins, is_conflict_copy
 from vaultmem.services.evidence.usage import list_machines
 from vaultmem.services.finding.trust import list_owned, tell_trust_elsewhere, trusted_documents
+from vaultmem.services.notes.repair import HOW_TO_REPAIR, plan_repair
 from vaultmem.services.reading.note_rules import read_note_rules
 from vaultmem.storage.scan import find_passed_over
 from vaultmem.vault import Vault
@@ -113,6 +114,18 @@ def check_conflicts(vault: Vault) -> Check:
 def _is_second_version(path: str) -> bool:
     name = path.rsplit("/", 1)[-1]
     return is_conflict_copy(name) or bool(_RENAMED.search(name))
+
+
+def check_moved(vault: Vault) -> Check:
+    """Name the links that lead nowhere since their file was moved in the folder."""
+    edits = plan_repair(vault).edits
+    broken = (
+        f"{path}:{each.link.line}: {each.old}, now {each.new}"
+        for path, made in edits.items()
+        for each in made
+    )
+    told = "broken since their files were moved"
+    return count_found("links", Verdict.WARNING, told, broken, HOW_TO_REPAIR)
 
 
 def check_passed_over(vault: Vault) -> Check:

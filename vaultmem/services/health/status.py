@@ -12,6 +12,7 @@ from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.branching.proposals import list_proposed
 from vaultmem.services.finding.trust import tell_trust_elsewhere
 from vaultmem.services.history.commits import CommitFilter, list_commits
+from vaultmem.services.notes.repair import plan_repair
 from vaultmem.services.reading.behind import sync_to_read
 from vaultmem.services.reading.indexing import Progress, is_index_behind
 from vaultmem.services.reading.note_rules import read_note_rules
@@ -47,7 +48,7 @@ class GitStatus(NamedTuple):
     `person_problem` under whose name a person's changes are committed where git knows none.
     `credentials` are the places because of which nothing is committed (path:line: rule). `sync`
     says how it stands with a remote, where there is one; `proposals` counts proposed branches that
-    wait for a decision.
+    wait for a decision. `moved_links` counts broken links to files that were moved since.
     """
 
     head: Head
@@ -60,6 +61,7 @@ class GitStatus(NamedTuple):
     credentials: tuple[str, ...] = ()
     sync: SyncState | None = None
     proposals: int = 0
+    moved_links: int = 0
 
 
 class VaultStatus(NamedTuple):
@@ -164,6 +166,7 @@ def _read_git(vault: Vault, looks: bool) -> GitStatus | None:
             credentials=_name_credentials(vault, pending) if pending else (),
             sync=read_sync_state(vault) if looks else None,
             proposals=len(list_proposed(vault)),
+            moved_links=plan_repair(vault, pending).links if pending and not vault.ref else 0,
         )
     except VaultError as error:
         return GitStatus(Head("", ""), "", (), {}, (), str(error))
