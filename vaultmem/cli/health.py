@@ -161,10 +161,17 @@ def _say_doubtful(found: VaultStatus) -> None:
     if not found.in_doubt:
         return
     count = len(found.in_doubt)
-    told = f"{count:,} {'note' if count == 1 else 'notes'}, to be mended"
+    told = f"{count_things(count, 'note')}; `vaultmem doctor` names them, and what repairs them"
     say_painted(f"{'in doubt':<12}", "red", told)
-    for path, problem in found.in_doubt[:_SHOWN]:
-        say_painted(f"  {path}", "red", f": {problem}")
+    _say_groups(found.in_doubt, "red")
+
+
+def _say_groups(problems: Sequence[tuple[str, str]], colour: str) -> None:
+    """Print the most frequent problems, a line for each."""
+    from vaultmem.core.notes.problems import describe_group, group_problems
+
+    for group in group_problems(problems)[:_SHOWN]:
+        say_painted("  ", colour, describe_group(group, _SHOWN))
 
 
 def _say_where(vault: Vault, found: VaultStatus) -> None:
@@ -269,5 +276,4 @@ def _say_problems(found: VaultStatus) -> None:
     if not found.problems:
         return
     _say_fact("problems", f"{len(found.problems):,}; `vaultmem doctor` tells what to do")
-    for path, problem in found.problems[:_SHOWN]:
-        say_painted(f"  {path}", "yellow", f": {problem}")
+    _say_groups(found.problems, "yellow")

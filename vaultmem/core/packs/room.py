@@ -7,7 +7,7 @@ from functools import partial
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.packs.alike import Shown, show_hit
-from vaultmem.core.packs.caution import written_at
+from vaultmem.core.packs.caution import shorten_caution, written_at
 from vaultmem.core.packs.conflicts import (
     MAX_RIVALS,
     Contradiction,
@@ -116,7 +116,9 @@ class Room:
         shown = hit.text if parts is None else render_passages(hit.text, parts)
         handle = self.remarks.handles.get(hit.record.document, "")
         cut = parts is not None
-        item = PackItem(hit, shown, pinned, trusted, cut, hit.caution, "", handle, parts or ())
+        item = PackItem(
+            hit, shown, pinned, trusted, cut, shorten_caution(hit), "", handle, parts or ()
+        )
         item = item._replace(otherwise=hit.otherwise)
         # What an instruction or a preference outweighs says so itself.
         if pinned or item.part is not PackPart.EVIDENCE:

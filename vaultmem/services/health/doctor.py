@@ -60,7 +60,7 @@ def _name_note_checks(
 ) -> list[Named]:
     return [
         ("index", partial(_check_index, vault, fix, progress)),
-        (examine_notes.DOUBTFUL, partial(examine_notes.check_doubtful, vault)),
+        (examine_notes.DOUBTFUL, partial(examine_notes.check_doubtful, vault, fix)),
         ("notes", partial(examine_notes.check_notes, vault)),
         ("note sizes", partial(examine_notes.check_sizes, vault)),
         ("note dates", partial(examine_notes.check_dates, vault, now)),
