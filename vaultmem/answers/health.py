@@ -73,6 +73,7 @@ def status_json(vault: Vault, found: VaultStatus) -> dict[str, Any]:
         "kinds": found.kinds,
         "states": found.states,
         "proposed": found.proposed,
+        "to_decide": found.to_decide,
         "index": {
             "in_sync": found.is_in_sync,
             "problem": found.sync_problem or None,

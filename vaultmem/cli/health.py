@@ -192,8 +192,6 @@ def _say_where(vault: Vault, found: VaultStatus) -> None:
             _say_fact("your name", git.person_problem)
         if git.sync is not None:
             _say_fact("sync", _describe_sync(git.sync))
-        if git.proposals:
-            _say_fact("proposals", f"{git.proposals:,} to decide; `vaultmem review`")
     author = found.author
     named = f"{author.agent} ({author.session})" if author.session else author.agent
     _say_fact("author", f"agent {named}" if author.agent else "you")
@@ -224,8 +222,11 @@ def _say_notes(found: VaultStatus) -> None:
         if counts:
             _say_fact(f"  {name}", ", ".join(f"{n:,} {value}" for value, n in counts.items()))
     if found.proposed:
-        told = "standing wishes; `vaultmem list --kind preference --state candidate`"
-        _say_fact("  proposed", f"{found.proposed:,} {told}")
+        told = f"{found.proposed:,} standing {'wish' if found.proposed == 1 else 'wishes'}"
+        _say_fact("  proposed", f"{told}; `vaultmem list --kind preference --state candidate`")
+    if found.to_decide:
+        kinds = ", ".join(f"{n:,} {kind}" for kind, n in found.to_decide.items())
+        _say_fact("to decide", f"{sum(found.to_decide.values()):,}: {kinds}; `vaultmem review`")
     if found.settings_problem:
         _say_fact("index", "as it was; nothing is looked at before the settings are correct")
         return
