@@ -58,6 +58,8 @@ links
 links notes/quay.md
 links --to notes/pier.md
 links --orphans
+links --repair --dry-run
+restore notes/quay.md
 pin notes/quay.md
 pin notes/quay.md --remove
 tag notes/quay.md stone

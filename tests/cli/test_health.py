@@ -133,7 +133,7 @@ def test_status_is_aligned_and_its_json_complete(make_vault: Make, run_cli: RunC
     found = run_cli("status", "--json", cwd=root).json
     assert set(found) == {
         *("vault", "settings_problem", "git", "agent", "session", "ref", "watcher", "notes"),
-        *("tokens", "kinds", "states", "index", "waiting", "problems", "passed_over"),
+        *("tokens", "kinds", "states", "to_decide", "index", "waiting", "problems", "passed_over"),
         *("trust_problem", "in_doubt", "proposed"),
     }
     assert found["git"]["commit"] == commit

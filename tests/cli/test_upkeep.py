@@ -173,6 +173,73 @@ def test_a_queue_is_reviewed_by_flags(
     assert run_cli("review", "--accept", candidate["id"], "--vault", root).code == 4
 
 
+def test_all_candidates_are_decided_by_a_person_in_one_commit(
+    make_vault: Make, run_cli: RunCli
+) -> None:
+    root = make_vault(
+        {
+            f"notes/{folder}/{name}.md": f"---\nstate: candidate\n---\nThe {name} is painted.\n"
+            for folder in ("imported/chatgpt", "own")
+            for name in (f"{folder[:3]}-{number}" for number in range(3))
+        }
+    )
+    head = git(root, "rev-parse", "HEAD")
+    all_of_them = ("review", "--only", "candidate", "--vault", root)
+
+    wrong = run_cli("review", "--accept-all", "--vault", root)
+    agent = run_cli(*all_of_them, "--accept-all", "--agent", "x")
+    assert (wrong.code, "--only candidate" in wrong.err) == (2, True)
+    assert (agent.code, "only a person" in agent.err) == (5, True)
+    assert git(root, "rev-parse", "HEAD") == head
+
+    some = run_cli("promote", "notes/imported/chatgpt/", "--vault", root)
+    assert some.out.count("promoted  ") == 3
+    assert git(root, "log", "--format=%s", f"{head}..").splitlines() == [
+        "promote: imp-0, imp-1 and imp-2"
+    ]
+    none = run_cli("promote", "notes/imported/chatgpt", "--vault", root)
+    assert (none.code, "no note" in none.err) == (4, True)
+
+    done = run_cli(*all_of_them, "--reject-all", "--reason", "no")
+    assert done.out.startswith("deprecated  3 candidates\n")
+    assert git(root, "rev-list", "--count", f"{head}..") == "2"
+    assert run_cli(*all_of_them, "--accept-all").out == "promoted  0 candidates\n"
+
+
+@pytest.mark.campaign
+def test_a_thousand_candidates_are_promoted_in_one_commit(
+    make_vault: Make, run_cli: RunCli
+) -> None:
+    begin = "---\nstate: candidate\n---\n"
+    texts = (f"{begin}Ferry {number} berths at pier {number}.\n" for number in range(1_000))
+    root = make_vault({f"notes/{number}.md": text for number, text in enumerate(texts)})
+    head = git(root, "rev-parse", "HEAD")
+    run_cli("index", "--vault", root, timeout=120)
+
+    done = run_cli("review", "--only", "candidate", "--accept-all", "--vault", root, timeout=120)
+
+    assert done.out.startswith("promoted  1,000 candidates\n")
+    assert git(root, "rev-list", "--count", f"{head}..") == "1"
+    assert run_cli("list", "--state", "candidate", "--json", "--vault", root).json["notes"] == []
+
+
+def test_status_and_review_count_the_same(make_vault: Make, opened: Open, run_cli: RunCli) -> None:
+    root, _ = prepare_review(make_vault, opened)
+    (root / "notes/x.md").write_text("---\na: [\n---\nX.\n")
+    before = run_cli("status", "--vault", root).out
+    shown = run_cli("review", "--vault", root).out
+    after = run_cli("status", "--json", "--vault", root).json["to_decide"]
+
+    assert "to decide   2: 1 unreadable, 1 candidate; `vaultmem review`\n" in before
+    assert shown.startswith("3 to decide: 1 contradiction, 1 unreadable, 1 candidate\n")
+    assert after == {"contradiction": 1, "unreadable": 1, "candidate": 1}
+    run_cli("review", "--only", "candidate", "--accept-all", "--vault", root)
+    assert run_cli("status", "--json", "--vault", root).json["to_decide"] == {
+        "contradiction": 1,
+        "unreadable": 1,
+    }
+
+
 def test_what_a_pull_brought_takes_the_place_of_the_old_value_by_one_flag(
     make_vault: Make, run_cli: RunCli, tmp_path: Path
 ) -> None:
@@ -207,7 +274,7 @@ def test_what_a_pull_brought_takes_the_place_of_the_old_value_by_one_flag(
 
 @pytest.mark.parametrize(
     ("keys", "code", "commits"),
-    [("oy", 0, ["promote: ", "supersede: "]), ("sq", 0, []), ("y\x03", 130, ["supersede: "])],
+    [("oy", 0, ["promote: ", "supersede: "]), ("s?q", 0, []), ("y\x03", 130, ["supersede: "])],
 )
 def test_a_queue_is_reviewed_by_keys(
     make_vault: Make, opened: Open, keys: str, code: int, commits: list[str]
@@ -233,3 +300,5 @@ def test_a_queue_is_reviewed_by_keys(
     assert [each.partition(": ")[0] + ": " for each in log] == commits
     assert git(root, "status", "--porcelain") == ""
     assert "1 of 2" in told
+    assert "s skips, q ends, ? explains the keys" in told
+    assert told.count("y: it is promoted\r\n") == keys.count("?")

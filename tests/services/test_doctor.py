@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from in_process import run_here
 from support import git, hash_tree, write_notes
 
 import vaultmem
@@ -68,7 +69,7 @@ def test_a_sound_vault_is_ok_and_fix_changes_nothing(make_vault: Make, opened: O
 
     assert {each.verdict for each in checks.values()} == {OK}
     assert not any(each.fixed for each in checks.values())
-    assert len(checks) == 29
+    assert len(checks) == 30
     assert hash_tree(root) == before
 
 
@@ -112,7 +113,7 @@ def test_properties_that_are_not_read_are_a_problem(make_vault: Make, opened: Op
     check = find_only(opened(root), "notes in doubt")
 
     assert check.verdict is PROBLEM
-    assert "notes/x.md: the frontmatter is not valid YAML" in check.paths[0]
+    assert check.paths == ("notes/x.md:3: the frontmatter is not valid YAML",)
 
 
 def test_second_versions_of_each_program_are_named(make_vault: Make, opened: Open) -> None:
@@ -574,3 +575,71 @@ def test_a_damaged_trust_record_has_its_remedy(make_vault: Make, opened: Open) -
     checks = examine(vault)
     assert checks["trust"].verdict is PROBLEM
     assert checks["trust"].remedy == "remove it"
+
+
+ALIASES = {
+    f"notes/{name}.md": f"---\r\naliases:\r\n- @{name}\r\ntags: [a]\r\n---\r\nText {name}.\r\n"
+    for name in ("ada", "bob", "cy")
+}
+
+
+def test_equal_problems_are_one_line_with_one_repair_that_adds_only_quotes(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault({**NOTES, **ALIASES, "notes/x.md": "---\na: [\n---\n# X\n"})
+    vault = opened(root)
+    check = find_only(vault, "notes in doubt")
+
+    told = "a value that begins with @ needs quotes"
+    assert check.paths == (
+        f"3 notes: {told}: notes/ada.md:3, notes/bob.md:3, notes/cy.md:3",
+        "notes/x.md:3: the frontmatter is not valid YAML",
+    )
+    assert check.remedy.startswith("`vaultmem doctor --fix` adds the quotes")
+    before = hash_tree(root, skip=(".git",))
+    fixed = find_only(vault, "notes in doubt", fix=True)
+
+    for path, text in ALIASES.items():
+        name = path[len("notes/") : -len(".md")]
+        assert (root / path).read_bytes().decode() == text.replace(f"@{name}", f'"@{name}"')
+    after = hash_tree(root, skip=(".git",))
+    assert {path for path in before if before[path] != after[path]} == set(ALIASES)
+    assert fixed.fixed == tuple(f"added quotes in {path}" for path in ALIASES)
+    assert len(fixed.paths) == 1
+    assert vault.view.records("d.path = ?", ["notes/ada.md"])[0].tags == ("a",)
+    assert git(root, "log", "-1", "--format=%an %s") == "Maren Person add quotes: ada, bob and cy"
+
+
+def test_an_agent_adds_no_quotes(make_vault: Make, opened: Open) -> None:
+    root = make_vault({**NOTES, **ALIASES})
+    before = hash_tree(root, skip=(".git",))
+    find_only(opened(root, agent="claude"), "notes in doubt", fix=True)
+    assert hash_tree(root, skip=(".git",)) == before
+
+
+def test_a_problem_is_two_words_in_a_pack_and_a_line_elsewhere(make_vault: Make) -> None:
+    root = make_vault({**NOTES, **ALIASES})
+    pack = run_here("pack", "Text ada", cwd=root).out
+    told = run_here("status", cwd=root).out + run_here("index", cwd=root).out
+
+    assert "in doubt" in pack
+    assert "YAML" not in pack + told
+    assert "quotes" not in pack
+    assert told.count("3 notes: a value that begins with @ needs quotes: notes/ada.md:3") == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "told", "remedy"),
+    [
+        ("Text.\n\n%% open\n\nMore.\n", "a comment that begins", "close the comment"),
+        (b"caf\xe9\n", "its text is Windows-1252", "save it as UTF-8"),
+        ("---\ntags: {a: b}\n---\nText.\n", "the property", "correct what is named"),
+    ],
+)
+def test_the_remedy_fits_the_defect(
+    make_vault: Make, opened: Open, text: str | bytes, told: str, remedy: str
+) -> None:
+    check = find_only(opened(make_vault({**NOTES, "notes/x.md": text})), "notes")
+    assert told in check.paths[0]
+    assert check.remedy.startswith(remedy)
+    assert ";" not in check.remedy

@@ -145,6 +145,9 @@ def test_what_only_the_manifest_knew_counts(make_vault: MakeVault) -> None:
     write_notes(root, {NOTE: write("active", "Note: about refunds")})
     assert recall(root) == []
     assert "it is quarantined" in run(root, "status")
+    data = (root / NOTE).read_bytes()
+    run(root, "doctor", "--fix", code=1)
+    assert (root / NOTE).read_bytes() == data
 
 
 def test_where_nothing_is_known_it_is_unreadable(make_vault: MakeVault) -> None:
@@ -158,7 +161,7 @@ def test_where_nothing_is_known_it_is_unreadable(make_vault: MakeVault) -> None:
     pack = run(root, "pack", QUESTION)
     assert "unreadable" in pack
     assert "## Instructions" not in pack
-    assert "in doubt: the frontmatter" in pack
+    assert "| in doubt]" in pack
     assert run(root, "pack", "--receipt", QUESTION)
 
 
@@ -171,7 +174,7 @@ def test_an_active_policy_goes_on_with_its_last_text(make_vault: MakeVault) -> N
     assert "## Instructions" in pack
     assert "angry" in pack
     assert "rude" not in pack
-    assert "the last text that could be read counts" in pack
+    assert "| in doubt]" in pack
     policy = policy.replace("active", "candidate").replace("title: A", "title: Note: a")
     write_notes(root, {NOTE: policy})
     assert "## Instructions" not in run(root, "pack", QUESTION)

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 from importing import AWS_KEY, counts, take
+from in_process import run_here
 from support import git, hash_tree
 
 from vaultmem.core.finding.query import parse_query
 from vaultmem.core.sessions.session import Session
-from vaultmem.errors import RefusedError
+from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.finding.recall import recall
 from vaultmem.services.importing.take import Outcome
 from vaultmem.services.notes.remember import Memory, remember
@@ -431,3 +432,48 @@ def test_what_one_is_told_elsewhere_is_the_same_as_what_one_knows(
     remember(vault, Memory("Ana runs the ferry Holm II."))
     report = take(vault, "chatgpt", export(tmp_path, talk(*NODES)))
     assert counts(report) == {"new": 3, "known": 1}
+
+
+def zip_export(file: Path, **members: Any) -> Path:
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, value in members.items():
+            archive.writestr(f"{name}.json", json.dumps(value))
+    return file
+
+
+CLAUDE_TALK = {
+    "uuid": "595e81e3",
+    "name": "Ferries",
+    "created_at": "2026-11-02T10:00:00Z",
+    "chat_messages": [{"uuid": "m1", "sender": "human", "text": "When does the ferry leave?"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "looks"),
+    [("chatgpt", "claude-ai"), ("mem0", "claude-ai"), ("letta", "claude-ai")],
+)
+def test_an_export_of_another_kind_is_an_error_that_names_its_kind(
+    vault: Vault, tmp_path: Path, kind: str, looks: str
+) -> None:
+    file = zip_export(tmp_path / "claude.zip", conversations=[CLAUDE_TALK], projects=[])
+    with pytest.raises(VaultError, match=f"it looks like {looks}: `vaultmem import {looks}"):
+        take(vault, kind, file)
+
+
+def test_a_chatgpt_export_is_no_claude_export(vault: Vault, tmp_path: Path) -> None:
+    file = zip_export(tmp_path / "chatgpt.zip", conversations=[talk(*NODES)])
+    before = hash_tree(vault.root)
+    with pytest.raises(RefusedError, match=r"chatgpt\.zip: not an export of claude-ai; it looks"):
+        take(vault, "claude-ai", file)
+    done = run_here("import", "claude-ai", file, cwd=vault.root)
+    assert (done.code, "it looks like chatgpt" in done.err) == (5, True)
+    assert hash_tree(vault.root) == before
+
+
+def test_an_empty_list_of_an_export_is_read(vault: Vault, tmp_path: Path) -> None:
+    file = zip_export(tmp_path / "claude.zip", conversations=[CLAUDE_TALK], projects=[])
+    assert counts(take(vault, "claude-ai", file)) == {"new": 1}
+    empty = zip_export(tmp_path / "empty.zip", conversations=[], projects=[])
+    done = run_here("import", "claude-ai", empty, cwd=vault.root)
+    assert (done.code, done.out) == (0, "Nothing to import is in it.\n")

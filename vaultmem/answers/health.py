@@ -76,6 +76,7 @@ def status_json(vault: Vault, found: VaultStatus) -> dict[str, Any]:
         "kinds": found.kinds,
         "states": found.states,
         "proposed": found.proposed,
+        "to_decide": found.to_decide,
         "index": {
             "in_sync": found.is_in_sync,
             "problem": found.sync_problem or None,
@@ -104,6 +105,7 @@ def _git_json(git: GitStatus) -> dict[str, Any]:
         "kept_out": git.kept_out,
         "sync": git.sync,
         "proposals": git.proposals,
+        "moved_links": git.moved_links,
         "events": list(map(commit_json, git.events)),
     }
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from vaultmem.core.links.rewrite import LinkEdit
     from vaultmem.core.notes.record import NoteRecord
     from vaultmem.services.finding.links import FoundLink
     from vaultmem.services.notes.rename import Rename
@@ -55,10 +56,15 @@ def renamed_json(done: Rename, *, is_dry: bool) -> dict[str, Any]:
         "to": done.new,
         "moved": not is_dry,
         "finished_earlier": False,  # No rename is ever half done any more.
-        "links": [
-            {"path": path, "line": edit.link.line, "from": edit.old, "to": edit.new}
-            for path, edits in done.edits.items()
-            for edit in edits
-        ],
+        "links": edits_json(done.edits),
         "untrusted": done.untrusted,
     }
+
+
+def edits_json(edits: Mapping[str, Sequence[LinkEdit]]) -> list[dict[str, Any]]:
+    """Return the links that are written otherwise, by note."""
+    return [
+        {"path": path, "line": edit.link.line, "from": edit.old, "to": edit.new}
+        for path, made in edits.items()
+        for edit in made
+    ]

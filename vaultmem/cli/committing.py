@@ -47,7 +47,9 @@ def checkpoint(
 @takes("vault", "ref", "agent", "session", "as_json")
 def promote(
     here: Here,
-    paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="The notes.")],
+    paths: Annotated[
+        list[str], typer.Argument(metavar="PATH...", help="The notes, or folders of candidates.")
+    ],
     source: Annotated[
         str,
         typer.Option("--from", metavar="BRANCH", help="Take these notes over from a branch first."),
@@ -60,6 +62,7 @@ def promote(
 
     Examples:
       vaultmem promote half-refunds-round-up
+      vaultmem promote notes/imported/chatgpt
     """
     from vaultmem.services.branching.take import promote_from
     from vaultmem.services.lifecycle.promote import promote_notes, tell_unsaid

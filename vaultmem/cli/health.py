@@ -169,10 +169,17 @@ def _say_doubtful(found: VaultStatus) -> None:
     if not found.in_doubt:
         return
     count = len(found.in_doubt)
-    told = f"{count:,} {'note' if count == 1 else 'notes'}, to be mended"
+    told = f"{count_things(count, 'note')}; `vaultmem doctor` names them, and what repairs them"
     say_painted(f"{'in doubt':<12}", "red", told)
-    for path, problem in found.in_doubt[:_SHOWN]:
-        say_painted(f"  {path}", "red", f": {problem}")
+    _say_groups(found.in_doubt, "red")
+
+
+def _say_groups(problems: Sequence[tuple[str, str]], colour: str) -> None:
+    """Print the most frequent problems, a line for each."""
+    from vaultmem.core.notes.problems import describe_group, group_problems
+
+    for group in group_problems(problems)[:_SHOWN]:
+        say_painted("  ", colour, describe_group(group, _SHOWN))
 
 
 def _say_where(vault: Vault, found: VaultStatus) -> None:
@@ -193,8 +200,6 @@ def _say_where(vault: Vault, found: VaultStatus) -> None:
             _say_fact("your name", git.person_problem)
         if git.sync is not None:
             _say_fact("sync", _describe_sync(git.sync))
-        if git.proposals:
-            _say_fact("proposals", f"{git.proposals:,} to decide; `vaultmem review`")
     author = found.author
     named = f"{author.agent} ({author.session})" if author.session else author.agent
     _say_fact("author", f"agent {named}" if author.agent else "you")
@@ -225,8 +230,11 @@ def _say_notes(found: VaultStatus) -> None:
         if counts:
             _say_fact(f"  {name}", ", ".join(f"{n:,} {value}" for value, n in counts.items()))
     if found.proposed:
-        told = "standing wishes; `vaultmem list --kind preference --state candidate`"
-        _say_fact("  proposed", f"{found.proposed:,} {told}")
+        told = f"{found.proposed:,} standing {'wish' if found.proposed == 1 else 'wishes'}"
+        _say_fact("  proposed", f"{told}; `vaultmem list --kind preference --state candidate`")
+    if found.to_decide:
+        kinds = ", ".join(f"{n:,} {kind}" for kind, n in found.to_decide.items())
+        _say_fact("to decide", f"{sum(found.to_decide.values()):,}: {kinds}; `vaultmem review`")
     if found.settings_problem:
         _say_fact("index", "as it was; nothing is looked at before the settings are correct")
         return
@@ -241,6 +249,7 @@ def _say_notes(found: VaultStatus) -> None:
 
 
 def _say_uncommitted(git: GitStatus, is_person: bool) -> None:
+    from vaultmem.services.notes.repair import HOW_TO_REPAIR
     from vaultmem.services.writing.pending import describe_too_large, find_too_large, tell_left_out
 
     parts = [f"{_describe_author(each, is_person)}: {_count(each)}" for each in git.uncommitted]
@@ -252,6 +261,9 @@ def _say_uncommitted(git: GitStatus, is_person: bool) -> None:
     if git.kept_out:
         told = "; `vaultmem init --allow-secrets` lets git have them"
         _say_fact("kept out", f"{name_some(git.kept_out)}: lines look like credentials{told}")
+    if git.moved_links:
+        told = count_things(git.moved_links, "link")
+        _say_fact("moved", f"{told} to files that were moved; {HOW_TO_REPAIR}")
     if git.credentials:
         from vaultmem.services.writing.leaks import HOW_TO_ALLOW
 
@@ -298,5 +310,4 @@ def _say_problems(found: VaultStatus) -> None:
     if not found.problems:
         return
     _say_fact("problems", f"{len(found.problems):,}; `vaultmem doctor` tells what to do")
-    for path, problem in found.problems[:_SHOWN]:
-        say_painted(f"  {path}", "yellow", f": {problem}")
+    _say_groups(found.problems, "yellow")

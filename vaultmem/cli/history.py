@@ -8,11 +8,9 @@ import typer
 
 from vaultmem.answers.history import diff_json, log_json, shown_json, trace_json
 from vaultmem.cli.history_text import (
-    align,
-    name_writer,
     say_brief,
     say_operation,
-    short_time,
+    say_versions,
     tell_commit,
 )
 from vaultmem.cli.output import emit_json, say, say_behind, say_painted, warn
@@ -187,7 +185,6 @@ def history(
       vaultmem history refund-rules
     """
     from vaultmem.services.history.commits import resolve_commit
-    from vaultmem.services.history.diff import summarise_operation
     from vaultmem.services.history.trace import trace_note
 
     opened = here.open_synced(reads=True)
@@ -195,20 +192,7 @@ def history(
     if here.as_json:
         emit_json(trace_json(found))
         return
-    rows = [
-        [
-            each.commit.commit[:7] if each.commit else "",
-            short_time(each.commit) if each.commit else "",
-            name_writer(each),
-            one_line(each.commit.event) if each.commit else "not committed",
-            one_line(each.session),
-        ]
-        for each in found.versions
-    ]
-    for line, each in zip(align(rows), found.versions, strict=True):
-        other = each.operation.file.path != found.path
-        name = f"  ({one_line(each.operation.file.path)})" if other else ""
-        say(f"{line}  {one_line(summarise_operation(each.operation))}{name}")
+    say_versions(found)
     if any(each.is_end for each in found.versions):
         say(_CUT)
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from vaultmem.services.history.blame import BlamedLine
     from vaultmem.services.history.diff import Operation
     from vaultmem.services.history.explain import ChangeStep
-    from vaultmem.services.history.trace import Version
+    from vaultmem.services.history.trace import Trace, Version
     from vaultmem.services.writing.commit import CommitReport
     from vaultmem.storage.git.log import Commit
 
@@ -93,6 +93,26 @@ def name_writer(origin: BlamedLine | ChangeStep | Version) -> str:
     """Return who wrote something, and the other machine that says so where this one does not."""
     claimed = f", claimed by {origin.claimed_by}" if origin.claimed_by else ""
     return one_line(origin.who + claimed)
+
+
+def say_versions(found: Trace) -> None:
+    """Print what each commit did to a note, and its path then where that was another one."""
+    from vaultmem.services.history.diff import summarise_operation
+
+    rows = [
+        [
+            each.commit.commit[:7] if each.commit else "",
+            short_time(each.commit) if each.commit else "",
+            name_writer(each),
+            one_line(each.commit.event) if each.commit else "not committed",
+            one_line(each.session),
+        ]
+        for each in found.versions
+    ]
+    for line, each in zip(align(rows), found.versions, strict=True):
+        other = each.operation.file.path != found.path
+        name = f"  ({one_line(each.operation.file.path)})" if other else ""
+        say(f"{line}  {one_line(summarise_operation(each.operation))}{name}")
 
 
 def short_time(commit: Commit) -> str:

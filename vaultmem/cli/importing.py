@@ -132,6 +132,8 @@ def _say_report(report: ImportReport) -> None:
     for name, counts in files:
         parts = [f"{number:,} {outcome}" for outcome, number in sorted(counts.items())]
         say(f"{name}: {', '.join(parts)}")
+    if not report.counts:
+        say("Nothing to import is in it.")
     if report.turns:
         say(count_things(report.turns, "turn"))
     if report.dry_run:

@@ -13,6 +13,8 @@ from vaultmem.answers.links import (
     orphans_json,
     renamed_json,
 )
+from vaultmem.answers.notes import repaired_json
+from vaultmem.cli.history_text import say_commits
 from vaultmem.cli.options import DryRunOption
 from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.cli.shared import Here, takes
@@ -20,11 +22,14 @@ from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from vaultmem.core.links.rewrite import LinkEdit
     from vaultmem.services.finding.links import FoundLink
     from vaultmem.vault import Vault
 
 
-@takes("vault", "ref", "at", "as_json")
+@takes("vault", "ref", "at", "agent", "as_json")
 def links(
     here: Here,
     path: Annotated[
@@ -34,28 +39,71 @@ def links(
     orphans: Annotated[
         bool, typer.Option("--orphans", help="The notes that no other note links to.")
     ] = False,
+    repair: Annotated[
+        bool,
+        typer.Option("--repair", help="Change the broken links to files that were moved since."),
+    ] = False,
+    dry_run: DryRunOption = False,
 ) -> None:
     """List what a note links to, or what links to it.
 
     What leads nowhere is marked. Pinned notes and primed reference material are no orphans.
+    --repair changes broken links whose file has another path now, in one commit.
 
     Examples:
       vaultmem links refund-rules
       vaultmem links --to refund-rules
       vaultmem links --orphans
+      vaultmem links --repair --dry-run
     """
     from vaultmem.services.reading.read_notes import resolve_whole
 
     if (to and not path) or (orphans and (path or to)):
         raise typer.BadParameter("give PATH, --to PATH, or --orphans")
-    opened = here.open_view(reads=True)
-    if path:
+    if repair and (path or to or orphans or here.at):
+        raise typer.BadParameter("--repair is about all notes as they are; give --dry-run at most")
+    opened = here.open_view(reads=not repair or dry_run)
+    if repair:
+        _repair_links(opened, dry_run, here.as_json)
+    elif path:
         show = _list_backlinks if to else _list_links
         show(opened, str(resolve_whole(opened, path)), here.as_json)
     elif orphans:
         _list_orphans(opened, here.as_json)
     else:
         _list_broken(opened, here.as_json)
+
+
+def _repair_links(opened: Vault, dry_run: bool, as_json: bool) -> None:
+    from vaultmem.services.notes.repair import plan_repair, repair_links
+
+    done = plan_repair(opened) if dry_run else repair_links(opened)
+    if as_json:
+        emit_json(repaired_json(done, is_dry=dry_run))
+        return
+    _say_edits(done.edits)
+    counted = f"{count_things(done.links, 'link')} in {count_things(len(done.edits), 'note')}"
+    if done.edits:
+        say_painted("would repair  " if dry_run else "repaired  ", "green", counted)
+    else:
+        say("No broken link leads to a file that was moved.")
+    say_commits(done.report.commits)
+    _warn_of_trust(done.untrusted)
+
+
+def _say_edits(edits: Mapping[str, Sequence[LinkEdit]]) -> None:
+    for path, made in edits.items():
+        for edit in made:
+            say(
+                f"  {one_line(path)}:{edit.link.line}  {one_line(edit.old)} -> {one_line(edit.new)}"
+            )
+
+
+def _warn_of_trust(paths: Iterable[str]) -> None:
+    for path in paths:
+        warn(
+            f"{path}: its text or path is another one now, so it may not instruct; promote it again"
+        )
 
 
 def _list_broken(opened: Vault, as_json: bool) -> None:
@@ -134,16 +182,8 @@ def mv(
         emit_json(renamed_json(done, is_dry=dry_run))
         return
     say_painted("would move  " if dry_run else "moved  ", "green", f"{done.old} -> {done.new}")
-    for path, edits in done.edits.items():
-        for edit in edits:
-            say(
-                f"  {one_line(path)}:{edit.link.line}  {one_line(edit.old)} -> {one_line(edit.new)}"
-            )
-    for path in done.untrusted:
-        name = done.new if path == done.old else path
-        warn(
-            f"{name}: its text or path is another one now, so it may not instruct; promote it again"
-        )
+    _say_edits(done.edits)
+    _warn_of_trust(done.new if path == done.old else path for path in done.untrusted)
 
 
 def _as_written(found: FoundLink) -> str:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vaultmem.answers.history import blame_json, explained_json
+from vaultmem.answers.history import blame_json, explained_json, trace_json
 from vaultmem.answers.notes import restored_json, undone_json
-from vaultmem.cli.history_text import align, name_writer, say_candidates, say_commits
+from vaultmem.cli.history_text import (
+    align,
+    name_writer,
+    say_candidates,
+    say_commits,
+    say_versions,
+)
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.shared import Here, takes
 from vaultmem.core.safe_text import one_line
@@ -80,18 +87,30 @@ def why(
 @takes("vault", "ref", "agent", "session", "as_json")
 def restore(
     here: Here,
-    path: Annotated[str, typer.Argument(metavar="PATH", help="The note, as it was called then.")],
-    at: Annotated[str, typer.Option("--at", metavar="WHEN", help="A commit, branch, tag or date.")],
+    path: Annotated[
+        str, typer.Argument(metavar="PATH", help="The note, as it is called now or was then.")
+    ],
+    at: Annotated[
+        str,
+        typer.Option(
+            "--at",
+            metavar="WHEN",
+            help="A commit, branch, tag or date; else the versions are listed.",
+        ),
+    ] = "",
 ) -> None:
     """Write a note as it once was, as a new change.
 
-    What it is now is committed first.
+    What it is now is committed first. A note that was renamed or moved since keeps its new path.
 
     Examples:
       vaultmem restore refund-rules --at HEAD~1
     """
     from vaultmem.services.history.restore import restore_note
 
+    if not at:
+        _list_versions(here, path)
+        return
     done = restore_note(here.open_synced(), path, at)
     if here.as_json:
         emit_json(restored_json(done))
@@ -100,7 +119,8 @@ def restore(
         say(f"{one_line(done.path)}: already as it was in {done.commit[:7]}; nothing changed.")
         return
     say_commits(done.commits)
-    say_painted("restored  ", "green", f"{done.path}  (as in {done.commit[:7]})")
+    then = f", there {one_line(done.path_then)}" if done.path_then else ""
+    say_painted("restored  ", "green", f"{done.path}  (as in {done.commit[:7]}{then})")
     say_candidates(done.candidates)
 
 
@@ -129,6 +149,21 @@ def undo(
     for path in done.paths:
         say_painted("undone    ", "green", f"{one_line(path)}  (as before {short})")
     say_candidates(done.report.candidates)
+
+
+def _list_versions(here: Here, path: str) -> None:
+    """Print the versions of a note, and the command that restores one."""
+    from vaultmem.services.history.trace import trace_note
+
+    found = trace_note(here.open_synced(reads=True), path)
+    if here.as_json:
+        emit_json(trace_json(found))
+        return
+    say_versions(found)
+    kept = [e.commit.commit for e in found.versions if e.commit and e.operation.file.blob]
+    if kept:
+        at = kept[1:2] or kept
+        say(f"hint: `vaultmem restore {shlex.quote(path)} --at {at[0][:7]}` restores that version")
 
 
 def _origin(line: BlamedLine | ChangeStep) -> list[str]:

@@ -13,6 +13,7 @@ from vaultmem.cli.history_text import say_commits
 from vaultmem.cli.opening import open_here
 from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted, warn
 from vaultmem.cli.shared import Here, takes
+from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import ConflictError, RefusedError, VaultError
 
@@ -29,6 +30,8 @@ _DIGITS, _LINES = 6, 12
 
 #: The keys of the choices.
 _KEYS = {"y": "accept", "o": "other", "n": "reject"}
+
+_HELP = "s skips, q ends, ? explains the keys"
 
 _STOP = frozenset({"q", "\x04", "\x1b"})
 
@@ -58,6 +61,12 @@ def review(
     accept: Annotated[list[str], _option("--accept", "Do what is proposed")] = [],  # noqa: B006
     other: Annotated[list[str], _option("--other", "Do it the other way round")] = [],  # noqa: B006
     reject: Annotated[list[str], _option("--reject", "Do not, and do not propose it again")] = [],  # noqa: B006
+    accept_all: Annotated[
+        bool, typer.Option("--accept-all", help="Promote all, with --only candidate.")
+    ] = False,
+    reject_all: Annotated[
+        bool, typer.Option("--reject-all", help="Deprecate all, with --only candidate.")
+    ] = False,
     reason: Annotated[
         str, typer.Option("--reason", metavar="TEXT", help="Why; it stands in git.")
     ] = "",
@@ -75,17 +84,23 @@ def review(
 
     Proposed branches, quarantined and stale notes wait as well. On a terminal each is shown with
     its evidence, and one key decides it. Elsewhere they are listed; --accept, --other and --reject
-    decide. Each decision is one commit. Of a large vault, what came from elsewhere is shown first,
-    and --all compares the rest.
+    decide. Each decision is one commit, and so is one about all candidates. A large vault shows
+    what is known so far, and --all compares the rest.
 
     Examples:
       vaultmem review
       vaultmem review --only contradiction
+      vaultmem review --only candidate --accept-all
     """
     opened = here.open_synced()
     named = [("accept", accept), ("other", other), ("reject", reject)]
     if any(ids for _, ids in named):
         _decide_named(opened, named, reason, here.as_json)
+        return
+    if accept_all or reject_all:
+        if only != "candidate" or (accept_all and reject_all):
+            raise typer.BadParameter("give --only candidate with --accept-all or --reject-all")
+        _decide_all(opened, accept_all, reason, here.as_json)
         return
     from vaultmem.services.upkeep.review import describe_items
 
@@ -96,7 +111,7 @@ def review(
         return
     _say_counts(waiting)
     if not is_all:
-        say("That came from elsewhere; `vaultmem review --all` compares all notes.")
+        say("That is known so far; `vaultmem review --all` compares all notes.")
     size = _count_digits(waiting)
     if sys.stdin.isatty() and sys.stdout.isatty() and opened.is_person:
         _ask_each(opened, chosen, size, reason)
@@ -108,14 +123,29 @@ def review(
         say("Decide with `vaultmem review --accept ID`, --other ID or --reject ID.")
 
 
+def _decide_all(vault: Vault, is_accepted: bool, reason: str, as_json: bool) -> None:
+    """Promote or deprecate all candidates, in one commit."""
+    from vaultmem.core.upkeep.choices import Choice
+    from vaultmem.services.upkeep.decide import decide_candidates
+
+    choice = Choice.ACCEPT if is_accepted else Choice.REJECT
+    decided = decide_candidates(vault, choice, reason)
+    if as_json:
+        emit_json(decided_json(decided))
+        return
+    verb = "promoted  " if is_accepted else "deprecated  "
+    say_painted(verb, "green" if is_accepted else "yellow", count_things(len(decided), "candidate"))
+    say_commits(decided[0].report.commits if decided else ())
+
+
 def _look(vault: Vault, everything: bool) -> tuple[Sequence[Proposal], bool]:
-    """Return what waits, and whether that is all: of a large vault it may be what came alone."""
+    """Return what waits, and whether that is all: a large vault is not compared unasked."""
     from vaultmem.services.upkeep.arrivals import WHOLE, take_in
-    from vaultmem.services.upkeep.review import COMPARED_AT_ONCE, list_branches, list_queue
+    from vaultmem.services.upkeep.review import COMPARED_AT_ONCE, list_queue, list_waiting
 
     arrived = take_in(vault, WHOLE)
     if arrived and not everything and vault.view.totals()[0] > COMPARED_AT_ONCE:
-        return (*list_branches(vault), *arrived), False
+        return list_waiting(vault), False
     return list_queue(vault, ProgressLine("comparing notes")).proposals, True
 
 
@@ -158,6 +188,8 @@ def _ask_each(vault: Vault, waiting: Sequence[Proposal], size: int, reason: str)
     from vaultmem.services.upkeep.decide import decide
     from vaultmem.services.upkeep.review import describe_items
 
+    if waiting:
+        say_painted(_HELP, "dim")
     numbers = {each.id: number for number, each in enumerate(waiting, 1)}
     for item in describe_items(vault, waiting):  # What was decided has changed notes of others.
         proposal = item.proposal
@@ -179,6 +211,7 @@ def _read_key(proposal: Proposal) -> str:
     from click import getchar
 
     keys = {key for key, name in _KEYS.items() if _tell(proposal, name)} | {"s"} | _STOP
+    choices = [f"{key}: {_tell(proposal, _KEYS[key])}" for key in _KEYS if key in keys]
     while True:
         sys.stdout.write("? ")
         sys.stdout.flush()
@@ -192,6 +225,8 @@ def _read_key(proposal: Proposal) -> str:
         say("" if key in _STOP else key)
         if key in keys:
             return key
+        if key == "?":
+            say("\n".join((*choices, _HELP)))
 
 
 def _tell(proposal: Proposal, choice: str) -> str:

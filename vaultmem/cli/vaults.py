@@ -386,10 +386,13 @@ def _tell_unknown(vault: Vault) -> None:
 
 
 def _say_problems(problems: list[tuple[str, str]]) -> None:
+    from vaultmem.core.notes.problems import describe_group, group_problems
+
     if not problems:
         return
     files = len({path for path, _ in problems})
     were = "1 file was" if files == 1 else f"{files:,} files were"
     say(f"\n{were} not read, or not fully (none was changed):")
-    for path, problem in problems:
-        say_painted(f"  {path}", "yellow", f": {problem}")
+    for group in group_problems(problems):
+        say_painted("  ", "yellow", describe_group(group))
+    say("  `vaultmem doctor` says what repairs them.")

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from vaultmem.core.notes.problems import IN_DOUBT
 from vaultmem.core.notes.record import CONFLICTED, NOTE_FIELDS
 from vaultmem.core.paths import find_twins, fold, is_text
 from vaultmem.storage.scan import LARGER, Stat
@@ -16,9 +17,6 @@ from vaultmem.storage.stored_views import drop_unused
 if TYPE_CHECKING:
     from vaultmem.core.indexing.rows import NoteRows
 
-
-#: Stands in the problem of a note that cannot be taken at its word, before what counts instead.
-IN_DOUBT = "; until it is mended, "
 
 _FILE = "path, blob, size, mtime, ctime, inode, document, problem"
 

@@ -72,3 +72,19 @@ KINDS: Mapping[str, ImportKind] = {
     ),
     "letta": ImportKind("letta", _files(r"\.af", r"/memory/.+\.md"), read_letta, read_memfs),
 }
+
+#: Fields that only objects of one kind have, as `guess_kind` looks for them.
+_FIELDS: Mapping[str, frozenset[str]] = {
+    "chatgpt": frozenset({"mapping"}),
+    "claude-ai": frozenset(
+        {"chat_messages", "prompt_template", "conversations_memory", "project_memories"}
+    ),
+    "letta": frozenset({"core_memory", "agents", "blocks"}),
+    "transcripts": frozenset({"sessionId", "parentUuid", "payload"}),
+    "mem0": frozenset({"results", "memories", "memory"}),
+}
+
+
+def guess_kind(value: Object) -> str:
+    """Return the kind that an object of a JSON file looks like, "" if like none."""
+    return next((name for name, fields in _FIELDS.items() if fields & value.keys()), "")

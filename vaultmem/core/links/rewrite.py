@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from vaultmem.core.links.link import Link, LinkKind, decode_destination, find_links
@@ -49,6 +49,25 @@ def plan_edits(
                 "choose a name without # ^ [ ]"
             )
         edits.append(LinkEdit(link, text[link.start : link.end], path))
+    return edits
+
+
+def plan_repairs(
+    text: str, place: tuple[str, str], before: Names, after: Names, moved: Mapping[str, str]
+) -> list[LinkEdit]:
+    """Return what to change so that links which lead nowhere mean what they meant before.
+
+    `place` is the note's own path before and after the moves, `moved` the present path of each file
+    that was moved, by its old one. A link that cannot be written for its file is left out.
+    """
+    edits = []
+    for link in _find_all(place[1], text):
+        if link.start < 0 or not link.path or after.find(link, place[1]) is not None:
+            continue
+        meant = before.find(link, place[0])
+        target = None if meant is None else moved.get(meant, meant)
+        if target and (path := spell(link, target, place[1], after)):
+            edits.append(LinkEdit(link, text[link.start : link.end], path))
     return edits
 
 

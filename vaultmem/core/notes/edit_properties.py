@@ -20,7 +20,9 @@ from vaultmem.core.notes.frontmatter import (
     replace_said_states,
 )
 from vaultmem.core.notes.note import Note, parse_note
+from vaultmem.core.notes.problems import NEEDS_QUOTES
 from vaultmem.core.notes.properties import Property
+from vaultmem.core.notes.quotes import quote_value
 from vaultmem.core.notes.titles import is_named_for
 from vaultmem.core.notes.values import divide_text
 from vaultmem.core.notes.whose import is_memory
@@ -30,7 +32,31 @@ PropertyValue = str | bool | int | float | date | tuple[str, ...]
 
 _NAME = re.compile(r"[A-Za-z_][\w -]{0,63}")
 _PLAIN_TEXT = re.compile(r"(?:[A-Za-z]|\d{4}-\d\d-\d\d-\d)[\w/.()+'-]*(?: [\w/.()+'-]+)*")
+#: Values of one note that are given quotes.
+_MOST_QUOTED = 100
 _NOT_TEXT = frozenset(["true", "false", "yes", "no", "on", "off", "y", "n", "null", "none"])
+
+
+def add_quotes(text: str) -> str:
+    """Return a note's text with quotes around the values of properties that need them.
+
+    It is the same text where that does not make all of its properties readable.
+    """
+    changed = text
+    for _ in range(_MOST_QUOTED):
+        problem = read_frontmatter(changed).problem
+        if not problem:
+            return changed
+        line = re.search(rf"line (\d+): .*{NEEDS_QUOTES}$", problem)
+        if line is None:
+            return text
+        number = int(line[1])
+        lines = [
+            quote_value(each) if at == number else each
+            for at, each in enumerate(changed.split("\n"), 1)
+        ]
+        changed = "\n".join(lines)
+    return text
 
 
 def set_property(text: str, name: str, value: PropertyValue) -> str:

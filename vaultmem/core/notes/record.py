@@ -50,6 +50,9 @@ def divide_numbers(documents: Iterable[int]) -> dict[int, set[int]]:
 
 
 #: The state that a note has, whatever state is written in it, in which others say otherwise.
+#: Begins the caution of a note that cannot be taken at its word.
+DOUBT = "in doubt: "
+
 CONFLICTED = "conflicted"
 
 #: What is said of a quarantined note.
@@ -116,7 +119,7 @@ class NoteRecord(NamedTuple):
         if self.state == "quarantined":
             return QUARANTINED
         if self.problem:
-            return f"in doubt: {self.problem}"
+            return f"{DOUBT}{self.problem}"
         is_foreign = self.encoding not in {"", CANVAS}
         encoding = f"not UTF-8, read as {self.encoding}" if is_foreign else ""
         return "; ".join(filter(None, (self.conflict, encoding)))

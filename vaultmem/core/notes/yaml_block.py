@@ -60,8 +60,12 @@ def read_yaml_block(block: str) -> tuple[tuple[Property, ...], tuple[str, ...]] 
     try:
         root = _read_root(_check_events(yaml.parse(block, Loader=_Loader)))
     except yaml.YAMLError as error:
-        what = getattr(error, "problem", None) or "it cannot be parsed"
-        raise _not_valid(getattr(error, "problem_mark", None), what) from None
+        from vaultmem.core.notes.quotes import describe_unquoted
+
+        mark = getattr(error, "problem_mark", None)
+        line = "".join(block.split("\n")[mark.line : mark.line + 1]) if mark is not None else ""
+        what = describe_unquoted(line) or getattr(error, "problem", None) or "it cannot be parsed"
+        raise _not_valid(mark, what) from None
     except (ValueError, RecursionError) as error:
         raise UnreadableBlockError(f"the frontmatter is not YAML: {error}") from None
     return None if root is None or root.shape != "map" else _read_mapping(root, len(block))

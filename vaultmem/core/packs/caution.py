@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from vaultmem.core.counting import count_things
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.lifecycle import Kind
-from vaultmem.core.notes.record import has_tag
+from vaultmem.core.notes.record import DOUBT, has_tag
 from vaultmem.core.notes.values import read_timestamp
 from vaultmem.core.packs.excerpt import choose_excerpt
 
@@ -40,6 +40,12 @@ def quote_claim(hit: Hit) -> str:
 
     claim = find_claim(f"{record.title}\n{hit.text}")
     return choose_excerpt(claim, ()) if claim else ""
+
+
+def shorten_caution(hit: Hit) -> str:
+    """Return a section's caution as a pack has it: why a note is in doubt, its file can tell."""
+    is_doubtful = hit.caution.startswith(DOUBT)
+    return DOUBT.rstrip(": ") if is_doubtful else hit.caution
 
 
 def find_caution(hit: Hit, at: float, changed_refs: Sequence[str]) -> str:

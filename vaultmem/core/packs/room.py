@@ -7,7 +7,7 @@ from functools import partial
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.packs.alike import Shown, show_hit
-from vaultmem.core.packs.caution import written_at
+from vaultmem.core.packs.caution import shorten_caution, written_at
 from vaultmem.core.packs.conflicts import (
     Mark,
     Remarks,
@@ -115,8 +115,8 @@ class Room:
         trusted = hit.record.document in self.trusted
         shown = hit.text if parts is None else render_passages(hit.text, parts)
         handle = self.remarks.handles.get(hit.record.document, "")
-        cut = parts is not None
-        item = PackItem(hit, shown, pinned, trusted, cut, hit.caution, "", handle, parts or ())
+        cut, caution = parts is not None, shorten_caution(hit)
+        item = PackItem(hit, shown, pinned, trusted, cut, caution, "", handle, parts or ())
         return item._replace(otherwise=hit.otherwise)
 
     def arrange(self, items: Sequence[PackItem]) -> list[PackItem]:

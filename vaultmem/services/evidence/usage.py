@@ -6,17 +6,12 @@ counts, and when the last was.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable
 
-from vaultmem.errors import VaultError
-from vaultmem.storage.git.log import walk_renames
+from vaultmem.services.reading.renames import follow_renames, read_renames
 from vaultmem.storage.machines import Machine, read_machines
 from vaultmem.storage.signals import SignalStore, Surfaced
 from vaultmem.vault import Vault
-
-#: Where a database has the renames of history up to a commit.
-_KEY = "renames"
 
 
 def list_machines(vault: Vault, *, with_usage: bool = True) -> list[Machine]:
@@ -51,43 +46,11 @@ def add_up(vault: Vault, rows: Iterable[Surfaced]) -> dict[str, Surfaced]:
     """Return the sums by the paths that notes have now."""
     listed = list(rows)
     here = set(vault.manifest.paths())
-    moved = _read_renames(vault) if any(each.path not in here for each in listed) else {}
+    moved = read_renames(vault) if any(each.path not in here for each in listed) else {}
     found: dict[str, Surfaced] = {}
     for each in listed:
-        path = _follow(each.path, here, moved)
+        path = follow_renames(each.path, here, moved)
         known = found.get(path, Surfaced(path, 0, 0.0, 0.0))
         best = max(each.best, known.best)
         found[path] = Surfaced(path, each.times + known.times, max(each.last, known.last), best)
     return found
-
-
-def _follow(path: str, here: Set[str], moved: Mapping[str, str]) -> str:
-    """Return what a path is called now, itself where nobody knows."""
-    seen, now = {path}, path
-    while now not in here and now in moved and moved[now] not in seen:
-        now = moved[now]
-        seen.add(now)
-    return now if now in here else path
-
-
-def _read_renames(vault: Vault) -> dict[str, str]:
-    """Return the new path of each note that a commit renamed; only new commits are read."""
-    head = vault.head()
-    if head is None or not head.commit:
-        return {}
-    known = json.loads(vault.state.get(_KEY) or '{"commit": "", "moved": {}}')
-    moved: dict[str, str] = known["moved"]
-    if known["commit"] == head.commit:
-        return moved
-    history = vault.history
-    if known["commit"] and history.refs.is_ancestor(known["commit"], head.commit):
-        span = f"{known['commit']}..{head.commit}"
-    else:
-        span, moved = head.commit, {}
-    try:
-        renames = list(walk_renames(history, span))
-    except VaultError:  # A clone may lack what it takes to compare two versions.
-        return moved
-    moved |= dict(reversed(renames))
-    vault.state.keep(_KEY, json.dumps({"commit": head.commit, "moved": moved}))
-    return moved

@@ -45,6 +45,7 @@ class LinkGraph:
         self._files = list_files(vault)
         self._aliases = {self.paths[n]: names for n, names in aliases.items() if n in self.paths}
         self.names = Names(self._files, self._aliases)
+        self.files = frozenset(self._files)
 
     def links(self) -> Iterator[FoundLink]:
         """Yield every link that counts, headings not looked up."""
@@ -62,6 +63,11 @@ class LinkGraph:
         moved = self._aliases.get(path) or self._aliases.get(without)
         files = [each for each in self._files if each != without]
         return Names(dict.fromkeys([*files, path]), {**aliases, path: moved or []})
+
+    def names_before(self, moved: Mapping[str, str]) -> Names:
+        """Return what links could find before files were moved (old path to new), and since."""
+        aliases = {old: self._aliases.get(new, []) for old, new in moved.items()}
+        return Names(dict.fromkeys([*self._files, *moved]), {**self._aliases, **aliases})
 
     def link_shortly(self, path: str) -> str:
         """Return a new link to a note for a text at the root: the shortest, or as in Obsidian."""

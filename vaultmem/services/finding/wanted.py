@@ -113,7 +113,8 @@ class WantedNotes:
         last, here = _find_commit(now), _find_commit(self._seen)
         if not last:
             return []
-        committed = walk_renames(now.history, f"{here}..{last}" if self._now is not None else last)
+        renames = walk_renames(now.history, f"{here}..{last}" if self._now is not None else last)
+        committed = ((each.previous, each.path) for each in renames)
         return [*_list_uncommitted(now, last), *committed]
 
 

@@ -60,13 +60,14 @@ def _name_note_checks(
 ) -> list[Named]:
     return [
         ("index", partial(_check_index, vault, fix, progress)),
-        (examine_notes.DOUBTFUL, partial(examine_notes.check_doubtful, vault)),
+        (examine_notes.DOUBTFUL, partial(examine_notes.check_doubtful, vault, fix)),
         ("notes", partial(examine_notes.check_notes, vault)),
         ("note sizes", partial(examine_notes.check_sizes, vault)),
         ("note dates", partial(examine_notes.check_dates, vault, now)),
         ("note names", partial(examine_notes.check_names, vault)),
         ("conflicts", partial(examine_notes.check_conflicted, vault)),
         ("conflict copies", partial(examine_notes.check_conflicts, vault)),
+        ("links", partial(examine_notes.check_moved, vault)),
         ("not looked into", partial(examine_notes.check_passed_over, vault)),
         ("sessions", partial(examine_machine.check_sessions, vault, fix)),
         ("trust", partial(examine_notes.check_trust, vault)),

@@ -7,11 +7,14 @@ from collections.abc import Iterator, Sequence
 
 from vaultmem.core.check import Check, Verdict, count_found
 from vaultmem.core.indexing.note_facts import date_note
+from vaultmem.core.notes.problems import describe_group, describe_repairs, group_problems
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.obsidian.daily import read_day
 from vaultmem.core.paths import find_twins, is_conflict_copy
 from vaultmem.services.evidence.usage import list_machines
 from vaultmem.services.finding.trust import list_owned, tell_trust_elsewhere, trusted_documents
+from vaultmem.services.notes.add_quotes import quote_properties
+from vaultmem.services.notes.repair import HOW_TO_REPAIR, plan_repair
 from vaultmem.services.reading.note_rules import read_note_rules
 from vaultmem.storage.scan import LARGER, find_passed_over
 from vaultmem.vault import Vault
@@ -31,15 +34,20 @@ _LINK = "it is a symbolic link"
 _ODD_NAME = "its name is not UTF-8"
 
 
-def check_doubtful(vault: Vault) -> Check:
-    """Name the notes that cannot be taken at their word: nothing else may do more harm."""
-    return count_found(
-        DOUBTFUL,
-        Verdict.PROBLEM,
-        "not to be taken at their word",
-        (f"{path}: {why}" for path, why in vault.manifest.in_doubt()),
-        "mend in an editor the line that is named; `vaultmem state` quarantines them as they are",
-    )
+def check_doubtful(vault: Vault, fix: bool) -> Check:
+    """Name the notes that cannot be taken at their word: nothing else may do more harm.
+
+    With `fix`, values that lack only quotes get them.
+    """
+    fixed = quote_properties(vault) if fix and vault.is_person else ()
+    done = tuple(f"added quotes in {path}" for path in fixed)
+    found = vault.manifest.in_doubt()
+    groups = group_problems(found)
+    if not found:
+        return Check(DOUBTFUL, fixed=done)
+    lines, repairs = tuple(map(describe_group, groups)), describe_repairs(groups)
+    told = f"not to be taken at their word: {len(found):,}"
+    return Check(DOUBTFUL, Verdict.PROBLEM, told, lines, repairs, done)
 
 
 def check_notes(vault: Vault) -> Check:
@@ -48,8 +56,8 @@ def check_notes(vault: Vault) -> Check:
     unread = [(path, why) for path, why in vault.manifest.unread() if not why.startswith(elsewhere)]
     sure = [record for record in vault.view.records() if not record.problem]
     warned = [(each.path, why) for each in sure for why in each.warnings if why != each.conflict]
-    paths = tuple(f"{path}: {why}" for path, why in (*unread, *warned))
-    remedy = "save them as text, in UTF-8; correct the properties that are named"
+    groups = group_problems((*unread, *warned))
+    paths, remedy = tuple(map(describe_group, groups)), describe_repairs(groups)
     if unread:
         return Check("notes", Verdict.PROBLEM, f"not read: {len(unread):,}", paths, remedy)
     if warned:
@@ -112,6 +120,18 @@ def check_conflicts(vault: Vault) -> Check:
 def _is_second_version(path: str) -> bool:
     name = path.rsplit("/", 1)[-1]
     return is_conflict_copy(name) or bool(_RENAMED.search(name))
+
+
+def check_moved(vault: Vault) -> Check:
+    """Name the links that lead nowhere since their file was moved in the folder."""
+    edits = plan_repair(vault).edits
+    broken = (
+        f"{path}:{each.link.line}: {each.old}, now {each.new}"
+        for path, made in edits.items()
+        for each in made
+    )
+    told = "broken since their files were moved"
+    return count_found("links", Verdict.WARNING, told, broken, HOW_TO_REPAIR)
 
 
 def check_passed_over(vault: Vault) -> Check:

@@ -8,15 +8,19 @@ from typing import NamedTuple
 
 from vaultmem.core.notes.record import CONFLICTED
 from vaultmem.core.paths import is_note_name
+from vaultmem.core.upkeep.choices import name_action
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.branching.proposals import list_proposed
 from vaultmem.services.finding.trust import tell_trust_elsewhere
 from vaultmem.services.history.commits import CommitFilter, list_commits
+from vaultmem.services.notes.repair import plan_repair
 from vaultmem.services.reading.behind import sync_to_read
 from vaultmem.services.reading.indexing import Progress, is_index_behind
+from vaultmem.services.reading.look import find_branch
 from vaultmem.services.reading.note_rules import read_note_rules
 from vaultmem.services.reading.sync import SyncReport
 from vaultmem.services.syncing.state import SyncState, read_sync_state
+from vaultmem.services.upkeep.review import list_waiting
 from vaultmem.services.watching.lease import Watching, find_watcher
 from vaultmem.services.writing.divide import name_leaks
 from vaultmem.services.writing.pending import Pending, read_pending
@@ -49,7 +53,7 @@ class GitStatus(NamedTuple):
     `credentials` are the places because of which nothing is committed (path:line: rule), `kept_out`
     the files that `init` has kept out of git for such a place. `sync`
     says how it stands with a remote, where there is one; `proposals` counts proposed branches that
-    wait for a decision.
+    wait for a decision. `moved_links` counts broken links to files that were moved since.
     """
 
     head: Head
@@ -63,6 +67,7 @@ class GitStatus(NamedTuple):
     sync: SyncState | None = None
     proposals: int = 0
     kept_out: tuple[str, ...] = ()
+    moved_links: int = 0
 
 
 class VaultStatus(NamedTuple):
@@ -70,7 +75,8 @@ class VaultStatus(NamedTuple):
 
     `in_doubt` are the notes that cannot be taken at their word, with the reason; `sync` is what had
     changed since the last look, `proposed` counts preferences that wait for the owner's word,
-    `passed_over` counts files by the reason why they are no notes.
+    `to_decide` what `review` has, by kind, and `passed_over` files by the reason why they are no
+    notes.
     `settings_problem` says why vaultmem.yaml cannot be read, `sync_problem` why the index could not
     be brought up to date, `trust_problem` where else the repository is trusted.
     """
@@ -85,6 +91,7 @@ class VaultStatus(NamedTuple):
     kinds: dict[str, int]
     states: dict[str, int]
     proposed: int
+    to_decide: dict[str, int]
     sync: SyncReport
     is_in_sync: bool
     git: GitStatus | None
@@ -117,6 +124,7 @@ def read_status(
         kinds=vault.manifest.count_notes("kind"),
         states=_count_states(vault),
         proposed=len(vault.view.paths(PROPOSED)),
+        to_decide=_count_waiting(vault) if looks else {},
         sync=report,
         is_in_sync=looks and not sync_problem and not is_index_behind(vault),
         git=_read_git(vault, looks),
@@ -126,6 +134,16 @@ def read_status(
         problems=tuple(each for each in vault.manifest.problems() if each not in doubtful),
         passed_over=_count_passed_over(vault) if looks else {},
     )
+
+
+def _count_waiting(vault: Vault) -> dict[str, int]:
+    """Count by kind what waits for a decision, as `review` names the kinds; a branch has none."""
+    if find_branch(vault):
+        return {}
+    try:
+        return dict(Counter(name_action(each.action) for each in list_waiting(vault)))
+    except (VaultError, ImportError):  # There is no git, or its history cannot be read.
+        return {}
 
 
 def _count_states(vault: Vault) -> dict[str, int]:
@@ -168,6 +186,7 @@ def _read_git(vault: Vault, looks: bool) -> GitStatus | None:
             sync=read_sync_state(vault) if looks else None,
             proposals=len(list_proposed(vault)),
             kept_out=tuple(read_kept_out(vault.history.git_folder, vault.history.prefix)),
+            moved_links=plan_repair(vault, pending).links if pending and not vault.ref else 0,
         )
     except VaultError as error:
         return GitStatus(Head("", ""), "", (), {}, (), str(error))

@@ -10,7 +10,8 @@ from vaultmem.core.delta.commit_message import name_files
 from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.paths import fold_name, is_note_path
 from vaultmem.errors import ConflictError, PendingError, RefusedError
-from vaultmem.services.history.commits import locate_note, resolve_commit
+from vaultmem.services.history.commits import resolve_commit
+from vaultmem.services.history.present import locate_past
 from vaultmem.services.reading.read_notes import names_in
 from vaultmem.services.writing.change import Change
 from vaultmem.services.writing.commit import Made, commit_earlier
@@ -28,7 +29,8 @@ class Restored(NamedTuple):
 
     `commits` were made: one that keeps what it was before, where nobody had committed that; or
     the restoration itself, on a branch that is not checked out. `candidates` has its path if it was
-    active then, and an agent may not make it so again; `blob` is what it was then.
+    active then, and an agent may not make it so again; `blob` is what it was then, `path_then` the
+    path that it had, if another one.
     """
 
     path: str
@@ -37,6 +39,7 @@ class Restored(NamedTuple):
     commit: str
     commits: tuple[Made, ...]
     candidates: tuple[str, ...] = ()
+    path_then: str = ""
 
     @property
     def is_changed(self) -> bool:
@@ -47,7 +50,8 @@ class Restored(NamedTuple):
 def restore_note(vault: Vault, address: str, at: str, *, commits: bool = False) -> Restored:
     """Write a note as it was in a commit, at a branch or tag or on a date, removed or not since.
 
-    What it is now is committed first if no commit has it. With `commits`, and on a branch that is
+    It gets its old text under the path that it has now. What it is now is committed first if no
+    commit has it. With `commits`, and on a branch that is
     not checked out, the restoration is a commit. The vault must be in sync.
 
     Raises:
@@ -58,9 +62,9 @@ def restore_note(vault: Vault, address: str, at: str, *, commits: bool = False) 
         ConflictError: somebody changed the note meanwhile; it is theirs.
     """
     commit = resolve_commit(vault, at)
-    name, heading, entry = locate_note(vault, commit, address)
-    path = PurePosixPath(name)
-    if heading:
+    past = locate_past(vault, commit, address)
+    entry, name, path = past.entry, past.present, PurePosixPath(past.present)
+    if past.heading:
         raise RefusedError(f"{address}: a section; restore the whole note")
     if not is_note_path(path):
         raise RefusedError(f"{name}: not a note; `git restore` brings back other files")
@@ -84,7 +88,8 @@ def restore_note(vault: Vault, address: str, at: str, *, commits: bool = False) 
 
     restored, report = write(vault, plan)
     commits_made = (*restored.commits, *report.commits)
-    return restored._replace(commits=commits_made, candidates=report.candidates)
+    then = past.path if past.path != name else ""
+    return restored._replace(commits=commits_made, candidates=report.candidates, path_then=then)
 
 
 def check_leaks(vault: Vault, name: str, data: bytes) -> None:

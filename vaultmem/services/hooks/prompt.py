@@ -6,6 +6,7 @@ import vaultmem.core.finding.ranking  # noqa: F401 - loads numpy before it is ne
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.hook_payload import HookPayload
 from vaultmem.core.packs.already_had import leave_out_had, name_shown
+from vaultmem.core.packs.caution import shorten_caution
 from vaultmem.core.packs.labels import render_item
 from vaultmem.core.packs.pack_item import PackForm, PackItem, PackStyle, parse_labels
 from vaultmem.core.packs.passages import choose_passages, render_passages
@@ -63,7 +64,7 @@ def _show_some(seen: Vault, answer: Answer, had: frozenset[str]) -> list[tuple[P
 
 def _make_item(hit: Hit, handle: str) -> PackItem:
     """Make an item of a section, or of the passages of a long one that answer best."""
-    item = PackItem(hit, hit.text, False, False, False, hit.caution, handle=handle)
+    item = PackItem(hit, hit.text, False, False, False, shorten_caution(hit), handle=handle)
     if count_tokens(hit.text) <= _LENGTH:
         return item
     parts = choose_passages(hit.text, hit.matches, _LENGTH)

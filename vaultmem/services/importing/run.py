@@ -12,8 +12,8 @@ from vaultmem.core.counting import count_things
 from vaultmem.core.imports.item import Conversation, Item, Unread
 from vaultmem.core.imports.kinds import KINDS, ImportKind
 from vaultmem.core.suggest import ask_meant
-from vaultmem.errors import RefusedError, naming_faults
-from vaultmem.services.importing.sources import Source, find_sources, read_source
+from vaultmem.errors import NoteNotFoundError, RefusedError, naming_faults
+from vaultmem.services.importing.sources import Source, find_sources, guess_place, read_source
 from vaultmem.services.importing.take import (
     Imported,
     Outcome,
@@ -84,14 +84,17 @@ def import_kind(
     writer, report = act_in(vault, "", kind.agent), ImportReport(name, dry_run)
     before = len(vault.written)
     with ExitStack() as archives:
-        sources = list(find_sources(kind, places, archives))
+        try:
+            sources = list(find_sources(kind, places, archives))
+        except NoteNotFoundError as error:
+            raise NoteNotFoundError(f"{error}{_describe_guess(name, places)}") from None
         known = list_imported(writer, name)
         for source, item in _read_all(kind, sources, progress):
             done = _SO_FAR if len(vault.written) > before else "nothing was written"
             with naming_faults(done):
                 report.add(source, _take(writer, name, item, known, dry_run))
-    if report.taken and report.count(Outcome.UNREAD) == sum(report.count(o) for o in Outcome):
-        raise RefusedError(f"import: {report.taken[0].item}: {report.taken[0].remark}")
+    if report.count(Outcome.UNREAD) == sum(report.count(o) for o in Outcome):
+        _check_kind(name, places, report)
     if not dry_run:
         with naming_faults(UNCOMMITTED):
             report.commits = _commit(writer, name, {*known.paths, *vault.written[before:]})
@@ -109,6 +112,25 @@ def find_kind(name: str) -> ImportKind:
         near = ask_meant(name, known, f"; use one of {', '.join(known)}")
         raise RefusedError(f'import: "{name}" is not a kind of export{near}')
     return KINDS[name]
+
+
+def _check_kind(name: str, places: Sequence[str], report: ImportReport) -> None:
+    """Accept an export that is empty.
+
+    Raises:
+        RefusedError: nothing could be read, or it is no export of that kind.
+    """
+    looks = _describe_guess(name, places)
+    if report.taken:
+        raise RefusedError(f"import: {report.taken[0].item}: {report.taken[0].remark}{looks}")
+    if looks:
+        raise RefusedError(f"import: {places[0]}: not an export of {name}{looks}")
+
+
+def _describe_guess(name: str, places: Sequence[str]) -> str:
+    """Return which other kind places look like, and the command for it; "" if like none."""
+    guessed = next(filter(None, map(guess_place, places)), name)
+    return "" if guessed == name else f"; it looks like {guessed}: `vaultmem import {guessed} FILE`"
 
 
 def _read_all(

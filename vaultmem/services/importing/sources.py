@@ -7,14 +7,15 @@ import json
 import os
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple
 
 from vaultmem.core.imports.item import Item, Unread
 from vaultmem.core.imports.json_items import divide_items
-from vaultmem.core.imports.kinds import ImportKind
+from vaultmem.core.imports.kinds import KINDS, ImportKind, guess_kind
 from vaultmem.core.imports.markdown import MarkdownFile, parse_markdown
 from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.paths import is_hidden
@@ -22,6 +23,9 @@ from vaultmem.errors import NoteNotFoundError, RefusedError
 
 #: Bytes of a file of markdown, and files of a zip, at most.
 _MAX_FILE, _MAX_MEMBERS = 32 * 1024 * 1024, 100_000
+
+#: Files, and objects of each, by which a kind is guessed.
+_GUESSED = 20
 
 #: A member of a zip that grows more than this is no text, and was made to fill memory or time.
 _MAX_RATIO = 200
@@ -86,6 +90,28 @@ def read_source(kind: ImportKind, source: Source) -> Iterator[tuple[Item, int]]:
         yield Unread(source.name, f"cannot be read ({reason})"), source.size
 
 
+def guess_place(place: str) -> str:
+    """Return the kind of export that a file, folder or zip looks like, "" if like none."""
+    for kind in KINDS.values():
+        if kind.read_file and not kind.read_object:
+            continue
+        with ExitStack() as archives, suppress(NoteNotFoundError, RefusedError, OSError):
+            for source in islice(find_sources(kind, [place], archives), _GUESSED):
+                if isinstance(source, Source) and (found := _guess_source(source)):
+                    return found
+    return ""
+
+
+def _guess_source(source: Source) -> str:
+    with source.open() as stream, suppress(zipfile.BadZipFile, EOFError, RuntimeError):
+        text = codecs.getreader("utf-8-sig")(stream, "replace")
+        for item in islice(divide_items(text.read), _GUESSED):
+            value = _parse(item or "")
+            if isinstance(value, dict) and (found := guess_kind(value)):
+                return found
+    return ""
+
+
 def _read_markdown(
     read: Callable[[MarkdownFile], Iterator[Item]], source: Source, stream: IO[bytes]
 ) -> Iterator[Item]:
@@ -102,9 +128,16 @@ def _read_json(kind: ImportKind, source: Source, stream: IO[bytes]) -> Iterator[
     if kind.read_object is None:
         yield Unread(source.name, "not a file of markdown")
         return
-    is_any = False
+    is_any, begin = False, ""
     text = codecs.getreader("utf-8-sig")(stream, "replace")
-    for number, item in enumerate(divide_items(text.read), 1):
+
+    def read(size: int) -> str:
+        nonlocal begin
+        part = text.read(size)
+        begin = begin or part
+        return part
+
+    for number, item in enumerate(divide_items(read), 1):
         is_any = True
         where = f"{source.name}, item {number}"
         if item is None:
@@ -115,7 +148,7 @@ def _read_json(kind: ImportKind, source: Source, stream: IO[bytes]) -> Iterator[
             yield from _guard(kind.read_object(value), where)
         else:
             yield Unread(where, "no JSON object")
-    if not is_any:
+    if not is_any and "".join(begin.split()) != "[]":
         yield Unread(source.name, "no JSON in it")
 
 

@@ -11,7 +11,8 @@ from vaultmem.core.indexing.analysis import digest_body
 from vaultmem.core.lifecycle import OWNER_KINDS, State, check_promotion
 from vaultmem.core.notes.edit_properties import write_state
 from vaultmem.core.notes.note import Note, parse_note
-from vaultmem.errors import PendingError, RefusedError, naming_faults
+from vaultmem.core.paths import parse_note_path
+from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError, naming_faults
 from vaultmem.services.reading.look import find_branch
 from vaultmem.services.reading.read_notes import resolve_address
 from vaultmem.services.reading.withdraw import is_trust_named
@@ -41,6 +42,8 @@ class Promotion(NamedTuple):
 def promote_notes(vault: Vault, addresses: Sequence[str]) -> Promotion:
     """Set the notes' state to active and commit them, and nothing else, as `promote`.
 
+    An address may be a folder, which means its candidates.
+
     A promotion by the person, or by an agent listed under `promoters`, also lets a policy or
     skill instruct, and a preference count as the owner's, until its text changes. Of a note that is
     active that is all there is to do; what somebody changed in it waits for the next commit.
@@ -49,7 +52,7 @@ def promote_notes(vault: Vault, addresses: Sequence[str]) -> Promotion:
         NoteNotFoundError, RefusedError: a note is missing or cannot be promoted; none was.
         PendingError: the notes are active; their commit has to wait.
     """
-    paths = [resolve_address(vault, address)[0] for address in addresses]
+    paths = [path for address in addresses for path in _find_named(vault, address)]
     promoted: list[Note] = []
     active: list[Note] = []
 
@@ -77,6 +80,23 @@ def promote_notes(vault: Vault, addresses: Sequence[str]) -> Promotion:
     notes = tuple((str(path), state.value) for path, state in before)
     unsaid = list_unsaid(vault, [*promoted, *active])
     return Promotion(notes, trusted, report, tuple(str(each.path) for each in active), unsaid)
+
+
+def _find_named(vault: Vault, address: str) -> list[PurePosixPath]:
+    """Return the note that an address means, or the candidates of a folder.
+
+    Raises:
+        NoteNotFoundError: there is neither.
+    """
+    try:
+        return [resolve_address(vault, address)[0]]
+    except NoteNotFoundError:
+        below = f"{parse_note_path(address)}/"
+        records = vault.view.records("d.state = ?", [State.CANDIDATE])
+        named = [each for each in records if each.path.startswith(below) and not each.problem]
+        if not named:
+            raise
+        return [PurePosixPath(each.path) for each in named]
 
 
 def _activate(change: Change, note: Note) -> Note:

@@ -101,7 +101,7 @@ def _find_edits(
         path = graph.paths[document]
         place = (path, moved[1] if path == moved[0] else path)
         if any(_means_other(before, after, link, place, moved) for link in links):
-            text = _read_text(vault, read_note(vault, PurePosixPath(path)))
+            text = read_text(vault, read_note(vault, PurePosixPath(path)))
             if planned := plan_edits(text, place, before, after, moved):
                 edits[path] = planned
     return dict(sorted(edits.items()))
@@ -119,14 +119,14 @@ def _say_changes(change: Change, rename: Rename) -> None:
     edits = rename.edits.get(rename.old, [])
     data = read_bytes(change.seen, old)
     if edits or blob_id(data) != note.blob:  # Saved since it was read, which `remove` notices.
-        text = _read_text(change.seen, note)
+        text = read_text(change.seen, note)
         data = apply_edits(text, edits, rename.old).encode()
     if note.state is not State.ACTIVE and not (note.problem or note.encoding):
         data = mark_as_memory(new, data.decode(), note.kind).encode()
     change.move(old, note.blob, new, data)
     for path in map(PurePosixPath, rename.edits.keys() - {rename.old}):
         linking = change.read(path)
-        text = _read_text(change.seen, linking)
+        text = read_text(change.seen, linking)
         planned = rename.edits[str(path)]
         written = [text[edit.link.start : edit.link.end] for edit in planned]
         if written != [edit.old for edit in planned]:  # Saved since it was looked at.
@@ -134,7 +134,7 @@ def _say_changes(change: Change, rename: Rename) -> None:
         change.replace(path, apply_edits(text, planned, str(path)).encode(), linking.blob)
 
 
-def _read_text(vault: Vault, note: Note) -> str:
+def read_text(vault: Vault, note: Note) -> str:
     """Return the text in which a note's links are to change: of a canvas its JSON.
 
     Raises:

@@ -22,9 +22,10 @@ from vaultmem.core.lifecycle import (
 from vaultmem.core.notes.conflict import find_conflict
 from vaultmem.core.notes.frontmatter import find_said_states
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
+from vaultmem.core.notes.problems import IN_DOUBT, RESTRICTED
 from vaultmem.errors import NoteNotFoundError, VaultError
 from vaultmem.storage.files import UnsafeFileError, read_file
-from vaultmem.storage.manifest import IN_DOUBT, KnownFile
+from vaultmem.storage.manifest import KnownFile
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def _choose(vault: Vault, commit: str, note: Note, known: NoteRecord | None) -> 
     if earlier and _may_count(earlier, limit):
         return _Counting(earlier, f"{problem}{IN_DOUBT}{_EARLIER_COUNTS}", data)
     if is_more_restricted(before, note.state):
-        return _Counting(None, f"{problem}{IN_DOUBT}it is {before}", keeps_known=True)
+        return _Counting(None, f"{problem}{IN_DOUBT}{RESTRICTED}{before}", keeps_known=True)
     if conflict:
         return _Counting(None, f"{problem}{IN_DOUBT}{_NOTHING_COUNTS}")
     return _Counting(note, f"{problem}{IN_DOUBT}{_AS_IT_IS}")

@@ -72,11 +72,15 @@ def _join(vault: Vault, fresh: Sequence[Proposal], known: Sequence[Proposal]) ->
     return list(({each.id: each for each in fresh} | kept).values())
 
 
+def keep_current(vault: Vault, found: Sequence[Proposal]) -> list[Proposal]:
+    """Return the proposals whose notes are as they were when they were made."""
+    blobs = _read_blobs(vault, found) if found else {}
+    return [each for each in found if _holds(each, blobs)]
+
+
 def list_arrived(vault: Vault) -> tuple[Proposal, ...]:
     """Return what was found of notes that came, and is to be decided still."""
-    found = read_found(vault.state)
-    blobs = _read_blobs(vault, found) if found else {}
-    held = (each for each in found if _holds(each, blobs))
+    held = keep_current(vault, read_found(vault.state))
     return tuple(sorted(held, key=lambda each: (ORDER.index(each.action), each.path, each.into)))
 
 

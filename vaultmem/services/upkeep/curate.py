@@ -61,7 +61,7 @@ def curate(
         *_find_idle(vault, open_ones, uses),
         *group_values(vault, tuple(propose_pairs(pairs, dates))),
         *find_doubtful(vault, open_ones, uses),
-        *_find_quarantined(vault, records),
+        *find_quarantined(vault, records),
         *_find_broken(vault, records),
     ]
     head = vault.head()
@@ -205,7 +205,8 @@ def _find_near(pairs: Pairs, dates: Dates) -> Iterator[Proposal]:
         yield _pair(Action.NEAR_DUPLICATE, ours, theirs, reason, alike)
 
 
-def _find_quarantined(vault: Vault, records: Iterable[NoteRecord]) -> Iterator[Proposal]:
+def find_quarantined(vault: Vault, records: Iterable[NoteRecord]) -> Iterator[Proposal]:
+    """Yield the quarantined notes, each with the reason."""
     for record in records:
         if record.state == State.QUARANTINED:
             evidence = (_read_reason(vault, record.path), f"by {record.agent or 'a person'}")

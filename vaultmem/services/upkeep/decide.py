@@ -31,7 +31,7 @@ from vaultmem.services.lifecycle.transition import change_state, check_reason, r
 from vaultmem.services.likeness.updates import list_unsaid
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.upkeep.dedup import Merge, apply_merges
-from vaultmem.services.upkeep.review import find_proposed, read_current
+from vaultmem.services.upkeep.review import find_proposed, list_candidates, read_current
 from vaultmem.services.writing.commit import CommitReport, commit_all
 from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.write import Edit, write_event
@@ -85,6 +85,30 @@ def decide(vault: Vault, proposal: Proposal, choice: Choice, reason: str = "") -
         done = _accept if choice is not Choice.REJECT else _reject
         report = done(vault, proposal, notes, choice, reason)
     return Decided(proposal, choice, told, report)
+
+
+def decide_candidates(vault: Vault, choice: Choice, reason: str = "") -> list[Decided]:
+    """Promote all candidates, or deprecate them, in one commit; the vault must be in sync.
+
+    Raises:
+        RefusedError: an agent asks, or one of them cannot be moved; nothing was done.
+        PendingError: the notes are changed; their commit has to wait.
+    """
+    refuse_branch(vault)
+    vault.require_person("--accept-all and --reject-all: only a person decides for all")
+    with vault.lock():
+        sync_vault(vault)
+        waiting = list_candidates(vault)
+        paths = [each.path for each in waiting]
+        if not paths:
+            return []
+        if choice is Choice.ACCEPT:
+            report = promote_notes(vault, paths).report
+        else:
+            said = reason or "looked at with all candidates, and turned down"
+            report = change_state(vault, paths, State.DEPRECATED, said).report
+    told = getattr(CHOICES[Action.CANDIDATE], choice)
+    return [Decided(each, choice, told, report) for each in waiting]
 
 
 def _decide_branch(vault: Vault, proposal: Proposal, choice: Choice, reason: str) -> CommitReport:

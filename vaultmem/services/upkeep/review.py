@@ -18,8 +18,8 @@ from vaultmem.core.upkeep.proposal import Action, Proposal, Report, format_repor
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
 from vaultmem.services.branching.proposals import list_changes, list_proposed
 from vaultmem.services.reading.read_notes import find_note, read_note
-from vaultmem.services.upkeep.arrivals import list_arrived
-from vaultmem.services.upkeep.curate import KEPT_APART, curate
+from vaultmem.services.upkeep.arrivals import keep_current, list_arrived
+from vaultmem.services.upkeep.curate import KEPT_APART, curate, find_quarantined
 from vaultmem.services.upkeep.groups import group_values
 from vaultmem.storage.atomic import write_atomically
 from vaultmem.storage.git.log import Commit, walk_changes
@@ -75,7 +75,7 @@ def list_queue(vault: Vault, progress: Callable[[int, int], None] | None = None)
         *_find_candidates(records),
         *_find_unreadable(records),
     ]
-    waiting.sort(key=lambda each: (ORDER.index(each.action), each.path, each.into))
+    waiting.sort(key=_order)
     queue = found._replace(proposals=group_values(vault, _add(list_arrived(vault), waiting)))
     with suppress(OSError):
         write_atomically(_file(vault), format_report(queue).encode(), mode=0o600, durable=False)
@@ -94,6 +94,36 @@ def list_known(vault: Vault) -> tuple[Proposal, ...]:
     """Return what was found already: of notes that came, and of all when somebody last looked."""
     found = _add((*list_branches(vault), *list_arrived(vault)), list_shown(vault))
     return group_values(vault, found)
+
+
+def list_waiting(vault: Vault) -> tuple[Proposal, ...]:
+    """Return what waits for a decision as far as that is known: no notes are compared for it.
+
+    It has what was found of notes that came and in the last `list_queue`, without what was decided
+    or changed since, and each candidate, unreadable and quarantined note. The vault is in sync.
+    """
+    waiting = [*keep_current(vault, list_shown(vault)), *_find_unasked(vault)]
+    ordered = sorted(_add(list_arrived(vault), waiting), key=_order)
+    return group_values(vault, (*list_branches(vault), *ordered))
+
+
+def list_candidates(vault: Vault) -> tuple[Proposal, ...]:
+    """Return the candidates that wait to be promoted; the vault must be in sync."""
+    records = vault.view.records("d.state = ?", [State.CANDIDATE])
+    return tuple(_find_candidates(records))
+
+
+def _find_unasked(vault: Vault) -> Iterator[Proposal]:
+    """Yield what waits and takes no comparison to be found."""
+    states = [State.CANDIDATE, State.QUARANTINED, State.UNREADABLE]
+    listed = vault.view.records("d.state IN (?, ?, ?) OR v.problem <> ''", states)
+    yield from _find_candidates(listed)
+    yield from _find_unreadable(listed)
+    yield from (each for each in find_quarantined(vault, listed) if _waits(vault, each))
+
+
+def _order(proposal: Proposal) -> tuple[int, str, str]:
+    return ORDER.index(proposal.action), proposal.path, proposal.into
 
 
 def list_branches(vault: Vault) -> tuple[Proposal, ...]:

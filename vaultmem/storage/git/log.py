@@ -155,14 +155,21 @@ def walk_refs(history: History) -> Iterator[tuple[Commit, list[FileChange]]]:
     yield from _walk(history, *RAW, *options, *(where if history.prefix else (*refs, "--")))
 
 
-def walk_renames(history: History, commits: str) -> Iterator[tuple[str, str]]:
-    """Yield the old and the new path of each file that a commit renamed, newest first.
+def walk_renames(history: History, commits: str) -> Iterator[FileChange]:
+    """Yield each file that a commit renamed, newest first.
 
     `commits` is one, with all before it, or `OLD..NEW`.
     """
     where = ("--", history.prefix) if history.prefix else ("--",)
     for _, changes in _walk(history, *RAW, "-M", "--diff-filter=R", commits, *where):
-        yield from ((each.previous, each.path) for each in changes if each.previous)
+        yield from (each for each in changes if each.previous)
+
+
+def find_removal(history: History, start: str, end: str, path: str) -> str:
+    """Return the first commit after `start`, up to `end`, that removed a file, "" if none did."""
+    options = ("--format=%H", "--no-renames", "--diff-filter=D")
+    out = history.git.run("log", *options, f"{start}..{end}", "--", history.prefix + path)
+    return next(iter(out.split()[::-1]), "")
 
 
 def follow_path(history: History, commit: str, path: str) -> list[tuple[Commit, FileChange]]:

@@ -22,8 +22,8 @@ from vaultmem.services.upkeep.review import (
     Side,
     describe_items,
     find_item,
-    list_known,
     list_queue,
+    list_waiting,
 )
 from vaultmem.vault import Vault
 from vaultmem.web.asking import answers, go_back, read, read_form, write
@@ -68,7 +68,7 @@ class Queue(NamedTuple):
 def gather_queue(only: str, vault: Vault) -> Queue:
     """Return the first of what waits, of one kind where `only` names one."""
     is_old = vault.view.totals()[0] > COMPARED_AT_ONCE
-    waiting: Sequence[Proposal] = list_known(vault) if is_old else list_queue(vault).proposals
+    waiting: Sequence[Proposal] = list_waiting(vault) if is_old else list_queue(vault).proposals
     wanted = [each for each in waiting if only in ("", each.action)]
     items: list[ShownItem] = []
     for item in describe_items(vault, wanted[: _LIMIT * 10]):
