@@ -35,6 +35,19 @@ def test_the_session_in_obsidians_page_is_real_output(tmp_path: Path) -> None:
     compare_page(OBSIDIAN, machine)
 
 
+@pytest.mark.campaign
+def test_the_day_is_real_output(tmp_path: Path) -> None:
+    machine = Machine(tmp_path / "home", "Maren")
+    shutil.copytree(ROOT / "sample-vault", machine.home / "memory")
+    machine.cwd = machine.home / "memory"
+    machine.type("vaultmem init --yes")
+    machine.type(f"git init -q --bare {tmp_path}/origin.git")
+    machine.type(f"git remote add origin {tmp_path}/origin.git")
+    page = ROOT / "docs/how-to/a-day.md"
+    assert len(page.read_text(encoding="utf-8").split()) <= 600
+    compare_page(page, machine)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     "page",

@@ -93,11 +93,11 @@ def init(
     if here.as_json:
         emit_json(init_json(plan, created, name))
         return
-    _say_created(plan, created, name)
+    _say_created(plan, created, name, bool(commit_edits))
     _say_problems(created.vault.manifest.problems())
 
 
-def _say_created(plan: InitPlan, created: Created, name: str) -> None:
+def _say_created(plan: InitPlan, created: Created, name: str, commit_edits: bool) -> None:
     """Print what was done, and what the owner may want to do next."""
     settings = [count_things(len(created.excluded), "line")] if created.excluded else []
     settings = [f"{each} of its exclude file" for each in settings]
@@ -116,7 +116,9 @@ def _say_created(plan: InitPlan, created: Created, name: str) -> None:
     if created.released:
         say(f"No longer kept out of git: {name_some(created.released)}.")
         say("hint: the next `vaultmem checkpoint` commits them")
-    if plan.suggests_edits and not created.vault.config.commit_edits_after_seconds:
+    if commit_edits:
+        say("`vaultmem watch` commits your edits after ten minutes without a save.")
+    elif plan.suggests_edits and not created.vault.config.commit_edits_after_seconds:
         say("hint: `vaultmem init --commit-edits` has `vaultmem watch` commit what you write")
     if created.person_problem:
         say(f"Note: {created.person_problem}.")
