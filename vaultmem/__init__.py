@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from vaultmem.services.lifecycle.supersede import Supersession, supersede_note
     from vaultmem.services.lifecycle.transition import Move, Transition, change_state
     from vaultmem.services.likeness.known import Nearby
-    from vaultmem.services.notes.create import Created, create_vault
+    from vaultmem.services.notes.create import Created, CreateOptions, create_vault
     from vaultmem.services.notes.memory import Memory
     from vaultmem.services.notes.propose import Proposed
     from vaultmem.services.notes.remember import Outcome, Remembered, remember
@@ -96,6 +96,7 @@ __all__ = [
     "CommitReport",
     "Config",
     "ConflictError",
+    "CreateOptions",
     "Created",
     "DamagedError",
     "Decision",
@@ -208,7 +209,7 @@ _HOMES = {
     "services.lifecycle.supersede": "Supersession supersede_note",
     "services.lifecycle.transition": "Move Transition change_state",
     "services.likeness.known": "Nearby",
-    "services.notes.create": "Created create_vault",
+    "services.notes.create": "Created CreateOptions create_vault",
     "services.notes.memory": "Memory",
     "services.notes.propose": "Proposed",
     "services.notes.remember": "Outcome Remembered remember",

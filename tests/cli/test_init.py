@@ -185,10 +185,11 @@ def test_a_person_commits_them_anyway_or_stops(folder: Path) -> None:
 def test_a_person_is_asked_before_the_first_commit_though_the_output_is_a_pipe(
     home: Path, tmp_path: Path
 ) -> None:
-    write_notes(tmp_path / "v", {"a.md": "Mine.\n"})
+    write_notes(tmp_path / "v", {"Diary.md": "Mine.\n"})
     refused = type_here(tmp_path, "init", "v", answers="n\n")
     assert (refused.code, "Commit 1 file of" in refused.err) == (1, True)
-    assert [each.name for each in (tmp_path / "v").iterdir()] == ["a.md"]
+    assert "These look private: Diary.md" in refused.err
+    assert [each.name for each in (tmp_path / "v").iterdir()] == ["Diary.md"]
     assert type_here(tmp_path, "init", "v", "--yes").code == 0
     assert type_here(tmp_path, "init", "empty").code == 0
 
@@ -207,6 +208,7 @@ def test_commits_of_edits_are_offered_and_suggested_for_obsidian(
     asked = type_here(tmp_path, "init", "obsidian", answers="y\n\n")
     assert "after ten minutes without a save, while `vaultmem watch` runs? [Y/n]" in asked.err
     assert (read("plain"), read("obsidian")) == (0, 600)
+    assert "hint" not in asked.out
     assert type_here(tmp_path, "init", "no", "--no-commit-edits", answers="y\n").code == 0
     assert "commit_edits" not in (tmp_path / "no/vaultmem.yaml").read_text()
     assert run_here("init", "other", "--commit-edits", cwd=tmp_path).code == 0

@@ -93,11 +93,20 @@ def init(
     if here.as_json:
         emit_json(init_json(plan, created, name))
         return
-    _say_created(plan, created, name, bool(commit_edits))
+    _say_created(created, name)
+    if commit_edits:
+        say("`vaultmem watch` commits your edits after ten minutes without a save.")
+    elif plan.suggests_edits and commit_edits is None:
+        _suggest_edits(created.vault)
     _say_problems(created.vault.manifest.problems())
 
 
-def _say_created(plan: InitPlan, created: Created, name: str, commit_edits: bool) -> None:
+def _suggest_edits(vault: Vault) -> None:
+    if not vault.config.commit_edits_after_seconds:
+        say("hint: `vaultmem init --commit-edits` has `vaultmem watch` commit what you write")
+
+
+def _say_created(created: Created, name: str) -> None:
     """Print what was done, and what the owner may want to do next."""
     settings = [count_things(len(created.excluded), "line")] if created.excluded else []
     settings = [f"{each} of its exclude file" for each in settings]
@@ -116,10 +125,6 @@ def _say_created(plan: InitPlan, created: Created, name: str, commit_edits: bool
     if created.released:
         say(f"No longer kept out of git: {name_some(created.released)}.")
         say("hint: the next `vaultmem checkpoint` commits them")
-    if commit_edits:
-        say("`vaultmem watch` commits your edits after ten minutes without a save.")
-    elif plan.suggests_edits and not created.vault.config.commit_edits_after_seconds:
-        say("hint: `vaultmem init --commit-edits` has `vaultmem watch` commit what you write")
     if created.person_problem:
         say(f"Note: {created.person_problem}.")
 
@@ -184,6 +189,8 @@ def _ask_to_commit(plan: InitPlan, yes: bool, is_asked: bool) -> None:
         return
     if is_asked:
         files = count_things(len(plan.files), "file")
+        if plan.private and not sys.stdout.isatty():
+            typer.echo(f"These look private: {clean_text(name_some(plan.private))}", err=True)
         typer.confirm(f"Commit {files} of {clean_text(str(plan.root))}?", abort=True, err=True)
     elif plan.private:
         raise RefusedError(
