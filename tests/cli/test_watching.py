@@ -89,7 +89,7 @@ def test_a_reader_that_goes_away_ends_it(make_vault: Make) -> None:
 
 
 def test_a_daemon_goes_on_alone(make_vault: Make, run_cli: RunCli) -> None:
-    root = make_vault(NOTES)
+    root = make_vault({**NOTES, "vaultmem.yaml": "commit_edits_after_seconds: 600\n"})
     begun = run_cli("watch", "--daemon", "--json", cwd=root).json
     try:
         assert run_cli("watch", "--status", cwd=root).code == 0
@@ -98,7 +98,8 @@ def test_a_daemon_goes_on_alone(make_vault: Make, run_cli: RunCli) -> None:
         wait_until((root / "CONTEXT.md").exists)
     finally:
         assert run_cli("watch", "--stop", "--json", cwd=root).json["stopped"]
-    assert Path(begun["log"]).read_text(encoding="utf-8")
+    assert "edit: late" in Path(begun["log"]).read_text(encoding="utf-8")
+    assert git(root, "log", "-1", "--format=%an: %s") == "Maren Person: edit: late"
 
 
 @pytest.mark.skipif(not hasattr(os, "O_NOFOLLOW"), reason="links are followed on this system")

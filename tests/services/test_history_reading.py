@@ -784,7 +784,7 @@ class TestExplain:
         ground = grounds[done.path]
         assert [(s.who, s.commit.subject if s.commit else "", s.lines) for s in ground.steps] == [
             ("claude", "checkpoint: noted", 1),
-            ("Maren Person", "edit: use-gangway-b", 1),
+            ("Maren Person", "checkpoint: edited", 1),
             ("Maren Person", "", 1),
         ]
         assert [(link.name, link.path) for link in ground.supersedes] == [

@@ -86,7 +86,7 @@ Agents and other programs
   import        importing     Take in what other programs remember, or an archived vault.
 
 Watching and the page
-  watch         watching      Index and commit what anybody saves, as long as it runs.
+  watch         watching      Index what is saved, and commit what asks for it.
   serve         serving       Show the vault in a browser, and watch it meanwhile.
   export        exporting     Write the vault as one archive, as lines of JSON, or as pages.
   demo          demo          Show a sample vault in a browser: notes, a week of history.

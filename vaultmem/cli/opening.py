@@ -6,7 +6,7 @@ import contextlib
 import gc
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import TYPE_CHECKING, NoReturn
 
@@ -226,7 +226,7 @@ def open_view(
 
 def run(command: Callable[[], object]) -> int:
     """Run a command and return its exit code; an expected failure is a line on standard error."""
-    code = 0
+    code, before = 0, len(_opened)
     answer_program(False)
     let_command_see()
     try:
@@ -244,7 +244,7 @@ def run(command: Callable[[], object]) -> int:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
     if not code:
         _tell_behind()
-    return _flush(code)
+    return _flush(code, lambda: _find_hint(_opened[before:]))
 
 
 def _tell_written() -> str:
@@ -261,9 +261,9 @@ def _tell_behind() -> None:
         warn(f"it is written, but the index is behind: {fault}; the next command catches up")
 
 
-def _find_hint() -> str:
+def _find_hint(opened: Iterable[Vault]) -> str:
     """Return what commits the first write of a vault that no commit has."""
-    for vault in _opened:
+    for vault in opened:
         if vault.written:
             from vaultmem.services.writing.commit_hint import hint_commit
 
@@ -273,14 +273,14 @@ def _find_hint() -> str:
     return ""
 
 
-def _flush(code: int) -> int:
-    """Print what is left to be printed; return the exit code, 1 if it could not be."""
+def _flush(code: int, find_hint: Callable[[], str]) -> int:
+    """Print what is left to be printed, and a hint; return the exit code, 1 if it could not be."""
     try:
         if not code:
             say_landed()
         sys.stdout.flush()
         if not code:
-            say_hint(_find_hint)
+            say_hint(find_hint)
     except BrokenPipeError:
         sys.stderr.close()
         return 1

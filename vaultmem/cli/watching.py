@@ -117,11 +117,12 @@ def watch(
         ),
     ] = 0.0,
 ) -> None:
-    """Index and commit what anybody saves, as long as it runs.
+    """Index what is saved, and commit what asks for it.
 
     Other commands are answered at once meanwhile. A note whose state a person changes from
     candidate to active is promoted, a session note whose status is set is closed, and a file
-    `.checkpoint` with a note in it makes a checkpoint.
+    `.checkpoint` with a note in it makes a checkpoint. With commit_edits_after_seconds in
+    vaultmem.yaml, your other edits are committed after so long without a save.
 
     Examples:
       vaultmem watch
