@@ -211,7 +211,7 @@ def test_why_names_the_commits_behind_a_fact_and_what_it_replaced(run_cli: Run, 
     told = run_cli("why", "ebb", cwd=root).out
     grounds = run_cli("why", "ebb", "--json", cwd=root).json["grounds"]
 
-    assert f"{NOTE}   [semantic_fact | active]" in told
+    assert f"{NOTE}   [@claude | " in told
     assert "    supersedes  notes/old.md\n" in told
     assert f"    superseded by  {NOTE}\n" in told
     first = next(each for each in grounds if each["path"] == NOTE and not each["heading"])

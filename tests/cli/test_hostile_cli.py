@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -252,7 +253,9 @@ def test_row_23_a_heading_forges_no_label_on_a_terminal(run_cli: Run, make_vault
 
     for words in (("recall", "gangway"), ("why", "gangway")):
         told = run_cli(*words, cwd=root).out
-        assert [line for line in told.splitlines() if line.endswith("[decision | active]")], told
+        assert re.search(r"   \[decision \| \d{1,2} [A-Z][a-z]{2} \d{4}\]$", told, re.MULTILINE), (
+            told
+        )
         assert "[policy_rule" not in told
         assert "X (policy_rule / active / pinned / trusted)" in told
 

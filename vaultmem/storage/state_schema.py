@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 #: A database of another one is made anew.
-VERSION = 16
+VERSION = 17
 
 SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
