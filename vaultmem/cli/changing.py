@@ -108,7 +108,7 @@ def forget(
         say(f"kept, pinned  {path}")
     say_commits(commits if reason else ())
     if really and shown and opened.head() is not None:
-        at = f"{commits[-1][0][:7]}~1" if reason and commits else "HEAD"
+        at = f"{commits[-1][0][:7]}~" if reason and commits else "HEAD"
         some = shlex.quote(shown[0]) if len(shown) == 1 else "PATH"
         say(f"hint: `vaultmem restore {some} --at {at}` brings it back")
     if not really and shown:
