@@ -55,7 +55,7 @@ def remember_globals(vaults: list[str], agent: str, session: str, ref: str) -> N
     _named[:] = vaults
 
 
-def answer_in_json() -> None:
+def set_json_errors() -> None:
     """Let an error of this command be a line of JSON."""
     _given["json"] = "1"
 
