@@ -198,7 +198,7 @@ RARE = {
 }
 
 #: Objects whose names are paths, reasons, words: a vault's own.
-FREE = {"skipped", "kinds", "states", "passed_over", "exempt", "properties", "kept"}
+FREE = {"skipped", "kinds", "states", "to_decide", "passed_over", "exempt", "properties", "kept"}
 FREE |= {"problems", "outcomes", "searched_instead", "statuses", "agents", "workspaces"}
 FREE |= {"details", "scopes", "missing", "behind"}
 

@@ -109,3 +109,9 @@ def test_a_real_shell_completes(root: Path, tmp_path: Path, home: Path) -> None:
         check=False,
     )
     assert (done.stdout.strip(), done.stderr) == ("counter refunds", "")
+
+
+def test_kinds_and_states_are_offered_outside_of_a_vault(home: Path, tmp_path: Path) -> None:
+    assert offer(tmp_path, "recall x --kind pol") == ["policy_rule"]
+    assert offer(tmp_path, "list --state st") == ["stale"]
+    assert offer(tmp_path, "list --tag de") in ([], [""])

@@ -281,7 +281,7 @@ def test_claude_ais_export_gives_sessions_projects_and_what_it_remembered(
     folder = claude_export(tmp_path / "data-2026")
     report = take(vault, "claude-ai", folder)
     assert report.count(Outcome.NEW, Outcome.NEAR) == sum(counts(report).values()) == 7
-    assert turns_of(vault, "claude-ai-019d-1") == [
+    assert turns_of(vault, "2026-03-29-harbour-calendar") == [
         ("user", "Plan the harbour days, please.\n\n[attached: text]\nMonday: crane"),
         ("assistant", "Monday the crane.\n\n[attached: plan.png]"),
     ]
@@ -477,3 +477,30 @@ def test_an_empty_list_of_an_export_is_read(vault: Vault, tmp_path: Path) -> Non
     empty = zip_export(tmp_path / "empty.zip", conversations=[], projects=[])
     done = run_here("import", "claude-ai", empty, cwd=vault.root)
     assert (done.code, done.out) == (0, "Nothing to import is in it.\n")
+
+
+def test_a_session_is_named_by_day_and_title_and_known_under_another_title(
+    vault: Vault, tmp_path: Path
+) -> None:
+    def export_talks(*titles: str) -> Path:
+        said = [node("r", None), node("u", "r", "user", ["When does it leave?"])]
+        talks = (
+            talk(*({**each, "children": []} for each in said), name=f"c-{number}", title=title)
+            for number, title in enumerate(titles)
+        )
+        return export(tmp_path, *talks)
+
+    take(vault, "chatgpt", export_talks("The ferry!", "The ferry!", "Fähre"))
+    names = sorted(path.name for path in (vault.root / "sessions").glob("*.md"))
+    assert names == [
+        "2025-01-27-fahre.md",
+        "2025-01-27-the-ferry-c-1.md",
+        "2025-01-27-the-ferry.md",
+    ]
+
+    sync_vault(vault)
+    assert counts(take(vault, "chatgpt", export_talks("Renamed", "Other", "Third"))) == {"known": 3}
+    (vault.root / "sessions/2025-01-27-the-ferry.md").unlink()
+    sync_vault(vault)
+    assert counts(take(vault, "chatgpt", export_talks("Renamed"))) == {"known": 1}
+    assert not list((vault.root / "sessions").glob("*renamed*"))

@@ -38,6 +38,9 @@ class _Commands(PlainGroup):
             from vaultmem.cli.topics import list_topics, read_topic
 
             topics = list_topics()
+            if args[1:] == ["topics"]:
+                typer.echo("\n".join(topics))
+                ctx.exit()
             if text := read_topic(" ".join(args[1:])):
                 typer.echo(text, nl=False)
                 ctx.exit()
@@ -62,6 +65,8 @@ def _refuse(ctx: Any, name: str, commands: list[str], topics: list[str]) -> None
 
     near = get_close_matches(name, [*commands, *topics], 2, 0.7)
     meant = f" Did you mean {' or '.join(f'`{each}`' for each in near)}?" if near else ""
+    if topics and not near:
+        meant = f" Topics: {', '.join(topics)}."
     ctx.fail(f"there is no command {'or topic ' if topics else ''}`{name}`.{meant}")
 
 

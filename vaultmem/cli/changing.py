@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -106,6 +107,10 @@ def forget(
     for path in chosen.kept:
         say(f"kept, pinned  {path}")
     say_commits(commits if reason else ())
+    if really and shown and opened.head() is not None:
+        at = f"{commits[-1][0][:7]}~" if reason and commits else "HEAD"
+        some = shlex.quote(shown[0]) if len(shown) == 1 else "PATH"
+        say(f"hint: `vaultmem restore {some} --at {at}` brings it back")
     if not really and shown:
         say(f"Nothing was removed; add --yes to forget {count_things(len(shown), 'note')}.")
     elif not shown:
@@ -235,17 +240,19 @@ def tag_(
 def _set_pinned(path: str, pinned: bool, opened: Vault, as_json: bool) -> None:
     from vaultmem.core.paths import PINNED_FILES
     from vaultmem.errors import RefusedError
-    from vaultmem.services.reading.read_notes import resolve_address
+    from vaultmem.services.reading.read_notes import read_as_written, resolve_address
     from vaultmem.services.writing.edit_notes import set_note_property
 
     found, _ = resolve_address(opened, path)
     if str(found) in PINNED_FILES and not pinned:
         raise RefusedError(f"{found}: it is pinned by its name; rename it to unpin it")
+    was_pinned = read_as_written(opened, found).pinned
     blob = set_note_property(opened, found, "pinned", True if pinned else None)
     if as_json:
         emit_json(edited_json(found, blob, pinned=pinned))
     else:
-        say_painted("pinned  " if pinned else "unpinned  ", "green", str(found))
+        verb = "pinned  " if pinned else "unpinned  " if was_pinned else "not pinned  "
+        say_painted(verb, "green", str(found))
     if pinned:
         _warn_of_pinned(opened)
 

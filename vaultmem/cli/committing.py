@@ -62,7 +62,6 @@ def promote(
 
     Examples:
       vaultmem promote half-refunds-round-up
-      vaultmem promote notes/imported/chatgpt
     """
     from vaultmem.services.branching.take import promote_from
     from vaultmem.services.lifecycle.promote import promote_notes, tell_unsaid

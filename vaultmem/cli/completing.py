@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -47,13 +48,23 @@ class _Asked:
     """Whose values are wanted: the vault that the words before name, else the one around."""
 
     def __init__(self, ctx: Any) -> None:
+        self._vault = ctx.params.get("vault") or ""
+        self.folders = find_user_folders(current_environment())
+        self.command = ctx.command.name
+
+    @cached_property
+    def root(self) -> Path:
         from vaultmem.cli.opening import find_named_root
 
-        self.root = find_named_root(ctx.params.get("vault") or "")
-        self.place = Place(self.root, current_folder())
-        self.folders = find_user_folders(current_environment())
-        self.key = make_key(self.root)
-        self.command = ctx.command.name
+        return find_named_root(self._vault)
+
+    @property
+    def place(self) -> Place:
+        return Place(self.root, current_folder())
+
+    @property
+    def key(self) -> str:
+        return make_key(self.root)
 
     def query(self, sql: str) -> list[str]:
         """Return the first column of what the vault's database has."""

@@ -202,7 +202,8 @@ def _say_where(vault: Vault, found: VaultStatus) -> None:
             _say_fact("sync", _describe_sync(git.sync))
     author = found.author
     named = f"{author.agent} ({author.session})" if author.session else author.agent
-    _say_fact("author", f"agent {named}" if author.agent else "you")
+    person = f"you, {git.person}" if git is not None and git.person else "you"
+    _say_fact("author", f"agent {named}" if author.agent else person)
     if found.ref:
         _say_fact("ref", found.ref)
     watcher = found.watcher

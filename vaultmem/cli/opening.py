@@ -14,6 +14,7 @@ from vaultmem.cli.interrupt import end_at_once, let_command_see
 from vaultmem.cli.output import (
     ProgressLine,
     answer_program,
+    emit_error,
     end_line,
     follow_writes,
     following,
@@ -52,8 +53,13 @@ def keep_warm(vault: Vault, is_in_sync: Callable[[], bool]) -> None:
 
 def remember_globals(vaults: list[str], agent: str, session: str, ref: str) -> None:
     """Keep what was given before the command's name."""
-    _given.update(agent=agent, session=session, ref=ref)
+    _given.update(agent=agent, session=session, ref=ref, json="")
     _named[:] = vaults
+
+
+def set_json_errors() -> None:
+    """Let an error of this command be a line of JSON."""
+    _given["json"] = "1"
 
 
 def open_here(
@@ -238,8 +244,11 @@ def run(command: Callable[[], object]) -> int:
         named = name_failure(error)
         if isinstance(named, FaultError) and not named.outcome:
             named = FaultError(named.fault, _tell_written())
-        warn(f"error: {named}")
         code = named.exit_code
+        if _given.get("json"):
+            emit_error(str(named), code)
+        else:
+            warn(f"error: {named}")
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
     if not code:

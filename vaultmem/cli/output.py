@@ -75,6 +75,13 @@ def warn(text: str) -> None:
     sys.stderr.write(f"vaultmem: {one_line(text)}\n")
 
 
+def emit_error(text: str, code: int) -> None:
+    """Print an error to standard error as a line of JSON."""
+    end_line()
+    told = {"error": escape_bytes(text), "exit_code": code}
+    sys.stderr.write(json.dumps(told, ensure_ascii=False) + "\n")
+
+
 #: Why the answer under way is not from an index in sync, empty if it is.
 _behind = ""
 

@@ -62,7 +62,9 @@ def prime(
     if not place and not (source or remove):
         _list_sources(here.open_view(reads=True), here.as_json)
         return
-    if here.at or not place or not (source or remove):
+    if place and not (source or remove):
+        raise typer.BadParameter(f"--source is missing: `vaultmem prime {place} --source NAME`")
+    if here.at or not place:
         raise typer.BadParameter("give FILE --source NAME, --remove SOURCE, or nothing")
     if remove:
         opened = here.open_view()

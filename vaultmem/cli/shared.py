@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vaultmem.cli.opening import open_here, open_synced, open_view
+from vaultmem.cli.opening import open_here, open_synced, open_view, set_json_errors
 from vaultmem.cli.options import (
     AgentOption,
     AtOption,
@@ -89,6 +89,8 @@ def give_options(
     def give(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
         def run(*others: Any, **given: Any) -> None:
+            if given.get("as_json"):
+                set_json_errors()
             command(kind(**{name: given.pop(name) for name in options}), *others, **given)
 
         _, *own = inspect.signature(command, eval_str=True).parameters.values()

@@ -1,8 +1,7 @@
-"""Say how to install what an extra needs: each package by its own name, into this environment."""
+"""Say how to install what an extra needs, into this environment."""
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
 from importlib import metadata
@@ -20,27 +19,12 @@ def tell_missing(what: str | None, extra: str) -> str:
 def how_to_install(extra: str) -> str:
     """Say which command installs what this environment lacks of an extra ("mcp", "web")."""
     try:
-        needed = _list_needed(extra)
+        extras = metadata.metadata(DISTRIBUTION).get_all("Provides-Extra") or ()
     except metadata.PackageNotFoundError:
-        needed = []
-    if not needed:  # It runs from its folder alone, or what was installed did not have the extra.
+        extras = ()
+    if extra not in extras:  # It runs from its folder alone, or was installed without that extra.
         return f"run `pip install '.[{extra}]'`"
-    lacking = [each for each in needed if not _is_installed(each)] or needed
-    return f"run `{shlex.join([*_installer(), *lacking])}`"
-
-
-def _list_needed(extra: str) -> list[str]:
-    """Return the requirements of an extra, as pyproject.toml has them."""
-    rows = (row.partition(";") for row in metadata.requires(DISTRIBUTION) or ())
-    return [each.strip() for each, _, when in rows if re.search(rf"""['"]{extra}['"]""", when)]
-
-
-def _is_installed(requirement: str) -> bool:
-    try:
-        metadata.version(re.split(r"[^\w.-]", requirement, maxsplit=1)[0])
-    except metadata.PackageNotFoundError:
-        return False
-    return True
+    return f"run `{shlex.join([*_installer(), f'{DISTRIBUTION}[{extra}]'])}`"
 
 
 def _installer() -> list[str]:

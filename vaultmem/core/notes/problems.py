@@ -68,7 +68,8 @@ def describe_group(group: ProblemGroup, most: int = _PLACES) -> str:
     """Return a group as one line: its place or their number, the problem, and the first places."""
     if len(group.places) == 1:
         return f"{group.places[0]}: {group.told}"
-    return f"{len(group.places):,} notes: {group.told}: {name_some(group.places, most)}"
+    what = "notes" if all(".md" in each for each in group.places) else "files"
+    return f"{len(group.places):,} {what}: {group.told}: {name_some(group.places, most)}"
 
 
 def describe_repairs(groups: Iterable[ProblemGroup]) -> str:

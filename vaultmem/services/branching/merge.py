@@ -66,9 +66,9 @@ def merge_branch(vault: Vault, name: str, joins: bool = False) -> MergeReport:
     with naming_faults("nothing was merged"), vault.lock():
         elsewhere = find_branch(vault)
         for _ in range(_ATTEMPTS):
+            source = refs.resolve(name)
             if not elsewhere:
                 check_clean(vault, "merged")
-            source = refs.resolve(name)
             into = elsewhere or vault.history.head().branch
             ours = _find_tip(vault, into)
             if refs.is_ancestor(source.commit, ours):

@@ -63,15 +63,23 @@ def bisect_history(
         BusyError: a commit was never looked at, and others write.
     """
     steps: list[JudgedCommit] = []
+    held: list[tuple[JudgedCommit, int]] = []  # The two ends, until both are as they should be.
     search = search_history(vault, good, bad, expected)
+
+    def report() -> None:
+        while on_step is not None and held:
+            on_step(*held.pop(0))
+
     while True:
         try:
             step, left = next(search)
         except StopIteration as end:
+            report()
             return Bisected(end.value.commits, tuple(steps), end.value.untested)
         steps.append(step)
-        if on_step is not None:
-            on_step(step, left)
+        held.append((step, left))
+        if len(steps) > 2:
+            report()
 
 
 def search_history(

@@ -49,7 +49,8 @@ class GitStatus(NamedTuple):
     """Where the vault is in git's history.
 
     `problem` says why git cannot be used at all, `obstacle` why it takes no commit just now, and
-    `person_problem` under whose name a person's changes are committed where git knows none.
+    `person_problem` under whose name a person's changes are committed where git knows none; else
+    it is `person`.
     `credentials` are the places because of which nothing is committed (path:line: rule), `kept_out`
     the files that `init` has kept out of git for such a place. `sync`
     says how it stands with a remote, where there is one; `proposals` counts proposed branches that
@@ -63,6 +64,7 @@ class GitStatus(NamedTuple):
     events: tuple[Commit, ...]
     problem: str = ""
     person_problem: str = ""
+    person: str = ""
     credentials: tuple[str, ...] = ()
     sync: SyncState | None = None
     proposals: int = 0
@@ -174,14 +176,15 @@ def _read_git(vault: Vault, looks: bool) -> GitStatus | None:
             return None
         if not is_git_installed():
             raise VaultError("git is not installed, so nothing is committed; install it")
-        pending = read_pending(vault) if looks else None
+        pending, person = read_pending(vault) if looks else None, vault.history.person()
         return GitStatus(
             head=head,
             obstacle=vault.history.obstacle(),
             uncommitted=_group(pending.authors.items()) if pending else (),
             left_out=pending.skipped if pending else {},
             events=list_commits(vault, CommitFilter(), _EVENTS).commits if head.commit else (),
-            person_problem=vault.history.person().problem,
+            person_problem=person.problem,
+            person=person.identity.name,
             credentials=_name_credentials(vault, pending) if pending else (),
             sync=read_sync_state(vault) if looks else None,
             proposals=len(list_proposed(vault)),

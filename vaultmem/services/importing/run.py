@@ -164,7 +164,7 @@ def _take(vault: Vault, kind: str, item: Item | Path, known: Imported, dry_run: 
     if isinstance(item, Path):
         return take_transcript(vault, item, dry_run)
     if isinstance(item, Conversation):
-        return take_conversation(vault, kind, item, dry_run)
+        return take_conversation(vault, kind, item, known.talks, dry_run)
     return take_memory(vault, kind, item, known, dry_run)
 
 

@@ -68,12 +68,14 @@ class Taken(NamedTuple):
 class Imported(NamedTuple):
     """Notes of a kind that were imported, by origin, each with the digest of what it said.
 
-    `said` are the digests of this import, `sessions` the notes of sessions of any kind.
+    `said` are the digests of this import, `sessions` the notes of sessions of any kind, and `talks`
+    the sessions that were made of conversations, by their origin.
     """
 
     notes: dict[str, dict[str, str]]
     said: set[str]
     sessions: set[str]
+    talks: dict[str, str]
 
     @property
     def paths(self) -> set[str]:
@@ -85,17 +87,21 @@ def list_imported(vault: Vault, kind: str) -> Imported:
     """Return the notes of a kind that say where they came from."""
     found: dict[str, dict[str, str]] = {}
     sessions: set[str] = set()
+    talks: dict[str, str] = {}
     for record in vault.view.records("d.source = 'import' AND d.path NOT GLOB 'primed/*'"):
         if record.path.startswith(f"{FOLDER}/"):
             sessions.add(record.path)
-            continue
         note = find_note(vault, record.path)
         prop = note.matter.get(PROPERTY) if note else None
-        name, _, rest = (prop.value if prop and isinstance(prop.value, str) else "").partition(" ")
+        told = prop.value if prop and isinstance(prop.value, str) else ""
+        if record.path in sessions:
+            talks[told] = PurePosixPath(record.path).stem
+            continue
+        name, _, rest = told.partition(" ")
         origin, _, digest = rest.rpartition("@")
         if name == kind:
             found.setdefault(origin, {})[digest] = record.path
-    return Imported(found, set(), sessions)
+    return Imported(found, set(), sessions, talks)
 
 
 def take_memory(vault: Vault, kind: str, item: MemoryItem, known: Imported, dry_run: bool) -> Taken:

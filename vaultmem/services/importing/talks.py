@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import unicodedata
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
@@ -12,8 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from vaultmem.core.imports.item import Conversation, read_moment
 from vaultmem.core.notes.edit_properties import PropertyValue, set_property
 from vaultmem.core.notes.note import parse_note
+from vaultmem.core.paths import slugify
 from vaultmem.core.secrets.scan import mask_secrets
-from vaultmem.core.sessions.session import Status, TouchedFile, map_session_id, session_path
+from vaultmem.core.sessions.session import (
+    Status,
+    TouchedFile,
+    map_session_id,
+    session_path,
+)
 from vaultmem.core.sessions.session_note import name_session, new_session_text
 from vaultmem.core.sessions.turns import Turn
 from vaultmem.core.transcripts.event import Event, Source
@@ -58,13 +65,18 @@ class Head(NamedTuple):
     title: str = ""
 
 
-def take_conversation(vault: Vault, kind: str, talk: Conversation, dry_run: bool) -> Taken:
+def take_conversation(
+    vault: Vault, kind: str, talk: Conversation, known_talks: dict[str, str], dry_run: bool
+) -> Taken:
     """Make a session of a conversation, or add what was said in it since it was last imported.
 
-    Where it took another turn since, it stays as it was.
+    Where it took another turn since, it stays as it was. `known_talks` has the sessions that were
+    made of conversations, by what their notes say of their origin; it learns of this one.
     """
-    session = map_session_id(f"{kind}-{talk.origin}")
-    title, key = talk.title or session, name_key(vault, kind, session)
+    origin = f"{kind} {talk.url or talk.origin}"
+    key = name_key(vault, kind, map_session_id(f"{kind}-{talk.origin}"))
+    session = known_talks.get(origin) or _name_talk(vault, kind, talk)
+    title = talk.title or session
     path = str(session_path(session))
     is_there, known = is_kept(vault, session), vault.state.get(key).split()
     count = int(known[0]) if known else read_tally(vault, session).turns
@@ -80,9 +92,10 @@ def take_conversation(vault: Vault, kind: str, talk: Conversation, dry_run: bool
     taken = Taken(title, _name_outcome(is_there), path, "", len(fresh))
     if dry_run:
         return taken
-    source, origin = Source(session, agent=vault.author.agent), talk.url or talk.origin
+    known_talks[origin] = session
+    source = Source(session, agent=vault.author.agent)
     started = talk.started or read_moment(talk.turns[0].at)
-    head = Head(session, source, f"{kind} {origin}", started, mask_secrets(talk.title))
+    head = Head(session, source, origin, started, mask_secrets(talk.title))
     record = Record()
     for each in talk.turns:
         add_event(record, each)
@@ -93,6 +106,17 @@ def take_conversation(vault: Vault, kind: str, talk: Conversation, dry_run: bool
     with vault.leaving_to_next():
         vault.state.put(key, f"{len(talk.turns)} {_digest(talk.turns)}")
     return taken
+
+
+def _name_talk(vault: Vault, kind: str, talk: Conversation) -> str:
+    """Return the id of a new session: day and title of the conversation, as people read them."""
+    by_origin = map_session_id(f"{kind}-{talk.origin}")
+    day = as_local(talk.started or read_moment(talk.turns[0].at))
+    plain = unicodedata.normalize("NFKD", mask_secrets(talk.title)).encode("ascii", "ignore")
+    if day is None or not any(map(str.isalnum, plain.decode())):
+        return by_origin
+    name = f"{day:%Y-%m-%d}-{slugify(plain.decode())}"
+    return f"{name}-{slugify(talk.origin)[-8:]}" if is_kept(vault, name) else name
 
 
 def take_transcript(vault: Vault, file: Path, dry_run: bool) -> Taken:

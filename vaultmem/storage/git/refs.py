@@ -19,6 +19,14 @@ if TYPE_CHECKING:
     from vaultmem.storage.git.runner import GitRunner
 
 _FULL_ID = re.compile(r"[0-9a-f]{40}")
+_UNITS = "second|minute|hour|day|week|month|year"
+_DAYS = "monday|tuesday|wednesday|thursday|friday|saturday|sunday"
+
+#: Those of git's words for a date that cannot be meant for a name; git reads any text as one.
+_DATE_WORDS = re.compile(
+    rf"(?i)yesterday|noon|midnight|last[ .](?:{_UNITS}|{_DAYS})"
+    rf"|[0-9]{{1,4}}[ .](?:{_UNITS})s?[ .]ago"
+)
 _MAX_NAME = 250
 
 
@@ -55,7 +63,8 @@ class Refs:
         """Return the commit that a branch, tag, commit id, expression or date names.
 
         A date stands for the last commit of `within`, along its first parents, that was made by
-        then; a day ends at midnight, local time.
+        then; a day ends at midnight, local time. `yesterday`, `last week` and `3 days ago` are
+        dates, as git reads them, where no branch or tag is called that.
 
         Raises:
             NoteNotFoundError: no commit is called that, or none is that old.
@@ -74,6 +83,8 @@ class Refs:
         if branch:
             return self._target(local, local, branch)
         commit = self._find(name)
+        if not commit and _DATE_WORDS.fullmatch(name):
+            return self._find_before(name, self._read_date(name), within)
         if not commit:
             raise NoteNotFoundError(
                 f"{name}: no branch, tag or commit is called that"
@@ -233,7 +244,14 @@ class Refs:
         return (self._git.work_tree / Path(path)).exists()
 
     def _resolve_timestamp(self, text: str, within: str) -> Target:
-        latest = int(parse_timestamp(text, end_of_day=True))
+        return self._find_before(text, int(parse_timestamp(text, end_of_day=True)), within)
+
+    def _read_date(self, words: str) -> int:
+        """Return the time that git reads in words such as `yesterday`, seconds since the epoch."""
+        return int(self._git.run("rev-parse", f"--until={words}").partition("=")[2])
+
+    def _find_before(self, text: str, latest: int, within: str) -> Target:
+        """Return the last commit that was made by a time (seconds since the epoch)."""
         start = within if _FULL_ID.fullmatch(within) else self._find(within)
         if not start:
             raise NoteNotFoundError(
