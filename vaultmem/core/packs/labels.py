@@ -184,14 +184,14 @@ def name_note(handles: Mapping[int, str], labels: PackLabels, hit: Hit) -> str:
     return f"[{name_handle(hit, handles.get(hit.record.document, ''))}]"
 
 
-#: Digits of a handle at least.
-MIN_HANDLE = 4
+#: Digits of a handle at least, and characters of a file's name that are shown.
+MIN_HANDLE, _LEAST_STEM, _MAX_STEM = 4, 4, 24
 
 
 def _list_facts(item: PackItem) -> list[str]:
-    """Return the handle, and what is not as with most facts."""
+    """Return the handle, the note's name if its quote has another, and what most facts are not."""
     record = item.hit.record
-    facts: list[str] = [name_handle(item.hit, item.handle)]
+    facts: list[str] = [name_handle(item.hit, item.handle), *_list_name(item)]
     if record.kind != Kind.SEMANTIC_FACT:
         facts.append(record.kind)
     if record.state != State.ACTIVE:
@@ -200,6 +200,15 @@ def _list_facts(item: PackItem) -> list[str]:
     if item.hit.refs:
         facts.append(f"on {', '.join(item.hit.refs)}")
     return facts
+
+
+def _list_name(item: PackItem) -> Iterator[str]:
+    """Yield the name of a note's file, where neither its title nor its text says the same."""
+    stem = item.hit.record.path.rpartition("/")[2].rpartition(".")[0]
+    is_name = len(stem) >= _LEAST_STEM
+    if is_name and not _says(_add_name(item, True), re.sub(r"[-_]+", " ", stem)):
+        cut = re.sub(r"[-_ ][^-_ ]*$", "", stem[:_MAX_STEM])
+        yield f"in {stem}" if len(stem) <= _MAX_STEM else f"in {cut}..."
 
 
 def _list_standing(item: PackItem) -> Iterator[str]:
