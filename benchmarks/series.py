@@ -4,11 +4,11 @@
     python benchmarks/series.py PAIRS.jsonl        # and pairs of others: `a`, `b`, `same`
     python benchmarks/series.py --show             # print what is flagged wrongly, and missed
 
-series.jsonl has three parts. `first` was written before the rules, `second` and `third` when they were
-done for the parts before, and each was counted before it was looked at. Each line has a `kind`: the `texts` of a `series` concern
-different things (day 1 and day 8, room 12 and room 13); an `update` is an older text and a newer
-value of the same thing. `told` is what the comparison of any two texts says, `remembered` what
-`remember` answers in one vault with all series, or all updates.
+series.jsonl has three parts. `first` was written before the rules, `second` and `third` when they
+were done for the parts before; each was counted before it was looked at. Each line has a `kind`:
+the `texts` of a `series` concern different things (day 1 and day 8, room 12 and room 13), those of
+an `update` are an older text and a newer value of the same thing. `told` is what the comparison of
+any two texts says, `remembered` what `remember` answers in one vault with all texts of a kind.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _print_cases(kind: str, cases: list[dict[str, Any]], folder: Path, shows: bo
     remembered = _remember_all(folder, cases)
     for case, is_remembered in zip(cases, remembered, strict=True):
         is_told = any(_is_told(old, new) for old, new in combinations(case["texts"], 2))
-        for about in (case["about"], "all"):
+        for about in (f"{case['part']}, {case['about']}", case["part"]):
             counts[about, "all"] += 1
             counts[about, "told"] += is_told
             counts[about, "remembered"] += is_remembered

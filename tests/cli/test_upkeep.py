@@ -302,3 +302,32 @@ def test_a_queue_is_reviewed_by_keys(
     assert "1 of 2" in told
     assert "s skips, q ends, ? explains the keys" in told
     assert told.count("y: it is promoted\r\n") == keys.count("?")
+
+
+def test_readings_are_kept_apart_and_several_values_are_one_item(
+    make_vault: Make, run_cli: RunCli
+) -> None:
+    root = make_vault()
+    for day in (1, 2, 8):
+        reading = f"On day {day} the boiler pressure was 1.{day} bar."
+        told = run_cli("remember", reading, "--agent", "claude", "--vault", root)
+        assert "supersede" not in told.out
+        assert "contradicts" not in told.out
+    assert run_cli("review", "--vault", root).out == "Nothing waits for a decision.\n"
+    for value in (900, 920, 940):
+        rent = f"The rent of the flat is {value} euros."
+        told = run_cli("remember", rent, "--agent", "claude", "--vault", root)
+    assert told.out.endswith("If it replaces them: vaultmem review\n")
+    shown = run_cli("review", "--vault", root)
+    assert shown.out.startswith("1 to decide: 1 value group\n")
+    assert shown.out.count("> The rent of the flat is ") == 3
+    assert "--other   " not in shown.out
+    (item,) = run_cli("review", "--only", "value_group", "--json", "--vault", root).json["items"]
+    (report,) = run_cli("curate", "--json", "--vault", root).json["proposals"]
+    assert [report["path"], *(path for path, _ in report["more"]), report["into"]] == [
+        note["path"] for note in item["notes"]
+    ]
+    refused = run_cli("review", "--other", item["id"], "--vault", root)
+    assert refused.code == 5
+    assert run_cli("review", "--reject", item["id"], "--vault", root).code == 0
+    assert run_cli("review", "--vault", root).out == "Nothing waits for a decision.\n"

@@ -82,6 +82,7 @@ def test_titles_and_first_sentences_are_keys_of_the_whole_text() -> None:
     keys = find_titled(bill.format(1041, 300), "", bill.format(1042, 450), "")
     assert keys == ("Invoice 1041", "Invoice 1042")
     assert find_titled(text.format(1.1), "Boiler", text.format(1.3), "Boiler") is None
+    assert find_titled(text.format(1.1), "note-1", text.format(1.3), "note-2") is None
 
 
 @pytest.mark.campaign

@@ -159,7 +159,7 @@ _SESSION = re.compile(r"\[session [^\[\]|]+(?: \| (?:@|from )[^\[\]|]+)? \| \d+ 
 #: All that a label of evidence may say: what a note wrote stands behind a mark or a word of ours.
 _FACT = re.compile(
     "policy_rule|procedural_skill|not trusted|confidence 1|shortened|said next|"
-    r"(?:@|from |on |check before use: |in doubt: |not UTF-8, )[^\[\]|]+|\d+ [A-Z][a-z]{2}"
+    r"(?:@|from |in |on |check before use: |in doubt: |not UTF-8, )[^\[\]|]+|\d+ [A-Z][a-z]{2}"
 )
 _TOLD = (
     r"In conflict(?:: \[[0-9a-f]+\] counts more than \[[0-9a-f]+\], [a-z' ]+"

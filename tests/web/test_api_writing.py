@@ -353,3 +353,26 @@ def test_nobody_without_a_token_asks_anything(small: Served) -> None:
         answer = stranger.request(each.method, f"/api/v1{place}", headers=headers)
         assert answer.status_code == 401, each.name
         assert json.loads(answer.text)["status"] == 401
+
+
+def test_readings_do_not_contradict_and_several_values_are_one_decision(small: Served) -> None:
+    program = small.connect("ada")
+    for day in range(1, 9):
+        reading = {"text": f"On day {day} the boiler pressure was 1.{day} bar."}
+        near = program.post("/api/v1/notes", json=reading).json()["similar"]
+        assert not any(each["contradicts"] for each in near)
+    assert _list_waiting(program) == ["review_quarantined", "candidate"]
+    for value in (900, 920, 940):
+        program.post("/api/v1/notes", json={"text": f"The rent of the flat is {value} euros."})
+    assert _list_waiting(program)[0] == "value_group"
+    group, *_ = program.get("/api/v1/review").json()["items"]
+    values = [note["text"].split()[-2] for note in group["notes"]]
+    assert values == ["900", "920", "940"]
+    assert "other" not in group["choices"]
+    done = program.post(f"/api/v1/review/{group['id']}", json={"choice": "accept"})
+    assert done.status_code == 200
+    assert _list_waiting(program) == ["review_quarantined", "candidate"]
+
+
+def _list_waiting(program: TestClient) -> list[str]:
+    return [item["action"] for item in program.get("/api/v1/review").json()["items"]]

@@ -117,3 +117,19 @@ def test_what_was_done_is_told_to_the_person_and_not_to_a_script(owned: Served) 
     assert f"{CANDIDATE}: it is promoted" not in by_script.text
     assert f"{CANDIDATE}: it is promoted" in browser.get("/review").text
     assert f"{CANDIDATE}: it is promoted" not in browser.get("/review").text
+
+
+def test_several_values_are_one_card_with_all_notes(owned: Served) -> None:
+    notes, text = owned.root / "notes", "The cellar key of the flat in Elm Street costs {} euros.\n"
+    for value in (90, 92, 94):
+        (notes / f"key-{value}.md").write_text(text.format(value))
+    browser = owned.enter()
+    page = browser.get("/review?only=value_group").text
+    assert page.count("<section") == 1
+    assert page.count("The cellar key of the flat in Elm Street costs ") >= 3
+    assert "Yes: the newest one replaces the others" in page
+    assert 'value="other"' not in page
+    done = _decide(browser, _find_id(page, "notes/key-90.md"), "accept")
+    assert done.status_code == 303
+    states = ["deprecated" in (notes / f"key-{value}.md").read_text() for value in (90, 92, 94)]
+    assert sorted(states) == [False, True, True]

@@ -188,8 +188,8 @@ def name_note(handles: Mapping[int, str], labels: PackLabels, hit: Hit) -> str:
 #: Where the notes of sessions are.
 _SESSIONS = "sessions/"
 
-#: Digits of a handle at least.
-MIN_HANDLE = 4
+#: Digits of a handle at least, and characters of a file's name that are shown.
+MIN_HANDLE, _LEAST_STEM, _MAX_STEM = 4, 4, 24
 
 
 def label_hit(hit: Hit) -> str:
@@ -209,12 +209,22 @@ def _list_kind(record: NoteRecord) -> list[str]:
 
 
 def _list_facts(item: PackItem) -> list[str]:
-    """Return the handle, and what is not as with most facts."""
-    facts = [name_handle(item.hit, item.handle), *_list_kind(item.hit.record)]
+    """Return the handle, the note's name if its quote has another, and what most facts are not."""
+    known = name_handle(item.hit, item.handle)
+    facts = [known, *_list_name(item), *_list_kind(item.hit.record)]
     facts.extend(_list_standing(item))
     if item.hit.refs:
         facts.append(f"on {', '.join(item.hit.refs)}")
     return facts
+
+
+def _list_name(item: PackItem) -> Iterator[str]:
+    """Yield the name of a note's file, where neither its title nor its text says the same."""
+    stem = item.hit.record.path.rpartition("/")[2].rpartition(".")[0]
+    is_name = len(stem) >= _LEAST_STEM
+    if is_name and not _says(_add_name(item, True), re.sub(r"[-_]+", " ", stem)):
+        cut = re.sub(r"[-_ ][^-_ ]*$", "", stem[:_MAX_STEM])
+        yield f"in {stem}" if len(stem) <= _MAX_STEM else f"in {cut}..."
 
 
 def _list_standing(item: PackItem) -> Iterator[str]:

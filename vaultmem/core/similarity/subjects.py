@@ -54,6 +54,7 @@ _PARTS = {
 _TOKEN = re.compile("|".join(f"(?P<{sort}>{pattern})" for sort, pattern in _PARTS.items()))
 
 _YEAR = re.compile(r"(?:19|20)\d\d")
+_FILE_NAME = re.compile(r"\S*[a-z]\S*")
 _NUMBERED = frozenset({"no", "nr", "number", "nummer", "num"})
 
 
@@ -154,10 +155,17 @@ def find_titled(ours: str, our_title: str, theirs: str, their_title: str) -> Sub
 
 
 def _lead(text: str, title: str) -> str:
-    """Return a text's first sentence, behind what its title and headings say and it does not."""
+    """Return a text's first sentence, behind what its title and headings say and it does not.
+
+    A title of one word in small letters (`key-2`) is the name of a file, and names no thing.
+    """
     first = next(iter(split_sentences(text[:_MAX_TEXT])), "")
     folded = text.casefold()
-    parts = [each for each in title.split(". ") if each.casefold().strip(". ") not in folded]
+    parts = [
+        each
+        for each in title.split(". ")
+        if each.casefold().strip(". ") not in folded and not _FILE_NAME.fullmatch(each)
+    ]
     return f"{', '.join(parts)}: {first}" if parts else first
 
 
