@@ -184,11 +184,11 @@ def _look_through(vault: Vault) -> Sequence[Proposal]:
     Raises:
         RefusedError: it is large, and nobody looked yet.
     """
-    from vaultmem.services.upkeep.review import COMPARED_AT_ONCE, list_queue, list_waiting
+    from vaultmem.services.upkeep.review import COMPARED_AT_ONCE, list_known, list_queue
 
     if len(vault.view.records()) <= COMPARED_AT_ONCE:
         return list_queue(vault).proposals
-    if shown := list_waiting(vault):
+    if shown := list_known(vault):
         return shown
     raise RefusedError(
         "this vault is too large to be compared while you wait; run `vaultmem review --all --json`"
