@@ -42,13 +42,15 @@ LINES = {
     "abbreviations": WORD,
     "claims": r"[a-z]+ [^A-Z#]+",
     "standing": r"[a-z-]+ [^A-Z#]+",
+    "series": r"[a-z-]+ [^A-Z#]+",
 }
 #: Tables that are not sorted by their bytes.
 ORDERED = {"numbers", "units", "months", "weekdays"}
 #: Tables in which a word may stand in more than one line.
-REPEATED = {"claims", "exclusive", "relations", "standing", "synonyms", "times", "updates"}
+REPEATED = {"claims", "exclusive", "relations", "series", "standing", "synonyms", "times"}
+REPEATED |= {"updates"}
 #: Tables in which each line begins with its sort.
-SORTED = ("claims", "relations", "standing", "times", "updates")
+SORTED = ("claims", "relations", "series", "standing", "times", "updates")
 LIMITS = {"negation", "exception", "condition", "only", "hedge", "quantifier"}
 LIMITS |= {"obligation", "permission"}
 

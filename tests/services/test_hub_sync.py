@@ -145,7 +145,7 @@ def test_a_proposal_is_seen_accepted_and_removed(world: World) -> None:
     lamp = {"notes/lamp.md": "# Lamp\n\nThe lamp is green.\n"}
     made = propose(world, "cleo", "lamp", lamp, ("Cleo", "cleo@ferry.example"))
     assert ada("sync", as_text=True).endswith('\n1 proposal waits; run "vaultmem review"\n')
-    assert "proposals   1 to decide; `vaultmem review`\n" in ada("status", as_text=True)
+    assert "to decide   1: 1 proposal; `vaultmem review`\n" in ada("status", as_text=True)
     shown = ada("review", as_text=True)
     assert "1 proposal\n" in shown
     assert "  > The lamp is green.\n  Shall it be merged?\n    y  --accept  it is merged\n" in shown

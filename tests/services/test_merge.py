@@ -672,7 +672,7 @@ def test_links_and_submodules_and_files_that_are_too_large_are_left_to_git(
     root: Path, opened: Open
 ) -> None:
     commit_on(root, "link", {"notes/link.md": ("120000", "/etc/passwd")})
-    commit_on(root, "large", {"notes/large.txt": "x" * (1024 * 1024 + 1)})
+    commit_on(root, "large", {"notes/large.md": "x" * (1024 * 1024 + 1)})
     commit_on(root, "evil", {"notes/.git/config": "x"})
     git(root, "branch", "-q", "-D", "side")
     items = {

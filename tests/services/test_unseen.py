@@ -106,7 +106,7 @@ def test_a_comment_that_is_left_open_is_told(vault: Vault, run_cli: RunCli) -> N
     write_notes(vault.root, {"notes/typo.md": "# Typo\n\nSeen.\n\n<!-- oops\n\nThe rest.\n"})
     told: Any = run_cli("--vault", str(vault.root), "get", "notes/typo.md", "--json").json
     assert "line 5" in str(told["warnings"])
-    assert "line 5" in run_cli("--vault", str(vault.root), "doctor").out
+    assert "notes/typo.md:5: " in run_cli("--vault", str(vault.root), "doctor").out
 
 
 #: A note of the guides of a vault of Obsidian's community, in short.

@@ -225,7 +225,8 @@ def test_what_fails_says_what_the_command_says(
     problem = answer.json()
     assert answer.status_code == problem["status"] == status, problem
     assert answer.headers["content-type"] == "application/problem+json"
-    assert ended.err.splitlines()[-1] == f"vaultmem: error: {problem['detail']}"
+    told_by_command = json.loads(ended.err.splitlines()[-1])
+    assert told_by_command == {"error": problem["detail"], "exit_code": ended.code}
     assert problem["exit_code"] == ended.code
 
 

@@ -10,7 +10,6 @@ from vaultmem.core.finding.terms import count_terms
 from vaultmem.core.packs.excerpt import choose_sentence, has_sentence
 from vaultmem.errors import VaultError
 from vaultmem.services.finding.hits import list_sections
-from vaultmem.services.reading.shortened import read_full_note
 from vaultmem.vault import Vault
 
 
@@ -37,6 +36,8 @@ def _find_line(vault: Vault, hit: Hit) -> str:
 
 def _read_full(vault: Vault, hit: Hit) -> str:
     """Return what people see of a note's full text, "" if it is not here."""
+    from vaultmem.services.reading.shortened import read_full_note
+
     path, full_text = PurePosixPath(hit.record.path), hit.record.full_text
     try:
         return read_full_note(vault, path, full_text).visible_body
