@@ -293,6 +293,7 @@ def test_the_clock_that_was_given_dates_sessions_and_tasks(long_ago: Callable[..
     check_dates(vault, THEN)
 
 
+@pytest.mark.campaign
 def test_the_clock_that_was_given_dates_all_that_notes_go_through(
     long_ago: Callable[..., Vault],
 ) -> None:
@@ -342,6 +343,7 @@ def check_dates(vault: Vault, *allowed: datetime) -> None:
     assert found <= {f"{at:%Y-%m-%d}" for at in allowed}
 
 
+@pytest.mark.campaign
 def test_each_benchmark_finds_what_it_imports() -> None:
     code = (
         "import importlib, pathlib, sys\n"

@@ -521,6 +521,7 @@ def test_where_the_trust_record_cannot_be_written_the_text_does_not_count(
     assert not world.instructs()
 
 
+@pytest.mark.campaign
 def test_a_withdrawal_reaches_every_machine_that_syncs(make_machines: MakeMachines) -> None:
     one, two = make_machines(NOTES).all
     for machine in (one, two):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
 from in_process import run_here
 from support import git
 
@@ -211,6 +212,7 @@ class Row(NamedTuple):
     referred: set[str]
 
 
+@pytest.mark.campaign
 def test_each_command_prints_the_fields_that_are_documented(
     make_vault: Make, tmp_path: Path
 ) -> None:

@@ -279,6 +279,7 @@ def _mark(names: Iterable[str], quick: set[str]) -> list[Any]:
     return [pytest.param(each, marks=() if each in quick else campaign) for each in names]
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("command", ["vaultmem checkpoint 'as it is'", "vaultmem sync"])
 @pytest.mark.parametrize(
     "name", _mark([*CONFLICTS, *UNDER_WAY], {"stash pop", "detached", "staged, saved again"})
@@ -404,6 +405,7 @@ COMMANDS: dict[str, Prepare] = {
 }
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("command", _mark(COMMANDS, {"vaultmem merge side", "vaultmem sync "}))
 def test_what_an_error_advises_lets_the_command_succeed(make_vault: Make, command: str) -> None:
     root = _make(make_vault)

@@ -131,6 +131,7 @@ def fill(words: tuple[str, ...], value: str) -> list[str]:
     return [word.replace("{}", value) for word in words]
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("ref", BAD_REFS)
 def test_a_ref_or_date_of_nothing_is_refused(root: Path, ref: str) -> None:
     before, (code, told) = everything(root), BAD_REFS[ref]
@@ -254,6 +255,7 @@ def test_a_folder_that_is_itself_a_bare_repository_is_no_vault(root: Path, tmp_p
     assert hash_tree(bare) == before
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("date", ["300000000000 +0000", "1794000000 +9999"])
 def test_a_commit_of_a_date_that_no_calendar_has_is_read_as_others(root: Path, date: str) -> None:
     git(root, "commit", "-q", "--allow-empty", "-m", "far")
@@ -273,6 +275,7 @@ def test_a_commit_of_a_date_that_no_calendar_has_is_read_as_others(root: Path, d
         assert "far" in run(root, *words).out
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("change_first", [False, True])
 def test_on_no_branch_nothing_is_committed_and_reading_works(
     root: Path, change_first: bool
@@ -354,6 +357,7 @@ def test_what_another_git_holds_is_waited_for_and_never_removed(root: Path, lock
     assert run(root, *WRITES[LOCKS[lock][0]]).code == 0
 
 
+@pytest.mark.campaign
 def test_a_shallow_clone_says_what_it_cannot_know_and_how_to_get_it(
     home: Path, template: Path, tmp_path: Path
 ) -> None:

@@ -83,6 +83,7 @@ def save(root: Path) -> None:
     write_notes(root, {"notes/gangway.md": "# Gangway\n\nNobody knows its colour.\n"})
 
 
+@pytest.mark.campaign
 def test_what_only_reads_answers_from_the_last_index_and_says_so(
     root: Path, run_cli: RunCli
 ) -> None:
@@ -115,6 +116,7 @@ def test_what_nobody_changed_is_in_sync_whoever_writes(root: Path, run_cli: RunC
         assert done.err == ""
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("lost", ["state*", "index/*"])
 def test_without_any_index_the_lock_is_named_at_once(
     root: Path, run_cli: RunCli, lost: str
@@ -149,6 +151,7 @@ def test_an_interrupted_transaction_is_left_to_whoever_has_the_lock(
         assert intent.read_text() == "{}"
 
 
+@pytest.mark.campaign
 def test_a_bisect_goes_on_beside_a_writer_unless_a_commit_was_never_looked_at(
     root: Path, run_cli: RunCli
 ) -> None:
@@ -170,6 +173,7 @@ def test_a_bisect_goes_on_beside_a_writer_unless_a_commit_was_never_looked_at(
     assert len(known["first_bad"]) == 1
 
 
+@pytest.mark.campaign
 def test_a_database_in_use_by_a_stopped_writer_keeps_nobody_from_reading(
     root: Path, run_cli: RunCli
 ) -> None:

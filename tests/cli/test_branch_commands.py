@@ -101,6 +101,7 @@ CONFLICT: dict[str, Any] = {
 }
 
 
+@pytest.mark.campaign
 def test_a_merge_tells_what_both_sides_changed(root: Path, run_cli: RunCli) -> None:
     before, refs = look_around(root), list_refs(root)
     planned = run_here("merge", "torn", "--dry-run", "--json", cwd=root).json

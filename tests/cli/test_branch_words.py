@@ -30,6 +30,7 @@ def root(home: Path, template: Path, tmp_path: Path) -> Path:
     return copy_vault(template, tmp_path / "vault")
 
 
+@pytest.mark.campaign
 def test_a_write_says_on_which_branch_it_landed(root: Path) -> None:
     done = run_here("remember", "The dock is green.", "--branch", "side", cwd=root)
     asked = run_here("--ref", "side", "tag", "c", "sea", "--json", cwd=root).json
@@ -118,6 +119,7 @@ def test_a_branch_that_is_not_checked_out_goes_back_and_can_come_again(root: Pat
     assert look_around(root) == before
 
 
+@pytest.mark.campaign
 def test_the_files_follow_where_the_branch_is_checked_out(root: Path) -> None:
     tip = git(root, "rev-parse", "main")
 

@@ -43,6 +43,7 @@ def read(root: Path, path: str = "notes/inbox/deploys.md") -> str:
     return (root / path).read_text()
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(("marks", "name"), [(CLAUDE, "claude-code"), (CODEX, "codex")])
 def test_an_agent_that_does_as_our_skill_says_promotes_no_policy_of_its_own(
     make_vault: Make, marks: dict[str, str], name: str
@@ -78,6 +79,7 @@ def test_a_person_at_a_terminal_promotes_it(make_vault: Make) -> None:
     assert "## Instructions" in say(root, "pack", "deploy")
 
 
+@pytest.mark.campaign
 def test_who_has_no_terminal_and_no_marks_is_nobody_that_is_known(make_vault: Make) -> None:
     root = make_vault({"notes/pin.md": "---\npinned: true\n---\n# Pin\n\nThe pin stays.\n"})
 
@@ -98,6 +100,7 @@ def test_who_has_no_terminal_and_no_marks_is_nobody_that_is_known(make_vault: Ma
     assert "pinned: true" in read(root, "notes/pin.md")
 
 
+@pytest.mark.campaign
 def test_what_the_owner_pinned_or_quarantined_no_agent_brings_back(make_vault: Make) -> None:
     root = make_vault({"notes/a.md": "# A\n\nThe bell.\n", "notes/b.md": "# B\n\nThe rope.\n"})
     for words in (
@@ -117,6 +120,7 @@ def test_what_the_owner_pinned_or_quarantined_no_agent_brings_back(make_vault: M
     assert run_here("undo", held, "--vault", str(root)).code == 0
 
 
+@pytest.mark.campaign
 def test_an_agent_that_makes_a_vault_of_what_was_there_trusts_none_of_it(
     tmp_path: Path, home: Path
 ) -> None:
@@ -181,6 +185,7 @@ def test_an_agent_is_known_by_what_it_sets(environment: dict[str, str], name: st
     assert {each for row in AGENTS for each in row[1]} <= set(VARIABLES)
 
 
+@pytest.mark.campaign
 def test_a_watchers_answer_is_for_who_asks_and_its_commits_are_the_owners(
     make_vault: Make, opened: Callable[..., Vault], run_cli: RunCli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

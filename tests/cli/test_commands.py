@@ -32,6 +32,7 @@ def root(make_vault: Make) -> Path:
     return make_vault(NOTES)
 
 
+@pytest.mark.campaign
 def test_init_says_what_it_added_and_a_second_init_that_nothing_changed(
     run_cli: Run, tmp_path: Path
 ) -> None:
@@ -61,6 +62,7 @@ def test_remember_prints_the_path_and_the_note_is_found_by_the_next_command(
     assert hits[0]["path"] == done["path"]
 
 
+@pytest.mark.campaign
 def test_commands_find_what_was_saved_just_before_them(run_cli: Run, root: Path) -> None:
     for number in range(5):
         write_notes(root, {"notes/tide.md": f"# Tide\n\nAt ebb number{number} holds.\n"})
@@ -114,6 +116,7 @@ def test_remember_refuses_what_is_wrong_with_one_line_and_writes_nothing(
     assert hash_tree(root) == before
 
 
+@pytest.mark.campaign
 def test_get_finds_a_note_by_path_name_and_heading(run_cli: Run, root: Path) -> None:
     whole = NOTES["notes/auth/tokens.md"]
 
@@ -137,6 +140,7 @@ def test_get_gives_the_bytes_of_a_note_as_they_are(run_cli: Run, root: Path) -> 
     assert run_cli("get", "notes/raw.md", cwd=root).out.encode() == data
 
 
+@pytest.mark.campaign
 def test_list_filters_by_kind_state_tag_context_and_pin(run_cli: Run, root: Path) -> None:
     def paths(*options: str) -> set[str]:
         listed = run_cli("list", *options, "--json", cwd=root).json["notes"]
@@ -176,6 +180,7 @@ def test_edit_opens_the_editor_and_checks_the_note_afterwards(
     assert run_cli("edit", "Ferry", cwd=root, env={"TERM": "dumb"}).code == 1
 
 
+@pytest.mark.campaign
 def test_forget_shows_several_and_removes_them_only_with_yes(run_cli: Run, root: Path) -> None:
     write_notes(root, {f"notes/old/{n}.md": "---\ntags: [old]\n---\n" for n in range(3)})
     before = hash_tree(root)
@@ -195,6 +200,7 @@ def test_forget_shows_several_and_removes_them_only_with_yes(run_cli: Run, root:
     assert run_cli("forget", "--older-than", "soon", cwd=root).code == 5
 
 
+@pytest.mark.campaign
 def test_forget_by_age_keeps_young_and_pinned_notes(run_cli: Run, root: Path) -> None:
     dated = "---\ncreated: 2020-01-01\npinned: {}\n---\nx\n"
     write_notes(root, {"notes/o.md": dated.format("false"), "notes/p.md": dated.format("true")})
@@ -232,6 +238,7 @@ def test_recall_explains_each_part_of_a_score(run_cli: Run, root: Path) -> None:
     assert (nothing.code, nothing.out) == (0, "Nothing in this vault answers that.\n")
 
 
+@pytest.mark.campaign
 def test_recall_shows_as_many_hits_as_fit_into_a_budget(run_cli: Run, root: Path) -> None:
     write_notes(root, {f"notes/n{n}.md": f"Tokens of pier {n} are blue." for n in range(30)})
     everything = run_cli("recall", "tokens pier", "-n", "50", cwd=root).out
@@ -287,6 +294,7 @@ def test_recall_works_without_any_option(run_cli: Run, root: Path) -> None:
     assert "notes/auth/tokens.md" in done.out
 
 
+@pytest.mark.campaign
 def test_recall_leaves_out_archived_notes_unless_asked(run_cli: Run, root: Path) -> None:
     def paths(*options: str) -> set[str]:
         hits = run_cli("recall", "gangway", "-n", "5", *options, "--json", cwd=root).json["hits"]
@@ -298,6 +306,7 @@ def test_recall_leaves_out_archived_notes_unless_asked(run_cli: Run, root: Path)
     assert paths("--context", "auth") == set()
 
 
+@pytest.mark.campaign
 def test_a_pack_has_the_same_bytes_twice_after_a_rebuild_and_from_elsewhere(
     run_cli: Run, root: Path, tmp_path: Path
 ) -> None:
@@ -315,6 +324,7 @@ def test_a_pack_has_the_same_bytes_twice_after_a_rebuild_and_from_elsewhere(
     assert first.out == again.out == rebuilt.out == fresh.out
 
 
+@pytest.mark.campaign
 def test_a_pack_without_a_query_holds_what_is_pinned_and_what_is_recent(
     run_cli: Run, root: Path
 ) -> None:
@@ -327,6 +337,7 @@ def test_a_pack_without_a_query_holds_what_is_pinned_and_what_is_recent(
     assert run_cli("pack", "x", "--budget", "50", cwd=root).code == 5
 
 
+@pytest.mark.campaign
 def test_checkpoint_promote_and_log_agree_with_git(run_cli: Run, root: Path) -> None:
     write_notes(root, {"notes/rule.md": "---\nkind: policy_rule\nstate: candidate\n---\nLint.\n"})
     done = run_cli("remember", "x", "--agent", "claude", "--session", "s-1", "--json", cwd=root)
@@ -347,6 +358,7 @@ def test_checkpoint_promote_and_log_agree_with_git(run_cli: Run, root: Path) -> 
     assert "checkpoint: the end" in run_cli("log", cwd=root).out
 
 
+@pytest.mark.campaign
 def test_a_promoted_policy_instructs_until_its_text_changes(run_cli: Run, root: Path) -> None:
     write_notes(root, {"notes/rule.md": "---\nkind: policy_rule\nstate: candidate\n---\nLint.\n"})
 
@@ -357,6 +369,7 @@ def test_a_promoted_policy_instructs_until_its_text_changes(run_cli: Run, root: 
     assert "## Instructions" not in run_cli("pack", "lint", cwd=root).out
 
 
+@pytest.mark.campaign
 def test_sync_names_every_note_that_was_not_read(run_cli: Run, root: Path) -> None:
     write_notes(root, {"notes/bad.md": b"\xff", "notes/tab.md": "---\n\tx: 1\n---\nbody\n"})
 
@@ -369,6 +382,7 @@ def test_sync_names_every_note_that_was_not_read(run_cli: Run, root: Path) -> No
     assert "2 files were not read" in shown.out
 
 
+@pytest.mark.campaign
 def test_the_vault_is_found_from_below_by_option_and_by_variable(
     run_cli: Run, root: Path, tmp_path: Path
 ) -> None:

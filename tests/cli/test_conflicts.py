@@ -43,6 +43,7 @@ def read(root: Path, path: str = "notes/a.md") -> str:
     return (root / path).read_text()
 
 
+@pytest.mark.campaign
 def test_conflicts_are_listed_and_each_is_decided_in_one_commit(
     root: Path, run_cli: RunCli
 ) -> None:
@@ -83,6 +84,7 @@ def test_conflicts_are_listed_and_each_is_decided_in_one_commit(
     assert is_clean(root)
 
 
+@pytest.mark.campaign
 def test_theirs_of_a_note_that_they_removed_is_that_it_goes(root: Path) -> None:
     run_here("merge", "side", cwd=root)
     assert run_here("resolve", "gone", "--theirs", cwd=root).code == 0
@@ -90,6 +92,7 @@ def test_theirs_of_a_note_that_they_removed_is_that_it_goes(root: Path) -> None:
     assert is_clean(root)
 
 
+@pytest.mark.campaign
 def test_what_was_written_in_an_editor_is_never_lost(root: Path, tmp_path: Path) -> None:
     run_here("merge", "side", cwd=root)
     before = read(root)
@@ -118,6 +121,7 @@ def test_what_cannot_be_meant_is_refused(root: Path, words: tuple[str, ...]) -> 
     assert (done.code, "--ours, --theirs, --both, --edit" in done.err) == (5, True)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("has_driver", [True, False])
 def test_a_merge_that_git_stopped_is_brought_to_its_end(root: Path, has_driver: bool) -> None:
     if not has_driver:
@@ -168,6 +172,7 @@ def _stash_a_change(root: Path, path: str, text: str | None) -> None:
     assert git(root, "ls-files", "-u", "--", path)
 
 
+@pytest.mark.campaign
 def test_both_versions_of_a_stash_that_clashes_stay_under_their_names(root: Path) -> None:
     _stash_a_change(root, "notes/a.md", change(NOTE, "opaque", "odd", "logged", "printed"))
     listed = run_here("resolve", cwd=root).out
@@ -210,6 +215,7 @@ def test_one_note_that_git_has_in_conflict_is_decided(
     assert is_clean(root)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(("choice", "is_there"), [("ours", True), ("theirs", False)])
 @pytest.mark.parametrize("how", ["stash", "merge", "cherry-pick"])
 def test_a_note_that_one_side_removed_is_decided(
@@ -236,6 +242,7 @@ def test_a_note_that_one_side_removed_is_decided(
     assert is_clean(root)
 
 
+@pytest.mark.campaign
 def test_what_a_person_staged_of_a_stopped_merge_is_their_decision(root: Path) -> None:
     git(root, "merge", "-q", "--no-edit", "side", check=False)
     git(root, "add", "notes/gone.md")
@@ -285,6 +292,7 @@ def test_conflicts_outside_of_the_vault_are_left_to_git(home: Path, tmp_path: Pa
     assert (done.code, "code.txt in conflict; edit it, then `git add` it" in done.err) == (7, True)
 
 
+@pytest.mark.campaign
 def test_a_rebase_that_git_stopped_goes_on_with_what_was_settled(root: Path) -> None:
     git(root, "switch", "-q", "side")
     git(root, "rebase", "main", check=False)

@@ -230,6 +230,7 @@ def test_hooks_that_an_earlier_version_wrote_are_found(
     assert json.loads(file.read_text()) == {"hooks": left}
 
 
+@pytest.mark.campaign
 def test_settings_with_keys_in_them_are_not_copied(
     make_vault: Make, run_cli: RunCli, home: Path
 ) -> None:
@@ -431,6 +432,7 @@ def test_bad_names_and_places_are_refused(make_vault: Make, run_cli: RunCli) -> 
     assert "no hooks are known" in done.err
 
 
+@pytest.mark.campaign
 def test_the_skill_is_put_in_its_place_and_never_over_another(run_cli: RunCli, home: Path) -> None:
     file = home / ".claude/skills/vaultmem/SKILL.md"
     assert run_cli("skill", "install", "--json").json["action"] == "added"

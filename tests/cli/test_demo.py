@@ -30,6 +30,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.mark.campaign
 def test_a_demo_shows_a_wrong_belief_and_leaves_nothing(
     home: Path, temporary: Path, run_cli: RunCli
 ) -> None:

@@ -47,6 +47,7 @@ def asked(home: Path, tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.campaign
 def test_figures_and_what_came_instead_are_told(
     make_vault: Make, start_cli: RunCli, asked: Path, tmp_path: Path
 ) -> None:
@@ -80,6 +81,7 @@ def test_evidence_is_the_words_or_else_the_notes(make_vault: Make, asked: Path) 
     assert done["runs"][0]["packs"][0]["mean"] == 0.5
 
 
+@pytest.mark.campaign
 def test_an_evaluation_changes_nothing(make_vault: Make, asked: Path, home: Path) -> None:
     root = make_vault(NOTES)
     before = hash_tree(root), run_here("stats", "--json", cwd=root).json
@@ -113,6 +115,7 @@ def test_another_commit_answers_as_it_did(make_vault: Make, asked: Path) -> None
     assert "    notes/quay.md: place 1, there not found (not there)" in shown
 
 
+@pytest.mark.campaign
 def test_a_question_is_asked_at_its_own_time(make_vault: Make, asked: Path) -> None:
     root = make_vault({"notes/pier.md": "# Pier\n\nOf oak.\n"})
     git(root, "mv", "notes/pier.md", "notes/jetty.md")
@@ -127,6 +130,7 @@ def test_a_question_is_asked_at_its_own_time(make_vault: Make, asked: Path) -> N
     assert "questions.md:1: nope: no branch, tag or commit" in done.err
 
 
+@pytest.mark.campaign
 def test_another_setting_answers_otherwise(make_vault: Make, asked: Path) -> None:
     old, new = (
         "---\ncreated: {}\n---\n# Berth {}\n\nThe ferry is at berth {}.\n" for _ in range(2)
@@ -220,6 +224,7 @@ def test_wrong_files_and_usage_are_refused(make_vault: Make, asked: Path) -> Non
         assert run_here("eval", "/dev/null", cwd=root).code == 4
 
 
+@pytest.mark.campaign
 def test_the_file_of_questions_does_not_answer_itself(make_vault: Make, asked: Path) -> None:
     root = make_vault({**NOTES, "it's/questions.md": QUESTIONS})
     outside = run_here("eval", asked, "--against", "HEAD", "--json", cwd=root).json

@@ -11,6 +11,7 @@ from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
+import pytest
 from in_process import run_here
 from test_help import COMMANDS, list_commands
 
@@ -70,6 +71,7 @@ def test_every_example_is_of_the_command_that_has_it() -> None:
         assert line.removeprefix("--agent claude ").startswith(name), name
 
 
+@pytest.mark.campaign
 def test_the_examples_work_one_after_the_other_in_the_sample(home: Path, tmp_path: Path) -> None:
     root = tmp_path / "ferrylane"
     told = "refunds-through-the-queue MEMORY USER " + " ".join(line for _, line in EXAMPLES)

@@ -27,6 +27,7 @@ def remotes(make_vault: Make, tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.campaign
 def test_status_says_what_is_there_and_why_the_rest_is_not(run_cli: Run, remotes: Path) -> None:
     told = run_cli("fleet", "status", "--remotes", remotes, cwd=remotes.parent)
     assert "3 vaults, 0 ready; 1 shard" in told.out
@@ -58,6 +59,7 @@ def test_who_lacks_the_extra_is_told_how_to_get_it(
     assert re.search(r"install.*(ray|fleet)", told.err)
 
 
+@pytest.mark.campaign
 def test_hits_name_their_vault_also_where_one_is_asked(run_cli: Run, remotes: Path) -> None:
     words = ("fleet", "recall", "Husum", "--remotes", remotes, "--json")
     for chosen, vaults in (((), {"crew", "pier"}), (("--vault", "pier"), {"pier"})):

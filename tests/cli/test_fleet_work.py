@@ -26,6 +26,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.campaign
 def test_what_vaults_say_and_since_when(
     run_cli: Run, folder: Path, make_vault: Callable[..., Path]
 ) -> None:

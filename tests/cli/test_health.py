@@ -27,6 +27,7 @@ def read_pack(run_cli: RunCli, root: Path, *arguments: str) -> bytes:
     return run_cli("pack", *arguments, cwd=root, env={"VAULTMEM_NO_WATCHER": "1"}).out.encode()
 
 
+@pytest.mark.campaign
 def test_context_is_what_pack_prints_at_the_same_moment(
     make_vault: Make, run_cli: RunCli, home: Path
 ) -> None:
@@ -203,6 +204,7 @@ def test_doctor_mends_and_says_what_it_did(make_vault: Make, run_cli: RunCli) ->
     assert all(set(each) == fields for each in again.json["checks"])
 
 
+@pytest.mark.campaign
 def test_doctor_needs_no_git_to_be_installed(
     make_vault: Make, start_cli: RunCli, tmp_path: Path
 ) -> None:

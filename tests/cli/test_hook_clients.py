@@ -156,6 +156,7 @@ def read_context(client: str, event: str, told: str) -> str:
     return str(inside["additionalContext"])
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("client", PAYLOADS)
 def test_each_client_is_answered_in_its_own_form(
     client: str, make_vault: Make, run_cli: RunCli, tmp_path: Path
@@ -190,6 +191,7 @@ def test_each_client_is_answered_in_its_own_form(
     assert who == ("claude-code" if client in {"codex", "gemini"} else client)
 
 
+@pytest.mark.campaign
 def test_a_client_that_is_killed_keeps_what_was_said_up_to_its_last_turn(
     make_vault: Make, run_cli: RunCli, tmp_path: Path
 ) -> None:
@@ -233,6 +235,7 @@ def test_what_is_passed_on_says_the_same(tmp_path: Path) -> None:
             assert passed == payload._replace(prompt="", name="")
 
 
+@pytest.mark.campaign
 def test_no_shape_of_a_payload_is_trouble(
     make_vault: Make, run_cli: RunCli, tmp_path: Path
 ) -> None:

@@ -99,6 +99,7 @@ def hook(root: Path, run_cli: RunCli) -> Hook:
     return run
 
 
+@pytest.mark.campaign
 def test_a_session_from_its_start_to_its_end(root: Path, hook: Hook, tmp_path: Path) -> None:
     started = {"session_id": "a-1", "cwd": str(tmp_path), "source": "startup"}
     told = json.loads(hook("session-start", {**started, "hook_event_name": "SessionStart"}))
@@ -148,6 +149,7 @@ PROMPTS = (
 )
 
 
+@pytest.mark.campaign
 def test_a_session_is_not_told_again_what_it_has_had(
     root: Path, hook: Hook, tmp_path: Path
 ) -> None:
@@ -179,6 +181,7 @@ def test_a_session_is_not_told_again_what_it_has_had(
     assert "> Refunds of tickets" in ask(PROMPTS[1])
 
 
+@pytest.mark.campaign
 def test_what_a_start_told_is_not_told_with_a_prompt(root: Path, hook: Hook) -> None:
     asked = {"session_id": "a-1", "cwd": str(root), "prompt": "when does the ferry leave at noon?"}
     assert "The ferry leaves at noon." in hook("prompt", asked)
@@ -186,6 +189,7 @@ def test_what_a_start_told_is_not_told_with_a_prompt(root: Path, hook: Hook) -> 
     assert "The ferry leaves at noon." not in hook("prompt", {**asked, "session_id": "a-2"})
 
 
+@pytest.mark.campaign
 def test_another_process_indexes_the_note_of_a_session(
     root: Path, hook: Hook, opened: Callable[..., Vault]
 ) -> None:
@@ -199,6 +203,7 @@ def test_another_process_indexes_the_note_of_a_session(
     ]
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("status", ["ok", "canceled"])
 def test_a_session_that_had_ended_is_taken_up_again(
     status: str, root: Path, hook: Hook, run_cli: RunCli, tmp_path: Path
@@ -283,6 +288,7 @@ def used(name: str, **given: object) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.campaign
 def test_what_a_session_came_to_stands_in_its_note_and_is_found(
     root: Path, hook: Hook, run_cli: RunCli, tmp_path: Path
 ) -> None:
@@ -344,6 +350,7 @@ def test_a_session_that_began_before_the_hooks_did_is_kept_too(
     assert "Seven." in text
 
 
+@pytest.mark.campaign
 def test_transcripts_are_imported_once(root: Path, run_cli: RunCli, tmp_path: Path) -> None:
     folder = tmp_path / "projects"
     folder.mkdir()
@@ -415,6 +422,7 @@ def test_any_line_is_read_or_passed_over(lines: list[dict[str, Any]]) -> None:
             assert all(text.strip() for _, text in filter(None, map(describe_turn, events or ())))
 
 
+@pytest.mark.campaign
 def test_the_hook_runs_from_the_agents_own_settings(
     root: Path, run_cli: RunCli, home: Path, tmp_path: Path
 ) -> None:

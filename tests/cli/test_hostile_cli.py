@@ -178,6 +178,7 @@ def test_row_24_a_credential_is_refused_at_write_and_at_commit(
     assert key not in written.err + committed.err
 
 
+@pytest.mark.campaign
 def test_row_25_output_that_nobody_reads_is_no_traceback(make_vault: Make, home: Path) -> None:
     root = make_vault({f"notes/n{n}.md": "gangway\n" * 50 for n in range(200)})
     command = f"'{sys.executable}' -m vaultmem list --vault '{root}' | head -1"

@@ -378,6 +378,7 @@ def run_plain(root: Path, *command: str, stdin: bytes = b"") -> None:
     )
 
 
+@pytest.mark.campaign
 def test_the_traps_are_sprung_by_plain_git_and_plain_python(root: Path, marks: Path) -> None:
     write_notes(root, {"notes/a.md": "changed\n", "vaultmem.yaml": "# changed\n"})
     # A filter that dies ends git; what else would run is seen without it.
@@ -547,6 +548,7 @@ def test_no_process_imports_or_runs_anything_of_the_folder_it_is_started_in(
     assert sprung(marks) == set()
 
 
+@pytest.mark.campaign
 def test_the_watcher_and_what_it_answers_run_nothing_either(root: Path, marks: Path) -> None:
     script = Path(sys.executable).with_name("vaultmem")
     with subprocess.Popen(

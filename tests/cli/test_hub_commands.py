@@ -8,10 +8,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from in_process import run_here
 from support import git
 
 
+@pytest.mark.campaign
 def test_a_hub_is_made_shared_looked_at_and_mended(
     make_vault: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -78,6 +78,7 @@ def test_without_a_terminal_notes_with_credentials_stay_out_of_git_and_are_found
     assert {each: after[each] for each in before} == before
 
 
+@pytest.mark.campaign
 def test_what_is_kept_out_of_git_is_in_nobodys_way(folder: Path) -> None:
     run_here("init", cwd=folder)
     (path,) = LEAKY
@@ -101,6 +102,7 @@ def test_what_is_kept_out_of_git_is_in_nobodys_way(folder: Path) -> None:
     assert run_here("doctor", cwd=folder).code == 0
 
 
+@pytest.mark.campaign
 def test_a_watcher_commits_the_rest(folder: Path) -> None:
     run_here("init", cwd=folder)
     with watch_process(folder):
@@ -159,6 +161,7 @@ def test_json_without_a_terminal_names_what_is_kept_out(folder: Path) -> None:
     assert (planned["listed_as"], made["listed_as"]) == (None, "v")
 
 
+@pytest.mark.campaign
 def test_a_person_is_shown_the_lines_and_keeps_the_notes_out_of_git(folder: Path) -> None:
     done = type_here(folder, "init", answers="k\ny\nn\n")
     assert done.code == 0, done.err
@@ -169,6 +172,7 @@ def test_a_person_is_shown_the_lines_and_keeps_the_notes_out_of_git(folder: Path
     assert not set(LEAKY) & list_committed(folder)
 
 
+@pytest.mark.campaign
 def test_a_person_commits_them_anyway_or_stops(folder: Path) -> None:
     stopped = type_here(folder, "init", answers="what\ns\n")
     assert stopped.code == 1
@@ -182,6 +186,7 @@ def test_a_person_commits_them_anyway_or_stops(folder: Path) -> None:
     assert set(NOTES | LEAKY) <= list_committed(folder)
 
 
+@pytest.mark.campaign
 def test_a_person_is_asked_before_the_first_commit_though_the_output_is_a_pipe(
     home: Path, tmp_path: Path
 ) -> None:
@@ -194,6 +199,7 @@ def test_a_person_is_asked_before_the_first_commit_though_the_output_is_a_pipe(
     assert type_here(tmp_path, "init", "empty").code == 0
 
 
+@pytest.mark.campaign
 def test_commits_of_edits_are_offered_and_suggested_for_obsidian(
     home: Path, tmp_path: Path
 ) -> None:
@@ -226,6 +232,7 @@ def test_commits_of_edits_are_offered_and_suggested_for_obsidian(
     assert read("late") == 0
 
 
+@pytest.mark.campaign
 def test_the_only_vault_on_the_list_is_used_outside_of_any(
     run_cli: RunCli, home: Path, tmp_path: Path
 ) -> None:
@@ -280,6 +287,7 @@ def test_connect_lists_the_vault_too_and_a_hook_asks_none_by_itself(
     assert (asked.code, asked.out, asked.err) == (0, "", "")
 
 
+@pytest.mark.campaign
 def test_vaultmem_alone_shows_status_and_the_next_step_in_a_vault(
     run_cli: RunCli, home: Path, tmp_path: Path
 ) -> None:

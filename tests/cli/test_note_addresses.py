@@ -51,6 +51,7 @@ def test_the_folder_counts_then_the_root_then_bare_names(pay: Path, tmp_path: Pa
     assert outside.json["path"] == "crew.md"
 
 
+@pytest.mark.campaign
 def test_every_command_reads_paths_so(pay: Path) -> None:
     shown = {
         "links ../auth/crew": "[[refunds]]",
@@ -112,6 +113,7 @@ def test_titles_and_aliases_are_addresses_where_one_note_has_them(pay: Path) -> 
     )
 
 
+@pytest.mark.campaign
 def test_errors_ask_what_was_meant(pay: Path) -> None:
     run_here("task", "add", "Paint the gangway", cwd=pay)
     asked = {

@@ -115,6 +115,7 @@ def test_every_command_that_reads_goes_on(odd: Path, as_json: bool) -> None:
             json.dumps(done.json, ensure_ascii=False).encode()
 
 
+@pytest.mark.campaign
 def test_names_are_told_with_escapes_and_words_are_read(odd: Path) -> None:
     told = run_here("status", cwd=odd).out
     assert "files: its name is not UTF-8: " in told
@@ -135,6 +136,7 @@ def test_names_are_told_with_escapes_and_words_are_read(odd: Path) -> None:
     ] == ["notes/a.md"]
 
 
+@pytest.mark.campaign
 def test_each_commit_of_ours_keeps_every_name(odd: Path) -> None:
     kept = _odd_entries(odd)
     assert len(kept) == len(ODD)  # Git ignores media/, and the link is there too.

@@ -215,6 +215,7 @@ def test_a_session_is_named_by_the_beginning_of_its_id_or_by_its_link(desk: Desk
     assert "could be s-2026-a, s-2027-b" in desk.run("show", "s-", code=4).err
 
 
+@pytest.mark.campaign
 def test_the_command_as_a_process_reads_standard_input_and_knows_whose_it_is(
     make_vault: Make, start_cli: RunCli
 ) -> None:

@@ -63,6 +63,7 @@ def ask(run_cli: RunCli, root: Path, *words: str, **settings: Any) -> dict[str, 
     return found
 
 
+@pytest.mark.campaign
 def test_a_view_gathers_what_notes_and_git_know(root: Path, run_cli: RunCli) -> None:
     play_story(root, run_cli)
     found = ask(run_cli, root, "task", "history", "mend")
@@ -94,6 +95,7 @@ def test_a_view_gathers_what_notes_and_git_know(root: Path, run_cli: RunCli) -> 
     assert small["artifact"] == found["artifact"]
 
 
+@pytest.mark.campaign
 def test_a_family_is_what_follows_one_another(root: Path, run_cli: RunCli) -> None:
     play_story(root, run_cli)
     run_cli("session", "start", "--id", "other", "--goal", "Paint", "--vault", root, "--fresh")

@@ -122,6 +122,7 @@ def prepare_review(make_vault: Make, opened: Open) -> tuple[Path, list[str]]:
     return root, tell(vault, few, many, bell)
 
 
+@pytest.mark.campaign
 def test_a_queue_is_reviewed_by_flags(
     make_vault: Make, opened: Open, run_cli: RunCli, tmp_path: Path
 ) -> None:
@@ -240,6 +241,7 @@ def test_status_and_review_count_the_same(make_vault: Make, opened: Open, run_cl
     }
 
 
+@pytest.mark.campaign
 def test_what_a_pull_brought_takes_the_place_of_the_old_value_by_one_flag(
     make_vault: Make, run_cli: RunCli, tmp_path: Path
 ) -> None:
@@ -272,6 +274,7 @@ def test_what_a_pull_brought_takes_the_place_of_the_old_value_by_one_flag(
     assert run_cli("review", "--vault", root).out == "Nothing waits for a decision.\n"
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(
     ("keys", "code", "commits"),
     [("oy", 0, ["promote: ", "supersede: "]), ("s?q", 0, []), ("y\x03", 130, ["supersede: "])],
@@ -304,6 +307,7 @@ def test_a_queue_is_reviewed_by_keys(
     assert told.count("y: it is promoted\r\n") == keys.count("?")
 
 
+@pytest.mark.campaign
 def test_readings_are_kept_apart_and_several_values_are_one_item(
     make_vault: Make, run_cli: RunCli
 ) -> None:

@@ -234,6 +234,7 @@ def test_a_caller_whose_turn_does_not_come_runs_the_command_by_itself(
     assert "quagga" in run_cli("recall", "quagga", cwd=watched_root).out
 
 
+@pytest.mark.campaign
 def test_asking_loads_none_of_the_heavy_libraries(watched_root: Path) -> None:
     program = (
         "import sys; sys.argv = ['vaultmem', 'recall', 'gangway']\n"
@@ -259,6 +260,7 @@ def test_asking_loads_none_of_the_heavy_libraries(watched_root: Path) -> None:
     wait_until(is_light)  # A watcher that starves answers nobody in time.
 
 
+@pytest.mark.campaign
 def test_a_save_is_found_by_the_very_next_command(watched_root: Path, run_cli: RunCli) -> None:
     for number in range(2):
         done = run_cli("remember", f"okapi{number} on deck", "--json", cwd=watched_root).json
@@ -416,6 +418,7 @@ def test_a_watcher_that_is_gone_or_hangs_costs_nothing_but_time(
     assert "notes/unseen.md" in vault.view.blobs()
 
 
+@pytest.mark.campaign
 def test_a_library_asks_a_live_watcher_instead_of_looking(watched_root: Path, opened: Open) -> None:
     looks: list[str] = []
 

@@ -75,6 +75,7 @@ def test_a_watcher_answers_a_prompt_as_the_hook_itself_does(
     assert ask({}, ASKED, "--format", "nonsense").out == ""
 
 
+@pytest.mark.campaign
 def test_a_watcher_is_told_what_stands_on_standard_input(
     watched_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

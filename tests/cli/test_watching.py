@@ -28,6 +28,7 @@ Make = Callable[..., Path]
 NOTES = {"notes/gangway.md": "# Gangway\n\nIt is blue.\n"}
 
 
+@pytest.mark.campaign
 def test_a_second_watcher_says_who_is_there(make_vault: Make, run_cli: RunCli) -> None:
     root = make_vault(NOTES)
     with watch_process(root) as first:
@@ -62,6 +63,7 @@ def test_who_only_asks_is_in_nobodys_way(make_vault: Make, opened: Callable[...,
             thread.join()
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_the_end_takes_in_what_is_pending(make_vault: Make, how: signal.Signals) -> None:
     root = make_vault({**NOTES, "notes/rule.md": "---\nstate: candidate\n---\n# Rule\n"})
@@ -77,6 +79,7 @@ def test_the_end_takes_in_what_is_pending(make_vault: Make, how: signal.Signals)
     assert not os.path.exists(find_socket(root))
 
 
+@pytest.mark.campaign
 def test_a_reader_that_goes_away_ends_it(make_vault: Make) -> None:
     root = make_vault(NOTES)
     with watch_process(root) as process:

@@ -96,6 +96,7 @@ def test_texts_without_words_are_the_same_to_the_letter() -> None:
     assert not say_same("!!!", "...")
 
 
+@pytest.mark.campaign
 @settings(max_examples=100, deadline=None)
 @given(st.text(max_size=200), st.text(max_size=200))
 def test_being_the_same_holds_both_ways(one: str, other: str) -> None:
@@ -106,6 +107,7 @@ def test_being_the_same_holds_both_ways(one: str, other: str) -> None:
 IDLE = {"a", "an", "the"}
 
 
+@pytest.mark.campaign
 @settings(max_examples=300, deadline=None)
 @given(st.sampled_from(TEXTS), st.data())
 def test_a_text_without_a_word_or_with_another_is_not_the_same(

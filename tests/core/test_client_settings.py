@@ -183,6 +183,7 @@ _PAIRS = st.sampled_from(
 )
 
 
+@pytest.mark.campaign
 @settings(deadline=None, max_examples=25)
 @given(st.lists(_PAIRS, max_size=6), st.sampled_from(["\n", "\r\n"]), st.booleans(), st.booleans())
 def test_any_yaml_comes_back_to_the_byte(

@@ -73,6 +73,7 @@ def test_note_that_was_not_changed_is_dumped_as_it_was(text: str, tmp_path: Path
             place.close()
 
 
+@pytest.mark.campaign
 @settings(max_examples=300, deadline=None)
 @given(
     st.one_of(
@@ -101,6 +102,7 @@ def test_new_title_changes_the_line_of_the_title_alone(path: Path) -> None:
     ]
 
 
+@pytest.mark.campaign
 @settings(max_examples=100, deadline=None)
 @given(generated_notes(), st.sampled_from(["x", "a: b", True, 3, date(2026, 11, 21), ["y", "z"]]))
 def test_change_of_one_property_keeps_the_lines_of_all_others(
@@ -119,6 +121,7 @@ def test_change_of_one_property_keeps_the_lines_of_all_others(
         assert frontmatter.dumps(post) == before + behind
 
 
+@pytest.mark.campaign
 @settings(max_examples=100, deadline=None)
 @given(generated_notes())
 def test_values_are_those_of_our_json(note: Generated) -> None:

@@ -150,6 +150,7 @@ def test_what_may_be_mathematics_or_a_table_is_no_code_for_certain(text: str) ->
     assert "evil" not in see(text)
 
 
+@pytest.mark.campaign
 def test_nothing_is_seen_that_a_renderer_of_tables_hides() -> None:
     markdown_it = pytest.importorskip("markdown_it")
     markdown = markdown_it.MarkdownIt("commonmark", {"html": True}).enable("table")

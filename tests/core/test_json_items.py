@@ -17,6 +17,7 @@ TEXTS = st.text('"\\{}[],: aä😀', max_size=8)
 OBJECTS = st.dictionaries(TEXTS, TEXTS | st.lists(TEXTS | st.none(), max_size=3), max_size=3)
 
 
+@pytest.mark.campaign
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.lists(OBJECTS, max_size=4), st.integers(1, 9), st.booleans(), st.booleans())
 def test_items_come_whole_whatever_is_read_at_once(

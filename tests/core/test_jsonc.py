@@ -105,6 +105,7 @@ _VALUES = st.recursive(
 )
 
 
+@pytest.mark.campaign
 @settings(deadline=None)
 @given(
     st.dictionaries(st.text(max_size=6).filter(lambda key: key != "servers"), _VALUES, max_size=4),

@@ -95,6 +95,7 @@ def names_of(files: list[str], moved: dict[str, str] | None = None) -> Names:
     return Names([moved.get(path, path) for path in files], aliases)
 
 
+@pytest.mark.campaign
 @settings(max_examples=400, deadline=None)
 @given(st.sampled_from(HEADS), BODIES, st.sampled_from(FILES[:5] + FILES[6:]), TARGETS)
 def test_only_paths_of_links_change_and_each_link_means_what_it_meant(

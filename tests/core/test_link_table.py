@@ -238,6 +238,7 @@ PIECES = [
 ]
 
 
+@pytest.mark.campaign
 @settings(max_examples=400, deadline=None)
 @given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join))
 def test_a_mark_that_hides_nothing_changes_no_link(text: str) -> None:

@@ -721,6 +721,7 @@ def as_items(value: str | tuple[str, ...] | None) -> set[str]:
     return {item.strip() for item in items} - {""}
 
 
+@pytest.mark.campaign
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(forks())
 @example(
@@ -810,6 +811,7 @@ def assert_all_said(base: str, side: str, merged: Merged) -> None:
         assert not line or all(item in told + merged.text for item in items), (line, merged)
 
 
+@pytest.mark.campaign
 @settings(max_examples=100, deadline=None)
 @given(forks())
 def test_one_changed_side_is_taken_byte_for_byte(fork: Fork) -> None:
@@ -821,6 +823,7 @@ def test_one_changed_side_is_taken_byte_for_byte(fork: Fork) -> None:
         assert merge_lines(*args, prose=0).text == changed
 
 
+@pytest.mark.campaign
 @settings(max_examples=100, deadline=None)
 @given(generated_notes(), st.data())
 def test_the_frontmatter_of_one_side_and_the_body_of_the_other_are_taken_byte_for_byte(

@@ -37,6 +37,7 @@ def texts_of(text: str) -> set[str]:
     return {line for line in [*bare.splitlines(), *said] if line.startswith("It is")}
 
 
+@pytest.mark.campaign
 @settings(max_examples=200, deadline=None)
 @given(
     st.lists(st.sampled_from(["a\n", "\n", "- b\n", "> q\n", "# H\n", "```\n"]), max_size=8),

@@ -191,6 +191,7 @@ def test_a_rename_and_line_ends_alone_are_told() -> None:
     )
 
 
+@pytest.mark.campaign
 @settings(max_examples=150, deadline=None)
 @given(*[st.lists(st.integers(0, 40).map("line {}\n".format), max_size=30, unique=True)] * 2)
 def test_the_diff_is_the_one_that_difflib_writes(old: list[str], new: list[str]) -> None:
@@ -203,6 +204,7 @@ def test_the_diff_is_the_one_that_difflib_writes(old: list[str], new: list[str])
     assert removed == sum(line.startswith("-") for line in told)
 
 
+@pytest.mark.campaign
 @settings(max_examples=60, deadline=None)
 @given(generated_notes(), generated_notes())
 def test_every_difference_of_two_notes_is_told(one: object, other: object) -> None:

@@ -150,6 +150,7 @@ def hiding_blocks(draw: st.DrawFn) -> str:
     return "\n".join(draw(st.permutations(lines)))
 
 
+@pytest.mark.campaign
 @given(hiding_blocks(), ENDS, st.sampled_from(["", "\ufeff", "\n", " \n"]))
 def test_odd_spellings_that_a_program_reads_hold_the_note_back(
     block: str, end: str, before: str

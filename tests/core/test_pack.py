@@ -78,6 +78,7 @@ def hit_lists(draw: st.DrawFn, first: int, pinned: bool) -> list[Hit]:
     return [draw(hits(first + number, pinned)) for number in range(count)]
 
 
+@pytest.mark.campaign
 @settings(max_examples=60, deadline=None)
 @given(
     hit_lists(0, True),
@@ -110,6 +111,7 @@ def test_pack_is_within_its_budget_and_no_note_begins_a_line(
     assert made == build(pinned, relevant, budget, source, flat)
 
 
+@pytest.mark.campaign
 @settings(max_examples=40, deadline=None)
 @given(hit_lists(0, True), st.integers(MIN_BUDGET, 500))
 def test_every_pinned_section_is_shown_named_or_counted(pinned: list[Hit], budget: int) -> None:

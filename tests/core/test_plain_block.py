@@ -97,6 +97,7 @@ def assert_agreement(block: str) -> None:
         assert plain == read_by_yaml(block), block
 
 
+@pytest.mark.campaign
 @settings(max_examples=300, deadline=None)
 @given(st.lists(LINES, max_size=5), st.sampled_from(["\n", "\r\n"]))
 @example(["a: null", "- x"], "\n")
@@ -158,6 +159,7 @@ def without_nulls(value: str | tuple[str, ...]) -> str | tuple[str, ...]:
     return tuple(item for item in value if item not in {"~", "null", ""})
 
 
+@pytest.mark.campaign
 @settings(max_examples=60, deadline=None)
 @given(generated_notes())
 def test_reading_agrees_with_python_frontmatter(note: Generated) -> None:

@@ -137,6 +137,7 @@ SECTIONS = st.lists(
 )
 
 
+@pytest.mark.campaign
 @settings(max_examples=60, deadline=None)
 @given(SECTIONS, SECTIONS, st.booleans())
 def test_primed_again_without_a_change_nothing_differs_and_with_one_all_is_as_if_new(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -53,6 +54,7 @@ def assert_edited(note: Generated, name: str, after: str) -> None:
     }
 
 
+@pytest.mark.campaign
 @settings(max_examples=100, deadline=None)
 @given(generated_notes(), VALUES, st.data())
 def test_edit_keeps_every_other_byte(
@@ -64,6 +66,7 @@ def test_edit_keeps_every_other_byte(
     assert read_values(after)[name] == as_read(value)
 
 
+@pytest.mark.campaign
 @settings(max_examples=50, deadline=None)
 @given(generated_notes(), st.data())
 def test_removal_takes_the_propertys_lines_and_nothing_else(
@@ -75,6 +78,7 @@ def test_removal_takes_the_propertys_lines_and_nothing_else(
     assert name not in read_values(after)
 
 
+@pytest.mark.campaign
 @settings(max_examples=50, deadline=None)
 @given(generated_notes(), VALUES, st.sampled_from(["new", "neu-ö", "_x 1"]))
 def test_new_property_is_added_behind_the_others(
@@ -87,6 +91,7 @@ def test_new_property_is_added_behind_the_others(
     assert read_values(after) == {**read_values(note.text), name: as_read(value)}
 
 
+@pytest.mark.campaign
 @settings(max_examples=50, deadline=None)
 @given(generated_notes(), st.data())
 def test_list_items_come_and_go_one_by_one(note: Generated, data: st.DataObject) -> None:
@@ -112,6 +117,7 @@ def test_text_to_bytes_to_text_is_the_same(note: Generated) -> None:
     assert read.text[: read.matter.body] + read.body == note.text
 
 
+@pytest.mark.campaign
 @settings(max_examples=200, deadline=None)
 @given(
     st.one_of(

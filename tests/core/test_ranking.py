@@ -104,6 +104,7 @@ _WORDS = st.dictionaries(st.sampled_from(["a", "b", "c", "d"]), st.integers(1, 3
 _SECTIONS = st.lists(st.fixed_dictionaries(dict.fromkeys(FIELDS, _WORDS)), min_size=1, max_size=7)
 
 
+@pytest.mark.campaign
 @settings(max_examples=80, deadline=None)
 @given(_SECTIONS, st.lists(st.sampled_from("abcd"), min_size=1, max_size=3, unique=True), st.data())
 def test_mask_gives_the_scores_of_a_vault_of_just_those_sections(
@@ -153,6 +154,7 @@ def test_a_repeated_term_counts_more_and_a_weak_one_half_beside_others() -> None
     assert weigh_query(["need", "help"], weak, WEIGHTS) == {"need": 1.0, "help": 1.0}
 
 
+@pytest.mark.campaign
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.integers(0, 3), max_size=12), st.integers(-1, 14), st.data())
 def test_best_rows_are_ordered_by_score_then_place_then_number(
@@ -211,6 +213,7 @@ def test_words_side_by_side_add_the_smaller_idf_of_each_pair() -> None:
     assert bonus == pytest.approx([0.6 * 1.0, 0.6 * (1.0 + 2.0), 0.6 * (1.0 + 2.0) + 0.3 * 6.0])
 
 
+@pytest.mark.campaign
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(st.sampled_from("abc"), min_size=1, max_size=5),

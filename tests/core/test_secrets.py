@@ -165,6 +165,7 @@ def test_marks_beside_a_text_make_no_credential_of_it() -> None:
         assert find_secrets(text.replace(" ", "\u00ad \u200b")) == []
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("place", [999_970, 999_999, 1_000_000, 1_050_000, 2_100_000])
 def test_long_text_is_looked_through_to_its_end(place: int) -> None:
     token = "ghp_" + "k3Xw9Lq2Zr7Tb5Vn8Hd4Jf6Ms1Pc0Gy2Ua3E"

@@ -37,6 +37,7 @@ def outline(text: str) -> list[tuple[str, tuple[str, ...], str]]:
     return [(s.heading, s.parents, text[s.start : s.end].strip()) for s in sections]
 
 
+@pytest.mark.campaign
 @settings(max_examples=200, deadline=None)
 @given(
     st.lists(LINES, max_size=10), st.sampled_from(["\n", "\r\n"]), st.sampled_from(["", "\ufeff"])

@@ -49,12 +49,14 @@ def test_the_labelled_set_is_large_and_a_part_of_it_was_held_out() -> None:
     assert len({(pair["a"], pair["b"]) for pair in PAIRS}) == len(PAIRS)
 
 
+@pytest.mark.campaign
 def test_what_differs_in_a_near_miss_is_named() -> None:
     wanted = [pair for pair in PAIRS if not pair["same"]]
     silent = [pair for pair in wanted if not compare(pair["b"], pair["a"]).differences]
     assert silent == []
 
 
+@pytest.mark.campaign
 def test_what_is_refused_early_would_be_refused_at_the_end() -> None:
     def is_wanted(likeness: Likeness) -> bool:
         told = all(each.is_value or each.kind == "wording" for each in likeness.differences)

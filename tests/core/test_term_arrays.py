@@ -93,6 +93,7 @@ def check_same(found: TermArrays, sections: Sequence[SectionTexts]) -> None:
     assert set(found.terms) == {term for _, term in counts}
 
 
+@pytest.mark.campaign
 @given(NOTES, NOTES, st.sampled_from([2, 300_000]))
 def test_terms_are_those_of_each_text_by_itself(
     first: list[SectionTexts], second: list[SectionTexts], most: int
@@ -140,6 +141,7 @@ def test_no_section_and_sections_of_nothing_have_no_terms() -> None:
         check_same(TermCounter().count(sections), sections)
 
 
+@pytest.mark.campaign
 def test_more_words_than_sixteen_bits_can_number_keep_their_numbers() -> None:
     sections = [
         SectionTexts(("",), "", " ".join(f"{n}x" for n in range(first, first + 35_000)))

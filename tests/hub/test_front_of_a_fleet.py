@@ -90,6 +90,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     pool.close()
 
 
+@pytest.mark.campaign
 def test_a_folders_token_writes_in_that_folder_alone(fleet: Fleet) -> None:
     porter = fleet.team.agent("porter", write="harbour:notes/a")
     before = fleet.see()
@@ -148,6 +149,7 @@ def test_who_may_only_propose_does_on_a_branch_of_theirs(fleet: Fleet) -> None:
     assert fleet.see() == there
 
 
+@pytest.mark.campaign
 def test_an_owner_may_do_all_but_what_nobody_may(fleet: Fleet) -> None:
     maren = fleet.team.person("maren", own="*")
     assert fleet.post(maren, "merge", branch="tuning")[0] == 200

@@ -21,6 +21,7 @@ _WRITTEN = {"text": "The crane lifts twelve tonnes.", "kind": "semantic_fact"}
 _PLACE = "notes/inbox/the-crane-lifts-twelve-tonnes.md"
 
 
+@pytest.mark.campaign
 def test_people_and_agents_come_by_git_and_by_the_api(team: Team) -> None:
     maren, scribe = team.person("maren", own="*"), team.agent("scribe", propose="harbour")
     clone = team.clone("harbour", "maren", maren)

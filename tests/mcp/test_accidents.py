@@ -64,6 +64,7 @@ def test_a_server_outlives_its_vaults_accidents(play: Play, make_vault: Make, op
 
 
 # Whoosh forgets to close a table of contents that it could not read.
+@pytest.mark.campaign
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @everywhere
 def test_a_server_answers_rightly_whatever_is_damaged_between_two_calls(
@@ -195,6 +196,7 @@ _SINGLE: dict[Any, set[int]] = {
 }
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("endings", [_SINGLE, {signal.SIGINT: {130}}], ids=["one", "terminal"])
 def test_a_server_ends_as_its_client_has_it(make_vault: Make, endings: dict[Any, set[int]]) -> None:
     root = make_vault(NOTES)

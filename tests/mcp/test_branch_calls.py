@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from mcp.client.client import Client
 from serving import call, play, refused, told
 from support import git, hash_tree
@@ -17,6 +18,7 @@ NOTES = {
 }
 
 
+@pytest.mark.campaign
 def test_each_call_may_name_its_branch_and_nothing_is_checked_out(make_vault: Make) -> None:
     root = make_vault(NOTES)
     git(root, "branch", "draft")
@@ -60,6 +62,7 @@ def test_each_call_may_name_its_branch_and_nothing_is_checked_out(make_vault: Ma
     assert git(root, "rev-parse", "main") == main
 
 
+@pytest.mark.campaign
 def test_branches_are_made_compared_moved_merged_and_removed(make_vault: Make) -> None:
     root = make_vault(NOTES)
 

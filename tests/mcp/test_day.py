@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from conftest import RunCli
 from mcp.client.client import Client
 from serving import call, play_stdio, refused, told
@@ -20,6 +21,7 @@ NOTES = {
 TOKEN = "ghp_" + "a1B2" * 9
 
 
+@pytest.mark.campaign
 def test_a_day_of_an_agent(make_vault: Make, run_cli: RunCli, tmp_path: Path) -> None:
     root = make_vault(NOTES)
     packs: list[str] = []

@@ -81,6 +81,7 @@ def test_a_stranger_s_vault_gets_nothing_of_another(
     assert "I never" not in prompt.out
 
 
+@pytest.mark.campaign
 def test_a_companion_named_after_the_trust_waits_for_the_owner_s_word(
     places: tuple[Path, Path], make_vault: Make, run_cli: Run
 ) -> None:
@@ -114,6 +115,7 @@ def test_whoever_comes_from_elsewhere_gets_nothing_of_another(
     play(project, scene)
 
 
+@pytest.mark.campaign
 def test_a_companion_that_is_gone_is_told_and_the_rest_answers(
     places: tuple[Path, Path], run_cli: Run
 ) -> None:

@@ -98,6 +98,7 @@ def test_paths_and_titles_are_completed(make_vault: Make) -> None:
     play(root, scene)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("play", [play, play_stdio])
 def test_whoever_listens_is_told_of_a_save(play: Callable[..., object], make_vault: Make) -> None:
     root = make_vault({"notes/a.md": "Anchors.\n", "notes/b.md": "Buoys.\n"})

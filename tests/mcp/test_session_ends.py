@@ -90,6 +90,7 @@ def test_a_start_goes_on_from_the_last_session_however_that_ended(
         last = int(time.time())
 
 
+@pytest.mark.campaign
 def test_one_whose_id_is_said_is_taken_up_again_after_a_crash(make_vault: Make) -> None:
     root = make_vault(NOTES)
     for given, setting in (({"session": "day-1"}, {}), ({}, {"VAULTMEM_SESSION_ID": "day-2"})):
@@ -105,6 +106,7 @@ def test_one_whose_id_is_said_is_taken_up_again_after_a_crash(make_vault: Make) 
         assert third.call("session", action="start")["session"] == "day-2"
 
 
+@pytest.mark.campaign
 def test_two_servers_of_one_agent_in_one_folder_are_two_sessions(
     make_vault: Make, start_cli: RunCli
 ) -> None:
@@ -144,6 +146,7 @@ def list_commits(root: Path) -> list[str]:
     return git(root, "log", "--format=%an: %s", "--grep=^Session-Id: ").splitlines()
 
 
+@pytest.mark.campaign
 @_BOTH
 def test_a_client_that_ends_in_order_leaves_a_closed_session(
     make_vault: Make, run_cli: RunCli, how: tuple[str, ...]
@@ -166,6 +169,7 @@ def test_a_client_that_ends_in_order_leaves_a_closed_session(
     assert list_commits(root)[0] == "bob: recover: Mend 4"
 
 
+@pytest.mark.campaign
 @_BOTH
 def test_the_exit_of_the_sdks_client_closes_the_session(
     make_vault: Make, run_cli: RunCli, how: tuple[str, ...]
@@ -181,6 +185,7 @@ def test_the_exit_of_the_sdks_client_closes_the_session(
     assert list_sessions(run_cli, root) == {"Mend it": "ok"}
 
 
+@pytest.mark.campaign
 @_BOTH
 def test_a_client_that_began_no_session_leaves_no_commit(
     make_vault: Make, how: tuple[str, ...]
@@ -194,6 +199,7 @@ def test_a_client_that_began_no_session_leaves_no_commit(
     assert git(root, "status", "--porcelain") == ""
 
 
+@pytest.mark.campaign
 def test_a_session_on_a_branch_is_closed_there(make_vault: Make, run_cli: RunCli) -> None:
     root = make_vault(NOTES)
     git(root, "branch", "draft")

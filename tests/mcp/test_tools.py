@@ -59,6 +59,7 @@ def test_eleven_tools_at_most_each_described_and_always_in_the_same_order(make_v
     play(root, scene)
 
 
+@pytest.mark.campaign
 def test_each_answer_is_what_its_schema_says(make_vault: Make) -> None:
     root = make_vault(NOTES)
     asked: list[tuple[str, dict[str, Any]]] = [
@@ -119,6 +120,7 @@ def test_what_is_recalled_is_labelled_and_quoted(make_vault: Make) -> None:
     play(root, scene)
 
 
+@pytest.mark.campaign
 def test_answers_come_in_pages(make_vault: Make) -> None:
     long = "\n".join(f"- tide {n}: {n * 7} cm above the mark" for n in range(8_000))
     notes = {f"notes/tide-{n}.md": f"Tide table number {n}.\n" for n in range(25)}
@@ -228,6 +230,7 @@ def fill(schema: dict[str, Any], given: dict[str, Any], nothing: bool) -> dict[s
     return {**filled, **given}
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("nothing", [True, False])
 def test_what_says_nothing_counts_as_not_given(nothing: bool, make_vault: Make) -> None:
     root = make_vault(NOTES)

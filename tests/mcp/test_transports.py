@@ -27,6 +27,7 @@ Make = Callable[..., Path]
 NOTES = {"notes/pier.md": "The pier is of oak.\n"}
 
 
+@pytest.mark.campaign
 def test_two_clients_at_once_over_standard_input(make_vault: Make) -> None:
     root = make_vault(NOTES)
 
@@ -45,6 +46,7 @@ def test_two_clients_at_once_over_standard_input(make_vault: Make) -> None:
     assert all((root / path).is_file() for path in paths)
 
 
+@pytest.mark.campaign
 def test_http_serves_whoever_has_the_token(make_vault: Make) -> None:
     root = make_vault(NOTES)
 
@@ -96,6 +98,7 @@ async def use_everything(client: Client) -> None:
         assert (await client.get_prompt(prompt.name)).messages
 
 
+@pytest.mark.campaign
 def test_everything_works_over_standard_input_and_over_http(make_vault: Make) -> None:
     play_stdio(make_vault(NOTES), use_everything, "--agent", "pipe")
 
@@ -107,6 +110,7 @@ def test_everything_works_over_standard_input_and_over_http(make_vault: Make) ->
         asyncio.run(scene(port, token))
 
 
+@pytest.mark.campaign
 def test_http_refuses_strangers(make_vault: Make) -> None:
     root = make_vault(NOTES)
 
@@ -190,6 +194,7 @@ def test_a_token_that_others_can_read_is_refused(make_vault: Make, run_cli: RunC
     assert "16 characters" in done.err
 
 
+@pytest.mark.campaign
 def test_nonsense_on_standard_input_ends_no_server(make_vault: Make) -> None:
     root = make_vault(NOTES)
     nonsense = "\n".join(["not json", "{}", '{"jsonrpc": "2.0"}', "[1]", '"x"', ""])

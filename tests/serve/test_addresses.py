@@ -39,6 +39,7 @@ def test_no_other_machine_is_let_in_unawares(place: Place, tmp_path: Path) -> No
         HttpServer(place, Access("t" * 20, Caller("mcp"), tmp_path))
 
 
+@pytest.mark.campaign
 def test_who_listens_everywhere_answers_to_the_names_that_were_given(
     make_vault: Callable[..., Path],
 ) -> None:

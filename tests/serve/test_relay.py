@@ -44,6 +44,7 @@ def residents(home: Path) -> Callable[[], list[int]]:
     return lambda: list(find_residents(home / "state").values())
 
 
+@pytest.mark.campaign
 def test_five_sessions_are_one_process_each_with_its_own_name_branch_and_rights(
     make_vault: Make, residents: Callable[[], list[int]]
 ) -> None:

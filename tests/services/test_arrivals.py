@@ -50,6 +50,7 @@ def compare_nothing(*_: object) -> None:
     raise AssertionError("the whole vault is compared")
 
 
+@pytest.mark.campaign
 def test_what_comes_is_compared_told_and_shown_as_a_conflict(
     make_machines: MakeMachines, monkeypatch: pytest.MonkeyPatch
 ) -> None:

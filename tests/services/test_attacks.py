@@ -260,6 +260,7 @@ def test_small_packs_cut_attacks_and_hold_as_well(vault: Vault) -> None:
             assert check_full(full) > 0
 
 
+@pytest.mark.campaign
 def test_json_holds_the_same_groups(vault: Vault, capsys: pytest.CaptureFixture[str]) -> None:
     from vaultmem.answers.finding import pack_json
     from vaultmem.cli.output import emit_json

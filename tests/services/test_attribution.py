@@ -221,6 +221,7 @@ def test_an_agents_note_that_somebody_moved_before_a_commit_is_still_the_agents(
     assert not vault.journal.agents_paths()
 
 
+@pytest.mark.campaign
 def test_what_cannot_be_noted_at_once_is_noted_later(make_vault: Make, opened: Open) -> None:
     root = make_vault({"notes/old.md": "# Old\n"})
     path = remember(opened(root, agent="claude"), Memory("Ring the bell.", title="Bell")).path

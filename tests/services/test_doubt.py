@@ -426,6 +426,7 @@ def test_no_agent_writes_a_block_that_is_not_read_over_a_quarantined_note(
     assert (root / NOTE).read_text() == write("quarantined")
 
 
+@pytest.mark.campaign
 def test_a_note_of_odd_spelling_is_quarantined_as_it_is(make_vault: MakeVault) -> None:
     texts = [
         write_odd(name).replace("quarantined", "archived") for name in ODD if "twice" not in name

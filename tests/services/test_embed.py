@@ -249,6 +249,7 @@ def test_two_who_embed_at_once_do_no_harm(vault: Vault, opened: Open) -> None:
     assert embed(vault) == 0
 
 
+@pytest.mark.campaign
 def test_interrupted_embedding_goes_on_where_it_was(
     vault: Vault, service: EmbeddingService
 ) -> None:
@@ -349,6 +350,7 @@ class TestCommands:
         assert "found by words alone" in found.err
         assert key not in found.out + found.err
 
+    @pytest.mark.campaign
     def test_without_the_extra_one_line_says_how_to_get_it(
         self, make_vault: MakeVault, start_cli: RunCli, tmp_path: Path
     ) -> None:
@@ -390,6 +392,7 @@ class TestCommands:
         ]
 
 
+@pytest.mark.campaign
 def test_static_model_needs_no_preparation(
     make_vault: MakeVault, run_cli: RunCli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -98,6 +98,7 @@ def times(vault: Vault) -> dict[str, int]:
     return {path: each.times for path, each in read_usage(vault).items()}
 
 
+@pytest.mark.campaign
 def test_compact_leaves_alone_what_another_machine_uses(two: Two) -> None:
     (path,) = tell(two.a, Memory(SAILS, title="Sails of the loft"))
     two.carry(two.a, two.b)
@@ -111,6 +112,7 @@ def test_compact_leaves_alone_what_another_machine_uses(two: Two) -> None:
     assert not compact(two.b).steps
 
 
+@pytest.mark.campaign
 def test_counts_add_up_once_however_often_they_are_carried(two: Two) -> None:
     for vault in (two.a, two.a, two.b):
         ask(vault, "sail loft")
@@ -134,6 +136,7 @@ def test_nothing_is_written_where_nothing_changed(two: Two) -> None:
     assert git(two.a.root, "rev-parse", str(ref)) == commit
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("by_hand", [False, True])
 def test_counts_follow_a_rename_on_either_machine(two: Two, by_hand: bool) -> None:
     for vault in (two.a, two.b):
@@ -352,6 +355,7 @@ def test_a_purge_says_how_evidence_is_removed(two: Two) -> None:
     assert "on each: " in told
 
 
+@pytest.mark.campaign
 def test_sync_carries_evidence_without_a_word(make_machines: MakeMachines) -> None:
     machines = make_machines(NOTES)
     machines.make_own()
@@ -375,6 +379,7 @@ def test_sync_carries_evidence_without_a_word(make_machines: MakeMachines) -> No
     assert "says that this was shown there" in replayed.err
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("how", ["refused by the remote", "another one writes it"])
 def test_evidence_never_keeps_notes_from_being_pushed(
     make_machines: MakeMachines, how: str
@@ -405,6 +410,7 @@ def test_evidence_never_keeps_notes_from_being_pushed(
             assert times(vault) == {"notes/sails.md": 1}
 
 
+@pytest.mark.campaign
 def test_an_open_session_is_shown_as_of_its_machine(make_machines: MakeMachines) -> None:
     anna, ben = make_machines(NOTES).all
     agent = ("--agent", "claude")
@@ -427,6 +433,7 @@ def test_an_open_session_is_shown_as_of_its_machine(make_machines: MakeMachines)
     assert "last seen" not in ben.run("session", "list").out.partition("s-2")[0]
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("shares", [True, False])
 def test_last_turns_are_shared_only_where_the_person_says_so_and_trusts_the_vault(
     make_machines: MakeMachines, shares: bool
@@ -510,6 +517,7 @@ def test_words_of_queries_and_turns_leave_only_for_a_remote_of_the_persons_own(
     assert ("zanzibar" in ben.run("session", "restore", "s-1").out) is is_own
 
 
+@pytest.mark.campaign
 def test_words_that_went_to_the_persons_own_remote_go_to_no_other_one(
     make_machines: MakeMachines,
 ) -> None:
@@ -597,6 +605,7 @@ def test_another_persons_machine_decides_nothing_by_what_it_counts(
     assert "annas-laptop" not in anna.run("stats").out
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("email", ["anna@example.org", "ben@example.org"])
 def test_turns_and_receipts_count_only_from_the_persons_own_machines(
     make_machines: MakeMachines, email: str

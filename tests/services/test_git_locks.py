@@ -66,6 +66,7 @@ LOCKS = [
 ]
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(("command", "lock"), LOCKS)
 def test_a_lock_that_a_killed_git_of_ours_left_stops_no_commit(
     root: Path, opened: Open, command: str, lock: str
@@ -79,6 +80,7 @@ def test_a_lock_that_a_killed_git_of_ours_left_stops_no_commit(
     assert git(root, "status", "--porcelain") == ""
 
 
+@pytest.mark.campaign
 def test_where_git_alone_is_killed_its_lock_goes_at_once(root: Path, opened: Open) -> None:
     assert kill_checkpoint(root, "update-ref", "HEAD.lock", "$$") == 1
 
@@ -100,6 +102,7 @@ def test_a_recall_removes_it_as_well(root: Path, opened: Open) -> None:
     assert not has_records(vault.state_folder)
 
 
+@pytest.mark.campaign
 def test_it_is_left_while_a_git_is_at_work(root: Path, opened: Open) -> None:
     kill_checkpoint(root, "update-index", "index.lock")
     command = ["git", "hash-object", "--stdin"]
@@ -116,6 +119,7 @@ def test_it_is_left_while_a_git_is_at_work(root: Path, opened: Open) -> None:
     assert not (root / ".git/index.lock").exists()
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("seconds", [-5, 100])
 def test_a_lock_of_another_time_is_not_ours(root: Path, opened: Open, seconds: int) -> None:
     kill_checkpoint(root, "update-ref", "refs/heads/main.lock")

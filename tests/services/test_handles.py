@@ -126,6 +126,7 @@ def test_commands_take_handles_and_say_that_a_note_changed(run_cli: Any, make_va
     assert f"note: notes/auth/tokens.md changed since {handle}" in told.err
 
 
+@pytest.mark.campaign
 def test_full_labels_are_an_option_and_a_setting(run_cli: Any, make_vault: Make) -> None:
     root = make_vault({"notes/g.md": "The gangway.\n"})
     label = re.compile(r"[#*]+ g   \[semantic_fact \| active \| .*\| notes/g\.md@[0-9a-f]{7}\]")

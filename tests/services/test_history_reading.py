@@ -510,6 +510,7 @@ class TestBlame:
             }
             assert not {text for text in fresh if text} & {*in_lines(old)}
 
+    @pytest.mark.campaign
     def test_odd_names_renames_and_a_vault_in_a_subfolder(
         self, subfolder: Path, opened: Open
     ) -> None:

@@ -167,6 +167,7 @@ def reject(world: World, who: str, made: dict[str, str]) -> dict[str, str]:
     return {name: "\n".join(found) for name, found in lines.items()}
 
 
+@pytest.mark.campaign
 def test_an_agents_push_changes_nothing_that_the_api_leaves_to_a_person(world: World) -> None:
     made = {name: make(world.clone, world.tip()) for name, (make, _) in LEFT.items()}
     told = reject(world, "scout", made)
@@ -276,6 +277,7 @@ def test_an_agent_under_promoters_makes_policies_active(world: World) -> None:
     assert "is a policy_rule" in reject(world, "dora", {"both": made})["both"]
 
 
+@pytest.mark.campaign
 def test_an_agent_merges_what_the_owner_did_on_the_vaults_branch(world: World) -> None:
     clone, tip = world.clone, world.tip()
     mine = by({"notes/pinned.md": VAULT["notes/pinned.md"] + "\nAnd at Hove.\n"})(clone, tip)

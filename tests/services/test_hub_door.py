@@ -240,6 +240,7 @@ OWNERS = ["vaultmem.yaml", "Vaultmem.yaml", ".gitattributes", ".gitignore", ".ob
 OUTSIDE = ["notes/ledger/close.md", "notes/refunds.md", "notes/refundsextra/a.md", "MEMORY.md"]
 
 
+@pytest.mark.campaign
 def test_a_scope_ends_at_its_folder(world: World) -> None:
     clone, tip = world.clone, world.tip()
     inside = {"notes/refunds/new.md": "# New\n"}
@@ -266,6 +267,7 @@ def test_a_scope_ends_at_its_folder(world: World) -> None:
 BY = "checkpoint\n\nAgent-Id: scout\nVault-Event: checkpoint"
 
 
+@pytest.mark.campaign
 def test_a_merge_takes_in_what_others_did_and_takes_nothing_back(world: World) -> None:
     clone, tip = world.clone, world.tip()
     theirs = of({"notes/ledger/close.md": "# Close\n\nOn Thursday.\n"}, who=ADA)(clone, tip)
@@ -295,6 +297,7 @@ def test_a_merge_takes_in_what_others_did_and_takes_nothing_back(world: World) -
     world.take("ada", f"{taken}:refs/heads/main", ":refs/heads/proposals/cleo/x")
 
 
+@pytest.mark.campaign
 def test_refs_are_moved_by_those_whose_they_are(world: World) -> None:
     clone, tip = world.clone, world.tip()
     own = of({"notes/refunds/r.md": "# R\n"})(clone, tip)
@@ -404,6 +407,7 @@ MACHINES: list[tuple[str, Make, str]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.campaign
 def test_refs_of_machines_are_checked_as_all_others_are(world: World) -> None:
     world.admit("dora", Kind.PERSON, {Scope.WRITE: ["payments"]}, emails=[DORA[1]])
     ref = "refs/vaultmem/machines/d0d0d0d0d0d0d0d0.1"
@@ -422,6 +426,7 @@ def test_whoever_writes_only_a_folder_says_nothing_of_the_vaults_use(world: Worl
     assert "you may write only to folders of it" in found
 
 
+@pytest.mark.campaign
 def test_nobody_comes_in_without_a_grant_that_counts(world: World) -> None:
     spec = f"{of({'notes/refunds/n.md': 'x'})(world.clone, world.tip())}:refs/heads/main"
     assert "you may not write here" in refuse(world, "rita", spec)
@@ -452,6 +457,7 @@ def test_a_token_that_ends_during_a_check_counts_no_more(
     assert world.last().outcome == "refused"
 
 
+@pytest.mark.campaign
 def test_a_push_has_bounds(world: World) -> None:
     clone, tip = world.clone, world.tip()
     many = of({f"notes/refunds/{n}.md": f"{n}\n" for n in range(901)})(clone, tip)
@@ -581,6 +587,7 @@ ALLOWED: dict[str, tuple[list[Make], str, Make | None]] = {
 }  # fmt: skip
 
 
+@pytest.mark.campaign
 def test_a_person_brings_no_agent_that_has_a_token_of_its_own(world: World) -> None:
     for name in ("scout", "Sc\u200dout", "\uff53cout"):
         by = BY.replace("scout", name)
@@ -590,6 +597,7 @@ def test_a_person_brings_no_agent_that_has_a_token_of_its_own(world: World) -> N
         assert '", which has a token of its own' in found
 
 
+@pytest.mark.campaign
 def test_whoever_may_is_let_in(world: World) -> None:
     for who, (steps, ref, beside) in ALLOWED.items():
         tip = start = world.tip()

@@ -48,6 +48,7 @@ def clone(world: World, name: str, who: tuple[str, str]) -> tuple[Path, Callable
     return root, run
 
 
+@pytest.mark.campaign
 def test_people_and_their_agents_come_together_at_a_hub(world: World) -> None:
     whose = {"emails": ["dora@x.org"], "agents": ["claude*"]}
     world.admit("dora", Kind.PERSON, {Scope.WRITE: ["*"]}, **whose)
@@ -70,6 +71,7 @@ def test_people_and_their_agents_come_together_at_a_hub(world: World) -> None:
     assert {each.outcome for each in read_audit(world.hub)} == {"done"}
 
 
+@pytest.mark.campaign
 def test_what_travels_through_a_hub_is_shown_under_the_name_of_the_token(world: World) -> None:
     world.admit("dora", Kind.PERSON, {Scope.WRITE: ["*"]}, emails=["Dora Buoy <dora@x.org>"])
     hers, ada = clone(world, "ada", ADA)
@@ -95,6 +97,7 @@ def test_what_travels_through_a_hub_is_shown_under_the_name_of_the_token(world: 
     assert {each.outcome for each in read_audit(world.hub)} == {"done"}
 
 
+@pytest.mark.campaign
 def test_a_hub_that_refuses_what_a_machine_says_is_asked_once_a_day(world: World) -> None:
     root, bob = clone(world, "bob", BOB)
     for number in range(3):
@@ -139,6 +142,7 @@ def propose(
     return commit
 
 
+@pytest.mark.campaign
 def test_a_proposal_is_seen_accepted_and_removed(world: World) -> None:
     root, ada = clone(world, "ada", ADA)
     assert ada("sync")["proposals"] == 0
@@ -168,6 +172,7 @@ def test_a_proposal_is_seen_accepted_and_removed(world: World) -> None:
     assert git(root, "for-each-ref", "refs/vaultmem/decided", "refs/remotes/origin/proposals") == ""
 
 
+@pytest.mark.campaign
 def test_a_proposal_is_rejected_with_a_reason_that_its_author_finds(world: World) -> None:
     root, ada = clone(world, "ada", ADA)
     other, cleo = clone(world, "cleo", ("Cleo", "cleo@ferry.example"))
@@ -188,6 +193,7 @@ def test_a_proposal_is_rejected_with_a_reason_that_its_author_finds(world: World
     assert "The lamp is red." in git(other, "log", "-1", "--format=%b", event["commit"])
 
 
+@pytest.mark.campaign
 def test_a_proposal_that_went_on_meanwhile_stays(world: World) -> None:
     root, ada = clone(world, "ada", ADA)
     lamp = {"notes/lamp.md": "# Lamp\n\nThe lamp is green.\n"}
@@ -205,6 +211,7 @@ def test_a_proposal_that_went_on_meanwhile_stays(world: World) -> None:
     assert world.tip("refs/heads/proposals/cleo/lamp") == on
 
 
+@pytest.mark.campaign
 def test_only_those_who_may_write_remove_others_proposals(world: World) -> None:
     world.admit("dora", Kind.PERSON, {Scope.WRITE: ["*"]}, emails=["dora@x.org"])
     world.admit("eve", Kind.PERSON, {Scope.PROPOSE: ["*"]}, emails=["eve@x.org"])

@@ -432,6 +432,7 @@ def test_places_without_anything_and_files_of_other_forms_are_named(
     ]
 
 
+@pytest.mark.campaign
 def test_a_zip_is_read_in_place_and_gets_nothing_out_of_it(vault: Vault, tmp_path: Path) -> None:
     file = tmp_path / "export.zip"
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:

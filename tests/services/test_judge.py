@@ -35,6 +35,7 @@ def make_commits(root: Path, count: int, turn: int) -> list[str]:
     return commits
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("turn", [1, 9, 19])
 def test_the_first_bad_commit_is_found(make_vault: Make, opened: Open, turn: int) -> None:
     root = make_vault()
@@ -52,6 +53,7 @@ def test_the_first_bad_commit_is_found(make_vault: Make, opened: Open, turn: int
     assert git(root, "symbolic-ref", "HEAD") == "refs/heads/main"
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("others", [1, 6])
 def test_history_with_merges_is_searched_as_git_does(
     make_vault: Make, opened: Open, others: int
@@ -74,6 +76,7 @@ def test_history_with_merges_is_searched_as_git_does(
     assert found.first_bad == (painted,)
 
 
+@pytest.mark.campaign
 def test_commits_that_a_merge_brought_from_before_the_good_one_are_not_tested(
     make_vault: Make, opened: Open
 ) -> None:
@@ -110,6 +113,7 @@ def test_commits_that_a_merge_brought_from_before_the_good_one_are_not_tested(
     )
 
 
+@pytest.mark.campaign
 def test_commits_that_cannot_be_judged_are_told(make_vault: Make, opened: Open) -> None:
     root = make_vault()
     commits = make_commits(root, 2, 99)
@@ -129,6 +133,7 @@ def test_commits_that_cannot_be_judged_are_told(make_vault: Make, opened: Open) 
     assert [step.verdict for step in found.steps].count("skip") == 2
 
 
+@pytest.mark.campaign
 def test_what_is_expected_of_the_ends_is_checked(make_vault: Make, opened: Open) -> None:
     root = make_vault()
     commits = make_commits(root, 4, 2)

@@ -254,6 +254,7 @@ merge_branch(open_vault(sys.argv[1]), "side")
 """
 
 
+@pytest.mark.campaign
 def test_a_kill_before_git_has_what_was_merged_is_undone_with_all_it_left(
     home: Path, tmp_path: Path
 ) -> None:

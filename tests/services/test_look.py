@@ -146,6 +146,7 @@ def test_a_changed_file_is_read_from_git(make_vault: Make, opened: Open) -> None
         get_note(look_at(vault, "main"), "notes/b.md")
 
 
+@pytest.mark.campaign
 def test_a_date_is_the_last_commit_of_that_day(make_vault: Make, opened: Open) -> None:
     root = make_vault({"notes/a.md": "# A\n\none\n"})
     for day in (3, 5):
@@ -223,6 +224,7 @@ def test_a_view_outlives_a_lost_index_and_a_lost_database(make_vault: Make, open
     assert answers(look_at(again, "HEAD")) == expected
 
 
+@pytest.mark.campaign
 def test_views_that_are_not_used_any_more_go_with_their_documents(
     make_vault: Make, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:

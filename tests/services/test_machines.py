@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from machines import MakeMachines, assert_equal
 
 
+@pytest.mark.campaign
 def test_machines_are_clones_that_push_and_pull(make_machines: MakeMachines) -> None:
     machines = make_machines({"notes/quay.md": "# Quay\n\nOf stone.\n"}, count=3)
     anna, ben, cleo = machines.all

@@ -127,6 +127,7 @@ def test_what_is_apart_has_the_neighbours_that_each_vault_has_by_itself(
         assert (np.where(rows < 0, rows, rows - part.first) == own).all()
 
 
+@pytest.mark.campaign
 def test_a_question_of_common_words_reads_no_more_of_several_vaults(
     split: tuple[Vault, Vault], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,6 +250,7 @@ def test_a_pack_shares_its_budget_and_names_the_other_vault(pair: Vault) -> None
     assert {item.hit.vault for item in answer.pack.items} == {"", "memory"}
 
 
+@pytest.mark.campaign
 def test_receipts_keep_apart_what_is_of_which_vault(pair: Vault) -> None:
     answer = ask_pack(pair, AskPack("deploy the ferry", 700))
     memory = pair.beside[0]

@@ -222,6 +222,7 @@ def assert_same_lines(found: dict[str, str | None]) -> None:
 # ---- what merges
 
 
+@pytest.mark.campaign
 def test_what_both_sides_changed_apart_is_merged_in_one_commit_of_two_parents(
     root: Path, opened: Open
 ) -> None:
@@ -245,6 +246,7 @@ def test_what_both_sides_changed_apart_is_merged_in_one_commit_of_two_parents(
     assert parsed.splitlines() == ["Agent-Id: ada", "Session-Id: s-1", "Vault-Event: merge"]
 
 
+@pytest.mark.campaign
 def test_plain_git_merge_with_the_driver_makes_the_same_tree(root: Path) -> None:
     git(root, "merge", "-q", "--no-edit", "side")
 
@@ -252,6 +254,7 @@ def test_plain_git_merge_with_the_driver_makes_the_same_tree(root: Path) -> None
     assert is_clean(root)
 
 
+@pytest.mark.campaign
 def test_merging_the_other_way_round_loses_nothing_either(root: Path, opened: Open) -> None:
     git(root, "switch", "-q", "side")
 
@@ -288,6 +291,7 @@ def test_without_vaultmem_git_still_merges_line_by_line(root: Path, broken: str)
     assert is_clean(root)
 
 
+@pytest.mark.campaign
 def test_what_is_merged_already_makes_no_commit_and_a_merge_is_never_a_fast_forward(
     root: Path, opened: Open
 ) -> None:
@@ -304,6 +308,7 @@ def test_what_is_merged_already_makes_no_commit_and_a_merge_is_never_a_fast_forw
     assert merge_branch(vault, tip).commit == ""
 
 
+@pytest.mark.campaign
 def test_a_branch_that_is_not_checked_out_is_merged_into_without_a_trace_here(
     root: Path, opened: Open
 ) -> None:
@@ -325,6 +330,7 @@ def test_a_branch_that_is_not_checked_out_is_merged_into_without_a_trace_here(
     assert "error" not in git(root, "fsck", "--strict", "--no-dangling", "--no-progress")
 
 
+@pytest.mark.campaign
 def test_a_vault_in_a_folder_merges_what_differs_there_alone(
     home: Path, tmp_path: Path, opened: Open
 ) -> None:
@@ -377,6 +383,7 @@ def test_what_the_repository_says_of_files_that_are_no_notes_counts(
     assert (root / "log.txt").read_text() == "a\nours\ntheirs\n"
 
 
+@pytest.mark.campaign
 def test_a_crosswise_history_is_merged_as_notes_too(make_vault: MakeVault, opened: Open) -> None:
     """Two branches that merged one another have two common ancestors; git merges these first."""
     root = make_vault({"notes/a.md": NOTE})
@@ -409,6 +416,7 @@ def test_a_crosswise_history_is_merged_as_notes_too(make_vault: MakeVault, opene
 # ---- what does not
 
 
+@pytest.mark.campaign
 def test_what_both_sides_changed_is_settled_in_one_commit_that_tells_of_it(
     torn: Path, opened: Open
 ) -> None:
@@ -450,6 +458,7 @@ def test_what_both_sides_changed_is_settled_in_one_commit_that_tells_of_it(
     assert "conflict notes/b.md: line 11\n" in body
 
 
+@pytest.mark.campaign
 def test_agents_are_named_with_their_sessions_where_they_differ(
     make_vault: MakeVault, opened: Open
 ) -> None:
@@ -467,6 +476,7 @@ def test_agents_are_named_with_their_sessions_where_they_differ(
     assert "Also said by claude on " in (root / "notes/a.md").read_text()
 
 
+@pytest.mark.campaign
 def test_git_itself_settles_what_is_one_note_in_the_same_way(torn: Path) -> None:
     done = subprocess.run(
         ["git", "merge", "-q", "--no-edit", "side"], cwd=torn, capture_output=True, check=False
@@ -491,6 +501,7 @@ def _tell(vault: Vault, *texts: str, **given: Any) -> None:
         remember(vault, Memory(text, **given))
 
 
+@pytest.mark.campaign
 def test_the_same_facts_told_on_both_sides_are_one_note_each_that_both_confirm(
     make_vault: MakeVault, opened: Open
 ) -> None:
@@ -518,6 +529,7 @@ def test_the_same_facts_told_on_both_sides_are_one_note_each_that_both_confirm(
     assert git(root, "log", "-1", "--format=%b").count("\ntwin ") == 12
 
 
+@pytest.mark.campaign
 def test_twins_at_two_paths_become_one_and_links_follow(
     make_vault: MakeVault, opened: Open
 ) -> None:
@@ -614,6 +626,7 @@ def test_links_follow_a_rename_that_the_other_side_made(
     assert (root / "bad.canvas").read_text() == "}" + board
 
 
+@pytest.mark.campaign
 def test_a_name_that_one_note_gives_up_and_another_takes_is_not_removed(
     make_vault: MakeVault, opened: Open
 ) -> None:
@@ -652,6 +665,7 @@ def test_nothing_is_merged_over_what_is_not_committed(root: Path, opened: Open, 
     assert (look_around(root), list_refs(root)) == (before, refs)
 
 
+@pytest.mark.campaign
 def test_what_looks_like_a_credential_does_not_come_in(root: Path, opened: Open) -> None:
     commit_on(root, "leaky", {"notes/leak.md": f"x\n{KEY}\n"})
     half = change(NOTE, "Keys rotate weekly.", f"Keys rotate: {KEY}")
@@ -668,6 +682,7 @@ def test_what_looks_like_a_credential_does_not_come_in(root: Path, opened: Open)
     assert (look_around(root), list_refs(root)) == (before, refs)
 
 
+@pytest.mark.campaign
 def test_links_and_submodules_and_files_that_are_too_large_are_left_to_git(
     root: Path, opened: Open
 ) -> None:
@@ -717,6 +732,7 @@ def _everything(root: Path) -> tuple[Any, ...]:
     return disk_bytes(root), git(root, "ls-files", "-s"), list_refs(root)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(
     ("owner", "name"),
     [
@@ -752,6 +768,7 @@ def test_a_failure_anywhere_leaves_all_as_it_was(
     assert merge_branch(vault, "side").commit
 
 
+@pytest.mark.campaign
 def test_a_git_that_dies_says_so_and_that_nothing_was_merged(root: Path, opened: Open) -> None:
     vault, before = opened(root), _everything(root)
     sync_vault(vault)
@@ -766,6 +783,7 @@ def test_a_git_that_dies_says_so_and_that_nothing_was_merged(root: Path, opened:
     assert merge_branch(vault, "side").commit
 
 
+@pytest.mark.campaign
 def test_an_editors_save_at_the_same_moment_wins_and_nothing_is_merged(
     root: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -791,6 +809,7 @@ def test_an_editors_save_at_the_same_moment_wins_and_nothing_is_merged(
     assert git(root, "status", "--porcelain") == " M notes/tags.md"
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("ref", ["", "side"])
 def test_a_commit_that_somebody_makes_meanwhile_is_merged_with(
     root: Path, opened: Open, monkeypatch: pytest.MonkeyPatch, ref: str
@@ -833,6 +852,7 @@ def test_who_keeps_committing_makes_a_merge_give_up_and_change_nothing(
     assert "merge" not in git(root, "log", "--format=%s")
 
 
+@pytest.mark.campaign
 def test_a_merged_vault_is_found_at_once_and_can_be_written_to(root: Path, opened: Open) -> None:
     vault = opened(root, agent="ada")
     merge_branch(vault, "side")

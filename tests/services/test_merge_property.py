@@ -101,6 +101,7 @@ def test_vaultmem_merge_loses_no_line_of_either_branch(
     assert is_clean(root)
 
 
+@pytest.mark.campaign
 @settings(max_examples=2, **_FEW)
 @given(notes=st.lists(forks(), min_size=4, max_size=6))
 def test_git_merge_with_the_driver_loses_no_line_of_either_branch(

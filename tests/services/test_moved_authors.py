@@ -252,6 +252,7 @@ def _pairs() -> Iterator[Any]:
         yield pytest.param(move, commit, marks=marks, id=f"{_name(commit)}-{_name(move)}")
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(("move", "commit"), list(_pairs()))
 def test_a_note_that_was_moved_and_edited_keeps_the_authors_of_its_lines(
     make_vault: Make,
@@ -282,6 +283,7 @@ def _log(root: Path, count: int) -> list[str]:
     return [" ".join(each.split()) for each in shown.split("\0")[1:]]
 
 
+@pytest.mark.campaign
 def test_a_persons_tag_leaves_an_agents_words_to_it_where_the_person_moved_them(
     make_vault: Make, opened: Open
 ) -> None:
@@ -339,6 +341,7 @@ def test_what_a_person_removed_is_not_moved_by_an_agent_that_says_it_again(
     assert any(each.startswith("codex") and each.endswith(f"A {path}") for each in shown)
 
 
+@pytest.mark.campaign
 def test_notes_that_are_moved_together_each_keep_their_authors(
     make_vault: Make, opened: Open
 ) -> None:

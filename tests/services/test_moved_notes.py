@@ -86,6 +86,7 @@ class TestRestore:
         assert done.path == "notes/a.md"
         assert "pier" in (vault.root / "notes/b.md").read_text()
 
+    @pytest.mark.campaign
     def test_a_note_that_was_moved_twice_and_removed_gets_its_last_path(self, vault: Vault) -> None:
         first = git(vault.root, "rev-parse", "HEAD")
         for old, new in ((INBOX, HEALTH), (HEALTH, "notes/teeth.md")):
@@ -188,6 +189,7 @@ class TestRepair:
         )
         assert repair_links(vault).report.commits == ()
 
+    @pytest.mark.campaign
     def test_a_moved_notes_own_links_and_an_attachment_follow_too(
         self, make_vault: Make, opened: Open
     ) -> None:
@@ -222,6 +224,7 @@ class TestRepair:
             "Maren Person: edit: winter-tyres",
         ]
 
+    @pytest.mark.campaign
     def test_status_and_doctor_name_the_command(self, vault: Vault) -> None:
         move(vault.root, "notes/tyres.md", STORED)
 

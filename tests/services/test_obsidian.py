@@ -78,6 +78,7 @@ def test_filters_that_cannot_be_used_count_as_none(pattern: str) -> None:
     assert (aside.why("Old.md"), aside.why("a" * 200)) == (EXCLUDED, "")
 
 
+@pytest.mark.campaign
 def test_what_obsidian_sets_aside_is_no_note_and_stays_in_git(
     make_vault: Make, opened: Open
 ) -> None:
@@ -116,6 +117,7 @@ def test_who_watches_learns_of_other_settings(make_vault: Make, opened: Open) ->
     assert "Private/Diary.md" not in vault.view.blobs()
 
 
+@pytest.mark.campaign
 def test_what_is_ignored_is_no_note_and_git_follows_what_it_has(
     make_vault: Make, opened: Open
 ) -> None:
@@ -172,6 +174,7 @@ def test_words_of_a_persons_own_are_left_alone(make_vault: Make, opened: Open) -
     assert "Books/Dune.md" in answer
 
 
+@pytest.mark.campaign
 def test_a_state_that_is_asked_for_holds_wherever_the_note_is(make_vault: Make) -> None:
     root = make_vault(OWN)
     for state in ("stale", "archived"):

@@ -463,6 +463,7 @@ def test_old_claim_about_the_environment_says_check_before_use(
     assert "check before use" not in fresh.text
 
 
+@pytest.mark.campaign
 def test_recall_says_check_before_use_as_packs_do(
     run_cli: Any, make_vault: Make, opened: Open
 ) -> None:
@@ -501,6 +502,7 @@ def test_claim_whose_refs_changed_says_check_before_use(make_vault: Make, opened
     assert "| check before use: notes/setup.md changed since]" in pack.text
 
 
+@pytest.mark.campaign
 def test_remarks_are_in_the_receipt_and_in_plain_text_as_well(
     make_vault: Make, opened: Open
 ) -> None:
@@ -534,6 +536,7 @@ def test_plain_text_has_no_marks_of_markdown_and_says_what_evidence_is(packed: M
     assert lines[-2].endswith("x)")
 
 
+@pytest.mark.campaign
 def test_formats_of_the_command(run_cli: Any, make_vault: Make) -> None:
     root = make_vault({"notes/g.md": "The gangway.\n"})
     text = run_cli("pack", "gangway", "--format", "text", cwd=root)
@@ -547,6 +550,7 @@ def test_formats_of_the_command(run_cli: Any, make_vault: Make) -> None:
     assert run_cli("pack", "gangway", "--format", "xml", cwd=root).code == 2
 
 
+@pytest.mark.campaign
 def test_pinned_lists_costs_and_warns_above_half_of_the_budget(
     run_cli: Any, make_vault: Make
 ) -> None:

@@ -44,6 +44,7 @@ def _ask(root: Path, *options: str) -> str:
     return done.out
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("how", ["moved", "worktree", "clone", "two roots"])
 def test_receipts_are_found_wherever_the_repository_is(make_vault: Make, how: str) -> None:
     root = make_vault(NOTES)
@@ -70,6 +71,7 @@ def test_receipts_of_another_repository_are_not_among_them(make_vault: Make) -> 
     assert run_here("receipts", "--json", cwd=other).json["receipts"] == []
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("how", ["moved", "clone"])
 def test_trust_is_taken_over_knowingly_and_for_the_same_texts_alone(
     make_vault: Make, opened: Open, how: str
@@ -99,6 +101,7 @@ def test_trust_is_taken_over_knowingly_and_for_the_same_texts_alone(
     assert run_here("status", "--json", cwd=place).json["trust_problem"] is None
 
 
+@pytest.mark.campaign
 def test_another_work_tree_has_the_trust_for_the_same_texts_alone(
     make_vault: Make, opened: Open
 ) -> None:
@@ -121,6 +124,7 @@ def test_another_work_tree_has_the_trust_for_the_same_texts_alone(
     assert "Ring the bell twice." in _ask(place).partition("## Evidence")[0]
 
 
+@pytest.mark.campaign
 def test_what_only_says_that_it_is_a_work_tree_gains_nothing(
     make_vault: Make, opened: Open
 ) -> None:
@@ -193,6 +197,7 @@ def test_what_comes_to_stand_in_a_trusted_vaults_place_is_not_trusted(
     assert "## Instructions" in _ask(root, "--no-receipt")
 
 
+@pytest.mark.campaign
 def test_a_vault_without_a_commit_is_known_by_its_path_until_it_has_one(
     home: Path, tmp_path: Path
 ) -> None:

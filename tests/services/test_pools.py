@@ -82,6 +82,7 @@ def shard(one: Source, folder: Path) -> Iterator[Shard]:
     made.close()
 
 
+@pytest.mark.campaign
 def test_a_check_is_asked_again_where_others_were_quicker(
     shard: Shard, remotes: Remotes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,6 +122,7 @@ def _find(shard: Shard, text: str) -> list[str]:
     return shard.serve(Shard.read, "crew", partial(find_paths, text=text), {})
 
 
+@pytest.mark.campaign
 def test_what_is_being_written_shows_to_nobody_before_it_landed(
     one: Source, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,6 +157,7 @@ def test_what_is_being_written_shows_to_nobody_before_it_landed(
         with_pool.close()
 
 
+@pytest.mark.campaign
 def test_a_write_that_is_killed_is_in_the_remote_or_nowhere(
     shard: Shard, one: Source, remotes: Remotes
 ) -> None:
@@ -216,6 +219,7 @@ def test_a_ref_that_goes_while_it_is_read_is_in_nobodys_way(shard: Shard, remote
     assert _find(shard, "tide turns") == ["notes/tide.md"]
 
 
+@pytest.mark.campaign
 def test_a_clone_that_is_damaged_is_made_again(shard: Shard, one: Source, remotes: Remotes) -> None:
     """Noticed by who has it open, or by the next who opens it."""
     assert _find(shard, "lamp green") == ["notes/lamp.md"]
@@ -249,6 +253,7 @@ def test_what_a_remote_says_of_its_files_runs_nothing(
     assert not mark.exists()
 
 
+@pytest.mark.campaign
 def test_vaults_beyond_the_most_that_are_open_are_closed(three: list[Source], folder: Path) -> None:
     shard = Shard(folder, most_open=1)
     shard.hold(three)
@@ -263,6 +268,7 @@ def test_vaults_beyond_the_most_that_are_open_are_closed(three: list[Source], fo
     shard.close()
 
 
+@pytest.mark.campaign
 def test_two_pools_may_have_one_folder(one: Source, folder: Path, remotes: Remotes) -> None:
     pools = [LocalPool([one], folder) for _ in range(2)]
     try:

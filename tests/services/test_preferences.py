@@ -127,6 +127,7 @@ def test_an_agents_own_words_are_never_proposed(vault: Vault, opened: Open) -> N
     assert part(vault, "which test runner, pytest?") == []
 
 
+@pytest.mark.campaign
 def test_only_the_owners_word_makes_a_preference(vault: Vault, opened: Open) -> None:
     agent = opened(vault.root, agent="claude")
     made = remember(agent, Memory("User likes tables.", kind=Kind.PREFERENCE))
@@ -181,6 +182,7 @@ def test_a_pack_has_those_about_the_question_and_those_about_everything(vault: V
     assert text.index("PREFERENCES") < text.index(WISH) < text.index("EVIDENCE")
 
 
+@pytest.mark.campaign
 def test_preferences_take_their_share_and_no_more(vault: Vault) -> None:
     names = ["red", "green", "blue", "white", "black", "brown", "grey", "pink"]
     keep(vault, *(f"I prefer {name} diagrams with wide {name} frames." for name in names))
@@ -192,6 +194,7 @@ def test_preferences_take_their_share_and_no_more(vault: Vault) -> None:
     assert part(vault, "Where to eat in Rome?", 2_000) == []
 
 
+@pytest.mark.campaign
 def test_a_receipt_shows_the_same_preferences_again(vault: Vault) -> None:
     keep(vault, WISH)
     pack = make_pack(vault, "API errors")
@@ -208,6 +211,7 @@ TURNS = [
 ]
 
 
+@pytest.mark.campaign
 def test_a_sessions_end_proposes_what_the_user_said_in_it(vault: Vault, opened: Open) -> None:
     agent = opened(vault.root, agent="claude")
     start_session(agent, NewSession("s-1"))
@@ -226,6 +230,7 @@ def test_a_sessions_end_proposes_what_the_user_said_in_it(vault: Vault, opened: 
     assert len(list_proposed(vault)) == 2
 
 
+@pytest.mark.campaign
 def test_an_imported_transcript_proposes_what_its_user_said(vault: Vault, tmp_path: Path) -> None:
     def line(role: str, text: str, **more: object) -> str:
         named = {"type": role, "sessionId": "abc", "cwd": str(tmp_path), **more}

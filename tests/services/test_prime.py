@@ -35,6 +35,7 @@ def prime(vault: Vault, text: str, **options: bool) -> Any:
     return prime_source(vault, "book", [SourceFile("book.md", "", text)], **options)
 
 
+@pytest.mark.campaign
 def test_two_hundred_headings_twice_change_nothing_and_one_text_changes_one_note(
     vault: Vault,
 ) -> None:
@@ -59,6 +60,7 @@ def test_two_hundred_headings_twice_change_nothing_and_one_text_changes_one_note
     assert (len(shorter.added), len(shorter.changed), len(shorter.removed)) == (1, 1, 1)
 
 
+@pytest.mark.campaign
 def test_edit_by_hand_survives_and_a_crashed_run_is_finished_by_the_next(vault: Vault) -> None:
     prime(vault, BOOK)
     edited, gone = vault.root / "primed/book/chapter-3.md", vault.root / "primed/book/chapter-4.md"
@@ -169,6 +171,7 @@ def test_on_a_branch_that_is_not_checked_out_it_is_one_commit(vault: Vault, open
     assert not (vault.root / "primed").exists()
 
 
+@pytest.mark.campaign
 def test_commands_prime_from_a_file_and_from_standard_input(
     run_cli: Any, make_vault: Make, tmp_path: Path
 ) -> None:

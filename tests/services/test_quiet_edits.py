@@ -38,6 +38,7 @@ def uncommitted(root: Path) -> list[str]:
     return [row[3:] for row in rows]
 
 
+@pytest.mark.campaign
 def test_edits_become_one_commit_of_the_person_after_some_quiet(
     make_vault: Make, opened: Open
 ) -> None:
@@ -176,6 +177,7 @@ def test_edits_wait_for_another_process_that_holds_a_lock(make_vault: Make, open
     assert [subject for _, subject in edits.commit().commits] == ["edit: a"]
 
 
+@pytest.mark.campaign
 def test_a_note_with_a_credential_waits_and_is_named_once(make_vault: Make, opened: Open) -> None:
     root = make_vault({"vaultmem.yaml": LATE, "notes/a.md": "a\n", "notes/b.md": "b\n"})
     vault = opened(root)

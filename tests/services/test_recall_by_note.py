@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from conftest import RunCli
 from serving import play
 
@@ -98,6 +99,7 @@ def test_links_bring_no_note_twice(make_vault: MakeVault, opened: Open) -> None:
     assert sorted(hit.record.path for hit in hits) == ["ropes.md", "winch.md"]
 
 
+@pytest.mark.campaign
 def test_people_and_agents_are_told_of_further_sections(
     make_vault: MakeVault, run_cli: RunCli
 ) -> None:

@@ -218,6 +218,7 @@ def test_words_that_are_not_indexed_are_found_where_there_are_no_others(
     assert ask(asked, Ask("whom")).hits == []
 
 
+@pytest.mark.campaign
 def test_nothing_is_forgotten_by_words_that_are_not_indexed(
     asked: Vault, run_cli: Callable[..., Any]
 ) -> None:
@@ -225,6 +226,7 @@ def test_nothing_is_forgotten_by_words_that_are_not_indexed(
     assert (asked.root / "will.md").exists()
 
 
+@pytest.mark.campaign
 def test_a_question_of_any_length_is_answered_by_its_rarest_terms(asked: Vault) -> None:
     words = " ".join(f"word{n} is of no use" for n in range(4_000))
     for question in (f"{words} festival {words}", f"notary {'the cat ' * 12_000}"):

@@ -339,6 +339,7 @@ def test_doubtful_notes_rank_lower_and_hidden_ones_not_at_all(fill: Fill) -> Non
     ]
 
 
+@pytest.mark.campaign
 def test_equal_scores_are_in_the_order_of_path_even_where_many_are_cut_off(fill: Fill) -> None:
     same = "---\ncreated: 2026-05-01\n---\nThe winch.\n"
     vault = fill({f"same/{(n * 37) % 300:03}.md": same for n in range(300)})
@@ -359,6 +360,7 @@ def test_the_parts_of_a_score_add_up(fill: Fill) -> None:
     assert {match.fields for hit in found for match in hit.matches} == {("body",)}
 
 
+@pytest.mark.campaign
 def test_a_filter_gives_the_scores_of_a_vault_of_just_those_notes(fill: Fill) -> None:
     kept = {
         f"kept/{n}.md": session_note(n, f"The winch {'grease ' * n} of pier {n}.", "voyage")

@@ -60,6 +60,7 @@ def test_a_commit_between_a_pack_and_its_receipt_is_not_in_it(vault: Vault) -> N
     assert replay_receipt(vault, receipt.id).text == pack.text
 
 
+@pytest.mark.campaign
 def test_packs_of_many_kinds_replay_after_commits_a_rebuild_and_a_clone(
     vault: Vault, tmp_path: Path
 ) -> None:
@@ -142,6 +143,7 @@ def test_receipt_of_a_section_that_was_cut_at_its_head_is_read(vault: Vault) -> 
     file.write_text(text, encoding="utf-8")
 
 
+@pytest.mark.campaign
 def test_receipt_is_found_by_the_start_of_its_id(vault: Vault) -> None:
     pack, receipt = keep(vault, "gangway")
     assert replay_receipt(vault, receipt.id[:18]).text == pack.text

@@ -173,6 +173,7 @@ def test_what_is_written_inside_of_a_transaction_stands_or_falls_with_it(
     assert texts(root) == {**NOTES, PATHS[0]: NOTES[PATHS[0]] + "Three.\n"}
 
 
+@pytest.mark.campaign
 def test_a_part_that_fails_leaves_the_rest_of_its_transaction(root: Path, opened: Open) -> None:
     vault = opened(root, agent="claude")
 

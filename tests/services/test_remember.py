@@ -274,6 +274,7 @@ def read(vault: Vault, path: str) -> str:
     return (vault.root / path).read_text()
 
 
+@pytest.mark.campaign
 def test_what_a_note_says_already_is_confirmed_and_not_written_again(
     make_vault: Make, opened: Open
 ) -> None:
@@ -293,6 +294,7 @@ def test_what_a_note_says_already_is_confirmed_and_not_written_again(
     assert len(list((root / "notes").rglob("*.md"))) == 1
 
 
+@pytest.mark.campaign
 def test_what_was_once_taken_for_one_is_two_notes_and_confirms_nothing(
     make_vault: Make, opened: Open
 ) -> None:

@@ -184,6 +184,7 @@ rename_note(vault, "notes/a/old.md", sys.argv[3])
 """
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("new", ["notes/c/new.md", "notes/a/Old.md"])
 def test_killed_anywhere_no_link_is_lost_and_a_rerun_finishes(make_vault: Make, new: str) -> None:
     codes = []

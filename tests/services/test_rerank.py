@@ -84,6 +84,7 @@ def test_each_hit_tells_the_rerankers_score_and_that_of_its_place(
     assert "9.000  by the reranker" in explained
 
 
+@pytest.mark.campaign
 def test_one_question_has_one_answer(root: Path, opened: Open, run_cli: RunCli) -> None:
     paths = find(opened(root))
     found = run_cli("--vault", root, "recall", QUESTION, "--json").json
@@ -153,6 +154,7 @@ def test_what_is_quarantined_is_sent_to_nobody(
     assert not [text for text in service.texts if "99.0" in text]
 
 
+@pytest.mark.campaign
 def test_a_service_that_fails_or_is_slow_leaves_the_words_order(
     root: Path, opened: Open, service: RerankingService, run_cli: RunCli
 ) -> None:

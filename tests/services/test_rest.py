@@ -55,6 +55,7 @@ def recall_for_days(root: Path, opened: Open) -> None:
         clock.pass_days(1)
 
 
+@pytest.mark.campaign
 def test_a_watcher_dreams_once_when_the_settings_want_it(make_vault: Make, opened: Open) -> None:
     root = make_vault()
     recall_for_days(root, opened)
@@ -68,6 +69,7 @@ def test_a_watcher_dreams_once_when_the_settings_want_it(make_vault: Make, opene
     assert not [each for each in told if each.what == "problem"]
 
 
+@pytest.mark.campaign
 def test_a_watcher_compacts_once_a_night_behind_the_dream(make_vault: Make, opened: Open) -> None:
     root = make_vault({"vaultmem.yaml": "dream_every: day\ncompact_every: week\n"})
     clock = Clock(time.time() - 5 * DAY)
@@ -90,6 +92,7 @@ def test_a_watcher_compacts_once_a_night_behind_the_dream(make_vault: Make, open
     assert vault.state.get("compacted") < vault.state.get("dreamt")
 
 
+@pytest.mark.campaign
 def test_a_watcher_has_git_pack_what_it_keeps_one_by_one(
     make_vault: Make, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:

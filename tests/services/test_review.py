@@ -160,6 +160,7 @@ def test_both_hold_is_kept_in_the_note_and_not_asked_again(
     assert Action.CONTRADICTION not in look(opened(tmp_path / "elsewhere"))
 
 
+@pytest.mark.campaign
 def test_what_differs_is_neither_near_nor_merged_by_any_command(
     agent: Vault, person: Vault
 ) -> None:

@@ -56,6 +56,7 @@ _ASKED = [
 ]
 
 
+@pytest.mark.campaign
 def test_several_shards_answer_as_one(world: World) -> None:
     answers = {asked: ask_one(world, NAMES, asked) for asked in _ASKED}
     for division in ([0, 1, 0, 1], [2, 0, 1, 0]):
@@ -71,6 +72,7 @@ def test_several_shards_answer_as_one(world: World) -> None:
     assert sum(bool(answer.replaced) for answer in answers.values()) == 2
 
 
+@pytest.mark.campaign
 def test_who_does_not_answer_counts_nowhere_and_is_named(world: World) -> None:
     asked = Ask("gangway ferry", counts=False)
     expected = ask_one(world, ["amber", "cedar", "dune"], asked)

@@ -73,6 +73,7 @@ _ASKED = [
 ]
 
 
+@pytest.mark.campaign
 def test_a_pack_over_several_shards_is_that_of_one(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,6 +99,7 @@ def test_a_pack_over_several_shards_is_that_of_one(
     assert pinned[0] == "amber"
 
 
+@pytest.mark.campaign
 def test_who_is_not_asked_is_named_in_the_pack(world: World) -> None:
     asked = _UNSEEN._replace(told=("Not asked: birch (its process ended).",))
     expected = pack_one(world, ["amber", "cedar", "dune"], asked)
@@ -124,6 +126,7 @@ def list_kept(world: World) -> list[list[Receipt]]:
     return [sorted(each, key=lambda receipt: receipt.id) for each in kept]
 
 
+@pytest.mark.campaign
 def test_each_vault_keeps_what_is_its_own_and_none_of_it_twice(world: World) -> None:
     asked = _UNSEEN._replace(budget=700, receipt=True, counts=True)
     one = pack_one(world, NAMES, asked)

@@ -55,6 +55,7 @@ def claim(machines: Machines, who: str, commit: str, path: str, agent: str, emai
     return ref
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("is_own", [False, True])
 def test_what_plain_git_committed_is_the_agents_on_every_machine_that_syncs(
     make_machines: MakeMachines, is_own: bool
@@ -88,6 +89,7 @@ def test_what_plain_git_committed_is_the_agents_on_every_machine_that_syncs(
     assert ben.run("blame", "notes/pier.md", "--json").json[2]["claimed_by"] is None
 
 
+@pytest.mark.campaign
 def test_lines_that_a_person_changed_stay_the_persons_on_other_machines(
     make_machines: MakeMachines,
 ) -> None:
@@ -104,6 +106,7 @@ def test_lines_that_a_person_changed_stay_the_persons_on_other_machines(
     assert (theirs["who"], theirs["claimed_by"]) == ("anna", None)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("who", ["ben", "anna"])
 def test_only_a_commits_own_author_says_which_agent_wrote_it(
     make_machines: MakeMachines, who: str
@@ -143,6 +146,7 @@ def test_what_a_machine_knows_itself_counts_before_what_others_claim(
     assert (line["who"], line["claimed_by"]) == ("codex", None)
 
 
+@pytest.mark.campaign
 def test_a_claim_makes_no_agents_commit_a_persons(make_machines: MakeMachines) -> None:
     machines = make_machines(NOTES)
     anna, ben = machines.all
@@ -157,6 +161,7 @@ def test_a_claim_makes_no_agents_commit_a_persons(make_machines: MakeMachines) -
     assert blame(ben, path)["who"] == "codex"
 
 
+@pytest.mark.campaign
 def test_claims_that_are_none_stop_nothing(make_machines: MakeMachines) -> None:
     machines = make_machines(NOTES)
     anna, ben = machines.all
@@ -192,6 +197,7 @@ def _blame(root: Path, path: str, said: str) -> str:
     return str(next(each["who"] for each in lines if each["text"] == said))
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("is_watched", [False, True])
 def test_a_purge_keeps_who_wrote_what_plain_git_committed(
     make_vault: Make, tmp_path: Path, is_watched: bool

@@ -119,6 +119,7 @@ def test_what_the_owner_signs_on_one_machine_counts_on_another_that_allows_the_k
     assert list_trusted(pair.b) == [HORN]
 
 
+@pytest.mark.campaign
 def test_a_note_that_a_newer_list_drops_is_trusted_no_more_and_old_lists_never_again(
     pair: Pair, keys: Path
 ) -> None:
@@ -170,6 +171,7 @@ def make_list(vault: Vault, **changed: object) -> TrustList:
     return TrustList(4_000_000_000, "2026-01-01", names, notes)._replace(**changed)  # type: ignore[arg-type]
 
 
+@pytest.mark.campaign
 def test_attacks_gain_nothing(pair: Pair, keys: Path) -> None:
     sync_vault(pair.b)
     allow_key(pair.b, str(keys / "anna.pub"))

@@ -131,6 +131,7 @@ def test_a_folder_that_was_replaced_is_what_answers_are_about(
         assert process.poll() is None
 
 
+@pytest.mark.campaign
 def test_a_state_folder_that_was_removed_ends_the_watcher(make_vault: Make, home: Path) -> None:
     root = make_vault({"notes/old.md": "# Old\n"})
     with watch_process(root) as process:

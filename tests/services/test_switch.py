@@ -307,6 +307,7 @@ def test_a_sparse_checkout_is_left_to_git(root: Path, opened: Open) -> None:
     assert look_around(root) == before
 
 
+@pytest.mark.campaign
 def test_a_detached_head_can_be_left_unless_its_commits_would_be_lost(
     root: Path, opened: Open
 ) -> None:

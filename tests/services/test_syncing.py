@@ -40,6 +40,7 @@ def synced(machine: Machine, *words: str) -> dict[str, object]:
     return dict(done.json)
 
 
+@pytest.mark.campaign
 def test_two_machines_come_to_have_the_same(make_machines: MakeMachines) -> None:
     machines = make_machines(QUAY)
     anna, ben = machines.all
@@ -99,6 +100,7 @@ def test_an_address_that_is_none_is_not_added(
     assert not (tmp_path / "pwned").exists()
 
 
+@pytest.mark.campaign
 def test_offline_is_no_error_and_what_waits_goes_later(make_machines: MakeMachines) -> None:
     machines = make_machines(QUAY)
     anna = machines.all[0]
@@ -113,6 +115,7 @@ def test_offline_is_no_error_and_what_waits_goes_later(make_machines: MakeMachin
     assert synced(anna)["pushed"] == 1
 
 
+@pytest.mark.campaign
 def test_a_rejected_push_is_merged_and_pushed_again(
     make_machines: MakeMachines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -267,6 +270,7 @@ def test_a_merge_at_which_git_stopped_is_ended_by_who_syncs_by_hand(
     assert ben.git("status", "--porcelain") == ""
 
 
+@pytest.mark.campaign
 def test_two_vaults_made_apart_are_joined_only_if_that_is_said(
     make_vault: MakeVault, tmp_path: Path
 ) -> None:
@@ -358,6 +362,7 @@ def test_nothing_is_synced_unasked_before_the_person_has(make_machines: MakeMach
     assert anna.run("sync", "--unasked").code == 5
 
 
+@pytest.mark.campaign
 def test_the_end_of_a_session_is_synced(make_machines: MakeMachines) -> None:
     machines = make_machines(SYNCING)
     anna = machines.all[0]
@@ -533,6 +538,7 @@ def test_a_branch_that_is_not_checked_out_is_synced_as_well(make_machines: MakeM
     assert "crane" in anna.run("recall", "crane of ben", "--ref", "side").out
 
 
+@pytest.mark.campaign
 def test_what_others_changed_outside_of_the_vault_is_left_to_git(
     make_machines: MakeMachines,
 ) -> None:
@@ -652,6 +658,7 @@ def test_words_that_both_changed_are_synced_and_stand_in_the_note(
     assert "granite" in anna.read("notes/quay.md")
 
 
+@pytest.mark.campaign
 def test_files_too_large_for_a_commit_are_listed_once_until_others_are(
     make_machines: MakeMachines,
 ) -> None:

@@ -72,6 +72,7 @@ def events(root: Path, since: str) -> list[str]:
     return git(root, "log", "--reverse", FORM, f"{since}..HEAD").splitlines()
 
 
+@pytest.mark.campaign
 def test_one_memory_comes_over_under_its_writers_name_and_is_then_promoted(
     root: Path, opened: Open
 ) -> None:

@@ -257,6 +257,7 @@ def test_a_checkpoint_by_command_and_by_file_is_one(
         assert len(made) == 1, made
 
 
+@pytest.mark.campaign
 def test_all_waits_while_a_person_is_in_the_middle_of_something(
     make_vault: Make, watch: Watch
 ) -> None:
@@ -278,6 +279,7 @@ def test_all_waits_while_a_person_is_in_the_middle_of_something(
     assert sum("promote" in each for each in made) == 1
 
 
+@pytest.mark.campaign
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are seen on Linux")
 def test_a_pull_is_not_overtaken_by_a_commit(
     make_vault: Make, watch: Watch, opened: Open, tmp_path: Path

@@ -280,6 +280,7 @@ for number in range(int(sys.argv[3])):
 """
 
 
+@pytest.mark.campaign
 def test_two_processes_and_plain_git_write_to_one_branch_and_nothing_is_lost(root: Path) -> None:
     before = look_around(root)
     with ThreadPoolExecutor() as pool:

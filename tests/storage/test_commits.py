@@ -155,6 +155,7 @@ def trees(root: Path) -> Iterator[Trees]:
     made.history.close()
 
 
+@pytest.mark.campaign
 @settings(
     max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -71,6 +71,7 @@ def test_git_bisect_run_finds_it_with_assert(wrong: tuple[Path, str]) -> None:
     assert git(root, "status", "--porcelain") == ""
 
 
+@pytest.mark.campaign
 def test_vaultmem_bisect_names_commit_author_session_and_change(
     wrong: tuple[Path, str], run_cli: RunCli
 ) -> None:

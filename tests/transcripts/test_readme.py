@@ -15,6 +15,7 @@ OBSIDIAN = ROOT / "docs/how-to/obsidian.md"
 TUTORIAL = ROOT / "docs/tutorial.md"
 
 
+@pytest.mark.campaign
 def test_the_readme_session_is_real_output(tmp_path: Path) -> None:
     machine = Machine(tmp_path / "home", "Maren")
     machine.cwd = machine.home / "ferrylane"
@@ -68,6 +69,7 @@ def compare_page(page: Path, machine: Machine) -> None:
     compare(page, fresh)
 
 
+@pytest.mark.campaign
 def test_the_first_lines_for_claude_code_and_obsidian_work(tmp_path: Path) -> None:
     text = README.read_text(encoding="utf-8")
     machine = Machine(tmp_path / "home", "Maren")

@@ -86,6 +86,7 @@ def test_what_waits_is_decided(client: Client) -> None:
     assert client.note("quay")["state"] == "active"
 
 
+@pytest.mark.campaign
 def test_what_changes_is_told_as_it_happens(client: Client, tmp_path: Path) -> None:
     client.notes()  # From here on somebody watches.
     heard: list[list[str]] = []

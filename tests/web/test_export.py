@@ -106,6 +106,7 @@ def test_every_link_of_the_sample_leads_to_a_file_that_is_there(
     assert "Committed last" in (folder / "time.html").read_text()
 
 
+@pytest.mark.campaign
 def test_sessions_of_another_branch_are_shown_as_it_has_them(sample: Path, tmp_path: Path) -> None:
     note = sample / "sessions/s-0412.md"
     git(sample, "branch", "side")

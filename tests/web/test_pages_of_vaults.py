@@ -25,6 +25,7 @@ def asked(make_vault: Make, run_cli: Run, tmp_path: Path) -> Iterator[Served]:
     made.workers.close()
 
 
+@pytest.mark.campaign
 def test_pages_of_another_vault_are_reached_and_only_read(asked: Served) -> None:
     browser = asked.enter()
     page = browser.get("/search?q=tide")
@@ -45,6 +46,7 @@ def test_pages_of_another_vault_are_reached_and_only_read(asked: Served) -> None
     assert browser.get("/search?q=tide&vault=nobody").status_code == 404
 
 
+@pytest.mark.campaign
 def test_the_api_asks_others_by_name(asked: Served) -> None:
     program = asked.connect()
     found = program.get("/api/v1/recall?query=tide&vaults=home").json()["hits"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from starlette.testclient import TestClient
 from support import git
 from visiting import HOST, Served
@@ -11,6 +12,7 @@ from visiting import HOST, Served
 CANDIDATE = "notes/auth/expired-sessions-linger.md"
 
 
+@pytest.mark.campaign
 def test_one_key_promotes_and_one_takes_it_back(owned: Served) -> None:
     browser = owned.enter()
     page = browser.get("/review").text
@@ -110,6 +112,7 @@ def _post(browser: TestClient, place: str, **fields: str):  # type: ignore[no-un
     return browser.post(place, data=fields, headers={"Origin": f"http://{HOST}"})
 
 
+@pytest.mark.campaign
 def test_what_was_done_is_told_to_the_person_and_not_to_a_script(owned: Served) -> None:
     browser = owned.enter()
     _decide(browser, _find_id(browser.get("/review").text, CANDIDATE), "accept")

@@ -38,6 +38,7 @@ def root(make_vault: Make) -> Path:
     return root
 
 
+@pytest.mark.campaign
 def test_a_session_from_start_to_end_without_a_checkout(root: Path) -> None:
     before = look_around(root)
 
@@ -85,6 +86,7 @@ def test_a_session_from_start_to_end_without_a_checkout(root: Path) -> None:
     )
 
 
+@pytest.mark.campaign
 def test_a_task_is_kept_where_its_session_is(root: Path) -> None:
     def run(*words: str) -> str:
         done = run_here(*words, "--ref", "side", cwd=root, env=CLAUDE)
@@ -110,6 +112,7 @@ def test_a_task_is_kept_where_its_session_is(root: Path) -> None:
     assert git(root, "log", "-1", "--format=%an", "side") == "claude"
 
 
+@pytest.mark.campaign
 def test_which_session_is_meant_goes_by_the_branch(root: Path, opened: Open) -> None:
     here, there = opened(root, agent="claude"), opened(root, agent="claude", ref="side")
     start_session(here, NewSession("s-main"))
