@@ -18,7 +18,7 @@ test: $(VENV)/installed-test  ## Run the whole test suite.
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder
 
 test-campaigns: $(VENV)/installed-test  ## Run each campaign in its short form: kills, storms, many writers.
-	$(BIN)/python -m pytest -q -n 2 -m campaign
+	$(BIN)/python -m pytest -q -n 4 -m campaign
 
 test-fleet: $(VENV)/installed-fleet  ## Run the tests on a cluster of several nodes, all on this machine.
 	$(BIN)/python -m pytest -q -m 'fleet and not long' tests/fleet $(FLEET)

@@ -128,6 +128,7 @@ def test_the_examples_of_the_page_work(
     assert doctest.DocTestRunner().run(test).failed == 0
 
 
+@pytest.mark.campaign
 def test_the_lines_of_the_page_work(home: Path, tmp_path: Path) -> None:
     (lines,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     done = subprocess.run(
@@ -202,6 +203,7 @@ def _list_classes(hint: Any) -> Iterator[type]:
         yield from _list_classes(typing.get_args(hint))
 
 
+@pytest.mark.campaign
 def test_the_library_reads_no_variable_of_the_environment(home: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", WORK, str(tmp_path)],
@@ -224,6 +226,7 @@ def test_no_module_of_the_library_looks_at_the_environment() -> None:
     assert found == READS_ENVIRONMENT
 
 
+@pytest.mark.campaign
 def test_no_module_of_the_services_has_a_clock_of_its_own() -> None:
     clocks = {"time.time()", "datetime.now()", "datetime.now(UTC)", "datetime.utcnow()"}
     clocks |= {"date.today()", "datetime.today()"}

@@ -106,6 +106,7 @@ def test_what_only_reads_answers_from_the_last_index_and_says_so(
     assert "late.md" in run_cli("recall", "quagga", cwd=root).out
 
 
+@pytest.mark.campaign
 def test_what_nobody_changed_is_in_sync_whoever_writes(root: Path, run_cli: RunCli) -> None:
     run_cli("list", cwd=root)
     time.sleep(0.15)  # A file that has just changed is looked at again.
@@ -196,6 +197,7 @@ def test_a_database_in_use_by_a_stopped_writer_keeps_nobody_from_reading(
             writer.kill()
 
 
+@pytest.mark.campaign
 def test_a_tool_and_a_library_say_that_they_are_behind(root: Path, opened: Open) -> None:
     place, caller = KeptVault(root, find_user_folders(os.environ), reads=True), Caller("claude")
     tool = partial(run_tool, recall_tool, {"query": "gangway"})

@@ -46,6 +46,7 @@ def test_a_write_says_on_which_branch_it_landed(root: Path) -> None:
     assert "ref" not in {**again, **here_json}
 
 
+@pytest.mark.campaign
 def test_the_branch_that_is_checked_out_is_said_once(root: Path) -> None:
     asked = ("--include-refs", "main,side")
     found = run_here("recall", "crane buoy rotation", *asked, "--json", cwd=root).json["hits"]

@@ -51,6 +51,7 @@ def test_init_says_what_it_added_and_a_second_init_that_nothing_changed(
     assert made["notes"] == 2
 
 
+@pytest.mark.campaign
 def test_remember_prints_the_path_and_the_note_is_found_by_the_next_command(
     run_cli: Run, root: Path
 ) -> None:

@@ -91,6 +91,7 @@ def test_an_evaluation_changes_nothing(make_vault: Make, asked: Path, home: Path
     assert run_here("receipts", "--json", cwd=root).json == {"receipts": []}
 
 
+@pytest.mark.campaign
 def test_another_commit_answers_as_it_did(make_vault: Make, asked: Path) -> None:
     root = make_vault(
         {"notes/log.md": NOTES["notes/log.md"], "notes/pier.md": "# Pier\n\nOf oak.\n"}
@@ -170,6 +171,7 @@ def test_each_setting_that_an_answer_reads_can_be_set() -> None:
     assert read == set(evaluate.SETTINGS)
 
 
+@pytest.mark.campaign
 def test_a_model_decides_or_it_is_told_that_none_did(
     make_vault: Make, asked: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,6 +37,7 @@ def test_status_says_what_is_there_and_why_the_rest_is_not(run_cli: Run, remotes
     assert found["problems"].keys() == {"crew", "pier"}
 
 
+@pytest.mark.campaign
 def test_who_names_no_remotes_is_told_how(run_cli: Run, tmp_path: Path) -> None:
     refused = run_cli("fleet", "status", cwd=tmp_path)
     assert refused.code == 5

@@ -216,6 +216,7 @@ def test_a_session_that_had_ended_is_taken_up_again(
     assert "status: open" in (root / "sessions/a-1.md").read_text()
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_other_agents_get_text_or_json(form: str, hook: Hook) -> None:
     told = hook("prompt", {"prompt": "refunds queued"}, "--format", form)

@@ -188,6 +188,7 @@ def test_row_25_output_that_nobody_reads_is_no_traceback(make_vault: Make, home:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.campaign
 def test_row_26_ctrl_c_leaves_the_vault_whole(run_cli: Run, make_vault: Make, home: Path) -> None:
     root = make_vault({f"notes/n{n}.md": f"gangway {n}\n" for n in range(300)})
     before = hash_tree(root, skip=(".git",))

@@ -258,6 +258,7 @@ def test_the_only_vault_on_the_list_is_used_outside_of_any(
     assert run_cli("recall", "tide", cwd=tmp_path / "deep/Memory").code == 0
 
 
+@pytest.mark.campaign
 def test_a_listed_vault_that_is_gone_is_not_used(
     run_cli: RunCli, home: Path, tmp_path: Path
 ) -> None:

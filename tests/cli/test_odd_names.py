@@ -200,6 +200,7 @@ def test_what_is_not_committed_under_an_odd_name_is_not_overwritten(odd: Path) -
     assert (odd / os.fsdecode(b"\xe4/y.txt")).read_bytes() == b"mine\n"
 
 
+@pytest.mark.campaign
 def test_a_vault_in_a_folder_of_an_odd_name_works(home: Path, tmp_path: Path) -> None:
     _git(tmp_path, "init", "-q", "-b", "main")
     root = Path(os.fsdecode(os.fsencode(tmp_path) + b"/k\xfcche"))
@@ -355,6 +356,7 @@ GIVEN: tuple[tuple[str | bytes, ...], ...] = (
 )
 
 
+@pytest.mark.campaign
 def test_bytes_in_any_argument_are_refused_or_read(odd: Path) -> None:
     for words in GIVEN:
         done = run_here(*words, cwd=odd, env={"EDITOR": "true"})

@@ -53,6 +53,7 @@ def test_every_module_is_started_somewhere() -> None:
     assert all(find_home(line[0]) == home for home, line in COMMANDS)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(("home", "line"), COMMANDS)
 def test_a_command_of_each_module_starts_from_nothing(
     make_vault: Callable[..., Path], start_cli: RunCli, home: str, line: list[str]

@@ -72,6 +72,7 @@ def run(root: Path, line: list[str], before: str = "") -> tuple[str, list[str], 
     return done.stdout, done.stderr.splitlines(), done.returncode
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("line", LINES, ids=lambda line: line[0])
 def test_commands_do_without_pydantic_under_the_installed_typer(
     make_vault: Make, line: list[str]
@@ -94,6 +95,7 @@ def test_every_parameter_of_a_plain_type_is_converted_here() -> None:
     assert all(isinstance(param._runtime_param, _PlainParameter) for param in plain)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("line", [LINES[0], ["recall", "gangway", "-n", "x"]])
 def test_another_release_of_typer_converts_for_itself(make_vault: Make, line: list[str]) -> None:
     root = make_vault(NOTES)

@@ -88,6 +88,7 @@ def test_without_a_state_folder_memory_answers_and_nothing_is_written(
     assert "let this process write to that folder" in told.out
 
 
+@pytest.mark.campaign
 def test_a_read_only_vault_answers_and_says_what_it_cannot_write(
     make_vault: MakeVault, start_cli: RunCli, lock_folder: Callable[[Path], None]
 ) -> None:

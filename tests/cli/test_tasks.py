@@ -114,6 +114,7 @@ def test_a_family_is_what_follows_one_another(root: Path, run_cli: RunCli) -> No
     assert run_cli("session", "family", "none", "--vault", root).code == 4
 
 
+@pytest.mark.campaign
 def test_a_person_edits_a_task_and_is_not_written_over(root: Path, run_cli: RunCli) -> None:
     run_cli("task", "add", "Mend the pier", "--vault", root)
     file = root / "tasks/mend-the-pier.md"
@@ -131,6 +132,7 @@ def test_a_person_edits_a_task_and_is_not_written_over(root: Path, run_cli: RunC
     assert len(run_cli("task", "list", "--all", "--vault", root, "--json").json["tasks"]) == 1
 
 
+@pytest.mark.campaign
 def test_what_cannot_be_is_told(root: Path, run_cli: RunCli) -> None:
     assert run_cli("task", "show", "--vault", root).code == 4
     run_cli("task", "add", "Mend", "--vault", root)
@@ -175,6 +177,7 @@ def model(answer: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
         server.server_close()
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(
     ("answer", "is_taken"),
     [

@@ -30,6 +30,7 @@ LONG = " ".join(
 )
 
 
+@pytest.mark.campaign
 def test_a_report_is_saved_reviewed_and_applied_once(
     make_vault: Make, opened: Open, run_cli: RunCli, tmp_path: Path
 ) -> None:
@@ -75,6 +76,7 @@ def test_an_outdated_report_ends_with_a_conflict(
     assert run_cli("curate", tmp_path / "none.json", "--vault", root).code == 4
 
 
+@pytest.mark.campaign
 def test_dream_and_compact_show_first_and_then_do(
     make_vault: Make, opened: Open, run_cli: RunCli
 ) -> None:
@@ -174,6 +176,7 @@ def test_a_queue_is_reviewed_by_flags(
     assert run_cli("review", "--accept", candidate["id"], "--vault", root).code == 4
 
 
+@pytest.mark.campaign
 def test_all_candidates_are_decided_by_a_person_in_one_commit(
     make_vault: Make, run_cli: RunCli
 ) -> None:
@@ -224,6 +227,7 @@ def test_a_thousand_candidates_are_promoted_in_one_commit(
     assert run_cli("list", "--state", "candidate", "--json", "--vault", root).json["notes"] == []
 
 
+@pytest.mark.campaign
 def test_status_and_review_count_the_same(make_vault: Make, opened: Open, run_cli: RunCli) -> None:
     root, _ = prepare_review(make_vault, opened)
     (root / "notes/x.md").write_text("---\na: [\n---\nX.\n")

@@ -76,6 +76,7 @@ def test_a_vault_that_is_gone_is_told_and_removed(run_cli: Run, two: tuple[Path,
     assert run_cli("vaults", "remove", a).code == 0
 
 
+@pytest.mark.campaign
 def test_two_vaults_named_are_both_asked(run_cli: Run, two: tuple[Path, Path]) -> None:
     a, b = two
     for words in (("--vault", a, "--vault", b), ("--vault", b, f"--vault={a}")):

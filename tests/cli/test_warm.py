@@ -139,6 +139,7 @@ def make_question(root: Path, words: list[str], version: str = vaultmem.__versio
     return b"%d\n%s" % (len(question), question)
 
 
+@pytest.mark.campaign
 def test_only_good_questions_get_an_answer(watched_root: Path) -> None:
     path = find_socket(watched_root)
     good = make_words(["recall", "gangway"])
@@ -356,6 +357,7 @@ def answering(root: Path, answer: bytes, hold: float = 0) -> Iterator[None]:
             Path(path).unlink()
 
 
+@pytest.mark.campaign
 def test_an_answer_that_is_none_costs_nothing_but_time(make_vault: Make, run_cli: RunCli) -> None:
     root = make_vault(NOTES)
     expected = run_cli("recall", "gangway", cwd=root)

@@ -188,6 +188,7 @@ def test_a_command_loads_nothing_that_it_does_not_need(
     assert line == ["hook", "stop"] or "Refunds" in done.stdout or "vaultmem 0" in done.stdout
 
 
+@pytest.mark.campaign
 def test_a_command_closes_what_it_opened(make_vault: Make, run_cli: RunCli) -> None:
     root = make_vault(NOTES)
     state = Path(find_socket(root)).parent

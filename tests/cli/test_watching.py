@@ -91,6 +91,7 @@ def test_a_reader_that_goes_away_ends_it(make_vault: Make) -> None:
     assert found(root, "quagga") == ["notes/last.md"]
 
 
+@pytest.mark.campaign
 def test_a_daemon_goes_on_alone(make_vault: Make, run_cli: RunCli) -> None:
     root = make_vault({**NOTES, "vaultmem.yaml": "commit_edits_after_seconds: 600\n"})
     begun = run_cli("watch", "--daemon", "--json", cwd=root).json

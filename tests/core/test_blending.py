@@ -17,6 +17,7 @@ def test_blend_is_the_weighted_mean_of_scaled_scores() -> None:
     assert blended.tolist() == pytest.approx([0.4, 0.3, 0.8])
 
 
+@pytest.mark.campaign
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(_NUMBERS, _NUMBERS), min_size=1, max_size=20), st.floats(0, 1))
 def test_blend_stays_between_0_and_1_and_keeps_the_order_of_agreement(

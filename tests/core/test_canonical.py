@@ -122,6 +122,7 @@ def test_a_text_without_a_word_or_with_another_is_not_the_same(
         assert not say_same(text, text[: word.start()] + other + text[word.end() :])
 
 
+@pytest.mark.campaign
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from(TEXTS), st.data())
 def test_a_text_with_two_words_swapped_is_not_the_same(text: str, data: st.DataObject) -> None:

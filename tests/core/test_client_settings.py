@@ -67,6 +67,7 @@ def disconnect(client: Client, text: str) -> str | None:
     return remove_hooks(client.hooks, left) if client.hooks and left is not None else left
 
 
+@pytest.mark.campaign
 @settings(deadline=None, max_examples=80)
 @given(files_of(), st.sampled_from(JSON))
 def test_any_json_comes_back_to_the_byte(text: str, client: Client) -> None:

@@ -213,6 +213,7 @@ def test_empty_block_is_frontmatter_without_properties() -> None:
         assert text[matter.body :] == body
 
 
+@pytest.mark.campaign
 @settings(max_examples=200, deadline=None)
 @given(st.one_of(st.text(), st.text("-\n\r: a[]#'\"\ufeff", max_size=30).map("---\n".__add__)))
 def test_reading_any_text_raises_nothing_and_loses_nothing(text: str) -> None:

@@ -75,6 +75,7 @@ _PARTS = (
 _COMMENT = r"<!--(?:>|->|(.*?)(?:-->|--!>|\Z))"
 
 
+@pytest.mark.campaign
 def test_nothing_is_seen_that_a_renderer_of_commonmark_hides() -> None:
     markdown = pytest.importorskip("markdown_it").MarkdownIt("commonmark", {"html": True})
     chance = random.Random(17)

@@ -136,6 +136,7 @@ def test_a_folders_token_writes_in_that_folder_alone(fleet: Fleet) -> None:
         assert "twelve" in client.get("/v/harbour/api/v1/notes/notes/b/crane.md").text
 
 
+@pytest.mark.campaign
 def test_who_may_only_propose_does_on_a_branch_of_theirs(fleet: Fleet) -> None:
     scribe, before = fleet.team.agent("scribe", propose="harbour:notes/inbox"), fleet.see()
     status, told = fleet.post(scribe, "notes", text="The tide comes at noon.")

@@ -125,6 +125,7 @@ def test_a_new_state_and_a_removal_are_on_record_with_their_reasons(make_vault: 
     assert "active to stale: it rots" in told_why
 
 
+@pytest.mark.campaign
 def test_on_a_branch_every_tool_works_on_the_branch(make_vault: Make) -> None:
     root = make_vault(NOTES)
     git(root, "branch", "draft")

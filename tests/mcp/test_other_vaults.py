@@ -53,6 +53,7 @@ def test_a_trusted_vault_is_answered_with_its_companion(
     play(project, scene, asks_others=True)
 
 
+@pytest.mark.campaign
 def test_a_stranger_s_vault_gets_nothing_of_another(
     places: tuple[Path, Path], run_cli: Run
 ) -> None:

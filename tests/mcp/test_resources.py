@@ -19,6 +19,7 @@ Make = Callable[..., Path]
 NOTES = {f"notes/pier {n:03}.md": f"# Pier {n}\n\nPlanks of pier {n}.\n" for n in range(120)}
 
 
+@pytest.mark.campaign
 def test_every_note_is_a_resource_and_can_be_read(
     make_vault: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -78,6 +78,7 @@ def test_what_comes_is_compared_told_and_shown_as_a_conflict(
     assert ben.run("sync", "--json").json["review"] == 1
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("how", ["--no-rebase", "--rebase"])
 def test_what_git_alone_has_pulled_is_compared_by_the_next_command_that_writes(
     make_machines: MakeMachines, run_cli: RunCli, how: str
@@ -98,6 +99,7 @@ def test_what_git_alone_has_pulled_is_compared_by_the_next_command_that_writes(
         assert found.action == "contradiction"
 
 
+@pytest.mark.campaign
 def test_a_watcher_compares_in_its_rest_and_two_that_say_the_same_are_offered_as_one(
     make_machines: MakeMachines,
 ) -> None:
@@ -121,6 +123,7 @@ def test_a_watcher_compares_in_its_rest_and_two_that_say_the_same_are_offered_as
     assert anna.git("rev-parse", "HEAD^{tree}") == anna.git("rev-parse", f"{before}^{{tree}}")
 
 
+@pytest.mark.campaign
 def test_what_was_found_goes_where_a_note_changes_and_is_found_again(
     make_machines: MakeMachines,
 ) -> None:
@@ -144,6 +147,7 @@ def test_what_was_found_goes_where_a_note_changes_and_is_found_again(
         assert not vault.state.get("arrived_found")
 
 
+@pytest.mark.campaign
 def test_nothing_arrives_by_what_was_written_here(make_machines: MakeMachines) -> None:
     """Not by commits of vaultmem or git, nor by a branch, nor in a vault that is new here."""
     anna, ben = make_machines(ROUTER).all

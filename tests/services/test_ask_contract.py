@@ -196,6 +196,7 @@ def test_what_comes_unasked_is_the_same(root: Path, asked: Asked) -> None:
     assert (root / "CONTEXT.md").read_text().rstrip("\n") == write_plainly(plain)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("asked", [each for each in ALL if not each.at], indirect=True)
 def test_hooks_tell_the_same(root: Path, asked: Asked) -> None:
     given = json.dumps({"prompt": QUESTION, "session_id": "s-1", "source": "startup"})
@@ -230,6 +231,7 @@ def test_a_vault_that_nobody_synced_is_synced(make_vault: MakeVault, opened: Ope
     assert "Refunds" in ask_pack(opened(root), AskPack("refund money")).pack.text
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("asked", [Asked()], indirect=True)
 def test_what_somebody_is_shown_is_counted_once(root: Path, opened: Open) -> None:
     given = json.dumps({"prompt": QUESTION, "session_id": "s-1"})

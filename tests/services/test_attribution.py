@@ -485,6 +485,7 @@ def test_a_persons_name_is_the_one_that_git_takes(
     assert git(root, "log", "-1", "--format=%an <%ae>", "--", "notes/n.md") == who
 
 
+@pytest.mark.campaign
 def test_where_git_knows_no_name_everybody_is_told(
     make_vault: Make, home: Path, tmp_path: Path
 ) -> None:

@@ -35,6 +35,7 @@ def test_a_branch_is_made_where_it_is_wanted_and_nothing_is_checked_out(
     assert git(root, "reflog", "show", "here")
 
 
+@pytest.mark.campaign
 def test_a_name_that_git_or_vaultmem_would_misread_is_refused(
     make_vault: MakeVault, opened: Open
 ) -> None:

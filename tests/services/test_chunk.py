@@ -122,6 +122,7 @@ def opening_many(many: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("after", [None, 0, 1, 7])
 def test_nothing_is_lost_when_helpers_are_killed(
     root: Path, many: list[Job], monkeypatch: pytest.MonkeyPatch, after: int | None

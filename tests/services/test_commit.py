@@ -505,6 +505,7 @@ def test_row_21_an_event_waits_while_git_is_busy_and_is_committed_with_the_next(
     assert git(root, "status", "--porcelain") == ""
 
 
+@pytest.mark.campaign
 def test_row_21_a_lock_that_appears_in_the_middle_of_a_commit_makes_the_event_wait(
     make_vault: Make, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:

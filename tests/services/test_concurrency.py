@@ -193,6 +193,7 @@ def test_nested_uses_of_the_lock_are_one(tmp_path: Path) -> None:
             pass
 
 
+@pytest.mark.campaign
 def test_threads_that_remember_at_once_lose_nothing(make_vault: Make, opened: Open) -> None:
     root = make_vault()
     failures: list[BaseException] = []

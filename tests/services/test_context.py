@@ -120,6 +120,7 @@ def test_the_place_of_the_vaults_own_pack_is_a_setting(make_vault: Make, opened:
         opened(root)
 
 
+@pytest.mark.campaign
 def test_a_reader_never_sees_half_a_pack(make_vault: Make, opened: Open) -> None:
     root = make_vault(NOTES)
     vault = opened(root)
@@ -341,6 +342,7 @@ def test_a_note_cannot_hold_its_own_pack(make_vault: Make, opened: Open) -> None
     assert not render(vault)["AGENTS.md"].changed
 
 
+@pytest.mark.campaign
 def test_a_save_at_the_same_moment_is_never_lost(
     make_vault: Make, opened: Open, home: Path
 ) -> None:

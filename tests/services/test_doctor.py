@@ -217,6 +217,7 @@ def test_the_merge_driver_is_set(
     )
 
 
+@pytest.mark.campaign
 @pytest.mark.skipif(os.name != "posix", reason="a Python has one name on this system")
 def test_the_merge_driver_may_name_this_python_otherwise(
     make_vault: Make, opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

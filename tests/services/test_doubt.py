@@ -87,6 +87,7 @@ def forget_state(home: Path) -> None:
     shutil.rmtree(home / "state")
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("how", BROKEN)
 def test_a_quarantined_note_stays_so_whatever_becomes_of_its_properties(
     make_vault: MakeVault, home: Path, how: str
@@ -122,6 +123,7 @@ def test_no_single_keystroke_lets_a_quarantined_note_out() -> None:
     assert [each for each in out if "#state" not in each and "#quarantined" not in each] == []
 
 
+@pytest.mark.campaign
 def test_no_way_to_an_agent_shows_it(make_vault: MakeVault) -> None:
     root = make_vault({NOTE: write("quarantined"), OTHER: "# Other\n\nThe ferry.\n"})
     write_notes(root, {NOTE: BROKEN["a colon in the title"]})
@@ -204,6 +206,7 @@ BODIES = {
 }
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("where", BODIES)
 def test_markers_reach_nobody_and_the_last_text_does(make_vault: MakeVault, where: str) -> None:
     ours, theirs, our_body, their_body = BODIES[where]
@@ -220,6 +223,7 @@ def test_markers_reach_nobody_and_the_last_text_does(make_vault: MakeVault, wher
     assert WORDS in run(root, "get", NOTE)
 
 
+@pytest.mark.campaign
 def test_a_side_that_quarantined_the_note_wins(make_vault: MakeVault) -> None:
     root = make_vault({NOTE: write(body="Base.\n")})
     clash(root, write(body="Ours.\n"), write("quarantined", body="Theirs.\n"))
@@ -360,6 +364,7 @@ def write_odd(name: str) -> str:
     )
 
 
+@pytest.mark.campaign
 def test_no_way_to_an_agent_shows_what_other_programs_read_as_quarantined(
     make_vault: MakeVault,
 ) -> None:
@@ -382,6 +387,7 @@ def test_a_merge_keeps_a_quarantine_in_odd_spelling(name: str) -> None:
             assert parse_note(PurePosixPath(NOTE), merged.encode()).state == "quarantined"
 
 
+@pytest.mark.campaign
 def test_git_merges_a_quarantine_in_odd_spelling_into_a_hidden_note(make_vault: MakeVault) -> None:
     root = make_vault({NOTE: write(), OTHER: "# Other\n\nThe ferry.\n"})
     git(root, "switch", "-qc", "side")

@@ -84,6 +84,7 @@ def test_what_is_pinned_and_packs_without_a_question_are_no_signal(vault: Vault)
     assert (stats.packs.calls, stats.packs.empty, stats.most) == (1, 0, ())
 
 
+@pytest.mark.campaign
 def test_recent_tells_what_was_shown_to_whom_and_when(
     vault: Vault, opened: Open, run_cli: RunCli
 ) -> None:
@@ -169,6 +170,7 @@ def test_plot_puts_each_point_in_its_place(vault: Vault) -> None:
     assert len(packs) == len(flat) == 1
 
 
+@pytest.mark.campaign
 def test_recent_finds_who_was_shown_a_text_that_the_note_has_no_more(
     make_vault: Make, opened: Open, run_cli: RunCli
 ) -> None:

@@ -312,6 +312,7 @@ class TestCommands:
         again = run_cli("--vault", vault.root, "embed")
         assert "0 new" in again.out
 
+    @pytest.mark.campaign
     def test_recall_and_pack_use_it_unless_told_not_to(self, vault: Vault, run_cli: RunCli) -> None:
         embed(vault)
         found = run_cli("--vault", vault.root, "recall", QUESTION, "--json")
@@ -370,6 +371,7 @@ class TestCommands:
     def test_unknown_model_is_refused(self, vault: Vault, run_cli: RunCli) -> None:
         assert run_cli("--vault", vault.root, "embed", "--model", "magic").code == 5
 
+    @pytest.mark.campaign
     def test_nothing_heavy_is_loaded_where_semantics_are_off(
         self, make_vault: MakeVault, run_cli: RunCli
     ) -> None:

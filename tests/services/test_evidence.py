@@ -154,6 +154,7 @@ def test_counts_follow_a_rename_on_either_machine(two: Two, by_hand: bool) -> No
     assert times(two.a) == times(two.b) == {"notes/loft.md": 2}
 
 
+@pytest.mark.campaign
 def test_a_state_folder_that_is_deleted_costs_no_counts_and_doubles_none(
     two: Two, opened: Open
 ) -> None:
@@ -169,6 +170,7 @@ def test_a_state_folder_that_is_deleted_costs_no_counts_and_doubles_none(
     assert times(again) == times(two.b) == {"notes/sails.md": 2}
 
 
+@pytest.mark.campaign
 def test_a_copied_state_counts_once_under_another_id(two: Two) -> None:
     ask(two.a, "sail loft")
     two.carry(two.a, two.b)
@@ -203,6 +205,7 @@ def test_nothing_leaves_where_sharing_is_off(two: Two) -> None:
     assert not git(vault.root, "for-each-ref", REFS)
 
 
+@pytest.mark.campaign
 def test_what_others_wrote_counts_only_as_it_is_meant(two: Two) -> None:
     """A machine's files may hold anything: too much, other types, numbers that are none."""
     shards = {
@@ -236,6 +239,7 @@ def test_what_others_wrote_counts_only_as_it_is_meant(two: Two) -> None:
     assert machine.name == "evil\\x1b[31m\\nhost"
 
 
+@pytest.mark.campaign
 def test_a_ref_that_was_replaced_is_dropped(two: Two) -> None:
     ask(two.a, "sail loft")
     ref = str(publish(two.a))
@@ -257,6 +261,7 @@ def keep(vault: Vault, query: str) -> tuple[str, str]:
     return keep_receipt(vault, pack, query).id, pack.text
 
 
+@pytest.mark.campaign
 def test_receipts_of_another_machine_are_listed_and_replayed_as_its_own(two: Two) -> None:
     two.make_own()
     name, text = keep(two.a, "sail loft")
@@ -275,6 +280,7 @@ def test_receipts_of_another_machine_are_listed_and_replayed_as_its_own(two: Two
     assert {each.id for each in list_receipts(two.a)} == {name}
 
 
+@pytest.mark.campaign
 def test_what_no_commit_has_stays_where_it_is_though_a_receipt_shows_it(two: Two) -> None:
     two.make_own()
     write_notes(two.a.root, {"notes/draft.md": "# Draft\n\nThe oars are to be sold, secretly.\n"})
@@ -343,6 +349,7 @@ def test_receipts_that_others_made_up_are_passed_over_or_refused(two: Two) -> No
             replay_receipt(two.b, receipt.id)
 
 
+@pytest.mark.campaign
 def test_a_purge_says_how_evidence_is_removed(two: Two) -> None:
     two.make_own()
     keep(two.a, "sail loft")
@@ -494,6 +501,7 @@ def say(machine: Machine, word: str) -> None:
     machine.run("session", "close", "s-1", "--summary", "mended", *agent)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("is_own", [False, True])
 def test_words_of_queries_and_turns_leave_only_for_a_remote_of_the_persons_own(
     make_machines: MakeMachines, is_own: bool
@@ -542,6 +550,7 @@ def test_words_that_went_to_the_persons_own_remote_go_to_no_other_one(
     assert ben.run("sync").code == 0
 
 
+@pytest.mark.campaign
 def test_a_ref_of_an_older_vaultmem_with_queries_is_replaced_by_one_without_a_past(
     make_machines: MakeMachines,
 ) -> None:
@@ -573,6 +582,7 @@ def test_a_ref_of_an_older_vaultmem_with_queries_is_replaced_by_one_without_a_pa
     assert ref not in machines.git("for-each-ref", "--format=%(refname)", REFS)
 
 
+@pytest.mark.campaign
 def test_another_persons_machine_decides_nothing_by_what_it_counts(
     make_machines: MakeMachines,
 ) -> None:

@@ -75,6 +75,7 @@ def _list_pairs(found: Compared, pairs: tuple[Differing, ...]) -> set[frozenset[
     return {frozenset((a, b)) for ours, theirs in sides for a in ours for b in theirs}
 
 
+@pytest.mark.campaign
 def test_vaults_are_compared_as_one_would_be(
     remotes: Remotes,
     make_vault: Callable[..., Path],
@@ -105,6 +106,7 @@ def _crosses(pair: frozenset[str]) -> bool:
     return len({NOTES[name][0] for name in pair}) > 1
 
 
+@pytest.mark.campaign
 def test_a_second_comparison_asks_the_vaults_that_changed(remotes: Remotes, tmp_path: Path) -> None:
     before = _compare(remotes, tmp_path / "pool", 1)
     assert _compare(remotes, tmp_path / "pool", 1) == before._replace(asked=0)

@@ -51,6 +51,7 @@ def _names(vault: Vault) -> list[str]:
     return sorted(vault.view.blobs())
 
 
+@pytest.mark.campaign
 def test_who_believes_what_since_when(remotes: Remotes, tmp_path: Path) -> None:
     pool = _open(remotes, tmp_path / "pool")
     with KeptWork(tmp_path / "pool", NOW + 5_000) as kept:
@@ -112,6 +113,7 @@ def test_only_what_changed_is_asked_again(remotes: Remotes, tmp_path: Path) -> N
     pool.close()
 
 
+@pytest.mark.campaign
 def test_what_does_not_answer_is_named(remotes: Remotes, tmp_path: Path) -> None:
     """One is in no repository, one never ends, and one waits behind it; the next time all go on."""
     alpha, beta, _gamma, delta = remotes.sources

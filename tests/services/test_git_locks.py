@@ -88,6 +88,7 @@ def test_where_git_alone_is_killed_its_lock_goes_at_once(root: Path, opened: Ope
     assert git(root, "status", "--porcelain") == ""
 
 
+@pytest.mark.campaign
 def test_a_recall_removes_it_as_well(root: Path, opened: Open) -> None:
     kill_checkpoint(root, "update-ref", "packed-refs.lock")
     unfinished = root / ".git/objects/00/tmp_obj_a1B2c3"

@@ -208,6 +208,7 @@ class TestLog:
         with pytest.raises(RefusedError):
             subjects(vault, path="../src")
 
+    @pytest.mark.campaign
     def test_thousands_of_commits_are_read_quickly_and_only_as_far_as_asked(
         self, make_vault: Make, opened: Open
     ) -> None:
@@ -857,6 +858,7 @@ def test_a_shallow_clone_says_where_its_history_ends(
         restore_note(vault, "a", "2001-01-01")
 
 
+@pytest.mark.campaign
 def test_nothing_of_a_hostile_repository_runs_and_its_settings_change_no_answer(
     subfolder: Path, opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -945,6 +947,7 @@ def test_a_detached_head_is_read_like_any_other(make_vault: Make, opened: Open) 
     assert told(diff_vault(vault, "main").operations) == {"notes/a.md": "body -1"}
 
 
+@pytest.mark.campaign
 def test_with_a_ref_every_answer_is_about_that_branch_and_a_restore_is_a_commit_there(
     make_vault: Make, opened: Open
 ) -> None:

@@ -176,6 +176,7 @@ def test_an_agents_push_changes_nothing_that_the_api_leaves_to_a_person(world: W
         assert "by scout: " in told[name]
 
 
+@pytest.mark.campaign
 def test_commits_that_name_an_agent_are_held_to_the_same_in_an_owners_push(world: World) -> None:
     tip, clone = world.tip(), world.clone
     message, dora = "write\n\nAgent-Id: claude-code", ("Dora", "dora@x.org")
@@ -192,6 +193,7 @@ def test_commits_that_name_an_agent_are_held_to_the_same_in_an_owners_push(world
     world.take("dora", f"{hers}:refs/heads/hers", f"{tip}:refs/heads/proposals/dora/x")
 
 
+@pytest.mark.campaign
 def test_an_agent_brings_nothing_of_a_persons_proposal_that_only_a_person_may(world: World) -> None:
     clone, tip = world.clone, world.tip()
     proposed = OWNERS["releases"]
@@ -243,12 +245,14 @@ ALLOWED: dict[str, Make] = {
 }  # fmt: skip
 
 
+@pytest.mark.campaign
 def test_an_agents_push_does_what_the_api_does(world: World) -> None:
     made = [make(world.clone, world.tip()) for make in ALLOWED.values()]
     refs = [f"{commit}:refs/heads/proposals/scout/may-{n}" for n, commit in enumerate(made)]
     world.take("scout", *refs)
 
 
+@pytest.mark.campaign
 def test_an_owner_takes_over_what_an_agent_proposed(world: World) -> None:
     clone, tip = world.clone, world.tip()
     proposed = add(agent="scout", created=MADE, confirmed_by="[scout]")(clone, tip)
@@ -257,6 +261,7 @@ def test_an_owner_takes_over_what_an_agent_proposed(world: World) -> None:
     world.take("dora", f"{taken}:refs/heads/taken")
 
 
+@pytest.mark.campaign
 def test_a_rescue_ref_is_no_way_around(world: World) -> None:
     made = add(source="human")(world.clone, world.tip())
     world.take("scout", f"{made}:refs/vaultmem/rescue/scout/x")
@@ -264,6 +269,7 @@ def test_a_rescue_ref_is_no_way_around(world: World) -> None:
         assert 'the "source" of a person' in reject(world, who, {"new": made})["new"]
 
 
+@pytest.mark.campaign
 def test_an_agent_under_promoters_makes_policies_active(world: World) -> None:
     herald = ("herald", "herald@agents.localhost"), "promote\n\nAgent-Id: herald"
     active = VAULT["notes/friday.md"].replace("state: deprecated\n", "")
@@ -289,6 +295,7 @@ def test_an_agent_merges_what_the_owner_did_on_the_vaults_branch(world: World) -
     world.take("scout", f"{kept}:refs/heads/proposals/scout/still-pinned")
 
 
+@pytest.mark.campaign
 def test_a_first_push_of_an_agent_is_held_to_the_same(tmp_path: Path) -> None:
     made = make_world(tmp_path, {"a.md": "a"})
     made.admit("owner", Kind.AGENT, {Scope.OWN: ["*"]})

@@ -66,6 +66,7 @@ def test_the_best_come_in_the_rerankers_order_ties_as_the_words_have_them(
     assert by_words[0] == found[-1] == "notes/by-words.md"
 
 
+@pytest.mark.campaign
 def test_each_hit_tells_the_rerankers_score_and_that_of_its_place(
     root: Path, opened: Open, run_cli: RunCli
 ) -> None:

@@ -138,6 +138,7 @@ def test_what_cannot_be_is_told_once(make_vault: Make) -> None:
     assert [each.what for each in told].count("problem") == 1
 
 
+@pytest.mark.campaign
 @pytest.mark.usefixtures("_quick")
 def test_a_watcher_embeds_what_has_no_vectors(
     make_vault: Make, home: Path, monkeypatch: pytest.MonkeyPatch

@@ -132,6 +132,7 @@ def test_only_a_commits_own_author_says_which_agent_wrote_it(
     assert blame(cleo, "notes/pier.md")["who"] == "anna"  # It is no claim any more.
 
 
+@pytest.mark.campaign
 def test_what_a_machine_knows_itself_counts_before_what_others_claim(
     make_machines: MakeMachines,
 ) -> None:

@@ -89,6 +89,7 @@ def test_an_overflow_of_the_kernels_queue(
         assert run_cli("recall", "quagga", cwd=root).out.startswith(" 1. Late")
 
 
+@pytest.mark.campaign
 @pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
 def test_a_thread_that_died_and_a_folder_that_was_replaced(
     make_vault: Make, tmp_path: Path, run_cli: RunCli

@@ -161,6 +161,7 @@ def test_a_note_that_becomes_something_else_is_gone(
     assert sync_vault(opened(root)).removed == 0
 
 
+@pytest.mark.campaign
 def test_many_random_changes_leave_the_index_of_a_fresh_state(
     make_vault: Make, opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

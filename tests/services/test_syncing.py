@@ -140,6 +140,7 @@ def test_a_rejected_push_is_merged_and_pushed_again(
     assert_equal(machines)
 
 
+@pytest.mark.campaign
 def test_a_push_that_another_outruns_by_a_moment_is_tried_again(
     make_machines: MakeMachines,
 ) -> None:
@@ -167,6 +168,7 @@ def test_a_push_that_another_outruns_by_a_moment_is_tried_again(
 REFUSES_MAIN = 'while read -r old new ref; do [ "$ref" = refs/heads/main ] && exit 1; done; exit 0'
 
 
+@pytest.mark.campaign
 def test_what_the_remote_refuses_goes_to_a_ref_of_its_own(make_machines: MakeMachines) -> None:
     machines = make_machines(QUAY)
     anna = machines.all[0]
@@ -222,6 +224,7 @@ def test_a_credential_that_comes_in_is_refused_and_ours_is_brought_to_safety(
     assert not (anna.root / "notes/key.md").exists()
 
 
+@pytest.mark.campaign
 def test_a_slow_remote_is_given_up_and_holds_up_nobody(
     make_machines: MakeMachines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -390,6 +393,7 @@ def test_a_watcher_syncs_and_says_so(
     assert [each for each in told if each.what == "problem"] == []
 
 
+@pytest.mark.campaign
 def test_status_and_doctor_tell_what_waits_and_why(make_machines: MakeMachines) -> None:
     machines = make_machines(QUAY)
     anna = machines.all[0]
@@ -480,6 +484,7 @@ def test_a_server_that_does_not_serve_is_told_and_nobody_is_asked(
     assert "secret" not in done.out + done.err + anna.run("status").out
 
 
+@pytest.mark.campaign
 def test_who_may_only_read_takes_in_what_is_new(make_machines: MakeMachines) -> None:
     machines = make_machines(QUAY)
     anna, ben = machines.all
@@ -525,6 +530,7 @@ def test_ssh_asks_nothing_unless_it_is_the_persons_own(
     assert all("-oBatchMode=yes" in line for line in lines) != is_mine
 
 
+@pytest.mark.campaign
 def test_a_branch_that_is_not_checked_out_is_synced_as_well(make_machines: MakeMachines) -> None:
     machines = make_machines(QUAY)
     anna, ben = machines.all
@@ -571,6 +577,7 @@ def test_what_others_changed_outside_of_the_vault_is_left_to_git(
     assert "a folder of a larger repository" in inner.run("sync", "--unasked").err
 
 
+@pytest.mark.campaign
 def test_a_vault_begins_in_a_clone_of_an_empty_repository(home: Path, tmp_path: Path) -> None:
     remote, first, second = (tmp_path / name for name in ("remote.git", "first", "second"))
     git(tmp_path, "init", "-q", "--bare", "-b", "main", str(remote))
@@ -597,6 +604,7 @@ def test_what_is_not_committed_anywhere_has_nothing_to_sync(
     assert not (root / "notes").exists()
 
 
+@pytest.mark.campaign
 def test_a_remote_that_goes_away_before_the_push_gets_it_later(
     make_machines: MakeMachines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -639,6 +647,7 @@ def test_ctrl_c_ends_a_sync_and_all_that_it_started(make_machines: MakeMachines)
     assert synced(anna)["pushed"] == 1
 
 
+@pytest.mark.campaign
 def test_words_that_both_changed_are_synced_and_stand_in_the_note(
     make_machines: MakeMachines,
 ) -> None:

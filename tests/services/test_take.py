@@ -109,6 +109,7 @@ def test_one_memory_comes_over_under_its_writers_name_and_is_then_promoted(
     assert is_clean(root)
 
 
+@pytest.mark.campaign
 def test_a_note_that_both_branches_changed_is_merged_and_the_branch_merges_later(
     root: Path, opened: Open
 ) -> None:

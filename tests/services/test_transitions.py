@@ -77,6 +77,7 @@ def test_a_tick_is_one_promote_of_the_person(make_vault: Make, watch: Watch, ope
     assert opened(root).trust.notes() == {}
 
 
+@pytest.mark.campaign
 def test_what_no_commit_had_is_promoted_too(make_vault: Make, watch: Watch, opened: Open) -> None:
     root = make_vault({"notes/a.md": "# A\n"})
     loop, _ = watch(root)
@@ -169,6 +170,7 @@ def test_a_session_that_nobody_saw_open_is_closed_too(
     assert not [*take_transitions(vault, seen)]
 
 
+@pytest.mark.campaign
 def test_a_checkpoint_file_is_one_checkpoint(make_vault: Make, watch: Watch) -> None:
     root = make_vault({"notes/a.md": "# A\n"})
     loop, told = watch(root)
@@ -188,6 +190,7 @@ def test_a_checkpoint_file_is_one_checkpoint(make_vault: Make, watch: Watch) -> 
     assert not (root / ".checkpoint").exists()
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(
     ("made", "why"),
     [
@@ -218,6 +221,7 @@ def test_a_request_that_cannot_be_met_is_told_once_and_kept(
     settle(root, loop, "checkpoint: go")
 
 
+@pytest.mark.campaign
 def test_a_command_that_says_the_same_at_the_same_time_makes_one_commit(
     make_vault: Make, watch: Watch, opened: Open
 ) -> None:
@@ -242,6 +246,7 @@ def test_a_command_that_says_the_same_at_the_same_time_makes_one_commit(
         assert git(root, "show", f"HEAD:{name}").splitlines()[2] == "state: active"
 
 
+@pytest.mark.campaign
 def test_a_checkpoint_by_command_and_by_file_is_one(
     make_vault: Make, watch: Watch, opened: Open
 ) -> None:

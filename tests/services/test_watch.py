@@ -69,6 +69,7 @@ SAVES = {
 }
 
 
+@pytest.mark.campaign
 @pytest.mark.usefixtures("emitter")
 def test_what_is_saved_is_found(make_vault: Make, watch: Watch, tmp_path: Path) -> None:
     names = [how for how in SAVES if "vim" not in how or shutil.which("vim")]
@@ -158,6 +159,7 @@ def test_odd_files_end_nothing(make_vault: Make, watch: Watch) -> None:
     assert held_now(root).keys() >= {"notes/link.md", "notes/n.md/inside.md"}
 
 
+@pytest.mark.campaign
 @pytest.mark.usefixtures("emitter")
 def test_a_save_is_in_the_index_once_the_loop_has_settled(make_vault: Make, watch: Watch) -> None:
     root = make_vault({"notes/old.md": "# Old\n"})
@@ -169,6 +171,7 @@ def test_a_save_is_in_the_index_once_the_loop_has_settled(make_vault: Make, watc
         assert found(root, f"quagga{number}") == [place]
 
 
+@pytest.mark.campaign
 def test_one_save_is_told_once_and_rest_brings_nothing_new(
     make_vault: Make, watch: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,6 +186,7 @@ def test_one_save_is_told_once_and_rest_brings_nothing_new(
     assert indexed == ["1 changed, 1 gone"]
 
 
+@pytest.mark.campaign
 def test_settings_that_change_count_from_then_on(make_vault: Make, watch: Watch) -> None:
     root = make_vault({"notes/old.md": "# Old\n", "drafts/a.md": "# A\n\nquagga\n"})
     loop, told = watch(root)
@@ -205,6 +209,7 @@ def test_a_commit_by_the_person_is_noticed(make_vault: Make, watch: Watch) -> No
     wait_until(lambda: loop._head == f"main {head}")
 
 
+@pytest.mark.campaign
 def test_five_saves_in_a_moment_are_one_rewriting_or_two(
     make_vault: Make, watch: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:

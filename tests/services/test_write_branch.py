@@ -54,6 +54,7 @@ def last(root: Path, branch: str, form: str) -> str:
     return git(root, "log", "-1", f"--format={form}", branch, "--")
 
 
+@pytest.mark.campaign
 def test_each_write_is_one_commit_there_and_nothing_changes_here(root: Path, opened: Open) -> None:
     before, vault = look_around(root), opened(root, agent="ada", session="s-1", ref="side")
     sync_vault(vault)

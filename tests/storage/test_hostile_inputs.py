@@ -308,6 +308,7 @@ def test_row_9_a_file_name_that_is_no_utf_8_is_reported_and_skipped(
 # Rows 12 to 14: files that are no notes
 
 
+@pytest.mark.campaign
 def test_row_12_a_note_of_100_mb_is_skipped_with_its_reason_in_little_memory(
     make_vault: Make, opened: Open
 ) -> None:

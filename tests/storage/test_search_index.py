@@ -216,6 +216,7 @@ def test_merges_keep_everything_and_the_number_of_segments_small(open_index: Ope
     assert len(list_sizes(index)) <= 4 * MERGE_FACTOR
 
 
+@pytest.mark.campaign
 def test_a_merge_makes_no_segment_that_memory_would_not_hold(
     open_index: OpenIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:

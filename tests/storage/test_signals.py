@@ -107,6 +107,7 @@ def test_line_that_was_cut_off_spoils_no_other(tmp_path: Path, store: SignalStor
     assert store.surfaced()["a.md"].best == 2.5
 
 
+@pytest.mark.campaign
 def test_only_the_newest_calls_are_kept_and_the_sums_of_all(
     tmp_path: Path, store: SignalStore
 ) -> None:

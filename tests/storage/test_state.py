@@ -180,6 +180,7 @@ def test_a_pointer_that_is_lost_or_damaged_loses_no_database(
     state.close()
 
 
+@pytest.mark.campaign
 def test_many_commands_at_once_begin_a_fresh_clone(make_vault: Make, run_cli: RunCli) -> None:
     root = make_vault({"notes/ferry.md": "# Ferry\n\nIt sails at six.\n"})
     vault = open_vault(root)

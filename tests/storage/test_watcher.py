@@ -153,6 +153,7 @@ def test_what_is_never_read_is_neither_watched_nor_told(tmp_path: Path, begin: B
     assert heard == []
 
 
+@pytest.mark.campaign
 def test_an_overflow_asks_for_everything(tmp_path: Path, begin: Begin, emitter: str) -> None:
     if sys.platform != "linux":
         pytest.skip("inotify is Linux's")

@@ -91,6 +91,7 @@ def test_vaultmem_bisect_names_commit_author_session_and_change(
     assert {step["verdict"] for step in found["steps"]} == {"good", "bad"}
 
 
+@pytest.mark.campaign
 def test_assert_tells_apart_wrong_from_not_to_be_judged(
     wrong: tuple[Path, str], tmp_path: Path
 ) -> None:

@@ -28,6 +28,7 @@ def test_the_tutorial_is_real_output(tmp_path: Path) -> None:
     compare_page(TUTORIAL, Machine(tmp_path / "home", "Maren"))
 
 
+@pytest.mark.campaign
 def test_the_session_in_obsidians_page_is_real_output(tmp_path: Path) -> None:
     machine = Machine(tmp_path / "home", "Maren")
     machine.cwd = machine.home / "Harbour"

@@ -200,6 +200,7 @@ def test_what_waits_is_decided_and_taken_back(small: Served) -> None:
     assert program.post("/api/v1/review/ffff", json={"choice": "accept"}).status_code == 404
 
 
+@pytest.mark.campaign
 def test_a_merge_is_looked_at_and_done_and_says_what_both_changed(small: Served) -> None:
     git(small.root, "branch", "side")
     program = small.connect("ada")
@@ -355,6 +356,7 @@ def test_nobody_without_a_token_asks_anything(small: Served) -> None:
         assert json.loads(answer.text)["status"] == 401
 
 
+@pytest.mark.campaign
 def test_readings_do_not_contradict_and_several_values_are_one_decision(small: Served) -> None:
     program = small.connect("ada")
     for day in range(1, 9):

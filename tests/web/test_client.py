@@ -39,6 +39,7 @@ def client(make_vault: Any) -> Iterator[Client]:
         yield Client.of(root, agent="ada", session="s-1")
 
 
+@pytest.mark.campaign
 def test_a_note_is_found_read_and_changed(client: Client) -> None:
     assert [note["path"] for note in client.notes(state=["candidate"])] == ["notes/quay.md"]
     hit = client.recall("what is the pier made of", limit=1)["hits"][0]

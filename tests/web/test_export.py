@@ -88,6 +88,7 @@ def read_page(folder: Path, pattern: str) -> str:
     return found.read_text("utf-8")
 
 
+@pytest.mark.campaign
 def test_every_link_of_the_sample_leads_to_a_file_that_is_there(
     sample: Path, tmp_path: Path
 ) -> None:
@@ -117,6 +118,7 @@ def test_sessions_of_another_branch_are_shown_as_it_has_them(sample: Path, tmp_p
     assert "clay tablets" not in page
 
 
+@pytest.mark.campaign
 def test_names_and_texts_become_neither_markup_nor_other_files(
     make_vault: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -153,6 +155,7 @@ def test_names_and_texts_become_neither_markup_nor_other_files(
     assert b"onload" not in everything
 
 
+@pytest.mark.campaign
 def test_hostile_notes_stay_text(make_vault: Callable[..., Path], tmp_path: Path) -> None:
     notes = {
         f"notes/{number}.md": text.encode("utf-8", "surrogateescape")
@@ -163,6 +166,7 @@ def test_hostile_notes_stay_text(make_vault: Callable[..., Path], tmp_path: Path
     assert find_faults(tmp_path / "pages", has_all_headings=False) == []
 
 
+@pytest.mark.campaign
 def test_an_export_takes_the_place_of_an_earlier_one_and_of_nothing_else(
     make_vault: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -49,6 +49,7 @@ def test_there_are_enough_hostile_notes() -> None:
     assert len(HOSTILE) >= 60
 
 
+@pytest.mark.campaign
 @given(notes)
 @settings(max_examples=150, deadline=None)
 def test_any_text_is_rendered_and_inert(note: str) -> None:

@@ -102,6 +102,7 @@ def test_no_value_of_a_parameter_breaks_a_page(place: str, served: Served) -> No
     assert not broken, broken
 
 
+@pytest.mark.campaign
 def test_links_of_the_file_system_lead_nowhere(served: Served, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()

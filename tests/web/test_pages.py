@@ -171,6 +171,7 @@ def _find_faults(page: str) -> list[str]:
     return found.faults + [src for src in found.scripts if src != "/static/vaultmem.js"]
 
 
+@pytest.mark.campaign
 def test_the_first_page_waits_for_nothing_that_only_others_need() -> None:
     code = "import sys, vaultmem.serve.http; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

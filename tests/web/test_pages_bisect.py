@@ -37,6 +37,7 @@ def painted(
     served.workers.close()
 
 
+@pytest.mark.campaign
 def test_the_first_bad_commit_is_found_and_what_it_changed(painted: Served) -> None:
     page = painted.enter().get(f"{PLACE}&good=HEAD~8").text
     assert "Found after" in page
@@ -51,6 +52,7 @@ def test_the_first_bad_commit_is_found_and_what_it_changed(painted: Served) -> N
     assert "data-again" not in page
 
 
+@pytest.mark.campaign
 def test_a_search_goes_on_where_it_was(painted: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bisect, "_SLICE", 0.0)
     browser = painted.enter()
@@ -72,6 +74,7 @@ def test_what_cannot_be_searched_says_why(painted: Served) -> None:
     assert HOSTILE not in browser.get(f"{PLACE}&good={HOSTILE}&finds={HOSTILE}").text
 
 
+@pytest.mark.campaign
 def test_what_must_not_be_shown_is_searched_too(painted: Served) -> None:
     place = "/bisect?q=gangway+colour&says=is+green&negated=1&good=HEAD~8&budget=500"
     page = painted.enter().get(place).text

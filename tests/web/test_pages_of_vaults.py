@@ -61,6 +61,7 @@ def test_the_api_asks_others_by_name(asked: Served) -> None:
     assert program.get("/api/v1/recall?query=tide&vaults=nobody").status_code == 404
 
 
+@pytest.mark.campaign
 def test_where_others_come_in_no_other_vault_is_asked(asked: Served) -> None:
     asked.app.state.site = asked.site
     browser, program = asked.enter(), asked.connect()

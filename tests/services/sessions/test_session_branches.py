@@ -134,6 +134,7 @@ def test_which_session_is_meant_goes_by_the_branch(root: Path, opened: Open) -> 
     assert identify_session(opened(root, agent="claude", ref="main")).session == "s-main"
 
 
+@pytest.mark.campaign
 def test_a_session_whose_process_is_gone_is_recovered_on_its_branch(
     root: Path, opened: Open
 ) -> None:
@@ -161,6 +162,7 @@ def test_a_session_whose_process_is_gone_is_recovered_on_its_branch(
     assert ActiveSessions(vault.state_folder).find("s-1").ref == "side"  # type: ignore[union-attr]
 
 
+@pytest.mark.campaign
 def test_an_agent_keeps_its_session_on_the_branch_that_each_call_names(root: Path) -> None:
     before = look_around(root)
 

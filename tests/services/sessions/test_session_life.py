@@ -320,6 +320,7 @@ def test_a_start_that_was_killed_leaves_no_session_that_stays_open(
     assert log(root) == ["claude|recover"]
 
 
+@pytest.mark.campaign
 def test_processes_write_to_one_session_at_once_and_nothing_is_lost(
     make_vault: Make, opened: Open
 ) -> None:
