@@ -58,6 +58,7 @@ def fleet(
 ) -> Iterator[Any]:
     """Start a fleet that asks the remote whenever a vault is asked alone."""
     from vaultmem.fleet.plan import Plan
+
     from vaultmem.fleet.pool import RayPool
 
     plan = Plan(str(tmp_path_factory.mktemp("shards")), fresh_for=0.0)

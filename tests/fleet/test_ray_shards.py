@@ -53,6 +53,7 @@ def sources(place: Path) -> list[Source]:
 @pytest.fixture(scope="module")
 def pool(cluster: Any, place: Path, sources: list[Source]) -> Iterator[Any]:
     from vaultmem.fleet.plan import Plan
+
     from vaultmem.fleet.pool import RayPool
 
     made = RayPool(Plan(str(place / "clones"), fresh_for=0.5), sources, cluster.address)

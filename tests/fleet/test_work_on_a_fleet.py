@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from remote_vaults import Remotes, Told
-
-from vaultmem.core.packs.expectation import expect
 from vaultmem.services.fleetwork.alike import compare_all
-from vaultmem.services.fleetwork.beliefs import find_believers
 from vaultmem.services.fleetwork.look_after import compact_all, curate_all, judge_all
 from vaultmem.services.fleetwork.over_all import Terms
+
+from vaultmem.core.packs.expectation import expect
+from vaultmem.services.fleetwork.beliefs import find_believers
 from vaultmem.services.pools.pool import LocalPool, Pool
 from vaultmem.storage.kept_work import KeptWork
 
@@ -36,6 +36,7 @@ def _work(pool: Pool, folder: Path) -> list[Any]:
 
 def test_works_find_what_they_find_in_one_process(cluster: Any, tmp_path: Path) -> None:
     from vaultmem.fleet.plan import Plan
+
     from vaultmem.fleet.pool import RayPool
 
     made = Remotes(tmp_path / "remotes")

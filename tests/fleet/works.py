@@ -1,14 +1,12 @@
-"""What tests have a shard do: of a module, so that other processes find it."""
+"""What tests have a node do: of a module, so that other processes find it."""
 
 from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
 
 from vaultmem.services.notes.memory import Memory
 from vaultmem.services.notes.remember import remember
-from vaultmem.services.pools.shard import Shard
 from vaultmem.vault import Vault
 
 
@@ -26,12 +24,6 @@ def read_slowly(vault: Vault) -> int:
     """Answer after two seconds."""
     time.sleep(2)
     return os.getpid()
-
-
-def block(shard: Shard, seconds: float, begun: Path) -> None:
-    """Keep a shard busy; a file says that it is."""
-    begun.touch()
-    time.sleep(seconds)
 
 
 def write_note(vault: Vault, name: str = "whole") -> None:

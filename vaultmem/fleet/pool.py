@@ -1,155 +1,252 @@
-"""A pool whose shards are in a cluster of Ray's, started here without its words, or attached to."""
+"""A fleet as a pool: a node of a cluster answers for each vault; if it is lost, another does."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import signal
-import socket
-import tempfile
+import contextlib
 import threading
-from collections.abc import Sequence
-from typing import Any
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, Concatenate, TypeVar, TypeVarTuple
+from zlib import crc32
 
 import ray
+from ray.exceptions import GetTimeoutError, RayError, RayTaskError, TaskCancelledError
 
-from vaultmem.errors import VaultError
-from vaultmem.fleet.plan import NAMESPACE, Plan
-from vaultmem.fleet.shards import RayShards
-from vaultmem.services.pools.pool import Pool
-from vaultmem.services.pools.source import Source
+from vaultmem.errors import BusyError, FaultError, NoteNotFoundError, RefusedError, VaultError
+from vaultmem.fleet.cluster import join_cluster, leave_cluster
+from vaultmem.fleet.node import VERSION, Plan, Registry, name_node, start_node
+from vaultmem.services.pools.clones import Clones
+from vaultmem.services.pools.pool import LATE, Each, Lane, Pool
+from vaultmem.services.pools.source import Source, check_sources
+from vaultmem.services.pools.status import NodeStatus, NodeVaults, PoolStatus, describe_pool
 
-#: Seconds within which a cluster has to be reached.
-_REACHED_WITHIN = 5.0
+T = TypeVar("T")
+Args = TypeVarTuple("Args")
 
-#: Bytes of memory that machines share objects in; answers are small.
-_STORE = 100 << 20
+_REGISTRY = "registry"
 
+#: Seconds within which the registry answers, and after which it is asked again.
+_ANSWERS_WITHIN, _ASK_AGAIN = 30.0, 5.0
 
-class Cluster:
-    """Ray in this process: of this machine alone where no `address` is given.
+#: Seconds more than the vaults have that a node has to answer for them.
+_GRACE = 2.0
 
-    `close` ends what was started here, and leaves a cluster that was there.
-    """
-
-    def __init__(self, address: str = "", cpus: int = 0) -> None:
-        self.is_own = not address
-        self._folder = ""
-        given: dict[str, Any] = {"address": address}
-        if self.is_own:
-            # Paths of sockets in it have to stay below 108 bytes.
-            self._folder = tempfile.mkdtemp(prefix="vaultmem-ray-")
-            given = {
-                "address": "local",
-                "num_cpus": cpus or os.cpu_count() or 1,
-                "include_dashboard": False,
-                "object_store_memory": _STORE,
-                "_temp_dir": self._folder,
-            }
-        else:
-            _check_reached(address)
-        kept = _read_handlers()
-        try:
-            ray.init(namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR", **given)
-        except (OSError, RuntimeError, ValueError) as error:
-            self.close()
-            why = str(error).strip().splitlines()[0]
-            also = "; if it asks for Ray's token, set RAY_AUTH_MODE=token" if address else ""
-            raise VaultError(f"{address or 'Ray'}: no cluster could be used: {why}{also}") from None
-        except BaseException:
-            self.close()
-            raise
-        finally:
-            _restore_handlers(kept)
-        _keep_silent()
-
-    def close(self) -> None:
-        """Leave the cluster; what was started here ends."""
-        ray.shutdown()
-        if self._folder:
-            shutil.rmtree(self._folder, ignore_errors=True)
-
-
-def _check_reached(address: str) -> None:
-    """See that somebody listens at HOST:PORT: Ray tries that for minutes, and tells of each try.
-
-    Raises:
-        VaultError: nobody does.
-    """
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not (host and port.isdecimal()):
-        return
-    try:
-        socket.create_connection((host, int(port)), _REACHED_WITHIN).close()
-    except OSError as error:
-        raise VaultError(
-            f"{address}: no cluster is reached there ({error.strerror or error}); "
-            "`ray start --head` says the address of its own"
-        ) from None
-
-
-def _keep_silent() -> None:
-    """Keep what Ray tells of dead processes off standard output, where answers go.
-
-    It prints that whatever `log_to_driver` says, and has no setting against it; a later Ray that
-    names this differently prints it again.
-    """
-    from ray._private import worker
-
-    worker.print_to_stdstream = lambda *given, **named: None
-
-
-def _read_handlers() -> Any:
-    """Return what answers SIGTERM, which `ray.init` takes for itself."""
-    return (
-        signal.getsignal(signal.SIGTERM)
-        if threading.current_thread() is threading.main_thread()
-        else None
-    )
-
-
-def _restore_handlers(kept: Any) -> None:
-    if kept is not None:
-        signal.signal(signal.SIGTERM, kept)
+#: What is said of a vault whose node is not there, and of a write of which the end is not known.
+AWAY = "its node is not there; it comes back on another machine, ask again in a few seconds"
+UNKNOWN = (
+    "its node died meanwhile, so it may be written or not; look at the vault before you write it "
+    "again"
+)
 
 
 class RayPool(Pool):
-    """A fleet: one that runs at an `address`, else one of this machine alone.
+    """The fleet of the cluster at an address; `close` leaves it as it is.
 
-    What this starts ends with `close`: processes here, and a fleet in a cluster that had none,
-    unless it `stays`. `shards` are so many on each machine at most.
+    A vault is asked of the node that its name chooses. If that node's machine is lost, Ray starts
+    the node elsewhere and repeats what was only read; of a write it is said that nobody knows.
+
+    Raises:
+        VaultError: there is no such cluster.
+        NoteNotFoundError: no fleet runs there.
+        RefusedError: the fleet is another version's.
     """
 
-    def __init__(
+    def __init__(self, address: str) -> None:
+        join_cluster(address)
+        self._lock = threading.Lock()
+        self._looked = 0.0
+        self._plan = Plan((), "")
+        self._sources: dict[str, Source] = {}
+        self._nodes: list[Any] = []
+        self._look()
+
+    @property
+    def names(self) -> Sequence[str]:
+        """All vaults, in the order of their sources."""
+        self._look_again()
+        return list(self._sources)
+
+    def hold(self, sources: Sequence[Source]) -> None:
+        """Have these vaults from now on; the nodes are started anew for that."""
+        start_nodes(self._plan._replace(sources=tuple(check_sources(sources).values())))
+        self._look()
+
+    def submit(
         self,
-        plan: Plan,
-        sources: Sequence[Source] | None = None,
-        address: str = "",
-        stays: bool = False,
-    ) -> None:
-        self._cluster = Cluster(address, plan.most or os.cpu_count() or 1)
-        try:
-            self._ends = not stays and not _is_there()
-            self.shards = RayShards(sources, plan)
-        except BaseException:
-            self._cluster.close()
-            raise
-        super().__init__(self.shards)
+        name: str,
+        work: Callable[[Clones, str, *Args], T],
+        *args: *Args,
+        lane: Lane = Lane.READ,
+    ) -> Future[T]:
+        """Have a function called on the node of a vault."""
+        source = self._find(name)
+        method = getattr(self._nodes[self._choose_node(name)], lane.value)
+        return self._wait_for(method.remote(source, work, args), is_write=lane is Lane.WRITE)
+
+    def map(
+        self,
+        work: Callable[Concatenate[Clones, str, ...], T],
+        given: Mapping[str, Sequence[Any]],
+        seconds: float | None = None,
+    ) -> Each[T]:
+        """Call a function for each of some vaults, on all nodes at once, within so many seconds."""
+        parts: dict[int, dict[str, tuple[Source, Sequence[Any]]]] = {}
+        for name, args in given.items():
+            source = self._find(name)
+            parts.setdefault(self._choose_node(name), {})[name] = source, args
+        running = {
+            number: self._wait_for(
+                self._nodes[number].map.remote(work, list(part.values()), seconds)
+            )
+            for number, part in parts.items()
+        }
+        end = None if seconds is None else time.monotonic() + seconds + _GRACE
+        results: dict[str, T] = {}
+        missing: dict[str, str] = {}
+        for number, future in running.items():
+            try:
+                found = future.result(None if end is None else max(0.0, end - time.monotonic()))
+            except TimeoutError:
+                future.cancel()
+                found = Each({}, dict.fromkeys(parts[number], LATE))
+            except VaultError as error:
+                found = Each({}, dict.fromkeys(parts[number], str(error)))
+            results |= found.results
+            missing |= found.missing
+        return Each(
+            {name: results[name] for name in given if name in results},
+            {name: missing[name] for name in given if name in missing},
+        )
+
+    def status(self) -> PoolStatus:
+        """Return how the fleet is; a node that does not answer is named."""
+        self._look_again()
+        asked = [(name_node(n), node.look.remote()) for n, node in enumerate(self._nodes)]
+        end = time.monotonic() + _ANSWERS_WITHIN
+        found = []
+        for name, reference in asked:
+            try:
+                found.append(ray.get(reference, timeout=max(0.0, end - time.monotonic())))
+            except (RayError, GetTimeoutError):
+                found.append(NodeVaults(NodeStatus(name, problem="does not answer"), {}, {}))
+        return describe_pool(self.names, found)
+
+    def stop(self) -> None:
+        """End the fleet; its folders stay."""
+        stop_nodes()
 
     def close(self) -> None:
-        """Leave the fleet, or end it if it was started here."""
-        try:
-            self.shards.close()
-            if self._ends:
-                self.shards.stop()
-        finally:
-            self._cluster.close()
+        """Leave the cluster; the fleet stays."""
+        leave_cluster()
+
+    def _find(self, name: str) -> Source:
+        self._look_again()
+        if name not in self._sources:
+            raise NoteNotFoundError(f"{name}: no vault of that name")
+        return self._sources[name]
+
+    def _choose_node(self, name: str) -> int:
+        return crc32(name.encode()) % len(self._nodes)
+
+    def _look_again(self) -> None:
+        """Learn what the fleet is by now, if that was not asked lately."""
+        if time.monotonic() - self._looked > _ASK_AGAIN:
+            with contextlib.suppress(VaultError):  # It may be back in a moment.
+                self._look()
+
+    def _look(self) -> None:
+        with self._lock:
+            plan = find_plan()
+            if plan is None:
+                raise NoteNotFoundError(
+                    "no fleet runs in this cluster; `vaultmem fleet start` starts one"
+                )
+            if plan.version != VERSION:
+                raise RefusedError(
+                    f"the fleet is vaultmem {plan.version}, this is {VERSION}; use the same"
+                )
+            try:
+                self._nodes = [ray.get_actor(name_node(n)) for n in range(plan.nodes)]
+            except ValueError:
+                raise BusyError(AWAY) from None
+            self._plan = plan
+            self._sources = {each.name: each for each in plan.sources}
+            self._looked = time.monotonic()
+
+    def _wait_for(self, reference: Any, is_write: bool = False) -> Future[Any]:
+        """Return what a call comes to, its errors as ours."""
+        future: Future[Any] = Future()
+        future.add_done_callback(lambda done: done.cancelled() and ray.cancel(reference))
+
+        def finish(done: Future[Any]) -> None:
+            error = done.exception()
+            if isinstance(error, TaskCancelledError) or not future.set_running_or_notify_cancel():
+                return
+            if error is None:
+                future.set_result(done.result())
+            elif isinstance(error, RayTaskError):
+                future.set_exception(_read_cause(error))
+            else:
+                self._looked = 0.0
+                future.set_exception(BusyError(UNKNOWN if is_write else AWAY))
+
+        reference.future().add_done_callback(finish)
+        return future
 
 
-def _is_there() -> bool:
-    import ray
+def start_fleet(address: str, sources: Iterable[Source], folder: str) -> RayPool:
+    """Start a fleet in a cluster, or start it anew with other vaults; it stays after `close`.
 
-    from vaultmem.fleet.plan import KEEPER, NAMESPACE
+    Raises:
+        VaultError: there is no such cluster, or no machine in it that may do work.
+    """
+    join_cluster(address)
+    start_nodes(Plan(tuple(check_sources(sources).values()), folder))
+    return RayPool(address)
 
-    named = ray.util.list_named_actors(all_namespaces=True)
-    return {"name": KEEPER, "namespace": NAMESPACE} in named
+
+def start_nodes(plan: Plan) -> None:
+    """Start a node on each machine that has a CPU for Ray's work, in place of those there were."""
+    stop_nodes()
+    alive = [each for each in ray.nodes() if each["Alive"] and each["Resources"].get("CPU")]
+    machines = sorted(each["NodeID"] for each in alive)
+    if not machines:
+        raise VaultError("no machine of this cluster has a CPU to work with (`--num-cpus`)")
+    plan = plan._replace(nodes=len(machines))
+    nodes = [start_node(number, machine, plan) for number, machine in enumerate(machines)]
+    made = ray.remote(Registry).options(
+        name=_REGISTRY, lifetime="detached", max_restarts=-1, max_task_retries=-1, num_cpus=0
+    )
+    ray.get([made.remote(plan).describe.remote(), *(each.look.remote() for each in nodes)])
+
+
+def stop_nodes() -> None:
+    """End all nodes; their folders stay."""
+    if plan := find_plan():
+        for name in [_REGISTRY, *map(name_node, range(plan.nodes))]:
+            with contextlib.suppress(ValueError):
+                ray.kill(ray.get_actor(name))
+
+
+def find_plan() -> Plan | None:
+    """Return what the fleet of the cluster is, None if there is none.
+
+    Raises:
+        VaultError: it does not answer.
+    """
+    try:
+        found: Plan = ray.get(ray.get_actor(_REGISTRY).describe.remote(), timeout=_ANSWERS_WITHIN)
+    except ValueError:
+        return None
+    except (RayError, GetTimeoutError) as error:
+        raise VaultError(f"the fleet does not answer ({type(error).__name__})") from None
+    return found
+
+
+def _read_cause(error: RayTaskError) -> Exception:
+    """Return what was raised on the node."""
+    cause = error.cause
+    if isinstance(cause, VaultError | OSError):
+        return cause
+    return FaultError(str(cause or error).partition("\n")[0])

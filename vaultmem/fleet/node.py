@@ -1,0 +1,116 @@
+"""The actors of a fleet: a node on each machine, and the list of the fleet's vaults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import ray
+
+from vaultmem import __version__
+from vaultmem.services.pools.clones import FRESH_FOR
+from vaultmem.services.pools.pool import THREADS, Each, Lane, LocalPool
+from vaultmem.services.pools.source import Source
+from vaultmem.services.pools.status import NodeVaults
+
+#: What the actors of a fleet and those who ask them have to agree on.
+VERSION = f"{__version__}+2"
+
+#: How often a read is tried again whose node is lost.
+_TRIES = 5
+
+
+class Plan(NamedTuple):
+    """What a fleet is: its vaults, how many nodes, and where each machine has its clones.
+
+    `{node}` in the `folder` is Ray's id of the machine, where several are one. A remote that was
+    asked is not asked again for `fresh_for` seconds.
+    """
+
+    sources: Sequence[Source]
+    folder: str
+    nodes: int = 0
+    fresh_for: float = FRESH_FOR
+    version: str = VERSION
+
+
+class Registry:
+    """An actor that knows what the fleet is, for all who ask the fleet."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    def describe(self) -> Plan:
+        """Return what the fleet is."""
+        return self._plan
+
+
+class Node:
+    """An actor that keeps clones on its machine, of the vaults that it is asked for.
+
+    Where its machine is lost, Ray starts it on another one, and it fetches them there.
+    """
+
+    def __init__(self, name: str, plan: Plan) -> None:
+        self._name = name
+        machine = ray.get_runtime_context().get_node_id()[:12]
+        folder = Path(plan.folder.replace("{node}", machine)).expanduser()
+        self._pool = LocalPool([], folder, plan.fresh_for)
+
+    @ray.method(concurrency_group=Lane.READ.value, max_task_retries=_TRIES)
+    def read(self, source: Source, work: Callable[..., Any], args: Sequence[Any]) -> Any:
+        """Return what a function makes of the clone of a vault."""
+        return self._call(source, work, args)
+
+    @ray.method(concurrency_group=Lane.LONG.value, max_task_retries=_TRIES)
+    def long(self, source: Source, work: Callable[..., Any], args: Sequence[Any]) -> Any:
+        """Return what a function makes of the clone of a vault, which may take minutes."""
+        return self._call(source, work, args)
+
+    @ray.method(concurrency_group=Lane.WRITE.value, max_task_retries=0)
+    def write(self, source: Source, work: Callable[..., Any], args: Sequence[Any]) -> Any:
+        """Return what a function writes to a vault; it is not tried again."""
+        return self._call(source, work, args)
+
+    @ray.method(concurrency_group=Lane.READ.value, max_task_retries=_TRIES)
+    def map(
+        self,
+        work: Callable[..., Any],
+        given: Sequence[tuple[Source, Sequence[Any]]],
+        seconds: float | None,
+    ) -> Each[Any]:
+        """Return what a function makes of the clones of some vaults, within so many seconds."""
+        for source, _ in given:
+            self._pool.clones.take(source)
+        return self._pool.map(work, {source.name: args for source, args in given}, seconds)
+
+    @ray.method(concurrency_group=Lane.LONG.value, max_task_retries=_TRIES)
+    def look(self) -> NodeVaults:
+        """Return how the node is."""
+        found = self._pool.clones.describe()
+        return found._replace(status=found.status._replace(name=self._name))
+
+    def _call(self, source: Source, work: Callable[..., Any], args: Sequence[Any]) -> Any:
+        self._pool.clones.take(source)
+        return work(self._pool.clones, source.name, *args)
+
+
+def start_node(number: int, machine: str, plan: Plan) -> Any:
+    """Start a node on a machine, by Ray's id; where that is lost, it comes back on another one."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    groups = {lane.value: count for lane, count in THREADS.items()}
+    made = ray.remote(concurrency_groups=groups)(Node).options(
+        name=name_node(number),
+        lifetime="detached",
+        max_restarts=-1,
+        num_cpus=0,
+        scheduling_strategy=NodeAffinitySchedulingStrategy(machine, soft=True),
+    )
+    return made.remote(name_node(number), plan)
+
+
+def name_node(number: int) -> str:
+    """Return the name by which the cluster knows a node."""
+    return f"node-{number}"
