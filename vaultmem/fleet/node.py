@@ -58,6 +58,11 @@ class Node:
         folder = Path(plan.folder.replace("{node}", machine)).expanduser()
         self._pool = LocalPool([], folder, plan.fresh_for)
 
+    @ray.method(concurrency_group=Lane.LONG.value, max_task_retries=_TRIES)
+    def hold(self, sources: Sequence[Source]) -> None:
+        """Remove the clones of all other vaults."""
+        self._pool.hold(sources)
+
     @ray.method(concurrency_group=Lane.READ.value, max_task_retries=_TRIES)
     def read(self, source: Source, work: Callable[..., Any], args: Sequence[Any]) -> Any:
         """Return what a function makes of the clone of a vault."""

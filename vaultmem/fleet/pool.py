@@ -16,7 +16,7 @@ from ray.exceptions import GetTimeoutError, RayError, RayTaskError, TaskCancelle
 from vaultmem.errors import BusyError, FaultError, NoteNotFoundError, RefusedError, VaultError
 from vaultmem.fleet.cluster import join_cluster, leave_cluster
 from vaultmem.fleet.node import VERSION, Plan, Registry, name_node, start_node
-from vaultmem.services.pools.clones import Clones
+from vaultmem.services.pools.clones import FRESH_FOR, Clones
 from vaultmem.services.pools.pool import LATE, Each, Lane, Pool
 from vaultmem.services.pools.source import Source, check_sources
 from vaultmem.services.pools.status import NodeStatus, NodeVaults, PoolStatus, describe_pool
@@ -68,8 +68,12 @@ class RayPool(Pool):
         return list(self._sources)
 
     def hold(self, sources: Sequence[Source]) -> None:
-        """Have these vaults from now on; the nodes are started anew for that."""
-        start_nodes(self._plan._replace(sources=tuple(check_sources(sources).values())))
+        """Have these vaults from now on; clones of others that the nodes had are removed."""
+        plan = self._plan._replace(sources=tuple(check_sources(sources).values()))
+        _publish(plan)
+        for each in [each.hold.remote(plan.sources) for each in self._nodes]:
+            with contextlib.suppress(RayError):  # Who is away begins with nothing.
+                ray.get(each, timeout=_ANSWERS_WITHIN)
         self._look()
 
     def submit(
@@ -195,14 +199,16 @@ class RayPool(Pool):
         return future
 
 
-def start_fleet(address: str, sources: Iterable[Source], folder: str) -> RayPool:
+def start_fleet(
+    address: str, sources: Iterable[Source], folder: str, fresh_for: float = FRESH_FOR
+) -> RayPool:
     """Start a fleet in a cluster, or start it anew with other vaults; it stays after `close`.
 
     Raises:
         VaultError: there is no such cluster, or no machine in it that may do work.
     """
     join_cluster(address)
-    start_nodes(Plan(tuple(check_sources(sources).values()), folder))
+    start_nodes(Plan(tuple(check_sources(sources).values()), folder, fresh_for=fresh_for))
     return RayPool(address)
 
 
@@ -215,10 +221,27 @@ def start_nodes(plan: Plan) -> None:
         raise VaultError("no machine of this cluster has a CPU to work with (`--num-cpus`)")
     plan = plan._replace(nodes=len(machines))
     nodes = [start_node(number, machine, plan) for number, machine in enumerate(machines)]
+    ray.get([each.hold.remote(plan.sources) for each in nodes])
+    _publish(plan)
+
+
+def _publish(plan: Plan) -> None:
+    """Let all who ask know what the fleet is."""
+    with contextlib.suppress(ValueError):
+        ray.kill(ray.get_actor(_REGISTRY))
     made = ray.remote(Registry).options(
         name=_REGISTRY, lifetime="detached", max_restarts=-1, max_task_retries=-1, num_cpus=0
     )
-    ray.get([made.remote(plan).describe.remote(), *(each.look.remote() for each in nodes)])
+    end = time.monotonic() + _ANSWERS_WITHIN
+    while True:
+        try:
+            ray.get(made.remote(plan).describe.remote(), timeout=_ANSWERS_WITHIN)
+        except ValueError:  # The name of the one before is given back in a moment.
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.1)
+        else:
+            return
 
 
 def stop_nodes() -> None:
