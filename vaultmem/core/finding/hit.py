@@ -90,11 +90,20 @@ class Hit(NamedTuple):
         return sum(match.idf for match in self.matches) / (self.asked or 1.0)
 
     @property
+    def relevance(self) -> float:
+        """The score by words alone, before recency and state."""
+        words = sum(match.score for match in self.matches)
+        return words + (self.closeness + self.passage + self.named + self.neighbours)
+
+    @property
     def strength(self) -> float:
         """The relevance by words over what was asked, see `core.finding.sureness`."""
-        words = sum(match.score for match in self.matches)
-        parts = self.closeness + self.passage + self.named + self.neighbours
-        return (words + parts) / (self.asked or 1.0)
+        return self.relevance / (self.asked or 1.0)
+
+    @property
+    def note(self) -> tuple[str, str]:
+        """The note among all that are searched: its vault's name and its path."""
+        return self.vault, self.record.path
 
     @property
     def address(self) -> str:
