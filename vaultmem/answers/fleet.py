@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from vaultmem.answers.finding import answer_json, pack_answer_json
 
 if TYPE_CHECKING:
-    from vaultmem.services.finding.ask import Answer
+    from vaultmem.services.finding.ask import QueryResult
     from vaultmem.services.finding.ask_pack import PackAnswer
     from vaultmem.services.fleetwork.beliefs import Believers
     from vaultmem.services.fleetwork.compared import Compared, Differing
@@ -22,7 +22,7 @@ def fleet_status_json(status: PoolStatus) -> dict[str, Any]:
     return status._asdict()
 
 
-def fleet_recall_json(answer: Answer, missing: Mapping[str, str]) -> dict[str, Any]:
+def fleet_recall_json(answer: QueryResult, missing: Mapping[str, str]) -> dict[str, Any]:
     """Return what answers a question, and why some vaults have no part in it."""
     return {**answer_json(answer), "missing": missing}
 

@@ -21,11 +21,11 @@ from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted, warn
 from vaultmem.cli.shared import Here, takes
 
 if TYPE_CHECKING:
-    from vaultmem.services.finding.ask import Answer
+    from vaultmem.services.finding.ask import QueryResult
     from vaultmem.services.finding.ask_pack import PackAnswer
 
 
-def _warn_of_models(answer: Answer | PackAnswer) -> None:
+def _warn_of_models(answer: QueryResult | PackAnswer) -> None:
     """Say which models had no part in an answer, or not their whole part."""
     if answer.words_alone:
         warn(f"found by words alone: {answer.words_alone}")
@@ -98,7 +98,7 @@ def recall_(
       vaultmem recall "how are refunds handled?" -n 3
       vaultmem recall tokens --kind decision --since 2026-10-01
     """
-    from vaultmem.services.finding.ask import MOST_FITTING, Ask, ask, tell_how_sure
+    from vaultmem.services.finding.ask import MOST_FITTING, Ask, run_query, tell_how_sure
 
     states = only.state or (_ALL_BUT_QUARANTINED if include_archived else [])
     if include_quarantined:
@@ -114,7 +114,7 @@ def recall_(
         expand_links=expand_links,
         suggests=True,
     )
-    answer = ask(opened, asked, show_hits(budget, explain, here.as_json), ProgressLine)
+    answer = run_query(opened, asked, show_hits(budget, explain, here.as_json), ProgressLine)
     _warn_of_models(answer)
     if here.as_json:
         emit_json(answer_json(answer))
@@ -189,7 +189,7 @@ def pack(
     _warn_of_models(answer)
     if answer.warning:
         warn(f"warning: {answer.warning}")
-    if elsewhere := tell_trust_elsewhere(opened):
+    if elsewhere := tell_trust_elsewhere(opened[0]):
         warn(f"note: {elsewhere}")
     if as_json:
         emit_json(pack_answer_json(answer))

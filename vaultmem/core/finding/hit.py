@@ -29,6 +29,10 @@ class Match(NamedTuple):
         return self.word or self.term
 
 
+#: A note among those of several vaults: its vault's name, its path and its blob id.
+NoteKey = tuple[str, str, str]
+
+
 class Further(NamedTuple):
     """Another section of a note that was found: its heading, the heading's line, its score."""
 
@@ -80,8 +84,18 @@ class Hit(NamedTuple):
     otherwise: tuple[Otherwise, ...] = ()
 
     @property
-    def key(self) -> tuple[int, int]:
-        """Which section it is among all that are asked: its document, and its place in that."""
+    def note(self) -> NoteKey:
+        """The note among all that are searched; refs can have different blobs of one path."""
+        return self.vault, self.record.path, self.record.blob
+
+    @property
+    def key(self) -> tuple[NoteKey, int]:
+        """The section among all that are searched: its note, and its position in that."""
+        return self.note, self.section.ordinal
+
+    @property
+    def local_key(self) -> tuple[int, int]:
+        """The section within its own vault: its document, and its position in that."""
         return self.record.document, self.section.ordinal
 
     @property
@@ -99,11 +113,6 @@ class Hit(NamedTuple):
     def strength(self) -> float:
         """The relevance by words over what was asked, see `core.finding.sureness`."""
         return self.relevance / (self.asked or 1.0)
-
-    @property
-    def note(self) -> tuple[str, str]:
-        """The note among all that are searched: its vault's name and its path."""
-        return self.vault, self.record.path
 
     @property
     def address(self) -> str:

@@ -6,13 +6,14 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.finding.grouping import group_hits
 from vaultmem.core.finding.hit import Hit
-from vaultmem.core.finding.query import MAX_TERMS, NoteFilter, RecallQuery, keep_rarest, parse_query
-from vaultmem.core.finding.reranking import Reranked
+from vaultmem.core.finding.query import MAX_TERMS, NoteFilter, RecallQuery, parse_query
+from vaultmem.core.finding.reranking import Reranked, Reranker
 from vaultmem.core.finding.spelling import measure_distance
+from vaultmem.core.finding.statistics import Statistics
 from vaultmem.core.finding.sureness import (
     JUDGED,
     Sureness,
@@ -24,19 +25,22 @@ from vaultmem.core.finding.sureness import (
 from vaultmem.core.finding.terms import split_words, stem_word
 from vaultmem.core.languages import read_lines, read_pairs
 from vaultmem.core.lifecycle import State
+from vaultmem.core.packs.division import group_by_vault
 from vaultmem.core.paths import DREAMS
 from vaultmem.services.finding.caution import add_cautions
 from vaultmem.services.finding.count import count_hit, count_recall
-from vaultmem.services.finding.search import Depth, merge_hits
+from vaultmem.services.finding.score import Depth, Scorer
+from vaultmem.services.finding.search import merge_hits
 from vaultmem.services.finding.vault_set import (
     ByMeaning,
-    Models,
     TellProgress,
     VaultSet,
-    group_by_vault,
     open_set,
 )
 from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.core.validity import Span
 
 class Ask(NamedTuple):
     """A question, and how it is asked; what is left out is as vaultmem.yaml has it.
@@ -123,7 +127,7 @@ def fit_texts(budget: int) -> Show:
 
 
 def run_query(
-    vaults: Iterable[Vault] | VaultSet,
+    vaults: Vault | Iterable[Vault] | VaultSet,
     asked: Ask,
     show: Show = show_texts,
     progress: TellProgress | None = None,
@@ -151,7 +155,9 @@ def _run(
     limit = asked.limit or seen.config.results
     query = parse_query(asked.question, asked.offset + limit, asked.filter)
     by_note = not asked.by_section
-    query, found = find_hits(seen, query, models, query.limit + 1, by_note=by_note)
+    query, found = find_hits(
+        seen, query, query.limit + 1, by_note, models.dense, models.reranker
+    )
     meaning, words_alone, reranked = models.describe()
     sureness = judge_hits(found)
     hits = _expand(seen, query, found) if asked.expand_links else found
@@ -175,7 +181,7 @@ def _log(vaults: VaultSet, question: str, shown: Sequence[tuple[Hit, str]]) -> N
     """Log a query in each vault whose hits are shown, and in the first in any case."""
     texts = {hit.key: text for hit, text in shown}
     own = {vaults.names[0]: [], **group_by_vault(hit for hit, _ in shown)}
-    vaults.run(
+    vaults.keep(
         count_recall,
         {name: (question, hits, [texts[hit.key] for hit in hits]) for name, hits in own.items()},
     )
@@ -205,22 +211,22 @@ def _look_elsewhere(vaults: VaultSet, asked: Ask, query: RecallQuery, sureness: 
 def find_hits(
     vaults: VaultSet,
     query: RecallQuery,
-    models: Models = Models(),
-    wanted: int = 0,
-    *,
+    wanted: int,
     by_note: bool = False,
+    dense: Scorer | None = None,
+    reranker: Reranker | None = None,
 ) -> tuple[RecallQuery, list[Hit]]:
     """Return the query as it was searched, spelling corrected, and the best hits.
 
-    There are `query.limit` of them, or a number that is `wanted` at most. Archived notes answer
-    too: if others surely do, those with a term that these lack.
+    `wanted` is their number at most. Archived notes answer too: if others surely do, those with a
+    term that these lack.
     """
-    wanted = wanted or query.limit
+    how = (by_note, dense, reranker)
     plain = query.filter
-    if plain.states or plain.any_state or not (query.terms or query.compounds or models.dense):
-        return _find_known(vaults, query, models, wanted, by_note)
+    if plain.states or plain.any_state or not (query.terms or query.compounds or dense):
+        return _find_known(vaults, query, wanted, *how)
     wider = query._replace(filter=plain._replace(with_archived=True))
-    found_by, found = _find_known(vaults, wider, models, wanted + 1, by_note)
+    found_by, found = _find_known(vaults, wider, wanted + 1, *how)
     found = [hit for hit in found if hit.record.path != str(DREAMS)][:wanted]
     others = [hit for hit in found if hit.record.state != State.ARCHIVED]
     strong = [hit for hit in others[:JUDGED] if is_strong(hit)]
@@ -233,13 +239,18 @@ def find_hits(
         if hit.record.state == State.ARCHIVED
         and not answered.issuperset(match.term for match in hit.matches)
     ]
-    found_by, others = _find_known(vaults, query, models, wanted, by_note)
+    found_by, others = _find_known(vaults, query, wanted, *how)
     found = sorted([*others, *more], key=lambda hit: -hit.score)
     return found_by, found[:wanted]
 
 
 def _find_known(
-    vaults: VaultSet, query: RecallQuery, models: Models, wanted: int, by_note: bool
+    vaults: VaultSet,
+    query: RecallQuery,
+    wanted: int,
+    by_note: bool,
+    dense: Scorer | None,
+    reranker: Reranker | None,
 ) -> tuple[RecallQuery, list[Hit]]:
     """Return the query as it was searched, and the best hits of the notes that its filter admits.
 
@@ -248,8 +259,11 @@ def _find_known(
     past = _find_past(vaults, query)
     given = query.filter
     query = query._replace(filter=given._replace(past=past is not None))
-    query = _correct_spelling(vaults, query)
-    hits = find_sections(vaults, query, models, wanted, by_note=by_note)
+    statistics = vaults.count(query)
+    corrected = _correct_spelling(vaults, query, statistics)
+    if corrected.replaced:
+        query, statistics = corrected, vaults.count(corrected)
+    hits = find_sections(vaults, query, statistics, wanted, by_note, dense, reranker)
     if past is not None:
         from vaultmem.services.finding.past import keep_valid
 
@@ -260,16 +274,14 @@ def _find_known(
 def find_sections(
     vaults: VaultSet,
     query: RecallQuery,
-    models: Models = Models(),
-    wanted: int = 0,
-    *,
+    statistics: Statistics,
+    wanted: int,
     by_note: bool = False,
+    dense: Scorer | None = None,
+    reranker: Reranker | None = None,
 ) -> list[Hit]:
     """Return the best hits for a query as it is, of all vaults as of one."""
-    wanted = wanted or query.limit
-    reranker, dense = models.reranker, models.dense
     depth = Depth(wanted, by_note, reranker.sections if reranker is not None else 0)
-    statistics = vaults.count(query)
     found = vaults.search(query, statistics, depth, dense)
     by_words = dense.weight if dense is not None else 1.0
     if reranker is None:
@@ -278,31 +290,34 @@ def find_sections(
     return (group_hits(hits) if by_note else hits)[:wanted]
 
 
-def _correct_spelling(vaults: VaultSet, query: RecallQuery) -> RecallQuery:
+def _correct_spelling(
+    vaults: VaultSet, query: RecallQuery, statistics: Statistics
+) -> RecallQuery:
     """Return the query with similar words for those that no section has which it can find.
 
     Archived notes alone give no suggestion.
     """
-    corrected = _replace_unknown(vaults, query)
+    corrected = _replace_unknown(vaults, query, statistics)
     if corrected.replaced and query.filter.with_archived:
         plain = query._replace(filter=query.filter._replace(with_archived=False))
-        corrected = _replace_unknown(vaults, plain)._replace(filter=query.filter)
-    return corrected
+        corrected = _replace_unknown(vaults, plain, vaults.count(plain))
+    return corrected._replace(filter=query.filter)
 
 
-def _replace_unknown(vaults: VaultSet, query: RecallQuery) -> RecallQuery:
+def _replace_unknown(
+    vaults: VaultSet, query: RecallQuery, statistics: Statistics
+) -> RecallQuery:
     """Return the query with the nearest word of all vaults for each word that none has.
 
     A word among others must be nearer than one alone: it may be right, and the others answer.
     """
     different = [*dict.fromkeys(query.terms)]
-    if not 0 < len(different) <= len(query.terms) <= MAX_TERMS:
+    if not statistics.counts or len(query.terms) > MAX_TERMS:
         return query
-    figures = vaults.count(query)
-    known = {term: figures.counts.get(term, 0) > 0 for term in different}
+    known = {term: statistics.counts[term] > 0 for term in different}
     is_alone = not any(known.values())
     if all(known.values()) or (
-        len(known) > _FEW and (not is_alone or any(map(figures.totals.get, different)))
+        len(known) > _FEW and (not is_alone or any(map(statistics.totals.get, different)))
     ):
         return query
     words = dict.fromkeys(split_words(query.text))

@@ -68,10 +68,10 @@ def search(
     for which sections are compared; without `depth`, so many sections are returned.
     """
     chosen = choose_scope(vault, query.filter)
-    if chosen is None:
+    if chosen is None or not (query.terms or query.compounds or dense):
         return []
     depth = depth or Depth(query.limit)
-    query = keep_rarest(query, lambda _: statistics.totals)
+    query = keep_rarest(query, statistics.totals)
     scope = weigh_scope(chosen, statistics)
     ranked = rank_sections(scope, query, statistics, depth, dense)
     groups, many = ranked.groups, depth.hits

@@ -6,13 +6,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, TypeVar
 
-from vaultmem.core.finding.hit import Hit
+from vaultmem.core.finding.hit import Hit, NoteKey
 from vaultmem.core.finding.query import RecallQuery
 from vaultmem.core.finding.reranking import Reranked
 from vaultmem.core.finding.statistics import Statistics
+from vaultmem.core.packs.division import group_by_vault
 from vaultmem.errors import VaultError
-from vaultmem.services.finding.search import Depth, Scorer, count_all, search_all
+from vaultmem.services.finding.score import Depth, Scorer
+from vaultmem.services.finding.search import count_all, search_all
 from vaultmem.services.reading.behind import sync_once
+from vaultmem.services.reading.handles import name_notes
 from vaultmem.services.reading.heal import read_healed
 from vaultmem.vault import Vault
 
@@ -114,6 +117,15 @@ class VaultSet:
             name: work(vault, *given[name]) for name, vault in self.vaults.items() if name in given
         }
 
+    def keep(
+        self, work: Callable[Concatenate[Vault, ...], _T], given: Mapping[str, Sequence[Any]]
+    ) -> dict[str, _T]:
+        """Have some vaults store what was answered, as `run` does.
+
+        A vault that cannot be reached any more is left out of the results.
+        """
+        return self.run(work, given)
+
     def view(
         self, at: str = "", refs: Sequence[str] = (), progress: TellProgress | None = None
     ) -> VaultSet:
@@ -163,22 +175,23 @@ class VaultSet:
         return [hit for _, hit in sorted(placed, key=lambda each: each[0])]
 
 
-def group_by_vault(hits: Iterable[Hit]) -> dict[str, list[Hit]]:
-    """Return hits by the name of their vault."""
-    found: dict[str, list[Hit]] = {}
-    for hit in hits:
-        found.setdefault(hit.vault, []).append(hit)
-    return found
-
-
 def name_vault(name: str, hits: Iterable[Hit]) -> list[Hit]:
     """Return hits with the name of their vault."""
     return [hit._replace(vault=name) for hit in hits] if name else [*hits]
 
 
-def open_set(vaults: Iterable[Vault] | VaultSet) -> VaultSet:
-    """Return vaults as a set."""
-    return vaults if isinstance(vaults, VaultSet) else VaultSet(vaults)
+def name_hits(vaults: VaultSet, hits: Iterable[Hit]) -> dict[NoteKey, str]:
+    """Return the handle of each hit's note in its own vault."""
+    given = {name: (own,) for name, own in group_by_vault(hits).items()}
+    named = vaults.run(name_notes, given)
+    return {note: handle for handles in named.values() for note, handle in handles.items()}
+
+
+def open_set(vaults: Vault | Iterable[Vault] | VaultSet) -> VaultSet:
+    """Return one vault or several as a set."""
+    if isinstance(vaults, VaultSet):
+        return vaults
+    return VaultSet([vaults] if isinstance(vaults, Vault) else vaults)
 
 
 def look(
