@@ -18,7 +18,7 @@ from conftest import MakeVault
 from vaultmem.core.packs.division import tell_missing
 from vaultmem.core.packs.expectation import Expectation
 from vaultmem.errors import ForbiddenError, NoteNotFoundError, RefusedError, VaultError
-from vaultmem.services.finding.ask import Ask, ask
+from vaultmem.services.finding.ask import Ask, run_query
 from vaultmem.services.finding.ask_pack import AskPack, ask_pack
 from vaultmem.services.finding.judge import judge_vault
 from vaultmem.services.hub.folder import Limits
@@ -118,7 +118,7 @@ def count_notes(vault: Vault) -> int:
 
 
 def find_paths(vault: Vault, text: str) -> list[str]:
-    return [hit.record.path for hit in ask(vault, Ask(text, counts=False)).hits]
+    return [hit.record.path for hit in run_query(vault, Ask(text, counts=False)).hits]
 
 
 def note(vault: Vault, text: str) -> str:
@@ -197,11 +197,10 @@ class PoolContract:
             asked = Ask("which lamp is green", counts=False)
             found = pool.recall(None, asked)
             roots = [tmp_path / f"seed-{name}" for name in NOTES]
-            lead, *others = [opened(root) for root in roots]
-            for name, each in zip(NOTES, (lead, *others), strict=True):
+            vaults = [opened(root) for root in roots]
+            for name, each in zip(NOTES, vaults, strict=True):
                 each.name = name
-            lead.beside, lead.apart = tuple(others), True
-            expected = ask(lead, asked)
+            expected = run_query(vaults, asked)
             shown = [(hit.address, hit.score, hit.text) for hit in found.answer.hits]
             assert shown == [(hit.address, hit.score, hit.text) for hit in expected.hits]
             assert len(shown) == 3
@@ -210,7 +209,7 @@ class PoolContract:
                 pool.recall([], asked)
             wanted = AskPack("which lamp is green", counts=False, receipt=False)
             pack = pool.pack(None, wanted)
-            alike = ask_pack(lead, wanted._replace(told=tell_missing(found.missing)))
+            alike = ask_pack(vaults, wanted._replace(told=tell_missing(found.missing)))
             assert pack.answer.pack.text == alike.pack.text
             assert "\nNot asked: none (its remote has no commit yet).\n" in alike.pack.text
         finally:

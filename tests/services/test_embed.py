@@ -25,7 +25,7 @@ from vaultmem.services.embedding.embed import (
 )
 from vaultmem.services.embedding.meaning import open_meaning
 from vaultmem.services.embedding.score import DenseScorer, find_scorer
-from vaultmem.services.finding.ask import Ask, ask
+from vaultmem.services.finding.ask import Ask, run_query
 from vaultmem.services.finding.ask_pack import AskPack, ask_pack
 from vaultmem.services.finding.recall import recall
 from vaultmem.services.reading.look import look_at
@@ -282,10 +282,10 @@ def test_who_does_not_wait_is_answered_with_the_vectors_that_there_are(
     text = "\n\n".join(f"# Berth {number}\n\nA boat lies at {number}." for number in range(1_200))
     root = make_vault({"notes/berths.md": text, "vaultmem.yaml": "semantic: static\n"})
     vault = opened(root)
-    hasty = ask(vault, Ask("boats in berths", waits=False)).meaning
+    hasty = run_query(vault, Ask("boats in berths", waits=False)).meaning
     assert hasty is not None
     assert 1_000 <= hasty.embedded < hasty.sections
-    patient = ask(vault, Ask("boats in berths")).meaning
+    patient = run_query(vault, Ask("boats in berths")).meaning
     assert patient is not None
     assert patient.embedded == patient.sections
 
@@ -293,14 +293,14 @@ def test_who_does_not_wait_is_answered_with_the_vectors_that_there_are(
 def test_an_answer_says_why_meaning_had_no_part_in_it(
     vault: Vault, service: EmbeddingService
 ) -> None:
-    assert "vaultmem embed" in ask(vault, Ask("harbour")).words_alone
+    assert "vaultmem embed" in run_query(vault, Ask("harbour")).words_alone
     embed(vault)
-    assert ask(vault, Ask("harbour")).words_alone == ""
+    assert run_query(vault, Ask("harbour")).words_alone == ""
     service.failures = [(401, {}, b"{}")]
     answer = ask_pack(vault, AskPack("harbour"))
     assert "answered 401" in answer.words_alone
     assert answer.meaning is None
-    assert ask(vault, Ask("harbour", semantic=False)).words_alone == ""
+    assert run_query(vault, Ask("harbour", semantic=False)).words_alone == ""
 
 
 class TestCommands:

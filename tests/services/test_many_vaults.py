@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 from support import write_notes
+from vaultmem.services.finding.any_question import recall_any
+from vaultmem.services.finding.together import choose_parts
 
 from vaultmem.core.finding.query import NoteFilter, parse_query
 from vaultmem.core.finding.statistics import Statistics, add_statistics
@@ -18,13 +20,11 @@ from vaultmem.core.finding.weights import WEIGHTS
 from vaultmem.core.notes.record import find_place
 from vaultmem.core.packs.division import name_vaults, share_room
 from vaultmem.services.finding import plain_words
-from vaultmem.services.finding.any_question import recall_any
-from vaultmem.services.finding.ask import Ask, ask
+from vaultmem.services.finding.ask import Ask, run_query
 from vaultmem.services.finding.ask_pack import AskPack, ask_pack
 from vaultmem.services.finding.eligible import choose_sections
 from vaultmem.services.finding.recall import recall
 from vaultmem.services.finding.receipts import replay_receipt
-from vaultmem.services.finding.together import choose_parts
 from vaultmem.services.finding.trust import trust_vault
 from vaultmem.vault import Vault
 
@@ -174,7 +174,7 @@ def test_a_recall_is_counted_where_something_is_shown_and_in_the_first(
     from vaultmem.storage.signals import SignalStore
 
     _, many = split
-    answer = ask(many, Ask("gangway", 2))
+    answer = run_query(many, Ask("gangway", 2))
     shown = {hit.vault for hit in answer.hits}
     assert shown < {each.name for each in many.together}
     for each in many.together:

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 import pytest
+from vaultmem.services.finding.any_question import recall_any
 
 from vaultmem.core.finding.query import NoteFilter, parse_query
 from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.note import parse_note
 from vaultmem.core.similarity.compare import KnownText
 from vaultmem.core.upkeep.choices import PART, Choice
-from vaultmem.services.finding.any_question import recall_any
 from vaultmem.services.finding.pack import make_pack
 from vaultmem.services.lifecycle.supersede import supersede_note
 from vaultmem.services.likeness.pairs import read_apart

@@ -22,11 +22,11 @@ from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted, warn
 from vaultmem.cli.shared import Here, takes
 
 if TYPE_CHECKING:
-    from vaultmem.services.finding.ask import Answer
+    from vaultmem.services.finding.ask import QueryResult
     from vaultmem.services.finding.ask_pack import PackAnswer
 
 
-def _warn_of_models(answer: Answer | PackAnswer) -> None:
+def _warn_of_models(answer: QueryResult | PackAnswer) -> None:
     """Say which models had no part in an answer, or not their whole part."""
     if answer.words_alone:
         warn(f"found by words alone: {answer.words_alone}")
@@ -113,7 +113,7 @@ def recall_(
       vaultmem recall tokens --kind decision --since 2026-10-01
     """
     from vaultmem.cli.fleet_work import recall_fleet, warn_missing
-    from vaultmem.services.finding.ask import MOST_FITTING, Ask, ask, tell_how_sure
+    from vaultmem.services.finding.ask import MOST_FITTING, Ask, run_query, tell_how_sure
 
     states = only.state or (_ALL_BUT_QUARANTINED if include_archived else [])
     if include_quarantined:
@@ -135,7 +135,7 @@ def recall_(
         answer, missing = recall_fleet(fleet, vault, asked, show)
     else:
         opened = open_several(here, vault, all_vaults, alone=bool(here.at or include_refs))
-        answer = ask(opened, asked, show, ProgressLine)
+        answer = run_query(opened, asked, show, ProgressLine)
     _warn_of_models(answer)
     if here.as_json:
         emit_json(_with_missing(answer_json(answer), missing))
@@ -217,7 +217,7 @@ def pack(
     else:
         opened = open_several(here, vault, all_vaults, alone=bool(here.at or include_refs))
         answer = ask_pack(opened, asked, ProgressLine)
-        elsewhere = tell_trust_elsewhere(opened)
+        elsewhere = tell_trust_elsewhere(opened[0])
     _warn_of_models(answer)
     if answer.warning:
         warn(f"warning: {answer.warning}")

@@ -18,12 +18,12 @@ from vaultmem.errors import RefusedError
 
 if TYPE_CHECKING:
     from vaultmem.core.packs.expectation import Expectation
-    from vaultmem.services.finding.ask import Answer, Ask, Show
+    from vaultmem.services.finding.ask import Ask, QueryResult, Show
     from vaultmem.services.finding.ask_pack import AskPack, PackAnswer
+    from vaultmem.services.finding.vault_set import VaultSet
     from vaultmem.services.fleetwork.jobs import JobOptions, JobResults
     from vaultmem.services.pools.pool import Pool
     from vaultmem.services.pools.source import Source
-    from vaultmem.vault import Vault
 
 #: What stands before the address of a cluster.
 _RAY = "ray:"
@@ -105,11 +105,11 @@ def refuse_with_fleet(**given: object) -> None:
 
 def recall_fleet(
     fleet: str, vaults: Sequence[str], asked: Ask, show: Show
-) -> tuple[Answer, dict[str, str]]:
+) -> tuple[QueryResult, dict[str, str]]:
     """Return what answers a question in a fleet, and why some vaults have no part in it."""
     with open_fleet(fleet) as pool:
         answer, missing = pool.recall(vaults or None, asked, seconds=_QUESTION)
-    no_vault = cast("Vault", None)  # Texts are at hand; none is looked at.
+    no_vault = cast("VaultSet", None)  # Texts are at hand; none is looked at.
     return answer._replace(shown=show(no_vault, answer) or ()), missing
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ import ray
 from vaultmem import __version__
 from vaultmem.services.pools.clones import FRESH_FOR
 from vaultmem.services.pools.pool import THREADS, Each, Lane, LocalPool
+from vaultmem.services.pools.question import Opening, Part
 from vaultmem.services.pools.source import Source
 from vaultmem.services.pools.status import NodeVaults
 
@@ -89,6 +90,20 @@ class Node:
         for source, _ in given:
             self._pool.clones.take(source)
         return self._pool.map(work, {source.name: args for source, args in given}, seconds)
+
+    @ray.method(concurrency_group=Lane.READ.value, max_task_retries=_TRIES)
+    def call_part(
+        self,
+        sources: Sequence[Source],
+        given: Mapping[str, Sequence[Any]],
+        work: Callable[..., Part],
+        opening: Opening,
+        args: Sequence[Any],
+    ) -> Part:
+        """Return what a function makes of the clones of some vaults together."""
+        for source in sources:
+            self._pool.clones.take(source)
+        return work(self._pool.clones, given, opening, *args)
 
     @ray.method(concurrency_group=Lane.LONG.value, max_task_retries=_TRIES)
     def look(self) -> NodeVaults:

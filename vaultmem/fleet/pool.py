@@ -16,8 +16,9 @@ from ray.exceptions import GetTimeoutError, RayError, RayTaskError, TaskCancelle
 from vaultmem.errors import BusyError, FaultError, NoteNotFoundError, RefusedError, VaultError
 from vaultmem.fleet.cluster import join_cluster, leave_cluster
 from vaultmem.fleet.node import VERSION, Plan, Registry, name_node, start_node
-from vaultmem.services.pools.clones import FRESH_FOR, Clones
-from vaultmem.services.pools.pool import LATE, Each, Lane, Pool
+from vaultmem.services.pools.clones import FRESH_FOR, LATE, Clones
+from vaultmem.services.pools.pool import Each, Lane, Pool
+from vaultmem.services.pools.question import Opening, Part
 from vaultmem.services.pools.source import Source, check_sources
 from vaultmem.services.pools.status import NodeStatus, NodeVaults, PoolStatus, describe_pool
 
@@ -122,6 +123,26 @@ class RayPool(Pool):
             {name: results[name] for name in given if name in results},
             {name: missing[name] for name in given if name in missing},
         )
+
+    def call_parts(
+        self,
+        given: Mapping[str, Sequence[Any]],
+        work: Callable[..., Part],
+        opening: Opening,
+        *args: Any,
+    ) -> list[Part]:
+        """Call a function for some vaults, once on each node that has some."""
+        divided: dict[int, dict[str, Sequence[Any]]] = {}
+        for name, own in given.items():
+            self._find(name)
+            divided.setdefault(self._choose_node(name), {})[name] = own
+        running = []
+        for number, own in divided.items():
+            sources = [self._sources[name] for name in own]
+            asked = self._nodes[number].call_part.remote(sources, own, work, opening, args)
+            running.append((own, self._wait_for(asked)))
+        end = None if opening.seconds is None else time.monotonic() + opening.seconds + _GRACE
+        return [_await_part(own, future, end) for own, future in running]
 
     def status(self) -> PoolStatus:
         """Return how the fleet is; a node that does not answer is named."""
@@ -265,6 +286,17 @@ def find_plan() -> Plan | None:
     except (RayError, GetTimeoutError) as error:
         raise VaultError(f"the fleet does not answer ({type(error).__name__})") from None
     return found
+
+
+def _await_part(own: Mapping[str, object], future: Future[Part], end: float | None) -> Part:
+    """Return what comes of a node's vaults in time, else why nothing does."""
+    try:
+        return future.result(None if end is None else max(0.0, end - time.monotonic()))
+    except TimeoutError:
+        future.cancel()
+        return Part({}, dict.fromkeys(own, LATE))
+    except BusyError as error:
+        return Part({}, dict.fromkeys(own, str(error)))
 
 
 def _read_cause(error: RayTaskError) -> Exception:

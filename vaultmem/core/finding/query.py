@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from itertools import chain
 from typing import NamedTuple
@@ -182,17 +182,14 @@ def parse_query(text: str, limit: int = 10, note_filter: NoteFilter | None = Non
     )
 
 
-def keep_rarest(
-    query: RecallQuery, count: Callable[[Sequence[str]], Mapping[str, int]]
-) -> RecallQuery:
-    """Return a long question with those of its terms alone that fewest sections have.
+def keep_rarest(query: RecallQuery, counts: Mapping[str, int]) -> RecallQuery:
+    """Return a long question with those of its terms alone that fewest sections contain.
 
-    `count` says how many have each term.
+    `counts` has the number of sections that contain each term.
     """
     different = dict.fromkeys([*query.terms, *query.compounds])
     if len(different) <= MAX_TERMS:
         return query
-    counts = count([*different])
     kept = set(sorted(filter(counts.__getitem__, different), key=counts.__getitem__)[:MAX_TERMS])
     return query._replace(
         terms=tuple(term for term in query.terms if term in kept),

@@ -7,7 +7,7 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import NamedTuple
 
-from vaultmem.core.finding.hit import Hit
+from vaultmem.core.finding.hit import Hit, NoteKey
 from vaultmem.core.finding.terms import count_terms
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.packs.caution import written_at
@@ -110,27 +110,27 @@ _SERIAL = frozenset(
 
 
 class Contradiction(NamedTuple):
-    """Two documents that do not agree, and how that is known; `why` is a property's name or words.
+    """Two notes that do not agree, and how that is known; `why` is a property's name or words.
 
     Where `why` is "supersedes" or "supersedes_part", the first is the newer word. `told_by` is the
-    document whose property says so.
+    note whose property says so.
     """
 
-    first: int
-    second: int
+    first: NoteKey
+    second: NoteKey
     why: str
-    told_by: int = -1
+    told_by: NoteKey | None = None
 
 
 class Remarks(NamedTuple):
     """What is known besides the notes' own words.
 
-    `relations` are pairs of documents that contradict each other, `handles` what short labels
-    call a document, and `told` are lines that say how little the answer is worth.
+    `relations` are pairs of notes that contradict each other, `handles` what short labels
+    call a note, and `told` are lines that say how little the answer is worth.
     """
 
     relations: Sequence[Contradiction] = ()
-    handles: Mapping[int, str] = MappingProxyType({})
+    handles: Mapping[NoteKey, str] = MappingProxyType({})
     told: tuple[str, ...] = ()
 
 
@@ -148,11 +148,11 @@ def find_same_titles(hits: Sequence[Hit]) -> list[Contradiction]:
         name = (record.title.casefold(), hit.section.heading.casefold(), record.context)
         groups.setdefault(name, []).append(hit)
     return [
-        Contradiction(group[0].record.document, other.record.document, _SAME_TITLE)
+        Contradiction(group[0].note, other.note, _SAME_TITLE)
         for group in groups.values()
-        if len({hit.record.document for hit in group}) == 2
+        if len({hit.note for hit in group}) == 2
         for other in group[1:]
-        if other.record.document != group[0].record.document and _are_rivals(group[0], other)
+        if other.note != group[0].note and _are_rivals(group[0], other)
     ]
 
 
@@ -178,31 +178,31 @@ def _hand_of(hit: Hit) -> tuple[str, ...]:
     return (record.kind, record.agent, record.source, record.session, changed_day(hit))
 
 
-def is_first_stronger(first: Hit, second: Hit, why: str, trusted: frozenset[int]) -> bool:
+def is_first_stronger(first: Hit, second: Hit, why: str, trusted: frozenset[NoteKey]) -> bool:
     """Tell which of two counts more: by authority, else what supersedes, else the later word."""
 
     def key(hit: Hit) -> tuple[int, bool, float, str]:
-        rank = rank_authority(hit, hit.record.document in trusted)
+        rank = rank_authority(hit, hit.note in trusted)
         is_older = why in ORDERED and hit is second
         return (rank, is_older, -written_at(hit), hit.record.path)
 
     return key(first) < key(second)
 
 
-def is_undecided(first: Hit, second: Hit, why: str, trusted: frozenset[int]) -> bool:
+def is_undecided(first: Hit, second: Hit, why: str, trusted: frozenset[NoteKey]) -> bool:
     """Tell whether time alone says which of two counts more: nobody said which one holds."""
-    ranks = {rank_authority(hit, hit.record.document in trusted) for hit in (first, second)}
+    ranks = {rank_authority(hit, hit.note in trusted) for hit in (first, second)}
     return why not in ORDERED and len(ranks) == 1 and written_at(first) != written_at(second)
 
 
 def describe_conflict(
-    stronger: Hit, weaker: Hit, why: str, trusted: frozenset[int], name: Callable[[Hit], str]
+    stronger: Hit, weaker: Hit, why: str, trusted: frozenset[NoteKey], name: Callable[[Hit], str]
 ) -> str:
     """Return the sentence that stands before two sections that contradict each other.
 
     `name` is what a note is called.
     """
-    ranks = [rank_authority(h, h.record.document in trusted) for h in (stronger, weaker)]
+    ranks = [rank_authority(h, h.note in trusted) for h in (stronger, weaker)]
     if ranks[0] != ranks[1]:
         reason = f"{name_authority(ranks[0])} before {name_authority(ranks[1])}"
     elif why in ORDERED:
@@ -222,7 +222,7 @@ def tell_conflict(
     relation: Contradiction,
     first: Hit,
     second: Hit,
-    trusted: frozenset[int],
+    trusted: frozenset[NoteKey],
     name: Callable[[Hit], str],
 ) -> str:
     """Return the sentence about two sections that contradict each other."""
@@ -231,19 +231,19 @@ def tell_conflict(
     return describe_conflict(second, first, relation.why, trusted, name)
 
 
-def list_opponents(relations: Iterable[Contradiction], document: int) -> set[int]:
-    """Return the documents that contradict one."""
+def list_opponents(relations: Iterable[Contradiction], note: NoteKey) -> set[NoteKey]:
+    """Return the notes that contradict one."""
     return {
-        each.second if each.first == document else each.first
+        each.second if each.first == note else each.first
         for each in relations
-        if document in {each.first, each.second}
+        if note in {each.first, each.second}
     }
 
 
 def arrange_items(
     items: Sequence[PackItem],
     relations: Sequence[Contradiction],
-    trusted: frozenset[int],
+    trusted: frozenset[NoteKey],
     name: Callable[[Hit], str],
 ) -> list[PackItem]:
     """Return the items with those that contradict each other side by side, the stronger first.
@@ -255,8 +255,8 @@ def arrange_items(
     arranged = list(items)
     for relation in relations:
         pair = [
-            next((i for i in arranged if i.hit.record.document == document), None)
-            for document in (relation.first, relation.second)
+            next((i for i in arranged if i.hit.note == note), None)
+            for note in (relation.first, relation.second)
         ]
         first, second = pair
         if first is None or second is None or first.part is not second.part:

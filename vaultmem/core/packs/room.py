@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from vaultmem.core.finding.hit import Hit
+from vaultmem.core.finding.hit import Hit, NoteKey
 from vaultmem.core.packs.alike import Shown, show_hit
 from vaultmem.core.packs.caution import written_at
 from vaultmem.core.packs.conflicts import (
@@ -38,10 +38,10 @@ class Room:
     def __init__(
         self,
         left: int,
-        trusted: frozenset[int],
+        trusted: frozenset[NoteKey],
         remarks: Remarks,
         form: PackForm,
-        known: dict[int, Hit],
+        known: dict[NoteKey, Hit],
     ) -> None:
         self.left = left
         self.trusted = trusted
@@ -66,7 +66,7 @@ class Room:
         for hit in hits:
             if not hit.text or self._is_repeated(hit):
                 continue
-            self._known.setdefault(hit.record.document, hit)
+            self._known.setdefault(hit.note, hit)
             if not self._take(hit, pinned=True):
                 waiting.append(hit)
                 self.leave_out(hit, LeftWhy.SHARE, pinned=True)
@@ -112,9 +112,9 @@ class Room:
 
     def _make_item(self, hit: Hit, pinned: bool, parts: tuple[Span, ...] | None) -> PackItem:
         """Return a section as it would be shown, with what is to be said of it."""
-        trusted = hit.record.document in self.trusted
+        trusted = hit.note in self.trusted
         shown = hit.text if parts is None else render_passages(hit.text, parts)
-        handle = self.remarks.handles.get(hit.record.document, "")
+        handle = self.remarks.handles.get(hit.note, "")
         cut = parts is not None
         item = PackItem(hit, shown, pinned, trusted, cut, hit.caution, "", handle, parts or ())
         item = item._replace(otherwise=hit.otherwise)
@@ -126,11 +126,10 @@ class Room:
 
     def _open_relations(self, hit: Hit) -> list[Contradiction]:
         """Return the section's conflicts that nothing shown so far tells of."""
-        document = hit.record.document
         return [
             each
             for each in self.remarks.relations
-            if document in {each.first, each.second}
+            if hit.note in {each.first, each.second}
             and each not in self._told
             and {each.first, each.second} <= self._known.keys()
         ][:MAX_RIVALS]
@@ -229,12 +228,12 @@ class Room:
     def _find_alike(self, hit: Hit) -> int | None:
         """Return the place of a section taken that says the same, and is no opponent."""
         shown = show_hit(hit)
-        opposed = list_opponents(self.remarks.relations, shown.document)
+        opposed = list_opponents(self.remarks.relations, shown.note)
         return next(
             (
                 place
                 for place, seen in enumerate(self._seen)
-                if seen.document not in opposed and shown.says(seen)
+                if seen.note not in opposed and shown.says(seen)
             ),
             None,
         )

@@ -1,34 +1,46 @@
-"""Ask a vault: from a question to the sections that answer it, the same for every front end."""
+"""Run a query over one or many vaults, the same for every front end."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Sequence
-from functools import partial
+import re
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.finding.grouping import group_hits
 from vaultmem.core.finding.hit import Hit
-from vaultmem.core.finding.query import NoteFilter, RecallQuery, parse_query
-from vaultmem.core.finding.reranking import Reranked
-from vaultmem.core.finding.sureness import Sureness, judge_hits, tell_replaced, tell_sureness
-from vaultmem.errors import VaultError
-from vaultmem.services.finding.any_question import find_any
+from vaultmem.core.finding.query import MAX_TERMS, NoteFilter, RecallQuery, parse_query
+from vaultmem.core.finding.reranking import Reranked, Reranker
+from vaultmem.core.finding.spelling import measure_distance
+from vaultmem.core.finding.statistics import Statistics
+from vaultmem.core.finding.sureness import (
+    JUDGED,
+    Sureness,
+    is_strong,
+    judge_hits,
+    tell_replaced,
+    tell_sureness,
+)
+from vaultmem.core.finding.terms import split_words, stem_word
+from vaultmem.core.languages import read_lines, read_pairs
+from vaultmem.core.lifecycle import State
+from vaultmem.core.packs.division import group_by_vault
+from vaultmem.core.paths import DREAMS
 from vaultmem.services.finding.caution import add_cautions
 from vaultmem.services.finding.count import count_hit, count_recall
-from vaultmem.services.finding.parts import How
-from vaultmem.services.finding.reach import Reach, Together
-from vaultmem.services.reading.behind import sync_once
-from vaultmem.services.reading.heal import heals
+from vaultmem.services.finding.score import Depth, Scorer
+from vaultmem.services.finding.search import merge_hits
+from vaultmem.services.finding.vault_set import (
+    ByMeaning,
+    TellProgress,
+    VaultSet,
+    open_set,
+)
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
-    from vaultmem.services.embedding.score import DenseScorer, DenseScorers
-    from vaultmem.services.finding.rerank import ModelReranker
-
-#: Makes what is told of long work (`services.reading.indexing.Progress`), given what that is.
-TellProgress = Callable[[str], Callable[[int, int], None]]
-
+    from vaultmem.core.validity import Span
 
 class Ask(NamedTuple):
     """A question, and how it is asked; what is left out is as vaultmem.yaml has it.
@@ -56,35 +68,7 @@ class Ask(NamedTuple):
     counts: bool = True
 
 
-class ByMeaning(NamedTuple):
-    """Which model scored, the share of the score by words, how many sections have vectors."""
-
-    model: str
-    weight: float
-    embedded: int
-    sections: int
-
-
-class Models(NamedTuple):
-    """What scores a question besides its words; `problem` is why meaning could not be had."""
-
-    dense: DenseScorer | DenseScorers | None = None
-    problem: str = ""
-    reranker: ModelReranker | None = None
-
-    def describe(self) -> tuple[ByMeaning | None, str, Reranked | None]:
-        """Return, after a question, what scored by meaning, why none did, and what reranked."""
-        reranked = self.reranker.done if self.reranker else None
-        dense = self.dense
-        if dense is None or dense.problem:
-            return None, dense.problem if dense else self.problem, reranked
-        name = dense.meaning.embedder.name
-        meaning = ByMeaning(name, dense.weight, dense.embedded, dense.sections)
-        none = "no section has a vector yet; run `vaultmem embed`"
-        return meaning, "" if dense.embedded else none, reranked
-
-
-class Answer(NamedTuple):
+class QueryResult(NamedTuple):
     """The notes that answer, best first, each as its best section, and what is to be said of them.
 
     `has_more` tells whether others come behind these, `replaced` which words the vault does not
@@ -107,27 +91,32 @@ class Answer(NamedTuple):
     shown: Sequence[tuple[Hit, str]] = ()
 
 
-#: What a front end shows of an answer of the vault as it was looked at: hits, each with its text.
-#: None if it says nothing at all.
-Show = Callable[[Vault, Answer], Sequence[tuple[Hit, str]] | None]
-
+#: Chooses the hits of a result that a front end shows, each with its text; None to show nothing.
+Show = Callable[[VaultSet, QueryResult], Sequence[tuple[Hit, str]] | None]
 
 #: Notes that are looked at for a budget.
 MOST_FITTING = 50
 
+#: Misspelt words that are looked up.
+_MISSPELT = 5
 
-def show_texts(_: Vault, answer: Answer) -> list[tuple[Hit, str]]:
+#: Different terms of a question in which one that is not known counts as misspelt, unless all are:
+#: in a longer one, it is more often a word that the vault happens not to have.
+_FEW = 6
+
+
+def show_texts(_: VaultSet, result: QueryResult) -> list[tuple[Hit, str]]:
     """Show the whole text of every hit."""
-    return [(hit, hit.text) for hit in answer.hits]
+    return [(hit, hit.text) for hit in result.hits]
 
 
 def fit_texts(budget: int) -> Show:
     """Return what shows the whole text of the first hits that fit into so many tokens."""
 
-    def show(_: Vault, answer: Answer) -> list[tuple[Hit, str]]:
+    def show(_: VaultSet, result: QueryResult) -> list[tuple[Hit, str]]:
         left = budget
         shown = []
-        for hit in answer.hits:
+        for hit in result.hits:
             left -= count_hit(hit, hit.text)
             if left < 0:
                 break
@@ -137,141 +126,231 @@ def fit_texts(budget: int) -> Show:
     return show
 
 
-def ask(
-    vault: Vault, asked: Ask, show: Show = show_texts, progress: TellProgress | None = None
-) -> Answer:
-    """Answer a question, and count what `show` shows of the answer.
+def run_query(
+    vaults: Vault | Iterable[Vault] | VaultSet,
+    asked: Ask,
+    show: Show = show_texts,
+    progress: TellProgress | None = None,
+) -> QueryResult:
+    """Return the answer of some vaults to a query, and log the hits that `show` shows.
 
     Raises:
         NoteNotFoundError: a ref does not exist.
         RefusedError: the question is too long, the limit under 1, or a ref's name unsafe.
     """
-    reach, answer = _find(vault, asked, progress)
-    return count_shown(reach, asked, answer, show(reach.vault, answer))
-
-
-def count_shown(
-    reach: Reach, asked: Ask, answer: Answer, shown: Sequence[tuple[Hit, str]] | None
-) -> Answer:
-    """Return an answer with what is shown of it, counted in each vault what is its own.
-
-    It counts in the first in any case, in others where something of theirs is shown.
-    """
+    opened = open_set(vaults)
+    seen, result = opened.heal(lambda: _run(opened, asked, progress))
+    shown = show(seen, result)
     if asked.counts and shown is not None:
-        texts = {hit.address: text for hit, text in shown}
-        own = {0: [], **reach.divide(hit for hit, _ in shown)}
-        given = {
-            place: (asked.question, hits, [texts[hit.address] for hit in hits])
-            for place, hits in own.items()
-        }
-        reach.keep(count_recall, given)
-    return answer._replace(shown=shown or ())
+        _log(seen, asked.question, shown)
+    return result._replace(shown=shown or ())
 
 
-@heals
-def _find(vault: Vault, asked: Ask, progress: TellProgress | None) -> tuple[Together, Answer]:
-    """Return what was looked at, and the answer."""
-    seen = look(vault, asked.at, asked.refs, progress)
-    models = open_models(seen, asked.semantic, asked.waits, progress)
-    now = seen.view.sources[0].at if seen.view.sources else seen.now()
-    reach = Together(seen)
-    return reach, find_answer(reach, asked, models, now)
-
-
-def find_answer(reach: Reach, asked: Ask, models: Models, now: float) -> Answer:
-    """Return the answer of vaults that are in sync; `now` is what counts as now, in seconds."""
-    limit = asked.limit or reach.config.results
+def _run(
+    vaults: VaultSet, asked: Ask, progress: TellProgress | None
+) -> tuple[VaultSet, QueryResult]:
+    """Return the vaults as they were viewed, and the result before anything of it is shown."""
+    seen = vaults.view(asked.at, asked.refs, progress)
+    models = seen.open_models(asked.semantic, asked.waits, progress)
+    limit = asked.limit or seen.config.results
     query = parse_query(asked.question, asked.offset + limit, asked.filter)
     by_note = not asked.by_section
-    how = How(models.dense, beyond=1, reranker=models.reranker, by_note=by_note)
-    query, found = find_any(reach, query, how)
+    query, found = find_hits(
+        seen, query, query.limit + 1, by_note, models.dense, models.reranker
+    )
     meaning, words_alone, reranked = models.describe()
-    expanded = _expand(reach, asked, query, found)
-    hits = group_hits(expanded) if by_note else expanded
     sureness = judge_hits(found)
-    return Answer(
+    hits = _expand(seen, query, found) if asked.expand_links else found
+    hits = group_hits(hits) if by_note else hits
+    result = QueryResult(
         question=asked.question,
         terms=tuple(map(query.words.__getitem__, query.terms)),
-        hits=reach.change(hits[asked.offset : query.limit], partial(add_cautions, at=now)),
+        hits=seen.change(hits[asked.offset : query.limit], add_cautions, seen.viewed_at),
         has_more=len(hits) > query.limit,
         replaced=dict(query.replaced),
         meaning=meaning,
         words_alone=words_alone,
         reranked=reranked,
         sureness=sureness,
-        elsewhere=_look_elsewhere(reach, asked, query, sureness),
+        elsewhere=_look_elsewhere(seen, asked, query, sureness),
+    )
+    return seen, result
+
+
+def _log(vaults: VaultSet, question: str, shown: Sequence[tuple[Hit, str]]) -> None:
+    """Log a query in each vault whose hits are shown, and in the first in any case."""
+    texts = {hit.key: text for hit, text in shown}
+    own = {vaults.names[0]: [], **group_by_vault(hit for hit, _ in shown)}
+    vaults.keep(
+        count_recall,
+        {name: (question, hits, [texts[hit.key] for hit in hits]) for name, hits in own.items()},
     )
 
 
-def tell_how_sure(answer: Answer) -> list[str]:
+def tell_how_sure(result: QueryResult) -> list[str]:
     """Return what is to be said of an answer that is not sure, a line each."""
-    sureness = answer.sureness if answer.hits else None
-    return [*tell_replaced(answer.replaced), *tell_sureness(sureness, answer.elsewhere)]
+    sureness = result.sureness if result.hits else None
+    return [*tell_replaced(result.replaced), *tell_sureness(sureness, result.elsewhere)]
 
 
-def look(
-    vault: Vault, at: str = "", refs: Sequence[str] = (), progress: TellProgress | None = None
-) -> Vault:
-    """Return the vault at the ref or date asked for, else on its branch, else in the folder.
-
-    Where nobody has brought it up to date, that is done first. A vault that looks at commits
-    already stays as it is. So it is with those beside it.
-    """
-    if vault.beside:
-        alone = copy.copy(vault)
-        alone.beside = ()
-        seen = look(alone, at, refs, progress)
-        seen.beside = tuple(look(each, at, refs, progress) for each in vault.beside)
-        return seen
-    if not vault.view.sources:
-        sync_once(vault, progress and progress("reading notes"))
-    if not (at or refs or (vault.ref and not vault.view.sources)):
-        return vault
-    from vaultmem.services.reading.look import look_at
-
-    return look_at(vault, at, refs, progress and progress("reading notes of git"))
-
-
-def open_scorer(
-    vault: Vault, wanted: bool | None, waits: bool, progress: TellProgress | None = None
-) -> tuple[DenseScorer | DenseScorers | None, str]:
-    """Return what scores by meaning, if it is wanted, and why it cannot be had."""
-    if wanted is False or (wanted is None and vault.config.semantic == "off"):
-        return None, ""
-    from vaultmem.services.embedding.score import find_scorer
-
-    tell = progress and progress("embedding sections")
-    try:
-        return find_scorer(vault, wanted, tell, waits=waits), ""
-    except VaultError as error:
-        return None, str(error)
-
-
-def open_models(
-    vault: Vault, semantic: bool | None, waits: bool, progress: TellProgress | None = None
-) -> Models:
-    """Return what scores a question besides its words; a reranker only where somebody waits."""
-    scorer, problem = open_scorer(vault, semantic, waits, progress)
-    if not waits or vault.config.rerank == "off":
-        return Models(scorer, problem)
-    from vaultmem.services.finding.rerank import ModelReranker
-
-    return Models(scorer, problem, ModelReranker(vault.config, vault.environment))
-
-
-def _expand(reach: Reach, asked: Ask, query: RecallQuery, hits: list[Hit]) -> list[Hit]:
-    if not asked.expand_links:
-        return hits
+def _expand(vaults: VaultSet, query: RecallQuery, hits: list[Hit]) -> list[Hit]:
     from vaultmem.services.finding.links import expand_hits
 
-    wanted = query._replace(limit=2 * len(hits))
-    expanded = reach.change(hits, partial(expand_hits, query=wanted))
+    expanded = vaults.change(hits, expand_hits, query._replace(limit=2 * len(hits)))
     return sorted(expanded, key=lambda hit: -round(hit.score, 5))
 
 
-def _look_elsewhere(reach: Reach, asked: Ask, query: RecallQuery, sureness: Sureness) -> str:
+def _look_elsewhere(vaults: VaultSet, asked: Ask, query: RecallQuery, sureness: Sureness) -> str:
     if not asked.suggests or sureness is Sureness.STRONG:
         return ""
     from vaultmem.services.finding.elsewhere import find_elsewhere
 
-    return find_elsewhere(reach, query, sureness)
+    return find_elsewhere(vaults, query, sureness)
+
+
+def find_hits(
+    vaults: VaultSet,
+    query: RecallQuery,
+    wanted: int,
+    by_note: bool = False,
+    dense: Scorer | None = None,
+    reranker: Reranker | None = None,
+) -> tuple[RecallQuery, list[Hit]]:
+    """Return the query as it was searched, spelling corrected, and the best hits.
+
+    `wanted` is their number at most. Archived notes answer too: if others surely do, those with a
+    term that these lack.
+    """
+    how = (by_note, dense, reranker)
+    plain = query.filter
+    if plain.states or plain.any_state or not (query.terms or query.compounds or dense):
+        return _find_known(vaults, query, wanted, *how)
+    wider = query._replace(filter=plain._replace(with_archived=True))
+    found_by, found = _find_known(vaults, wider, wanted + 1, *how)
+    found = [hit for hit in found if hit.record.path != str(DREAMS)][:wanted]
+    others = [hit for hit in found if hit.record.state != State.ARCHIVED]
+    strong = [hit for hit in others[:JUDGED] if is_strong(hit)]
+    if len(others) == len(found) or not strong:
+        return found_by._replace(filter=plain), found
+    answered = {match.term for hit in strong for match in hit.matches}
+    more = [
+        hit
+        for hit in found
+        if hit.record.state == State.ARCHIVED
+        and not answered.issuperset(match.term for match in hit.matches)
+    ]
+    found_by, others = _find_known(vaults, query, wanted, *how)
+    found = sorted([*others, *more], key=lambda hit: -hit.score)
+    return found_by, found[:wanted]
+
+
+def _find_known(
+    vaults: VaultSet,
+    query: RecallQuery,
+    wanted: int,
+    by_note: bool,
+    dense: Scorer | None,
+    reranker: Reranker | None,
+) -> tuple[RecallQuery, list[Hit]]:
+    """Return the query as it was searched, and the best hits of the notes that its filter admits.
+
+    A question about the past is answered by what held then.
+    """
+    past = _find_past(vaults, query)
+    given = query.filter
+    query = query._replace(filter=given._replace(past=past is not None))
+    statistics = vaults.count(query)
+    corrected = _correct_spelling(vaults, query, statistics)
+    if corrected.replaced:
+        query, statistics = corrected, vaults.count(corrected)
+    hits = find_sections(vaults, query, statistics, wanted, by_note, dense, reranker)
+    if past is not None:
+        from vaultmem.services.finding.past import keep_valid
+
+        hits = vaults.change(hits, keep_valid, past)
+    return query._replace(filter=given), hits
+
+
+def find_sections(
+    vaults: VaultSet,
+    query: RecallQuery,
+    statistics: Statistics,
+    wanted: int,
+    by_note: bool = False,
+    dense: Scorer | None = None,
+    reranker: Reranker | None = None,
+) -> list[Hit]:
+    """Return the best hits for a query as it is, of all vaults as of one."""
+    depth = Depth(wanted, by_note, reranker.sections if reranker is not None else 0)
+    found = vaults.search(query, statistics, depth, dense)
+    by_words = dense.weight if dense is not None else 1.0
+    if reranker is None:
+        return merge_hits(found, wanted, by_words)
+    hits = reranker(query, merge_hits(found, by_words=by_words))
+    return (group_hits(hits) if by_note else hits)[:wanted]
+
+
+def _correct_spelling(
+    vaults: VaultSet, query: RecallQuery, statistics: Statistics
+) -> RecallQuery:
+    """Return the query with similar words for those that no section has which it can find.
+
+    Archived notes alone give no suggestion.
+    """
+    corrected = _replace_unknown(vaults, query, statistics)
+    if corrected.replaced and query.filter.with_archived:
+        plain = query._replace(filter=query.filter._replace(with_archived=False))
+        corrected = _replace_unknown(vaults, plain, vaults.count(plain))
+    return corrected._replace(filter=query.filter)
+
+
+def _replace_unknown(
+    vaults: VaultSet, query: RecallQuery, statistics: Statistics
+) -> RecallQuery:
+    """Return the query with the nearest word of all vaults for each word that none has.
+
+    A word among others must be nearer than one alone: it may be right, and the others answer.
+    """
+    different = [*dict.fromkeys(query.terms)]
+    if not statistics.counts or len(query.terms) > MAX_TERMS:
+        return query
+    known = {term: statistics.counts[term] > 0 for term in different}
+    is_alone = not any(known.values())
+    if all(known.values()) or (
+        len(known) > _FEW and (not is_alone or any(map(statistics.totals.get, different)))
+    ):
+        return query
+    words = dict.fromkeys(split_words(query.text))
+    unknown = [word for word in words if not known.get(stem_word(word), True)][:_MISSPELT]
+    near = vaults.count(query, unknown, is_alone).near if unknown else {}
+    replaced = {
+        word: min(others, key=lambda other: (measure_distance(word, other, 2), -others[other], other))
+        for word, others in near.items()
+        if others
+    }
+    terms = {stem_word(word): stem_word(other) for word, other in replaced.items()}
+    return query._replace(
+        terms=tuple(terms.get(term, term) for term in query.terms),
+        replaced=tuple(replaced.items()),
+        near=frozenset(terms.values()) - frozenset(query.terms),
+    )
+
+
+def _find_past(vaults: VaultSet, query: RecallQuery) -> Span | None:
+    """Return the past time that a question asks about, unless it asks for states."""
+    if query.filter.any_state or query.filter.states or not _may_name_time(query.text):
+        return None
+    from vaultmem.core.validity import find_asked
+
+    return find_asked(query.text, datetime.fromtimestamp(int(vaults.now())).date())
+
+
+def _may_name_time(text: str) -> bool:
+    """Tell whether a question has a figure or a word of times; what it asks is read elsewhere."""
+    return not _time_words().isdisjoint(re.findall(r"[^\W\d]+|\d", text.lower()))
+
+
+@cache
+def _time_words() -> frozenset[str]:
+    past = (line.split()[1] for line in read_lines("times") if line.startswith(("past ", "last ")))
+    return frozenset({*"0123456789", *past, *read_pairs("months")})

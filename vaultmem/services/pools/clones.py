@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -39,6 +39,9 @@ Work = Callable[[Vault], T]
 #: Vaults that are kept open, and the files that each takes beside those of the process.
 MOST_OPEN = 1_000
 _FILES_EACH, _OTHER_FILES = 6, 256
+
+#: What is said of a vault that did not answer in time.
+LATE = "no answer in time"
 
 #: Seconds for which a remote that was asked is not asked again; one that did not answer, longer.
 FRESH_FOR = 5.0
@@ -166,16 +169,45 @@ class Clones:
         self._heard[name] = _Heard(time.monotonic(), found.problem)
         return found
 
+    def bring_all(self, names: Sequence[str], seconds: float | None = None) -> dict[str, str]:
+        """Bring vaults whose remotes were not asked lately, several at once; return why some fail.
+
+        What takes longer than some seconds goes on.
+        """
+        due = [name for name in names if self._is_due(self.find(name))]
+        failed = {name: self._heard[name].problem for name in names if self._has_failed(name)}
+        if not due:
+            return failed
+        helpers = ThreadPoolExecutor(_AT_ONCE, "vaultmem-bring")
+        running = {name: helpers.submit(self.bring, name) for name in due}
+        wait(running.values(), seconds)
+        helpers.shutdown(wait=False, cancel_futures=True)
+        for name, future in running.items():
+            failed.pop(name, None)
+            if not future.done() or future.cancelled():
+                if self.find(name).record is None:
+                    failed[name] = LATE
+            elif error := future.exception():
+                failed[name] = str(error)
+        return failed
+
+    def _has_failed(self, name: str) -> bool:
+        """Tell whether a vault has no clone, and none could be made lately."""
+        return self.find(name).record is None and not self._is_due(self.find(name))
+
     @contextlib.contextmanager
-    def open(self, name: str, settings: VaultSettings = _NOTHING) -> Iterator[Vault]:
-        """Open a vault in sync for a `with`, in which nobody changes it.
+    def open(
+        self, name: str, settings: VaultSettings = _NOTHING, follows: bool = True
+    ) -> Iterator[Vault]:
+        """Open a vault for a `with`, in which nobody changes it; in sync if it `follows`.
 
         While somebody writes to it, it is opened as its remote had it before.
 
         Raises:
             VaultError: as for `bring`; or it cannot be read.
         """
-        self.bring(name)
+        if follows:
+            self.bring(name)
         clone = self.find(name)
         record = clone.record
         patience = _READER if record is None or record.settled else 0.0
@@ -189,20 +221,27 @@ class Clones:
         self._close_oldest()
 
     def read(
-        self, name: str, work: Work[T], settings: VaultSettings = _NOTHING, takes_long: bool = False
+        self,
+        name: str,
+        work: Work[T],
+        settings: VaultSettings = _NOTHING,
+        takes_long: bool = False,
+        follows: bool = True,
     ) -> T:
         """Return what `work` makes of a vault; again, where that proves to be damaged.
 
         What `takes_long` keeps nobody from writing: it may find some files newer than others.
         """
         try:
-            return self._read(name, work, settings, takes_long)
+            return self._read(name, work, settings, takes_long, follows)
         except (DamagedError, FaultError):
             self._repair(name)
-            return self._read(name, work, settings, takes_long)
+            return self._read(name, work, settings, takes_long, follows)
 
-    def _read(self, name: str, work: Work[T], settings: VaultSettings, takes_long: bool) -> T:
-        with self.open(name, settings) as vault:
+    def _read(
+        self, name: str, work: Work[T], settings: VaultSettings, takes_long: bool, follows: bool
+    ) -> T:
+        with self.open(name, settings, follows) as vault:
             if not takes_long:
                 return work(vault)
         with self._open_aside(self.find(name), settings) as vault:

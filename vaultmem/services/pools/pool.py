@@ -5,25 +5,22 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Concatenate, Generic, NamedTuple, TypeVar, TypeVarTuple
 
 from vaultmem.core.packs.division import tell_missing
-from vaultmem.errors import RefusedError, VaultError, name_failure
-from vaultmem.services.finding.ask import Answer, Ask, ask
+from vaultmem.errors import VaultError, name_failure
+from vaultmem.services.finding.ask import Ask, QueryResult, run_query
 from vaultmem.services.finding.ask_pack import AskPack, PackAnswer, ask_pack
-from vaultmem.services.pools.clones import FRESH_FOR, Clones, Work
+from vaultmem.services.pools.clones import FRESH_FOR, LATE, Clones, Work
+from vaultmem.services.pools.question import LostVaultsError, Opening, Part, PoolVaults
 from vaultmem.services.pools.source import Source
 from vaultmem.services.pools.status import PoolStatus, VaultStats, describe_pool
 from vaultmem.vault import VaultSettings
 
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
-
-#: What is said of a vault that did not answer in time.
-LATE = "no answer in time"
 
 _NOTHING: VaultSettings = {}
 
@@ -53,7 +50,7 @@ class Each(NamedTuple, Generic[T]):
 class PoolAnswer(NamedTuple):
     """An answer of several vaults, and why others have no part in it."""
 
-    answer: Answer
+    answer: QueryResult
     missing: dict[str, str]
 
 
@@ -101,6 +98,22 @@ class Pool(ABC):
         seconds: float | None = None,
     ) -> Each[T]:
         """Call a function for each of some vaults with what is given for it, within some seconds.
+
+        Raises:
+            NoteNotFoundError: there is no such vault.
+        """
+
+    @abstractmethod
+    def call_parts(
+        self,
+        given: Mapping[str, Sequence[Any]],
+        work: Callable[..., Part],
+        opening: Opening,
+        *args: Any,
+    ) -> list[Part]:
+        """Call a function for some vaults, once for all that are in one place.
+
+        It is given the clones, the vaults by name with what is given for each, and the rest.
 
         Raises:
             NoteNotFoundError: there is no such vault.
@@ -173,6 +186,15 @@ class Pool(ABC):
             RefusedError: none are named.
             VaultError: none of them can be asked, or it is too late.
         """
+        wanted = self._choose(names)
+        vaults = PoolVaults(self, wanted, settings, seconds)
+        answer = _ask_all(vaults, lambda: run_query(vaults, asked))
+        if len(wanted) == 1:
+            answer = answer._replace(
+                hits=[hit._replace(vault=wanted[0]) for hit in answer.hits],
+                shown=[(hit._replace(vault=wanted[0]), text) for hit, text in answer.shown],
+            )
+        return PoolAnswer(answer, vaults.missing)
 
     def pack(
         self,
@@ -181,12 +203,19 @@ class Pool(ABC):
         settings: VaultSettings = _NOTHING,
         seconds: float | None = None,
     ) -> PoolPack:
-        """Return a pack for a question, of these vaults.
+        """Return a pack for a question, of these vaults; it names those that are missing.
 
         Raises:
             RefusedError: none are named.
             VaultError: none of them can be asked, or it is too late.
         """
+        vaults = PoolVaults(self, self._choose(names), settings, seconds)
+
+        def ask() -> PackAnswer:
+            told = (*asked.told, *tell_missing(vaults.missing))
+            return ask_pack(vaults, asked._replace(told=told))
+
+        return PoolPack(_ask_all(vaults, ask), vaults.missing)
 
     def _choose(self, names: Iterable[str] | None) -> list[str]:
         return list(self.names if names is None else dict.fromkeys(names))
@@ -233,53 +262,17 @@ class LocalPool(Pool):
         running = {name: self.submit(name, work, *args) for name, args in given.items()}
         return gather(running, seconds)
 
-    def recall(
+    def call_parts(
         self,
-        names: Iterable[str] | None,
-        asked: Ask,
-        settings: VaultSettings = _NOTHING,
-        seconds: float | None = None,
-    ) -> PoolAnswer:
-        """Return what answers a question in these vaults."""
-        return PoolAnswer(*self._ask(names, ask, asked, settings, seconds))
-
-    def pack(
-        self,
-        names: Iterable[str] | None,
-        asked: AskPack,
-        settings: VaultSettings = _NOTHING,
-        seconds: float | None = None,
-    ) -> PoolPack:
-        """Return a pack for a question, of these vaults."""
-        return PoolPack(*self._ask(names, ask_pack, asked, settings, seconds))
-
-    def _ask(
-        self,
-        names: Iterable[str] | None,
-        work: Callable[[Any, Any], T],
-        asked: Any,
-        settings: VaultSettings,
-        seconds: float | None,
-    ) -> tuple[T, dict[str, str]]:
-        wanted = self._choose(names)
-        if not wanted:
-            raise RefusedError("there is no vault to be asked")
-        missing = dict(self.map(Clones.bring, dict.fromkeys(wanted, ()), seconds).missing)
-        vaults = []
-        with ExitStack() as stack:
-            for name in sorted({*wanted} - {*missing}):
-                try:
-                    vaults.append(stack.enter_context(self.clones.open(name, settings)))
-                except (VaultError, OSError) as error:
-                    missing[name] = str(name_failure(error))
-            if not vaults:
-                raise VaultError(" ".join(tell_missing(missing)))
-            vaults.sort(key=lambda each: wanted.index(each.name))
-            lead = vaults[0]
-            lead.beside, lead.apart = tuple(vaults[1:]), len(vaults) > 1
-            if isinstance(asked, AskPack):
-                asked = asked._replace(told=(*asked.told, *tell_missing(missing)))
-            return work(lead, asked), missing
+        given: Mapping[str, Sequence[Any]],
+        work: Callable[..., Part],
+        opening: Opening,
+        *args: Any,
+    ) -> list[Part]:
+        """Call a function for some vaults together, in this thread."""
+        for name in given:
+            self.clones.find(name)
+        return [work(self.clones, given, opening, *args)]
 
     def status(self) -> PoolStatus:
         """Return how the pool is; no remote is asked."""
@@ -290,6 +283,15 @@ class LocalPool(Pool):
         for each in self._lanes.values():
             each.shutdown()
         self.clones.close()
+
+
+def _ask_all(vaults: PoolVaults, ask: Callable[[], T]) -> T:
+    """Return what is asked of some vaults; again of the rest, where some of them are lost."""
+    while True:
+        try:
+            return ask()
+        except LostVaultsError as lost:
+            vaults.leave_out(lost.missing)
 
 
 def gather(running: Mapping[str, Future[T]], seconds: float | None) -> Each[T]:
