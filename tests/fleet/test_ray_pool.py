@@ -21,6 +21,7 @@ from works import (
     list_notes,
     read_slowly,
     remember_ferry,
+    tell_machine,
     tell_process,
     write_and_die,
     write_note,
@@ -28,7 +29,8 @@ from works import (
 
 from vaultmem.errors import BusyError, NoteNotFoundError, VaultError
 from vaultmem.services.finding.ask import Ask
-from vaultmem.services.pools.pool import LATE, LocalPool
+from vaultmem.services.pools.clones import LATE
+from vaultmem.services.pools.pool import LocalPool
 from vaultmem.services.pools.source import Source
 
 pytestmark = [pytest.mark.fleet, pytest.mark.filterwarnings("default")]
@@ -159,9 +161,9 @@ def test_of_a_write_that_died_it_is_said_that_nobody_knows_and_it_is_not_tried_a
 def test_a_killed_machines_vaults_come_back_by_themselves_and_nothing_is_lost(
     pool: Any, cluster: Any, place: Path, sources: list[Source]
 ) -> None:
-    machine = next(iter(cluster.worker_nodes))
-    lost = place / "clones" / machine.node_id[:12]
-    its = [each.name for each in (lost / "clones").iterdir()]
+    homes = pool.each(None, tell_machine).results
+    machine = next(each for each in cluster.worker_nodes if each.node_id in homes.values())
+    its = [name for name in NAMES if homes[name] == machine.node_id]
     processes = {pool.run(name, tell_process).result(30) for name in its}
     writing = ThreadPoolExecutor(10)
     ends = time.monotonic() + 12

@@ -20,6 +20,13 @@ def tell_process(vault: Vault) -> int:
     return os.getpid()
 
 
+def tell_machine(vault: Vault) -> str:
+    """Return on which machine it is answered, by Ray's id."""
+    import ray
+
+    return str(ray.get_runtime_context().get_node_id())
+
+
 def read_slowly(vault: Vault) -> int:
     """Answer after two seconds."""
     time.sleep(2)

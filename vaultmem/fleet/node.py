@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import ray
 
@@ -15,11 +15,20 @@ from vaultmem.services.pools.question import Opening, Part
 from vaultmem.services.pools.source import Source
 from vaultmem.services.pools.status import NodeVaults
 
+Method = TypeVar("Method", bound=Callable[..., Any])
+
 #: What the actors of a fleet and those who ask them have to agree on.
 VERSION = f"{__version__}+2"
 
 #: How often a read is tried again whose node is lost.
 _TRIES = 5
+
+
+def _in_lane(lane: Lane, tries: int = _TRIES) -> Callable[[Method], Method]:
+    """Have Ray run a method in threads of a lane, and so often again where its node is lost."""
+    marked: Callable[[Method], Method]
+    marked = ray.method(concurrency_group=lane.value, max_task_retries=tries)
+    return marked
 
 
 class Plan(NamedTuple):
@@ -59,27 +68,31 @@ class Node:
         folder = Path(plan.folder.replace("{node}", machine)).expanduser()
         self._pool = LocalPool([], folder, plan.fresh_for)
 
-    @ray.method(concurrency_group=Lane.LONG.value, max_task_retries=_TRIES)
+    @_in_lane(Lane.LONG)
     def hold(self, sources: Sequence[Source]) -> None:
         """Remove the clones of all other vaults."""
         self._pool.hold(sources)
 
-    @ray.method(concurrency_group=Lane.READ.value, max_task_retries=_TRIES)
+    @_in_lane(Lane.READ)
+    def answer(self) -> None:
+        """Do nothing: who waits for this learns that the node is there."""
+
+    @_in_lane(Lane.READ)
     def read(self, source: Source, work: Callable[..., Any], args: Sequence[Any]) -> Any:
         """Return what a function makes of the clone of a vault."""
         return self._call(source, work, args)
 
-    @ray.method(concurrency_group=Lane.LONG.value, max_task_retries=_TRIES)
+    @_in_lane(Lane.LONG)
     def long(self, source: Source, work: Callable[..., Any], args: Sequence[Any]) -> Any:
         """Return what a function makes of the clone of a vault, which may take minutes."""
         return self._call(source, work, args)
 
-    @ray.method(concurrency_group=Lane.WRITE.value, max_task_retries=0)
+    @_in_lane(Lane.WRITE, tries=0)
     def write(self, source: Source, work: Callable[..., Any], args: Sequence[Any]) -> Any:
         """Return what a function writes to a vault; it is not tried again."""
         return self._call(source, work, args)
 
-    @ray.method(concurrency_group=Lane.READ.value, max_task_retries=_TRIES)
+    @_in_lane(Lane.READ)
     def map(
         self,
         work: Callable[..., Any],
@@ -91,7 +104,7 @@ class Node:
             self._pool.clones.take(source)
         return self._pool.map(work, {source.name: args for source, args in given}, seconds)
 
-    @ray.method(concurrency_group=Lane.READ.value, max_task_retries=_TRIES)
+    @_in_lane(Lane.READ)
     def call_part(
         self,
         sources: Sequence[Source],
@@ -105,7 +118,7 @@ class Node:
             self._pool.clones.take(source)
         return work(self._pool.clones, given, opening, *args)
 
-    @ray.method(concurrency_group=Lane.LONG.value, max_task_retries=_TRIES)
+    @_in_lane(Lane.LONG)
     def look(self) -> NodeVaults:
         """Return how the node is."""
         found = self._pool.clones.describe()

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, Concatenate, TypeVar, TypeVarTuple
 from zlib import crc32
 
@@ -29,6 +30,9 @@ _REGISTRY = "registry"
 
 #: Seconds within which the registry answers, and after which it is asked again.
 _ANSWERS_WITHIN, _ASK_AGAIN = 30.0, 5.0
+
+#: For how many seconds a read is sent again whose node is being restarted, and how often.
+_TRIED_FOR, _PAUSE = 60.0, 0.5
 
 #: Seconds more than the vaults have that a node has to answer for them.
 _GRACE = 2.0
@@ -86,8 +90,12 @@ class RayPool(Pool):
     ) -> Future[T]:
         """Have a function called on the node of a vault."""
         source = self._find(name)
-        method = getattr(self._nodes[self._choose_node(name)], lane.value)
-        return self._wait_for(method.remote(source, work, args), is_write=lane is Lane.WRITE)
+
+        def send() -> Any:
+            method = getattr(self._nodes[self._choose_node(name)], lane.value)
+            return method.remote(source, work, args)
+
+        return self._write(name, send) if lane is Lane.WRITE else self._call(send)
 
     def map(
         self,
@@ -101,9 +109,7 @@ class RayPool(Pool):
             source = self._find(name)
             parts.setdefault(self._choose_node(name), {})[name] = source, args
         running = {
-            number: self._wait_for(
-                self._nodes[number].map.remote(work, list(part.values()), seconds)
-            )
+            number: self._call(partial(self._send_map, number, work, list(part.values()), seconds))
             for number, part in parts.items()
         }
         end = None if seconds is None else time.monotonic() + seconds + _GRACE
@@ -137,12 +143,12 @@ class RayPool(Pool):
             self._find(name)
             divided.setdefault(self._choose_node(name), {})[name] = own
         running = []
-        for number, own in divided.items():
-            sources = [self._sources[name] for name in own]
-            asked = self._nodes[number].call_part.remote(sources, own, work, opening, args)
-            running.append((own, self._wait_for(asked)))
+        for number, part in divided.items():
+            sources = [self._sources[name] for name in part]
+            asked = partial(self._send_part, number, sources, part, work, opening, args)
+            running.append((part, self._call(asked)))
         end = None if opening.seconds is None else time.monotonic() + opening.seconds + _GRACE
-        return [_await_part(own, future, end) for own, future in running]
+        return [_await_part(part, future, end) for part, future in running]
 
     def status(self) -> PoolStatus:
         """Return how the fleet is; a node that does not answer is named."""
@@ -164,6 +170,15 @@ class RayPool(Pool):
     def close(self) -> None:
         """Leave the cluster; the fleet stays."""
         leave_cluster()
+
+    def _send_map(self, number: int, *given: Any) -> Any:
+        return self._nodes[number].map.remote(*given)
+
+    def _send_part(self, number: int, *given: Any) -> Any:
+        return self._nodes[number].call_part.remote(*given)
+
+    def _send_ready(self, number: int) -> Any:
+        return self._nodes[number].answer.remote()
 
     def _find(self, name: str) -> Source:
         self._look_again()
@@ -199,25 +214,63 @@ class RayPool(Pool):
             self._sources = {each.name: each for each in plan.sources}
             self._looked = time.monotonic()
 
-    def _wait_for(self, reference: Any, is_write: bool = False) -> Future[Any]:
-        """Return what a call comes to, its errors as ours."""
+    def _write(self, name: str, send: Callable[[], Any]) -> Future[Any]:
+        """Return what a write comes to; it is sent once its node answers, and not again."""
         future: Future[Any] = Future()
-        future.add_done_callback(lambda done: done.cancelled() and ray.cancel(reference))
+        future.set_running_or_notify_cancel()
+
+        def finish(done: Future[Any]) -> None:
+            if error := done.exception():
+                future.set_exception(error)
+            else:
+                future.set_result(done.result())
+
+        def begin(ready: Future[Any]) -> None:
+            if ready.exception():
+                future.set_exception(BusyError(f"not written: {AWAY}"))
+            else:
+                self._call(send, is_write=True).add_done_callback(finish)
+
+        ask = partial(self._send_ready, self._choose_node(name))
+        self._call(ask).add_done_callback(begin)
+        return future
+
+    def _call(self, send: Callable[[], Any], is_write: bool = False) -> Future[Any]:
+        """Return what a call comes to; a read is sent again while its node is being restarted."""
+        future: Future[Any] = Future()
+        end = time.monotonic() + _TRIED_FOR
+
+        def start() -> None:
+            try:
+                reference = send()
+            except Exception as error:  # noqa: BLE001  Whoever asked is told.
+                _set(future, error=error)
+                return
+            future.add_done_callback(lambda done: done.cancelled() and ray.cancel(reference))
+            reference.future().add_done_callback(finish)
 
         def finish(done: Future[Any]) -> None:
             error = done.exception()
-            if isinstance(error, TaskCancelledError) or not future.set_running_or_notify_cancel():
+            if future.cancelled() or isinstance(error, TaskCancelledError):
                 return
             if error is None:
-                future.set_result(done.result())
+                _set(future, done.result())
             elif isinstance(error, RayTaskError):
-                future.set_exception(_read_cause(error))
+                _set(future, error=_read_cause(error))
+            elif is_write or time.monotonic() > end:
+                _set(future, error=BusyError(UNKNOWN if is_write else AWAY))
             else:
                 self._looked = 0.0
-                future.set_exception(BusyError(UNKNOWN if is_write else AWAY))
+                threading.Timer(_PAUSE, start).start()
 
-        reference.future().add_done_callback(finish)
+        start()
         return future
+
+
+def _set(future: Future[Any], value: object = None, error: Exception | None = None) -> None:
+    """Tell who waits what came of a call, unless they have left."""
+    if future.set_running_or_notify_cancel():
+        future.set_exception(error) if error else future.set_result(value)
 
 
 def start_fleet(

@@ -42,6 +42,7 @@ from vaultmem.vault import Vault
 if TYPE_CHECKING:
     from vaultmem.core.validity import Span
 
+
 class Ask(NamedTuple):
     """A question, and how it is asked; what is left out is as vaultmem.yaml has it.
 
@@ -155,9 +156,7 @@ def _run(
     limit = asked.limit or seen.config.results
     query = parse_query(asked.question, asked.offset + limit, asked.filter)
     by_note = not asked.by_section
-    query, found = find_hits(
-        seen, query, query.limit + 1, by_note, models.dense, models.reranker
-    )
+    query, found = find_hits(seen, query, query.limit + 1, by_note, models.dense, models.reranker)
     meaning, words_alone, reranked = models.describe()
     sureness = judge_hits(found)
     hits = _expand(seen, query, found) if asked.expand_links else found
@@ -290,9 +289,7 @@ def find_sections(
     return (group_hits(hits) if by_note else hits)[:wanted]
 
 
-def _correct_spelling(
-    vaults: VaultSet, query: RecallQuery, statistics: Statistics
-) -> RecallQuery:
+def _correct_spelling(vaults: VaultSet, query: RecallQuery, statistics: Statistics) -> RecallQuery:
     """Return the query with similar words for those that no section has which it can find.
 
     Archived notes alone give no suggestion.
@@ -304,9 +301,7 @@ def _correct_spelling(
     return corrected._replace(filter=query.filter)
 
 
-def _replace_unknown(
-    vaults: VaultSet, query: RecallQuery, statistics: Statistics
-) -> RecallQuery:
+def _replace_unknown(vaults: VaultSet, query: RecallQuery, statistics: Statistics) -> RecallQuery:
     """Return the query with the nearest word of all vaults for each word that none has.
 
     A word among others must be nearer than one alone: it may be right, and the others answer.
@@ -324,7 +319,9 @@ def _replace_unknown(
     unknown = [word for word in words if not known.get(stem_word(word), True)][:_MISSPELT]
     near = vaults.count(query, unknown, is_alone).near if unknown else {}
     replaced = {
-        word: min(others, key=lambda other: (measure_distance(word, other, 2), -others[other], other))
+        word: min(
+            others, key=lambda other: (measure_distance(word, other, 2), -others[other], other)
+        )
         for word, others in near.items()
         if others
     }

@@ -65,9 +65,7 @@ def _is_narrow(vault: Vault) -> bool:
     return bool(vault.view.sources or vault.ref)
 
 
-def _find_laid_aside(
-    vaults: VaultSet, query: RecallQuery, sureness: Sureness
-) -> Hit | None:
+def _find_laid_aside(vaults: VaultSet, query: RecallQuery, sureness: Sureness) -> Hit | None:
     states = query.filter.wanted_states | _LAID_ASIDE
     query = query._replace(limit=3, filter=query.filter._replace(states=states))
     found = find_sections(vaults, query, vaults.count(query), query.limit)

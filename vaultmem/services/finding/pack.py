@@ -132,9 +132,7 @@ def gather(vaults: VaultSet, plan: PackPlan) -> PackMaterial:
     """
     query = parse_query(plan.text, limit=CANDIDATES)
     is_asked = bool(plan.text.strip())
-    given = {
-        name: (nth == 0, is_asked, plan.has_sessions) for nth, name in enumerate(vaults.names)
-    }
+    given = {name: (nth == 0, is_asked, plan.has_sessions) for nth, name in enumerate(vaults.names)}
     own = vaults.run(look_over, given)
     if is_asked:
         query, relevant = find_hits(

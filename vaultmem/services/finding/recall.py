@@ -26,6 +26,4 @@ def recall(
     `open_vault` are indexed first, once; later calls read only the files of the hits.
     """
     vaults = VaultSet([vault])
-    return find_sections(
-        vaults, query, vaults.count(query), query.limit, by_note, dense, reranker
-    )
+    return find_sections(vaults, query, vaults.count(query), query.limit, by_note, dense, reranker)

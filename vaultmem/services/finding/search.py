@@ -146,7 +146,13 @@ def _blend_again(
     meaning = np.asarray([hit.semantic or np.nan for hit in hits])
     scores = iter(blend_scores(words, meaning, by_words).tolist())
     return [
-        (name, [each._replace(score=(next(scores) + each.recency) * each.state_weight) for each in own])
+        (
+            name,
+            [
+                each._replace(score=(next(scores) + each.recency) * each.state_weight)
+                for each in own
+            ],
+        )
         for name, own in found
     ]
 

@@ -15,8 +15,8 @@ from vaultmem.core.json_values import as_plain
 from vaultmem.core.packs.expectation import Expectation
 from vaultmem.errors import VaultError, name_failure
 from vaultmem.services.finding.judge import judge_vault
-from vaultmem.services.pools.clones import Clones, Work
-from vaultmem.services.pools.pool import LATE, Lane, Pool
+from vaultmem.services.pools.clones import LATE, Clones, Work
+from vaultmem.services.pools.pool import Lane, Pool
 from vaultmem.services.upkeep.compact import plan_compaction
 from vaultmem.services.upkeep.curate import curate
 from vaultmem.storage.kept_work import KeptWork
