@@ -22,7 +22,7 @@ from vaultmem.core.finding.sureness import (
     tell_replaced,
     tell_sureness,
 )
-from vaultmem.core.finding.terms import split_words, stem_word
+from vaultmem.core.finding.terms import list_stop_terms, split_words, stem_word
 from vaultmem.core.languages import read_lines, read_pairs
 from vaultmem.core.lifecycle import State
 from vaultmem.core.packs.division import group_by_vault
@@ -219,11 +219,13 @@ def find_hits(
     """Return the query as it was searched, spelling corrected, and the best hits.
 
     `wanted` is their number at most. Archived notes answer too: if others surely do, those with a
-    term that these lack.
+    term that these lack. A query of stop words alone is answered by these.
     """
     how = (by_note, dense, reranker)
     plain = query.filter
-    if plain.states or plain.any_state or not (query.terms or query.compounds or dense):
+    if not (query.terms or query.compounds or dense):
+        query = query._replace(compounds=tuple(list_stop_terms(query.text)))
+    if plain.states or plain.any_state:
         return _find_known(vaults, query, wanted, *how)
     wider = query._replace(filter=plain._replace(with_archived=True))
     found_by, found = _find_known(vaults, wider, wanted + 1, *how)

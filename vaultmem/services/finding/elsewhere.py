@@ -45,7 +45,7 @@ def find_elsewhere(vaults: VaultSet, query: RecallQuery, sureness: Sureness) -> 
     those of the first vault.
     """
     first = vaults.names[0]
-    if query.filter.states or sureness is Sureness.STRONG:
+    if query.filter.states or query.is_of_stop_words or sureness is Sureness.STRONG:
         return ""
     if vaults.run(_is_narrow, {first: ()})[first]:
         return ""

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import pairwise
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import RecallQuery, keep_rarest
@@ -20,7 +22,7 @@ from vaultmem.core.finding.spelling import (
     read_spellings,
 )
 from vaultmem.core.finding.statistics import Statistics, add_statistics
-from vaultmem.core.finding.terms import split_words, stem_word
+from vaultmem.core.finding.terms import mark_stop_word, split_words, stem_word
 from vaultmem.services.finding.eligible import Scope, choose_scope, count_term, weigh_scope
 from vaultmem.services.finding.hits import find_places, make_hits
 from vaultmem.services.finding.score import Depth, Scorer, rank_sections
@@ -28,6 +30,12 @@ from vaultmem.services.reading.behind import sync_once
 from vaultmem.services.reading.heal import heals
 from vaultmem.services.reading.texts import read_section
 from vaultmem.vault import Vault
+
+#: Sections of which a query of stop words reads the text.
+_ORDERED = 32
+
+#: Scores that differ by less are equal, and ordered by path.
+_TIE = 1e-5
 
 #: Terms that are tried for a misspelt word, and sections that are read for each of these.
 _TRIED = 12
@@ -82,6 +90,9 @@ def search(
         many = len({*best, *firsts[: depth.hits]})
     scores = ranked.ranking.score.tolist()
     groups = [group for group in groups if scores[group[0]] >= depth.floor]
+    if query.is_of_stop_words:
+        hits = make_hits(scope, ranked, groups, max(many, _ORDERED), query.words)
+        return sorted(map(partial(_add_order, query), hits), key=lambda hit: -hit.score)[:many]
     return make_hits(scope, ranked, groups, many, query.words)
 
 
@@ -113,7 +124,7 @@ def search_all(
         found.append((name, hits))
         best = heapq.nlargest(depth.hits, [*best, *(hit.score for hit in hits)])
         if len(best) == depth.hits and not depth.sections and dense is None:
-            depth = depth._replace(floor=best[-1])
+            depth = depth._replace(floor=best[-1] - _TIE)
     return found
 
 
@@ -122,7 +133,7 @@ def merge_hits(
 ) -> list[Hit]:
     """Return the hits of several vaults, best first; `found` has each vault's name with its hits.
 
-    Equal scores are in the order of the vaults. There are `limit` hits at most, any number for 0.
+    Equal scores are in the order of path. There are `limit` hits at most, any number for 0.
     `by_words` is the share of the score by words where meaning counts too.
     """
     if len(found) == 1:
@@ -130,7 +141,22 @@ def merge_hits(
     if by_words < 1:
         found = _blend_again(found, by_words)
     named = [hit._replace(vault=name) for name, hits in found for hit in hits]
-    return sorted(named, key=lambda hit: -hit.score)[: limit or None]
+
+    def rank(hit: Hit) -> tuple[float, str, int]:
+        return -round(hit.score, 5), hit.record.path, hit.section.ordinal
+
+    return sorted(named, key=rank)[: limit or None]
+
+
+def _add_order(query: RecallQuery, hit: Hit) -> Hit:
+    """Return a hit with the gain of stop words that are side by side; the index has no order."""
+    from vaultmem.core.finding.weights import WEIGHTS
+
+    idf = {match.term: match.idf for match in hit.matches}
+    words = [*map(mark_stop_word, split_words(f"{hit.name}\n{hit.text}"))]
+    pairs = {*pairwise(query.compounds)} & {*pairwise(words)}
+    gain = WEIGHTS.pair * sum(min(idf[a], idf[b]) for a, b in pairs if a in idf and b in idf)
+    return hit._replace(score=hit.score + gain, closeness=gain)
 
 
 def _blend_again(
