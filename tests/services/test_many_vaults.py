@@ -16,8 +16,9 @@ from vaultmem.core.finding.statistics import Statistics, add_statistics
 from vaultmem.core.finding.weights import WEIGHTS
 from vaultmem.core.packs.division import name_vaults, share_room
 from vaultmem.services.finding import hits as hits_module
-from vaultmem.services.finding.ask import Ask, find_hits, run_query
+from vaultmem.services.finding.ask import Ask, run_query
 from vaultmem.services.finding.ask_pack import AskPack, ask_pack
+from vaultmem.services.finding.recall import find_hits
 from vaultmem.services.finding.receipts import replay_receipt
 from vaultmem.services.finding.search import merge_hits, search
 from vaultmem.services.finding.trust import trust_vault

@@ -10,9 +10,9 @@ import pytest
 
 from vaultmem.core.finding.query import NoteFilter, RecallQuery, parse_query
 from vaultmem.errors import RefusedError
-from vaultmem.services.finding.ask import Ask, find_hits, run_query
+from vaultmem.services.finding.ask import Ask, run_query
 from vaultmem.services.finding.pack import make_pack
-from vaultmem.services.finding.recall import recall
+from vaultmem.services.finding.recall import find_hits, recall
 from vaultmem.services.finding.vault_set import VaultSet
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.vault import Vault

@@ -12,9 +12,9 @@ from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.note import parse_note
 from vaultmem.core.similarity.compare import KnownText
 from vaultmem.core.upkeep.choices import PART, Choice
-from vaultmem.services.finding.ask import find_hits
-from vaultmem.services.finding.vault_set import VaultSet
 from vaultmem.services.finding.pack import make_pack
+from vaultmem.services.finding.recall import find_hits
+from vaultmem.services.finding.vault_set import VaultSet
 from vaultmem.services.lifecycle.supersede import supersede_note
 from vaultmem.services.likeness.pairs import read_apart
 from vaultmem.services.likeness.updates import list_unsaid, list_updates

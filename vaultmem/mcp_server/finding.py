@@ -148,7 +148,11 @@ def show_within(budget: int, beside: Sequence[str] = ()) -> Show:
 
 
 def fit_hits(
-    answer: QueryResult, handles: Mapping[NoteKey, str], labels: str, budget: int, beside: Sequence[str]
+    answer: QueryResult,
+    handles: Mapping[NoteKey, str],
+    labels: str,
+    budget: int,
+    beside: Sequence[str],
 ) -> list[tuple[Hit, str]]:
     """Return the first hits as they are shown within a budget; `handles` are by note."""
     from vaultmem.core.packs.pack_item import PackForm, PackItem, parse_labels

@@ -2,8 +2,9 @@
 
 Words are runs of letters and digits, lower-cased, accents folded, irregular forms made regular,
 stemmed by Porter's stemmer. Stop words are indexed as terms of their own, which only a query of
-stop words alone searches; they count neither as length nor in the order of words. A run of Chinese, Japanese or Korean
-characters becomes overlapping pairs of characters, the usual choice without a dictionary.
+stop words alone searches; they count neither as length nor in the order of words. A run of Chinese,
+Japanese or Korean characters becomes overlapping pairs of characters, the usual choice without a
+dictionary.
 
 What is written in one piece of several words (`snake_case`, `camelCase`, `a/b/c.py`, `3.11.2`,
 `e-mail`) is found by its words and, as one more term, as a whole.

@@ -142,9 +142,9 @@ class TermCounter:
         found += [each.encode("utf-8", "surrogatepass") for _, each in more]
         field = np.concatenate([field, np.array([n for n, _ in more], np.int64)])
         groups = np.fromiter(map(self._pieces.__getitem__, found), np.int64, len(found))
-        terms, fields = self._pieces.expand(groups, field.astype(np.uint32))
-        terms = np.concatenate([numbers[stops] - _STOP, terms])
-        return numbers[kept], np.diff(before), terms, np.concatenate([stopped, fields])
+        expanded = self._pieces.expand(groups, field.astype(np.uint32))
+        others = np.concatenate([numbers[stops] - _STOP, expanded[0]])
+        return numbers[kept], np.diff(before), others, np.concatenate([stopped, expanded[1]])
 
 
 class _Terms(dict[str, int]):

@@ -10,8 +10,7 @@ from vaultmem.core.finding.sureness import Sureness, judge_hits, tell_replaced, 
 from vaultmem.core.lifecycle import State
 from vaultmem.core.packs.pack_item import plain_label
 from vaultmem.errors import VaultError
-from vaultmem.services.finding.ask import find_sections
-from vaultmem.services.finding.recall import recall
+from vaultmem.services.finding.recall import find_sections, recall
 from vaultmem.services.finding.vault_set import VaultSet, name_vault
 from vaultmem.storage.git.refs import Branch
 from vaultmem.vault import Vault
@@ -65,9 +64,7 @@ def _is_narrow(vault: Vault) -> bool:
     return bool(vault.view.sources or vault.ref)
 
 
-def _find_laid_aside(
-    vaults: VaultSet, query: RecallQuery, sureness: Sureness
-) -> Hit | None:
+def _find_laid_aside(vaults: VaultSet, query: RecallQuery, sureness: Sureness) -> Hit | None:
     states = query.filter.wanted_states | _LAID_ASIDE
     query = query._replace(limit=3, filter=query.filter._replace(states=states))
     found = find_sections(vaults, query, vaults.count(query), query.limit)

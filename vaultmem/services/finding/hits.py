@@ -91,9 +91,7 @@ def _find_replaced(scope: Scope, record: NoteRecord) -> tuple[str, ...]:
     return tuple(kept["replaced"].get(record.document, ()))
 
 
-def find_places(
-    scope: Scope, rows: Sequence[int]
-) -> dict[int, tuple[NoteRecord, SectionRecord]]:
+def find_places(scope: Scope, rows: Sequence[int]) -> dict[int, tuple[NoteRecord, SectionRecord]]:
     """Return note and section of each row that has them, cached for the next query."""
     vault, snapshot, eligible = scope
     kept: dict[int, tuple[NoteRecord, SectionRecord]] = eligible.kept.setdefault("places", {})

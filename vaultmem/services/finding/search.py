@@ -8,7 +8,7 @@ in other processes. Neighbours and recency are weighted inside each vault.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 
@@ -170,11 +170,12 @@ def _blend_again(
     hits = [hit for _, own in found for hit in own]
     words = np.asarray([hit.relevance for hit in hits])
     meaning = np.asarray([hit.semantic or np.nan for hit in hits])
-    scores = iter(blend_scores(words, meaning, by_words).tolist())
-    return [
-        (name, [each._replace(score=(next(scores) + each.recency) * each.state_weight) for each in own])
-        for name, own in found
-    ]
+    blended: Iterator[float] = iter(blend_scores(words, meaning, by_words).tolist())
+
+    def score(hit: Hit) -> float:
+        return (next(blended) + hit.recency) * hit.state_weight
+
+    return [(name, [hit._replace(score=score(hit)) for hit in own]) for name, own in found]
 
 
 def _find_near_words(scope: Scope, word: str, is_alone: bool) -> dict[str, int]:

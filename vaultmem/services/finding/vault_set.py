@@ -153,7 +153,9 @@ class VaultSet:
         return [*self.run(work, dict.fromkeys(self.names, ())).values()]
 
     def change(
-        self, hits: Sequence[Hit], work: Callable[Concatenate[Vault, list[Hit], ...], Sequence[Hit]],
+        self,
+        hits: Sequence[Hit],
+        work: Callable[Concatenate[Vault, list[Hit], ...], Sequence[Hit]],
         *args: Any,
     ) -> list[Hit]:
         """Return hits as a function changes those of each vault.
@@ -227,7 +229,10 @@ def open_scorer(
 
 
 def open_models(
-    vaults: Sequence[Vault], semantic: bool | None, waits: bool, progress: TellProgress | None = None
+    vaults: Sequence[Vault],
+    semantic: bool | None,
+    waits: bool,
+    progress: TellProgress | None = None,
 ) -> Models:
     """Return what scores a question besides its words; a reranker only where somebody waits."""
     scorer, problem = open_scorer(vaults, semantic, waits, progress)
