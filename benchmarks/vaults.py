@@ -105,7 +105,13 @@ def measure_split(
             print(f"{question[:80]!r}\n  one   {answers[0]}\n  many  {answers[1]}")
     cold = [time_command(folders, questions[0]) for folders in ([one], many)]
     times = [*map(statistics.median, (*wall, *cpu)), *(1_000 * each for each in cold)]
-    cells = (how, f"{same_plain} of {plain}", f"{sets} of {len(questions)}", f"{orders}", *(f"{each:.1f} ms" for each in times))
+    cells = (
+        how,
+        f"{same_plain} of {plain}",
+        f"{sets} of {len(questions)}",
+        f"{orders}",
+        *(f"{each:.1f} ms" for each in times),
+    )
     return f"| {' | '.join(cells)} |"
 
 
@@ -114,9 +120,7 @@ def list_notes_of(hits: Sequence[Hit]) -> set[str]:
     return {hit.record.path for hit in hits}
 
 
-def open_all(
-    folders: Sequence[Path], recency: float | None = None
-) -> Callable[[str], list[Hit]]:
+def open_all(folders: Sequence[Path], recency: float | None = None) -> Callable[[str], list[Hit]]:
     """Return what asks vaults that stay open."""
     from vaultmem import open_vault, sync_vault
     from vaultmem.core.finding.query import parse_query

@@ -18,7 +18,7 @@ from vaultmem.core.finding.terms import list_stop_terms, split_words, stem_word
 from vaultmem.core.languages import read_lines, read_pairs
 from vaultmem.core.lifecycle import State
 from vaultmem.core.paths import DREAMS
-from vaultmem.services.finding.score import Depth, Scorer
+from vaultmem.services.finding.score import DEEPEST, Depth, Scorer, look_deeper
 from vaultmem.services.finding.search import merge_hits
 from vaultmem.services.finding.vault_set import VaultSet
 from vaultmem.services.reading.heal import heals
@@ -128,12 +128,44 @@ def find_sections(
 ) -> list[Hit]:
     """Return the best hits for a query as it is, of all vaults as of one."""
     depth = Depth(wanted, by_note, reranker.sections if reranker is not None else 0)
-    found = vaults.search(query, statistics, depth, dense)
+    found = _search_deep(vaults, query, statistics, depth, dense)
     by_words = dense.weight if dense is not None else 1.0
     if reranker is None:
         return merge_hits(found, wanted, by_words)
     hits = reranker(query, merge_hits(found, by_words=by_words))
     return (group_hits(hits) if by_note else hits)[:wanted]
+
+
+def _search_deep(
+    vaults: VaultSet,
+    query: RecallQuery,
+    statistics: Statistics,
+    depth: Depth,
+    dense: Scorer | None,
+) -> list[tuple[str, list[Hit]]]:
+    """Return the best hits of each vault.
+
+    Of all vaults together, as many sections are compared as of one vault with all their notes.
+    """
+    if len(vaults.names) == 1:
+        return vaults.search(query, statistics, depth, dense)
+    from vaultmem.core.finding.ranking import count_candidates, count_read
+    from vaultmem.core.finding.weights import WEIGHTS
+
+    query = query._replace(limit=max(query.limit, depth.sections))
+    while True:
+        wanted = count_candidates(query.limit, WEIGHTS)
+        scores = sorted(vaults.score_words(query, statistics), reverse=True)[:wanted]
+        if not scores and dense is None:
+            return []
+        read = scores[: count_read(query.limit, WEIGHTS)]
+        bounds = (scores[0], scores[-1], read[-1]) if scores else (0.0, 0.0, 0.0)
+        depth = Depth(*depth[:4], *bounds)
+        found = vaults.search(query, statistics, depth, dense)
+        is_enough = not depth.by_note or sum(len(hits) for _, hits in found) >= depth.hits
+        if is_enough or len(scores) < wanted or query.limit >= DEEPEST:
+            return found
+        query = look_deeper(query)
 
 
 def _correct_spelling(vaults: VaultSet, query: RecallQuery, statistics: Statistics) -> RecallQuery:

@@ -21,11 +21,11 @@ from vaultmem.core.finding.spelling import (
     measure_distance,
     read_spellings,
 )
-from vaultmem.core.finding.statistics import Statistics, add_statistics
+from vaultmem.core.finding.statistics import Statistics
 from vaultmem.core.finding.terms import mark_stop_word, split_words, stem_word
 from vaultmem.services.finding.eligible import Scope, choose_scope, count_term, weigh_scope
 from vaultmem.services.finding.hits import find_places, make_hits
-from vaultmem.services.finding.score import Depth, Scorer, rank_sections
+from vaultmem.services.finding.score import Depth, Scorer, list_scores, rank_sections
 from vaultmem.services.reading.behind import sync_once
 from vaultmem.services.reading.heal import heals
 from vaultmem.services.reading.texts import read_section
@@ -96,14 +96,17 @@ def search(
     return make_hits(scope, ranked, groups, many, query.words)
 
 
-def count_all(
-    vaults: Mapping[str, Vault],
-    query: RecallQuery,
-    misspelt: Sequence[str] = (),
-    is_alone: bool = False,
-) -> Statistics:
-    """Return the sum of the figures of several vaults."""
-    return add_statistics(count(each, query, misspelt, is_alone) for each in vaults.values())
+@heals
+def score_words(vault: Vault, query: RecallQuery, statistics: Statistics) -> list[float]:
+    """Return the best scores by words of a vault, the highest first.
+
+    Of several vaults, they say which sections are compared more closely, as many as in one vault.
+    """
+    chosen = choose_scope(vault, query.filter)
+    if chosen is None:
+        return []
+    query = keep_rarest(query, statistics.totals)
+    return list_scores(weigh_scope(chosen, statistics), query, statistics)
 
 
 def search_all(
