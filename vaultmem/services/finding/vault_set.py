@@ -104,9 +104,8 @@ class VaultSet:
 
     def score_words(self, query: RecallQuery, statistics: Statistics) -> list[float]:
         """Return the scores by words of all vaults, as `search.score_words` does, in no order."""
-        return [
-            score for each in self.vaults.values() for score in score_words(each, query, statistics)
-        ]
+        found = self.run(score_words, dict.fromkeys(self.names, (query, statistics)))
+        return [score for scores in found.values() for score in scores]
 
     def search(
         self, query: RecallQuery, statistics: Statistics, depth: Depth, dense: Scorer | None = None
