@@ -27,7 +27,8 @@ from vaultmem.services.embedding.meaning import open_meaning
 from vaultmem.services.embedding.score import DenseScorer, find_scorer
 from vaultmem.services.finding.ask import Ask, run_query
 from vaultmem.services.finding.ask_pack import AskPack, ask_pack
-from vaultmem.services.finding.recall import recall
+from vaultmem.services.finding.recall import find_sections, recall
+from vaultmem.services.finding.vault_set import VaultSet
 from vaultmem.services.reading.look import look_at
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.vault import Vault
@@ -62,7 +63,7 @@ def vault(make_vault: MakeVault, opened: Open, service: EmbeddingService) -> Vau
 
 def find(vault: Vault, text: str = QUESTION, **how: int) -> list[str]:
     """Return the paths that a question finds, by meaning too."""
-    scorer = find_scorer(vault)
+    scorer = find_scorer([vault])
     assert scorer is not None
     return [hit.record.path for hit in recall(vault, parse_query(text, **how), scorer)]
 
@@ -98,7 +99,7 @@ def test_only_what_changed_is_embedded_again(vault: Vault, service: EmbeddingSer
 
 
 def test_nothing_embedded_is_recall_by_words(vault: Vault) -> None:
-    scorer = find_scorer(vault)
+    scorer = find_scorer([vault])
     assert scorer is not None
     hits = recall(vault, parse_query("harbour office"), scorer)
     assert [hit.record.path for hit in hits] == ["notes/harbour.md"]
@@ -225,7 +226,7 @@ def test_vault_that_names_no_model_is_left_alone(
     vault = opened(make_vault(NOTES))
     sync_vault(vault)
     assert embed_pending(vault, 5.0) is None
-    assert find_scorer(vault) is None
+    assert find_scorer([vault]) is None
     assert not service.requests
 
 
@@ -420,12 +421,13 @@ def test_several_vaults_are_asked_by_meaning_with_the_vectors_of_each(
         make_vault({"notes/far.md": "# Repayment\n\nCash comes back in a week.\n"}, "far")
     )
     other.name = "far"
-    vault.beside = (other,)
-    for each in vault.together:
+    vaults = VaultSet([vault, other])
+    for each in (vault, other):
         sync_vault(each)
         embed(each)
-    scorer = find_scorer(vault)
-    hits = recall(vault, parse_query(QUESTION), scorer)
+    scorer = find_scorer([vault, other])
+    query = parse_query(QUESTION)
+    hits = find_sections(vaults, query, vaults.count(query), 10, dense=scorer)
     assert {hit.vault for hit in hits if "cash" in hit.text.casefold()} == {"", "far"}
     assert scorer is not None
     assert scorer.embedded == scorer.sections

@@ -13,7 +13,8 @@ from vaultmem.core.finding.query import NoteFilter, RecallQuery, parse_query
 from vaultmem.errors import RefusedError
 from vaultmem.services.finding.ask import Ask, run_query
 from vaultmem.services.finding.pack import make_pack
-from vaultmem.services.finding.recall import recall
+from vaultmem.services.finding.recall import find_hits, recall
+from vaultmem.services.finding.vault_set import VaultSet
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.vault import Vault
 
@@ -137,7 +138,7 @@ def test_a_misspelt_word_gets_a_word_of_the_vault(vault: Vault) -> None:
 
 
 def find_replaced(vault: Vault, query: RecallQuery) -> dict[str, str]:
-    searched, _ = recall_any(vault, query)
+    searched, _ = find_hits(VaultSet([vault]), query, query.limit)
     return dict(searched.replaced)
 
 

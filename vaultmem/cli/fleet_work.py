@@ -135,15 +135,16 @@ def stats_fleet(fleet: str, vault: str, as_json: bool) -> None:
     warn_missing({**missing, **found.missing})
 
 
-def assert_fleet(fleet: str, vault: str, expected: Expectation, as_json: bool) -> int:
-    """Print which vaults' packs are not as expected; return 0 if all are, 1, or 125."""
-    from vaultmem.cli.judging import CANNOT_JUDGE
+def assert_fleet(fleet: str, vault: str, expected: Expectation, as_json: bool) -> bool | None:
+    """Print which vaults' packs are not as expected; return whether all are, None if unknown."""
     from vaultmem.services.fleetwork.jobs import judge_all
 
     judge = partial(judge_all, expected=expected)
     given = (judge, answers.fleet_judged_json, text.say_judged)
     judged, done = _do_each(fleet, vault, as_json, *given)
-    return 1 if any(judged.values()) else CANNOT_JUDGE if done.missing else 0
+    if any(judged.values()):
+        return False
+    return None if done.missing else True
 
 
 def curate_fleet(fleet: str, vault: str, as_json: bool) -> None:

@@ -97,7 +97,8 @@ def assert_(asked: Asked, here: Here, fleet: FleetOption = "") -> None:
         from vaultmem.cli.fleet_work import assert_fleet, refuse_with_fleet
 
         refuse_with_fleet(ref=here.ref, at=here.at)
-        raise typer.Exit(assert_fleet(fleet, here.vault, asked.expect(), here.as_json))
+        is_good = assert_fleet(fleet, here.vault, asked.expect(), here.as_json)
+        raise typer.Exit(CANNOT_JUDGE if is_good is None else int(not is_good))
     try:
         expected = asked.expect()
         reasons = judge_vault(here.open_view(reads=True), expected)

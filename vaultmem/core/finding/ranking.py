@@ -26,7 +26,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,8 +37,6 @@ from vaultmem.core.finding.weights import RankingWeights
 Numbers = NDArray[np.int64]
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
-
-_NO_ROWS, _NO_CODES = np.empty(0, np.int64), np.empty(0, np.uint32)
 
 #: A term's rows, and the codes of its counts in title, tags and body.
 Postings = tuple[Numbers, NDArray[np.uint32]]
@@ -90,34 +87,6 @@ def count_rows(rows: Numbers, eligible: EligibleRows) -> int:
 def measure_idf(sections: int, found: int) -> float:
     """Return the idf of a term that so many of so many sections have."""
     return math.log1p((sections - found + 0.5) / (found + 0.5))
-
-
-def score_terms(
-    postings: Sequence[Postings],
-    gains: Sequence[tuple[float, float]],
-    frequencies: Floats,
-    eligible: EligibleRows,
-    total: Floats,
-) -> list[Share]:
-    """Score the sections that have terms, all at once, and add that to their `total`.
-
-    `gains` are each term's idf and what it counts for. In a small vault the calls take longer than
-    the sums, so this is for many vaults; it gives what `score_term`, `weigh_share` and `add_shares`
-    give, to the last bit.
-    """
-    sizes = [len(rows) for rows, _ in postings]
-    rows = np.concatenate([_NO_ROWS, *(rows for rows, _ in postings)])
-    codes = np.concatenate([_NO_CODES, *(codes for _, codes in postings)])
-    scores = frequencies[codes]
-    scores /= scores + eligible.norm[rows]
-    scores *= np.asarray([idf * (eligible.k1 + 1) for idf, _ in gains], np.float32).repeat(sizes)
-    scores *= np.asarray([weight for _, weight in gains], np.float32).repeat(sizes)
-    np.add.at(total, rows, scores)
-    ends = accumulate(sizes)
-    return [
-        Share(idf * weight, own, code, scores[end - len(own) : end], _NO_ROWS)
-        for (own, code), (idf, weight), end in zip(postings, gains, ends, strict=True)
-    ]
 
 
 def score_term(
@@ -272,11 +241,14 @@ def _damp_above(own: Floats, gained: Doubles, weights: RankingWeights) -> Double
     return damped
 
 
-def apply_decay(ranking: Ranking, recency: Floats, share: float) -> Ranking:
-    """Return a ranking whose scores are (1 - share) * relevance + share * best * recency."""
+def apply_decay(ranking: Ranking, recency: Floats, share: float, best: float = 0.0) -> Ranking:
+    """Return a ranking whose scores are (1 - share) * relevance + share * best * recency.
+
+    If no `best` is given, it is the largest relevance of these.
+    """
     if not share or not len(ranking.rows):
         return ranking
-    best = float(ranking.score.max())
+    best = best or float(ranking.score.max())
     change = share * (best * recency[ranking.rows] - ranking.score)
     return ranking._replace(score=ranking.score + change, recency=change)
 

@@ -12,12 +12,6 @@ from vaultmem.core.lifecycle import STATE_WEIGHT
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
-
-    import numpy as np
-    from numpy.typing import NDArray
-
     from vaultmem.core.finding.eligible import EligibleRows
     from vaultmem.storage.index.snapshot import Snapshot
 
@@ -27,7 +21,7 @@ _KEPT = 8
 #: Terms whose counts are kept.
 _KEPT_COUNTS = 8_192
 
-COLUMNS = (
+_COLUMNS = (
     "document",
     "state",
     "created",
@@ -79,7 +73,7 @@ def weigh_scope(scope: Scope, statistics: Statistics) -> Scope:
         return scope
     kept = chosen.kept.setdefault("weighed", {})
     if figures not in kept:
-        columns = {name: scope.snapshot.column(name) for name in COLUMNS}
+        columns = {name: scope.snapshot.column(name) for name in _COLUMNS}
         links_alone = scope.snapshot.term(LINKS_ALONE)[0]
         kept.clear()
         kept[figures] = weigh_rows(chosen, columns, links_alone, Statistics(*figures), WEIGHTS)
@@ -87,51 +81,25 @@ def weigh_scope(scope: Scope, statistics: Statistics) -> Scope:
 
 
 def choose_sections(vault: Vault, snapshot: Snapshot, note_filter: NoteFilter) -> EligibleRows:
-    """Return the sections of notes that view and filter let through."""
-    from vaultmem.core.finding.eligible import EligibleRows
+    """Return the sections of notes that view and filter let through, cached for a few filters."""
+    from vaultmem.core.finding.eligible import EligibleRows, make_eligible
+    from vaultmem.core.finding.weights import WEIGHTS
 
     key = ("eligible", vault.view.key(), note_filter)
     cached = snapshot.kept.get(key)
     if isinstance(cached, EligibleRows):
         return cached
-    made = make_chosen(
-        {name: snapshot.column(name) for name in COLUMNS},
+    made = make_eligible(
+        {name: snapshot.column(name) for name in _COLUMNS},
         vault.view.choose(note_filter),
-        note_filter,
-        snapshot.labels(),
-        snapshot.term(LINKS_ALONE)[0],
-        vault.now(),
-    )
-    keep_chosen(snapshot, key, made)
-    return made
-
-
-def make_chosen(
-    columns: Mapping[str, NDArray[Any]],
-    documents: Sequence[tuple[int, float]],
-    note_filter: NoteFilter,
-    labels: tuple[NDArray[Any], NDArray[np.int64]],
-    links_alone: NDArray[np.int64],
-    now: float,
-) -> EligibleRows:
-    """Return the rows of the documents whose state the filter admits."""
-    from vaultmem.core.finding.eligible import make_eligible
-    from vaultmem.core.finding.weights import WEIGHTS
-
-    return make_eligible(
-        columns,
-        documents,
         [STATES.index(state) for state in note_filter.wanted_states],
         [STATE_WEIGHT.get(state, 1.0) for state in STATES],
-        labels,
-        links_alone,
+        snapshot.labels(),
+        snapshot.term(LINKS_ALONE)[0],
         WEIGHTS,
-        now,
+        vault.now(),
     )
-
-
-def keep_chosen(snapshot: Snapshot, key: object, chosen: object) -> None:
-    """Keep a choice for the next question, as one of a few."""
     if len(snapshot.kept) >= _KEPT:
         snapshot.kept.clear()
-    snapshot.kept[key] = chosen
+    snapshot.kept[key] = made
+    return made

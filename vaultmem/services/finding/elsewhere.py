@@ -10,8 +10,7 @@ from vaultmem.core.finding.sureness import Sureness, judge_hits, tell_replaced, 
 from vaultmem.core.lifecycle import State
 from vaultmem.core.packs.pack_item import plain_label
 from vaultmem.errors import VaultError
-from vaultmem.services.finding.ask import find_sections
-from vaultmem.services.finding.recall import recall
+from vaultmem.services.finding.recall import find_sections, recall
 from vaultmem.services.finding.vault_set import VaultSet, name_vault
 from vaultmem.storage.git.refs import Branch
 from vaultmem.vault import Vault
@@ -45,7 +44,7 @@ def find_elsewhere(vaults: VaultSet, query: RecallQuery, sureness: Sureness) -> 
     those of the first vault.
     """
     first = vaults.names[0]
-    if query.filter.states or sureness is Sureness.STRONG:
+    if query.filter.states or query.is_of_stop_words or sureness is Sureness.STRONG:
         return ""
     if vaults.run(_is_narrow, {first: ()})[first]:
         return ""

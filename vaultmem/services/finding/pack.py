@@ -24,13 +24,13 @@ from vaultmem.core.packs.pack_item import (
 )
 from vaultmem.core.packs.pack_text import Pack
 from vaultmem.core.preferences.concern import Wishes
-from vaultmem.services.finding.ask import find_hits
 from vaultmem.services.finding.beside import add_next
 from vaultmem.services.finding.caution import add_cautions
 from vaultmem.services.finding.elsewhere import tell_doubts
 from vaultmem.services.finding.hits import list_sections
 from vaultmem.services.finding.own_part import CANDIDATES, VaultPart, list_own, look_over
 from vaultmem.services.finding.preferences import find_wishes
+from vaultmem.services.finding.recall import find_hits
 from vaultmem.services.finding.remarks import add_remarks
 from vaultmem.services.finding.score import Scorer
 from vaultmem.services.finding.vault_set import VaultSet, name_vault

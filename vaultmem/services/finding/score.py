@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _KEPT_SHARES = 4_000_000
 
 #: Sections in which the wanted number of notes is looked for, at most.
-_DEEPEST = 2_000
+DEEPEST = 2_000
 
 
 class Scorer(Protocol):
@@ -46,12 +46,17 @@ class Depth(NamedTuple):
     """The number and kind of hits: `hits` at most, each of another note if `by_note`.
 
     A reranker reads the best `sections` one by one. Hits that score below `floor` are omitted.
+    Where several vaults are searched, these are the scores by words of all: the `best` of them, and
+    the lowest of a section that is compared (`least`), and whose order of words counts (`read`).
     """
 
     hits: int
     by_note: bool = False
     sections: int = 0
     floor: float = 0.0
+    best: float = 0.0
+    least: float = 0.0
+    read: float = 0.0
 
 
 class Ranked(NamedTuple):
@@ -80,16 +85,23 @@ def rank_sections(
 
     query = query._replace(limit=max(query.limit, depth.sections))
     while True:
-        ranked = _rank_once(scope, query, statistics, dense)
+        ranked = _rank_once(scope, query, statistics, depth, dense)
         is_all = len(ranked.sections) < max(2 * query.limit, WEIGHTS.candidates)
         ranked = _name_once(ranked)
         if not depth.by_note:
             return ranked._replace(groups=[[place] for place in range(len(ranked.sections))])
         documents = [document for document, _ in ranked.sections]
         groups = group_places(documents, ranked.ranking.score.tolist())
-        if is_all or len(groups) >= depth.hits or query.limit >= _DEEPEST:
+        if is_all or len(groups) >= depth.hits or query.limit >= DEEPEST:
             return ranked._replace(groups=groups)
-        query = query._replace(limit=min(4 * max(query.limit, WEIGHTS.read), _DEEPEST))
+        query = look_deeper(query)
+
+
+def look_deeper(query: RecallQuery) -> RecallQuery:
+    """Return a query for which more sections are compared."""
+    from vaultmem.core.finding.weights import WEIGHTS
+
+    return query._replace(limit=min(4 * max(query.limit, WEIGHTS.read), DEEPEST))
 
 
 def _name_once(ranked: Ranked) -> Ranked:
@@ -102,8 +114,38 @@ def _name_once(ranked: Ranked) -> Ranked:
     return ranked._replace(ranking=ranked.ranking.cut(places), sections=sections)
 
 
+def _score_words(
+    scope: Scope, query: RecallQuery, statistics: Statistics
+) -> tuple[dict[str, Share], Floats, Numbers]:
+    """Return the scores by term, the sum of each row, and the best rows.
+
+    Behind the sums of all rows is a zero, which stands for a missing neighbour.
+    """
+    import numpy as np
+
+    from vaultmem.core.finding import ranking as rules
+    from vaultmem.core.finding.weights import WEIGHTS
+
+    shares = _score_terms(scope, _weigh_asked(query), statistics)
+    total = np.zeros(scope.snapshot.size + 1, np.float32)
+    rules.add_shares([*shares.values()], total)
+    wanted = rules.count_candidates(query.limit, WEIGHTS)
+    return shares, total, rules.best_rows(total, wanted, scope.eligible.place, [*shares.values()])
+
+
+def list_scores(scope: Scope, query: RecallQuery, statistics: Statistics) -> list[float]:
+    """Return the best scores by words, the highest first."""
+    _, total, best = _score_words(scope, query, statistics)
+    scores: list[float] = total[best].tolist()
+    return scores
+
+
 def _rank_once(
-    scope: Scope, query: RecallQuery, statistics: Statistics, dense: Scorer | None
+    scope: Scope,
+    query: RecallQuery,
+    statistics: Statistics,
+    depth: Depth,
+    dense: Scorer | None,
 ) -> Ranked:
     """Return the best sections by themselves, best first."""
     import numpy as np
@@ -113,15 +155,14 @@ def _rank_once(
     from vaultmem.core.finding.weights import WEIGHTS
 
     eligible, snapshot = scope.eligible, scope.snapshot
-    asked = _weigh_asked(query)
-    shares = _score_terms(scope, asked, statistics)
-    total = np.zeros(snapshot.size + 1, np.float32)  # The last stands for a missing neighbour.
-    rules.add_shares([*shares.values()], total)
-    wanted = rules.count_candidates(query.limit, WEIGHTS)
-    best = rules.best_rows(total, wanted, eligible.place, [*shares.values()])
+    shares, total, best = _score_words(scope, query, statistics)
+    if depth.least:
+        best = best[total[best] >= depth.least]
     read = best[: rules.count_read(query.limit, WEIGHTS)]
+    read = read[total[read] >= depth.read] if depth.read else read
     meant = dense(query.text, eligible.mask, snapshot) if dense is not None else None
     if meant is not None:
+        wanted = rules.count_candidates(query.limit, WEIGHTS)
         near = _find_nearest(meant, eligible.mask, eligible.place, wanted)
         best = read = np.concatenate([best, sort_distinct(near[~np.isin(near, best)])])
     read = np.sort(read)
@@ -130,7 +171,9 @@ def _rank_once(
     ranking = rules.rank_rows(total, best, read, added, eligible.neighbours, WEIGHTS)
     if meant is not None and dense is not None:
         ranking = _blend(ranking, meant[ranking.rows], dense.weight)
-    ranking = rules.apply_decay(ranking, eligible.recency, scope.vault.config.recency)
+    ranking = rules.apply_decay(
+        ranking, eligible.recency, scope.vault.config.recency, 0.0 if dense else depth.best
+    )
     ranking = rules.order_rows(ranking, eligible, snapshot.column("ordinal"))
     columns = (snapshot.column(name)[ranking.rows].tolist() for name in ("document", "ordinal"))
     return Ranked(ranking, [*zip(*columns, strict=True)], [], shares, sum(idf))

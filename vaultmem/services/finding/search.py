@@ -8,7 +8,9 @@ in other processes. Neighbours and recency are weighted inside each vault.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import RecallQuery, keep_rarest
@@ -19,15 +21,21 @@ from vaultmem.core.finding.spelling import (
     measure_distance,
     read_spellings,
 )
-from vaultmem.core.finding.statistics import Statistics, add_statistics
-from vaultmem.core.finding.terms import split_words, stem_word
+from vaultmem.core.finding.statistics import Statistics
+from vaultmem.core.finding.terms import mark_stop_word, split_words, stem_word
 from vaultmem.services.finding.eligible import Scope, choose_scope, count_term, weigh_scope
 from vaultmem.services.finding.hits import find_places, make_hits
-from vaultmem.services.finding.score import Depth, Scorer, rank_sections
+from vaultmem.services.finding.score import Depth, Scorer, list_scores, rank_sections
 from vaultmem.services.reading.behind import sync_once
 from vaultmem.services.reading.heal import heals
 from vaultmem.services.reading.texts import read_section
 from vaultmem.vault import Vault
+
+#: Sections of which a query of stop words reads the text.
+_ORDERED = 32
+
+#: Scores that differ by less are equal, and ordered by path.
+_TIE = 1e-5
 
 #: Terms that are tried for a misspelt word, and sections that are read for each of these.
 _TRIED = 12
@@ -82,17 +90,23 @@ def search(
         many = len({*best, *firsts[: depth.hits]})
     scores = ranked.ranking.score.tolist()
     groups = [group for group in groups if scores[group[0]] >= depth.floor]
+    if query.is_of_stop_words:
+        hits = make_hits(scope, ranked, groups, max(many, _ORDERED), query.words)
+        return sorted(map(partial(_add_order, query), hits), key=lambda hit: -hit.score)[:many]
     return make_hits(scope, ranked, groups, many, query.words)
 
 
-def count_all(
-    vaults: Mapping[str, Vault],
-    query: RecallQuery,
-    misspelt: Sequence[str] = (),
-    is_alone: bool = False,
-) -> Statistics:
-    """Return the sum of the figures of several vaults."""
-    return add_statistics(count(each, query, misspelt, is_alone) for each in vaults.values())
+@heals
+def score_words(vault: Vault, query: RecallQuery, statistics: Statistics) -> list[float]:
+    """Return the best scores by words of a vault, the highest first.
+
+    Of several vaults, they say which sections are compared more closely, as many as in one vault.
+    """
+    chosen = choose_scope(vault, query.filter)
+    if chosen is None:
+        return []
+    query = keep_rarest(query, statistics.totals)
+    return list_scores(weigh_scope(chosen, statistics), query, statistics)
 
 
 def search_all(
@@ -113,7 +127,7 @@ def search_all(
         found.append((name, hits))
         best = heapq.nlargest(depth.hits, [*best, *(hit.score for hit in hits)])
         if len(best) == depth.hits and not depth.sections and dense is None:
-            depth = depth._replace(floor=best[-1])
+            depth = depth._replace(floor=best[-1] - _TIE)
     return found
 
 
@@ -122,7 +136,7 @@ def merge_hits(
 ) -> list[Hit]:
     """Return the hits of several vaults, best first; `found` has each vault's name with its hits.
 
-    Equal scores are in the order of the vaults. There are `limit` hits at most, any number for 0.
+    Equal scores are in the order of path. There are `limit` hits at most, any number for 0.
     `by_words` is the share of the score by words where meaning counts too.
     """
     if len(found) == 1:
@@ -130,7 +144,22 @@ def merge_hits(
     if by_words < 1:
         found = _blend_again(found, by_words)
     named = [hit._replace(vault=name) for name, hits in found for hit in hits]
-    return sorted(named, key=lambda hit: -hit.score)[: limit or None]
+
+    def rank(hit: Hit) -> tuple[float, str, int]:
+        return -round(hit.score, 5), hit.record.path, hit.section.ordinal
+
+    return sorted(named, key=rank)[: limit or None]
+
+
+def _add_order(query: RecallQuery, hit: Hit) -> Hit:
+    """Return a hit with the gain of stop words that are side by side; the index has no order."""
+    from vaultmem.core.finding.weights import WEIGHTS
+
+    idf = {match.term: match.idf for match in hit.matches}
+    words = [*map(mark_stop_word, split_words(f"{hit.name}\n{hit.text}"))]
+    pairs = {*pairwise(query.compounds)} & {*pairwise(words)}
+    gain = WEIGHTS.pair * sum(min(idf[a], idf[b]) for a, b in pairs if a in idf and b in idf)
+    return hit._replace(score=hit.score + gain, closeness=gain)
 
 
 def _blend_again(
@@ -144,17 +173,12 @@ def _blend_again(
     hits = [hit for _, own in found for hit in own]
     words = np.asarray([hit.relevance for hit in hits])
     meaning = np.asarray([hit.semantic or np.nan for hit in hits])
-    scores = iter(blend_scores(words, meaning, by_words).tolist())
-    return [
-        (
-            name,
-            [
-                each._replace(score=(next(scores) + each.recency) * each.state_weight)
-                for each in own
-            ],
-        )
-        for name, own in found
-    ]
+    blended: Iterator[float] = iter(blend_scores(words, meaning, by_words).tolist())
+
+    def score(hit: Hit) -> float:
+        return (next(blended) + hit.recency) * hit.state_weight
+
+    return [(name, [hit._replace(score=score(hit)) for hit in own]) for name, own in found]
 
 
 def _find_near_words(scope: Scope, word: str, is_alone: bool) -> dict[str, int]:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, TypeVar
 from vaultmem.core.finding.hit import Hit, NoteKey
 from vaultmem.core.finding.query import RecallQuery
 from vaultmem.core.finding.reranking import Reranked
-from vaultmem.core.finding.statistics import Statistics
+from vaultmem.core.finding.statistics import Statistics, add_statistics
 from vaultmem.core.packs.division import group_by_vault
 from vaultmem.errors import VaultError
 from vaultmem.services.finding.score import Depth, Scorer
-from vaultmem.services.finding.search import count_all, search_all
+from vaultmem.services.finding.search import count, score_words, search_all
 from vaultmem.services.reading.behind import sync_once
 from vaultmem.services.reading.handles import name_notes
 from vaultmem.services.reading.heal import read_healed
@@ -61,8 +61,8 @@ class Models(NamedTuple):
 class VaultSet:
     """Vaults of this process; the settings of the first hold for all.
 
-    A subclass can have its vaults elsewhere: `run`, `count` and `search` are then calls of another
-    process, and all arguments and results but models are plain values.
+    A subclass can have its vaults elsewhere: `count`, `score_words`, `search` and `run` are then
+    calls of other processes, and all arguments and results but models are plain values.
     """
 
     def __init__(self, vaults: Iterable[Vault]) -> None:
@@ -98,7 +98,14 @@ class VaultSet:
         self, query: RecallQuery, misspelt: Sequence[str] = (), is_alone: bool = False
     ) -> Statistics:
         """Return the sum of the vaults' figures, as `search.count` does."""
-        return count_all(self.vaults, query, misspelt, is_alone)
+        return add_statistics(
+            count(each, query, misspelt, is_alone) for each in self.vaults.values()
+        )
+
+    def score_words(self, query: RecallQuery, statistics: Statistics) -> list[float]:
+        """Return the scores by words of all vaults, as `search.score_words` does, in no order."""
+        found = self.run(score_words, dict.fromkeys(self.names, (query, statistics)))
+        return [score for scores in found.values() for score in scores]
 
     def search(
         self, query: RecallQuery, statistics: Statistics, depth: Depth, dense: Scorer | None = None
@@ -147,10 +154,6 @@ class VaultSet:
     def heal(self, read: Callable[[], _T]) -> _T:
         """Return the result of a read, repeated once an index or database proves damaged."""
         return read_healed([*self.vaults.values()], read)
-
-    def list_each(self, work: Callable[[Vault], _T]) -> list[_T]:
-        """Return the result of a function for every vault."""
-        return [*self.run(work, dict.fromkeys(self.names, ())).values()]
 
     def change(
         self,

@@ -11,7 +11,7 @@ import heapq
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, Protocol, TypeVar
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import RecallQuery
@@ -31,7 +31,6 @@ from vaultmem.vault import Vault, VaultSettings
 
 if TYPE_CHECKING:
     from vaultmem.config import Config
-    from vaultmem.services.pools.pool import Pool
 
 _T = TypeVar("_T")
 
@@ -62,6 +61,19 @@ class Part(NamedTuple):
     missing: dict[str, str]
 
 
+class CallsParts(Protocol):
+    """What a pool does for a question."""
+
+    def call_parts(
+        self,
+        given: Mapping[str, Sequence[Any]],
+        work: Callable[..., Part],
+        opening: Opening,
+        *args: Any,
+    ) -> list[Part]:
+        """Call a function for some vaults, once for all that are in one place."""
+
+
 class _First(NamedTuple):
     """What the first vault of a question says for all."""
 
@@ -77,7 +89,7 @@ class PoolVaults(VaultSet):
     """
 
     def __init__(
-        self, pool: Pool, names: Sequence[str], settings: VaultSettings, seconds: float | None
+        self, pool: CallsParts, names: Sequence[str], settings: VaultSettings, seconds: float | None
     ) -> None:
         super().__init__(())
         if not names:
