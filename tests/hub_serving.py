@@ -131,6 +131,11 @@ class PicklingPool(LocalPool):
         return super().submit(name, _answer_in_bytes, work, args, lane=lane)
 
 
+    def call_parts(self, given: Any, work: Any, opening: Any, *args: Any) -> list[Any]:
+        sent = pickle.loads(pickle.dumps((given, work, opening, args)))
+        return [*pickle.loads(pickle.dumps(super().call_parts(*sent[:3], *sent[3])))]
+
+
 def _answer_in_bytes(clones: Any, name: str, work: Any, args: Any) -> Any:
     return pickle.loads(pickle.dumps(work(clones, name, *args)))
 
