@@ -130,7 +130,6 @@ class PicklingPool(LocalPool):
         work, args = pickle.loads(pickle.dumps((work, args)))
         return super().submit(name, _answer_in_bytes, work, args, lane=lane)
 
-
     def call_parts(self, given: Any, work: Any, opening: Any, *args: Any) -> list[Any]:
         sent = pickle.loads(pickle.dumps((given, work, opening, args)))
         return [*pickle.loads(pickle.dumps(super().call_parts(*sent[:3], *sent[3])))]
