@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import ray
+from ray.util.placement_group import (
+    PlacementGroup,
+    get_placement_group,
+    placement_group,
+    remove_placement_group,
+)
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from vaultmem import __version__
+from vaultmem.errors import VaultError
 from vaultmem.services.pools.clones import FRESH_FOR
 from vaultmem.services.pools.pool import THREADS, Each, Lane, LocalPool
 from vaultmem.services.pools.question import Opening, Part
@@ -19,6 +28,12 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 #: What the actors of a fleet and those who ask them have to agree on.
 VERSION = f"{__version__}+2"
+
+#: What of a CPU Ray counts for a node, so that it is on a machine that has one for work.
+_SHARE = 0.01
+
+#: The name of the nodes' places in a cluster, and seconds within which these are found.
+_GROUP, _READY_WITHIN = "vaultmem", 60.0
 
 #: How often a read is tried again whose node is lost.
 _TRIES = 5
@@ -129,19 +144,37 @@ class Node:
         return work(self._pool.clones, source.name, *args)
 
 
-def start_node(number: int, machine: str, plan: Plan) -> Any:
-    """Start a node on a machine, by Ray's id; where that is lost, it comes back on another one."""
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+def start_nodes(plan: Plan) -> list[Any]:
+    """Start the nodes, spread over machines; Ray moves those of a lost machine to another one.
 
-    groups = {lane.value: count for lane, count in THREADS.items()}
-    made = ray.remote(concurrency_groups=groups)(Node).options(
+    Raises:
+        VaultError: there is no room for them.
+    """
+    group = placement_group([{"CPU": _SHARE}] * plan.nodes, "SPREAD", _GROUP, lifetime="detached")
+    if not group.wait(_READY_WITHIN):
+        raise VaultError("no machine of this cluster has a CPU to work with (`--num-cpus`)")
+    return [_start_node(number, group, plan) for number in range(plan.nodes)]
+
+
+def _start_node(number: int, group: PlacementGroup, plan: Plan) -> Any:
+    lanes = {lane.value: count for lane, count in THREADS.items()}
+    made = ray.remote(concurrency_groups=lanes)(Node).options(
         name=name_node(number),
         lifetime="detached",
         max_restarts=-1,
-        num_cpus=0,
-        scheduling_strategy=NodeAffinitySchedulingStrategy(machine, soft=True),
+        num_cpus=_SHARE,
+        scheduling_strategy=PlacementGroupSchedulingStrategy(group, number),
     )
     return made.remote(name_node(number), plan)
+
+
+def stop_nodes(plan: Plan) -> None:
+    """End the nodes; their folders stay."""
+    for number in range(plan.nodes):
+        with contextlib.suppress(ValueError):
+            ray.kill(ray.get_actor(name_node(number)))
+    with contextlib.suppress(ValueError):
+        remove_placement_group(get_placement_group(_GROUP))
 
 
 def name_node(number: int) -> str:

@@ -16,7 +16,7 @@ from ray.exceptions import GetTimeoutError, RayError, RayTaskError, TaskCancelle
 
 from vaultmem.errors import BusyError, FaultError, NoteNotFoundError, RefusedError, VaultError
 from vaultmem.fleet.cluster import join_cluster, leave_cluster
-from vaultmem.fleet.node import VERSION, Plan, Registry, name_node, start_node
+from vaultmem.fleet.node import VERSION, Plan, Registry, name_node, start_nodes, stop_nodes
 from vaultmem.services.pools.clones import FRESH_FOR, LATE, Clones
 from vaultmem.services.pools.pool import Each, Lane, Pool
 from vaultmem.services.pools.question import Opening, Part
@@ -165,7 +165,7 @@ class RayPool(Pool):
 
     def stop(self) -> None:
         """End the fleet; its folders stay."""
-        stop_nodes()
+        _stop()
 
     def close(self) -> None:
         """Leave the cluster; the fleet stays."""
@@ -282,20 +282,16 @@ def start_fleet(
         VaultError: there is no such cluster, or no machine in it that may do work.
     """
     join_cluster(address)
-    start_nodes(Plan(tuple(check_sources(sources).values()), folder, fresh_for=fresh_for))
+    _start(Plan(tuple(check_sources(sources).values()), folder, fresh_for=fresh_for))
     return RayPool(address)
 
 
-def start_nodes(plan: Plan) -> None:
-    """Start a node on each machine that has a CPU for Ray's work, in place of those there were."""
-    stop_nodes()
+def _start(plan: Plan) -> None:
+    """Start a node for each machine that has a CPU for Ray's work, in place of those there were."""
+    _stop()
     alive = [each for each in ray.nodes() if each["Alive"] and each["Resources"].get("CPU")]
-    machines = sorted(each["NodeID"] for each in alive)
-    if not machines:
-        raise VaultError("no machine of this cluster has a CPU to work with (`--num-cpus`)")
-    plan = plan._replace(nodes=len(machines))
-    nodes = [start_node(number, machine, plan) for number, machine in enumerate(machines)]
-    ray.get([each.hold.remote(plan.sources) for each in nodes])
+    plan = plan._replace(nodes=max(1, len(alive)))
+    ray.get([each.hold.remote(plan.sources) for each in start_nodes(plan)])
     _publish(plan)
 
 
@@ -318,12 +314,12 @@ def _publish(plan: Plan) -> None:
             return
 
 
-def stop_nodes() -> None:
+def _stop() -> None:
     """End all nodes; their folders stay."""
     if plan := find_plan():
-        for name in [_REGISTRY, *map(name_node, range(plan.nodes))]:
-            with contextlib.suppress(ValueError):
-                ray.kill(ray.get_actor(name))
+        with contextlib.suppress(ValueError):
+            ray.kill(ray.get_actor(_REGISTRY))
+        stop_nodes(plan)
 
 
 def find_plan() -> Plan | None:
