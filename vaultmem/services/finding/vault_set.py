@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, TypeVar
 
+from vaultmem.config import Config
 from vaultmem.core.finding.hit import Hit, NoteKey
 from vaultmem.core.finding.query import RecallQuery
 from vaultmem.core.finding.reranking import Reranked
@@ -20,7 +21,6 @@ from vaultmem.services.reading.heal import read_healed
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
-    from vaultmem.config import Config
     from vaultmem.services.embedding.score import DenseScorer, DenseScorers
     from vaultmem.services.finding.rerank import ModelReranker
 
