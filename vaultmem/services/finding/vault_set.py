@@ -67,7 +67,10 @@ class VaultSet:
 
     def __init__(self, vaults: Iterable[Vault]) -> None:
         opened = [*vaults]
-        self.vaults = {each.name if len(opened) > 1 else "": each for each in opened}
+        self.vaults: dict[str, Vault] = {}
+        for each in opened:
+            name = each.name if len(opened) > 1 else ""
+            self.vaults[str(each.root) if name in self.vaults else name] = each
 
     @property
     def names(self) -> Sequence[str]:
