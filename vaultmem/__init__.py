@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from vaultmem.services.finding.pack import make_pack
     from vaultmem.services.finding.recall import recall
     from vaultmem.services.finding.score import Scorer
-    from vaultmem.services.finding.vault_set import ByMeaning
+    from vaultmem.services.finding.vault_set import ByMeaning, VaultSet
     from vaultmem.services.lifecycle.promote import Promotion, promote_notes
     from vaultmem.services.lifecycle.supersede import Supersession, supersede_note
     from vaultmem.services.lifecycle.transition import Move, Transition, change_state
@@ -157,6 +157,7 @@ __all__ = [
     "UserFolders",
     "Vault",
     "VaultError",
+    "VaultSet",
     "VaultSettings",
     "Window",
     "__version__",
@@ -204,7 +205,7 @@ _HOMES = {
     "services.finding.pack": "make_pack",
     "services.finding.recall": "recall",
     "services.finding.score": "Scorer",
-    "services.finding.vault_set": "ByMeaning",
+    "services.finding.vault_set": "ByMeaning VaultSet",
     "core.finding.reranking": "Reranked Reranker",
     "services.lifecycle.promote": "Promotion promote_notes",
     "services.lifecycle.supersede": "Supersession supersede_note",

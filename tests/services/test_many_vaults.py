@@ -20,7 +20,6 @@ from vaultmem.services.finding.ask import Ask, run_query
 from vaultmem.services.finding.ask_pack import AskPack, ask_pack
 from vaultmem.services.finding.recall import find_hits
 from vaultmem.services.finding.receipts import replay_receipt
-from vaultmem.services.finding.search import merge_hits, search
 from vaultmem.services.finding.trust import trust_vault
 from vaultmem.services.finding.vault_set import VaultSet
 from vaultmem.vault import Vault
@@ -110,13 +109,21 @@ def test_several_vaults_answer_as_one_of_all_their_notes(split: Split, question:
 
 
 def test_neighbours_count_inside_each_vault(make_vault: Make, opened: Open) -> None:
-    _, many = deal(make_vault, opened, make_notes(120, linked=True))
-    query = parse_query("gangway ferry", 30)
-    statistics = many.count(query)
-    alone = [(name, search(each, query, statistics)) for name, each in many.vaults.items()]
-    assert any(hit.neighbours for _, hits in alone for hit in hits)
-    _, found = find_hits(many, query, 30)
-    assert found == merge_hits(alone, 30)
+    query = parse_query("gangway ferry", 50)
+    lifted = [
+        sum(hit.neighbours > 0 for hit in find_hits(vaults, query, 50)[1])
+        for vaults in deal(make_vault, opened, make_notes(120, linked=True))
+    ]
+    assert lifted[0] > lifted[1] > 0
+
+
+def test_as_many_sections_are_compared_as_of_one_vault(make_vault: Make, opened: Open) -> None:
+    one, many = deal(make_vault, opened, make_notes(240))
+    for question in ("gangway ferry", "harbour token rotation", "tide of cargo", "weekly"):
+        query = parse_query(question)
+        for by_note in (True, False):
+            expected = find_hits(one, query, 10, by_note)[1]
+            assert describe(find_hits(many, query, 10, by_note)[1]) == describe(expected) != []
 
 
 def test_hits_below_those_of_other_vaults_are_not_read(

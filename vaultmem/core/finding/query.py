@@ -154,7 +154,7 @@ class RecallQuery(NamedTuple):
     @property
     def is_of_stop_words(self) -> bool:
         """Tell whether the query has no other words than stop words."""
-        return not self.terms and all(map(is_stop_term, self.compounds))
+        return bool(self.compounds) and all(map(is_stop_term, (*self.terms, *self.compounds)))
 
     @property
     def words(self) -> dict[str, str]:

@@ -11,7 +11,6 @@ from vaultmem.core.finding.grouping import group_hits
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import MAX_TERMS, RecallQuery
 from vaultmem.core.finding.reranking import Reranker
-from vaultmem.core.finding.spelling import measure_distance
 from vaultmem.core.finding.statistics import Statistics
 from vaultmem.core.finding.sureness import JUDGED, is_strong
 from vaultmem.core.finding.terms import list_stop_terms, split_words, stem_word
@@ -159,8 +158,8 @@ def _search_deep(
         if not scores and dense is None:
             return []
         read = scores[: count_read(query.limit, WEIGHTS)]
-        bounds = (scores[0], scores[-1], read[-1]) if scores else (0.0, 0.0, 0.0)
-        depth = Depth(*depth[:4], *bounds)
+        if scores:
+            depth = depth._replace(best=scores[0], least=scores[-1], read=read[-1])
         found = vaults.search(query, statistics, depth, dense)
         is_enough = not depth.by_note or sum(len(hits) for _, hits in found) >= depth.hits
         if is_enough or len(scores) < wanted or query.limit >= DEEPEST:
@@ -194,6 +193,8 @@ def _replace_unknown(vaults: VaultSet, query: RecallQuery, statistics: Statistic
         len(known) > _FEW and (not is_alone or any(map(statistics.totals.get, different)))
     ):
         return query
+    from vaultmem.core.finding.spelling import measure_distance
+
     words = dict.fromkeys(split_words(query.text))
     unknown = [word for word in words if not known.get(stem_word(word), True)][:_MISSPELT]
     near = vaults.count(query, unknown, is_alone).near if unknown else {}

@@ -158,6 +158,9 @@ def _rank_once(
     shares, total, best = _score_words(scope, query, statistics)
     if depth.least:
         best = best[total[best] >= depth.least]
+        if not len(best) and dense is None:
+            empty = rules.Ranking(best, *[np.zeros(0)] * 7)
+            return Ranked(empty, [], [], shares, 0.0)
     read = best[: rules.count_read(query.limit, WEIGHTS)]
     read = read[total[read] >= depth.read] if depth.read else read
     meant = dense(query.text, eligible.mask, snapshot) if dense is not None else None

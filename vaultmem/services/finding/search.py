@@ -11,16 +11,10 @@ import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import RecallQuery, keep_rarest
-from vaultmem.core.finding.spelling import (
-    Spellings,
-    allow_distance,
-    find_near_stems,
-    measure_distance,
-    read_spellings,
-)
 from vaultmem.core.finding.statistics import Statistics
 from vaultmem.core.finding.terms import mark_stop_word, split_words, stem_word
 from vaultmem.services.finding.eligible import Scope, choose_scope, count_term, weigh_scope
@@ -30,6 +24,9 @@ from vaultmem.services.reading.behind import sync_once
 from vaultmem.services.reading.heal import heals
 from vaultmem.services.reading.texts import read_section
 from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.core.finding.spelling import Spellings
 
 #: Sections of which a query of stop words reads the text.
 _ORDERED = 32
@@ -88,11 +85,12 @@ def search(
         best = range(min(depth.sections, len(ranked.sections)))
         groups = [[place] for place in sorted({*best, *firsts})]
         many = len({*best, *firsts[: depth.hits]})
-    scores = ranked.ranking.score.tolist()
-    groups = [group for group in groups if scores[group[0]] >= depth.floor]
     if query.is_of_stop_words:
         hits = make_hits(scope, ranked, groups, max(many, _ORDERED), query.words)
         return sorted(map(partial(_add_order, query), hits), key=lambda hit: -hit.score)[:many]
+    if depth.floor:
+        scores = ranked.ranking.score.tolist()
+        groups = [group for group in groups if scores[group[0]] >= depth.floor]
     return make_hits(scope, ranked, groups, many, query.words)
 
 
@@ -183,6 +181,8 @@ def _blend_again(
 
 def _find_near_words(scope: Scope, word: str, is_alone: bool) -> dict[str, int]:
     """Return words of the vault that are spelt almost as one, with the sections of their terms."""
+    from vaultmem.core.finding.spelling import allow_distance, find_near_stems, measure_distance
+
     most = allow_distance(word, is_alone)
     if not most:
         return {}
@@ -215,6 +215,8 @@ def _read_words(scope: Scope, term: str) -> set[str]:
 
 def _read_vocabulary(scope: Scope) -> list[Spellings]:
     """Return the terms of all segments, cached for the next query."""
+    from vaultmem.core.finding.spelling import read_spellings
+
     known: list[Spellings] | None = scope.snapshot.kept.get("spellings")
     if known is None:
         known = [read_spellings(names, starts) for names, starts in scope.snapshot.vocabulary()]

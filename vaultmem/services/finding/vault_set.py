@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, TypeVar
 
+from vaultmem.config import Config
 from vaultmem.core.finding.hit import Hit, NoteKey
 from vaultmem.core.finding.query import RecallQuery
 from vaultmem.core.finding.reranking import Reranked
@@ -20,7 +21,6 @@ from vaultmem.services.reading.heal import read_healed
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
-    from vaultmem.config import Config
     from vaultmem.services.embedding.score import DenseScorer, DenseScorers
     from vaultmem.services.finding.rerank import ModelReranker
 
@@ -67,7 +67,10 @@ class VaultSet:
 
     def __init__(self, vaults: Iterable[Vault]) -> None:
         opened = [*vaults]
-        self.vaults = {each.name if len(opened) > 1 else "": each for each in opened}
+        self.vaults: dict[str, Vault] = {}
+        for each in opened:
+            name = each.name if len(opened) > 1 else ""
+            self.vaults[str(each.root) if name in self.vaults else name] = each
 
     @property
     def names(self) -> Sequence[str]:
