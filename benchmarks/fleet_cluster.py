@@ -37,7 +37,7 @@ _WRITERS, _PUSHERS = 5, 5
 _WRITES = 500
 
 #: Seconds that each of them rests behind a write.
-_REST = 0.1
+_REST = 0.5
 
 
 @contextlib.contextmanager

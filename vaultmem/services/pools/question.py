@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
+#: Scores that differ by less may be equal when hits are merged.
+_TIE = 1e-4
+
 _NO_VECTORS = "vaults of a pool are asked by words alone"
 
 
@@ -264,18 +267,19 @@ def search_part(
     """Search some vaults; a hit below so many others that were found already is not read."""
     best: list[float] = []
 
-    def work(vault: Vault, _: str) -> list[Hit]:
+    def find_floor() -> float:
         is_full = len(best) == depth.hits and not depth.sections
-        hits = search(vault, query, statistics, depth._replace(floor=best[-1] if is_full else 0.0))
+        return best[-1] - _TIE if is_full else 0.0
+
+    def work(vault: Vault, _: str) -> list[Hit]:
+        hits = search(vault, query, statistics, depth._replace(floor=find_floor()))
         best[:] = heapq.nlargest(depth.hits, [*best, *(hit.score for hit in hits)])
         return hits
 
     part = _do_each(clones, given, opening, work)
-    if len(best) == depth.hits and not depth.sections:
-        floor = best[-1]
-        found = {n: [hit for hit in own if hit.score >= floor] for n, own in part.found.items()}
-        part = part._replace(found=found)
-    return part
+    floor = find_floor()
+    found = {name: [hit for hit in own if hit.score >= floor] for name, own in part.found.items()}
+    return part._replace(found=found)
 
 
 def run_part(
