@@ -19,7 +19,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from vaultmem import __version__
 from vaultmem.errors import VaultError
 from vaultmem.services.pools.clones import FRESH_FOR
-from vaultmem.services.pools.pool import THREADS, Each, Lane, LocalPool
+from vaultmem.services.pools.pool import THREADS, Lane, LocalPool
 from vaultmem.services.pools.question import Opening, Part
 from vaultmem.services.pools.source import Source
 from vaultmem.services.pools.status import NodeVaults
@@ -106,18 +106,6 @@ class Node:
     def write(self, source: Source, work: Callable[..., Any], args: Sequence[Any]) -> Any:
         """Return what a function writes to a vault; it is not tried again."""
         return self._call(source, work, args)
-
-    @_in_lane(Lane.READ)
-    def map(
-        self,
-        work: Callable[..., Any],
-        given: Sequence[tuple[Source, Sequence[Any]]],
-        seconds: float | None,
-    ) -> Each[Any]:
-        """Return what a function makes of the clones of some vaults, within so many seconds."""
-        for source, _ in given:
-            self._pool.clones.take(source)
-        return self._pool.map(work, {source.name: args for source, args in given}, seconds)
 
     @_in_lane(Lane.READ)
     def call_part(

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, Concatenate, TypeVar, TypeVarTuple
+from typing import Any, TypeVar, TypeVarTuple
 from zlib import crc32
 
 import ray
@@ -18,7 +18,7 @@ from vaultmem.errors import BusyError, FaultError, NoteNotFoundError, RefusedErr
 from vaultmem.fleet.cluster import join_cluster, leave_cluster
 from vaultmem.fleet.node import VERSION, Plan, Registry, name_node, start_nodes, stop_nodes
 from vaultmem.services.pools.clones import FRESH_FOR, LATE, Clones
-from vaultmem.services.pools.pool import Each, Lane, Pool
+from vaultmem.services.pools.pool import Lane, Pool
 from vaultmem.services.pools.question import Opening, Part
 from vaultmem.services.pools.source import Source, check_sources
 from vaultmem.services.pools.status import NodeStatus, NodeVaults, PoolStatus, describe_pool
@@ -97,39 +97,6 @@ class RayPool(Pool):
 
         return self._write(name, send) if lane is Lane.WRITE else self._call(send)
 
-    def map(
-        self,
-        work: Callable[Concatenate[Clones, str, ...], T],
-        given: Mapping[str, Sequence[Any]],
-        seconds: float | None = None,
-    ) -> Each[T]:
-        """Call a function for each of some vaults, on all nodes at once, within so many seconds."""
-        parts: dict[int, dict[str, tuple[Source, Sequence[Any]]]] = {}
-        for name, args in given.items():
-            source = self._find(name)
-            parts.setdefault(self._choose_node(name), {})[name] = source, args
-        running = {
-            number: self._call(partial(self._send_map, number, work, list(part.values()), seconds))
-            for number, part in parts.items()
-        }
-        end = None if seconds is None else time.monotonic() + seconds + _GRACE
-        results: dict[str, T] = {}
-        missing: dict[str, str] = {}
-        for number, future in running.items():
-            try:
-                found = future.result(None if end is None else max(0.0, end - time.monotonic()))
-            except TimeoutError:
-                future.cancel()
-                found = Each({}, dict.fromkeys(parts[number], LATE))
-            except VaultError as error:
-                found = Each({}, dict.fromkeys(parts[number], str(error)))
-            results |= found.results
-            missing |= found.missing
-        return Each(
-            {name: results[name] for name in given if name in results},
-            {name: missing[name] for name in given if name in missing},
-        )
-
     def call_parts(
         self,
         given: Mapping[str, Sequence[Any]],
@@ -170,9 +137,6 @@ class RayPool(Pool):
     def close(self) -> None:
         """Leave the cluster; the fleet stays."""
         leave_cluster()
-
-    def _send_map(self, number: int, *given: Any) -> Any:
-        return self._nodes[number].map.remote(*given)
 
     def _send_part(self, number: int, *given: Any) -> Any:
         return self._nodes[number].call_part.remote(*given)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Concatenate, NamedTuple, TypeVar
 
 from vaultmem.config import CONFIG_NAME, read_config
 from vaultmem.errors import (
@@ -98,6 +98,7 @@ class Clones:
         self._clones: dict[str, Clone] = {}
         self._heard: dict[str, _Heard] = {}
         self._open: dict[str, _Opened] = {}
+        self._helpers = ThreadPoolExecutor(_AT_ONCE, "vaultmem-helper")
         self._followers = ThreadPoolExecutor(_AT_ONCE, "vaultmem-follow")
         self.hold(sources)
 
@@ -178,18 +179,39 @@ class Clones:
         failed = {name: self._heard[name].problem for name in names if self._has_failed(name)}
         if not due:
             return failed
-        helpers = ThreadPoolExecutor(_AT_ONCE, "vaultmem-bring")
-        running = {name: helpers.submit(self.bring, name) for name in due}
-        wait(running.values(), seconds)
-        helpers.shutdown(wait=False, cancel_futures=True)
-        for name, future in running.items():
+        _, missing = self.map(Clones.bring, dict.fromkeys(due, ()), seconds)
+        for name in due:
             failed.pop(name, None)
-            if not future.done() or future.cancelled():
-                if self.find(name).record is None:
-                    failed[name] = LATE
-            elif error := future.exception():
-                failed[name] = str(error)
+            if name in missing and (missing[name] != LATE or self.find(name).record is None):
+                failed[name] = missing[name]
         return failed
+
+    def map(
+        self,
+        work: Callable[Concatenate[Clones, str, ...], T],
+        given: Mapping[str, Sequence[object]],
+        seconds: float | None = None,
+    ) -> tuple[dict[str, T], dict[str, str]]:
+        """Call a function for each of some vaults, several at once; return why some are missing.
+
+        What takes longer than some seconds goes on.
+        """
+        running = {
+            name: self._helpers.submit(work, self, name, *args) for name, args in given.items()
+        }
+        wait(running.values(), seconds)
+        results: dict[str, T] = {}
+        missing: dict[str, str] = {}
+        for name, future in running.items():
+            if not future.done():
+                future.cancel()
+                missing[name] = LATE
+                continue
+            try:
+                results[name] = future.result()
+            except (VaultError, OSError) as error:
+                missing[name] = str(name_failure(error))
+        return results, missing
 
     def _has_failed(self, name: str) -> bool:
         """Tell whether a vault has no clone, and none could be made lately."""
@@ -310,7 +332,8 @@ class Clones:
         return NodeVaults(status, {name: each.problem for name, each in there.items()}, missing)
 
     def close(self) -> None:
-        """Wait for remotes that are asked, and close all vaults."""
+        """Wait for what runs, and close all vaults."""
+        self._helpers.shutdown(cancel_futures=True)
         self._followers.shutdown(cancel_futures=True)
         for name in list(self._open):
             self._close(name)

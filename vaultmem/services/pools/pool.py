@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Concatenate, Generic, NamedTuple, TypeVar, TypeVarTuple
 
 from vaultmem.core.packs.division import tell_missing
-from vaultmem.errors import VaultError, name_failure
+from vaultmem.errors import VaultError
 from vaultmem.services.finding.ask import Ask, QueryResult, run_query
 from vaultmem.services.finding.ask_pack import AskPack, PackAnswer, ask_pack
-from vaultmem.services.pools.clones import FRESH_FOR, LATE, Clones, Work
-from vaultmem.services.pools.question import LostVaultsError, Opening, Part, PoolVaults
+from vaultmem.services.pools.clones import FRESH_FOR, Clones, Work
+from vaultmem.services.pools.question import (
+    LostVaultsError,
+    Opening,
+    Part,
+    PoolVaults,
+    map_part,
+)
 from vaultmem.services.pools.source import Source
 from vaultmem.services.pools.status import PoolStatus, VaultStats, describe_pool
 from vaultmem.vault import VaultSettings
@@ -91,19 +97,6 @@ class Pool(ABC):
         """
 
     @abstractmethod
-    def map(
-        self,
-        work: Callable[Concatenate[Clones, str, ...], T],
-        given: Mapping[str, Sequence[Any]],
-        seconds: float | None = None,
-    ) -> Each[T]:
-        """Call a function for each of some vaults with what is given for it, within some seconds.
-
-        Raises:
-            NoteNotFoundError: there is no such vault.
-        """
-
-    @abstractmethod
     def call_parts(
         self,
         given: Mapping[str, Sequence[Any]],
@@ -126,6 +119,25 @@ class Pool(ABC):
     @abstractmethod
     def close(self) -> None:
         """Wait for what runs, and close all vaults."""
+
+    def map(
+        self,
+        work: Callable[Concatenate[Clones, str, ...], T],
+        given: Mapping[str, Sequence[Any]],
+        seconds: float | None = None,
+    ) -> Each[T]:
+        """Call a function for each of some vaults with what is given for it, within some seconds.
+
+        Raises:
+            NoteNotFoundError: there is no such vault.
+        """
+        parts = self.call_parts(given, map_part, Opening(_NOTHING, seconds), work)
+        results = {name: each for part in parts for name, each in part.found.items()}
+        missing = {name: why for part in parts for name, why in part.missing.items()}
+        return Each(
+            {name: results[name] for name in given if name in results},
+            {name: missing[name] for name in given if name in missing},
+        )
 
     def run(
         self,
@@ -252,16 +264,6 @@ class LocalPool(Pool):
         self.clones.find(name)
         return self._lanes[lane].submit(work, self.clones, name, *args)
 
-    def map(
-        self,
-        work: Callable[Concatenate[Clones, str, ...], T],
-        given: Mapping[str, Sequence[Any]],
-        seconds: float | None = None,
-    ) -> Each[T]:
-        """Call a function for each of some vaults, a few at a time, within so many seconds."""
-        running = {name: self.submit(name, work, *args) for name, args in given.items()}
-        return gather(running, seconds)
-
     def call_parts(
         self,
         given: Mapping[str, Sequence[Any]],
@@ -292,23 +294,6 @@ def _ask_all(vaults: PoolVaults, ask: Callable[[], T]) -> T:
             return ask()
         except LostVaultsError as lost:
             vaults.leave_out(lost.missing)
-
-
-def gather(running: Mapping[str, Future[T]], seconds: float | None) -> Each[T]:
-    """Return what comes of each vault within some seconds; the rest is cancelled."""
-    wait(running.values(), seconds)
-    results: dict[str, T] = {}
-    missing: dict[str, str] = {}
-    for name, future in running.items():
-        if not future.done():
-            future.cancel()
-            missing[name] = LATE
-            continue
-        try:
-            results[name] = future.result()
-        except (VaultError, OSError) as error:
-            missing[name] = str(name_failure(error))
-    return Each(results, missing)
 
 
 def _refresh(clones: Clones, name: str) -> str:

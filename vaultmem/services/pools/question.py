@@ -233,6 +233,16 @@ class PoolVaults(VaultSet):
         return name if len(self._wanted) > 1 else ""
 
 
+def map_part(
+    clones: Clones,
+    given: Mapping[str, Sequence[Any]],
+    opening: Opening,
+    work: Callable[Concatenate[Clones, str, ...], Any],
+) -> Part:
+    """Call a function for each of some vaults, several at once."""
+    return Part(*clones.map(work, given, opening.seconds))
+
+
 def bring_part(clones: Clones, given: Mapping[str, Sequence[Any]], opening: Opening) -> Part:
     """Follow the remotes of vaults that were not asked lately."""
     return Part({}, clones.bring_all(list(given), opening.seconds))
