@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from vaultmem.services.finding.any_question import recall_any
 
 from vaultmem.core.finding.query import NoteFilter, RecallQuery, parse_query
 from vaultmem.errors import RefusedError

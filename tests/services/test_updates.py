@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 import pytest
-from vaultmem.services.finding.any_question import recall_any
 
 from vaultmem.core.finding.query import NoteFilter, parse_query
 from vaultmem.core.lifecycle import State
