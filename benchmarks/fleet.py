@@ -24,7 +24,7 @@ from generate import SEED
 from measure import HERE, isolate, percentile
 from queries import make_queries
 
-_QUESTIONS = 30
+_QUESTIONS = 100
 
 #: Rows of the table: what is shown, of which figure, and how.
 _ROWS = (

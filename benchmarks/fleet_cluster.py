@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -26,11 +27,14 @@ if TYPE_CHECKING:
 
     from vaultmem.fleet.pool import RayPool
 
-#: Seconds that clones of all may take, and that a lost node's may.
-_FILLING, _COMING_BACK = 7_200.0, 3_600.0
+#: Seconds that a lost node's vaults may take to come back.
+_COMING_BACK = 3_600.0
 
 #: Who writes while a node is killed: through the pool, and by git past it.
 _WRITERS, _PUSHERS = 5, 5
+
+#: How many writes are acknowledged at least, before and after the node is killed.
+_WRITES = 500
 
 #: Seconds that each of them rests behind a write.
 _REST = 0.5
@@ -40,11 +44,10 @@ _REST = 0.5
 def starting_cluster(
     sources: Sequence[Source], folder: Path, nodes: int
 ) -> Iterator[tuple[RayPool, Cluster]]:
-    """Start so many nodes with a shard each, and wait until all vaults are there."""
+    """Start a fleet on so many nodes, which fetch what they are asked for."""
     from ray.cluster_utils import Cluster
 
-    from vaultmem.fleet.plan import Plan
-    from vaultmem.fleet.pool import RayPool
+    from vaultmem.fleet.pool import start_fleet
 
     here = Path(__file__).parent
     os.environ["PYTHONPATH"] = os.pathsep.join(map(str, (here.parent, here)))
@@ -52,26 +55,31 @@ def starting_cluster(
     try:
         for _ in range(nodes - 1):
             cluster.add_node(num_cpus=1)
-        pool = RayPool(Plan(str(folder)), sources, cluster.address)
+        pool = start_fleet(cluster.address, sources, str(folder / "{node}"))
         try:
-            pool.shards.wait_ready(_FILLING)
             yield pool, cluster
         finally:
+            pool.stop()
             pool.close()
     finally:
         cluster.shutdown()
 
 
 def kill_and_wait(
-    pool: RayPool, cluster: Cluster, sources: Sequence[Source], scratch: Path, question: str
+    pool: RayPool,
+    cluster: Cluster,
+    sources: Sequence[Source],
+    scratch: Path,
+    question: str,
+    writes: int = _WRITES,
 ) -> dict[str, Any]:
-    """Kill a node while ten write, and return when its vaults answered again, and what was lost."""
+    """Kill a node while ten write; return when its vaults answered again, and what was lost."""
     names = [each.name for each in sources]
-    node = next(iter(cluster.worker_nodes))
-    homes = pool.shards._table.homes
-    nodes = {each.name: each.node for each in pool.shards.status().shards}
-    lost = [each for each in sources if nodes[homes[each.name][0]] == node.node_id]
-    processes = set(pool.each([each.name for each in lost[:3]], _tell_process).results.values())
+    homes = pool.each(None, _find_home).results
+    machines = {machine for machine, _ in homes.values()}
+    node = next(each for each in cluster.worker_nodes if each.node_id in machines)
+    lost = [each for each in sources if homes[each.name][0] == node.node_id]
+    processes = {process for machine, process in homes.values() if machine == node.node_id}
     writing = _Writing(pool, scratch)
     writers = [
         threading.Thread(target=writing.go_on, args=(write, lost[n::10] or lost, n))
@@ -86,7 +94,10 @@ def kill_and_wait(
     for process in processes:
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
+    shutil.rmtree(scratch / node.node_id[:12], ignore_errors=True)  # Its disk is lost as well.
     back = _wait_for(pool, names, [source.name for source in lost], question, began)
+    while len(writing.acknowledged) < writes and time.monotonic() - began < _COMING_BACK:
+        time.sleep(0.2)
     writing.ended.set()
     for each in writers:
         each.join()
@@ -176,5 +187,8 @@ def _list_pushed(source: Source) -> set[str]:
     return set(subprocess.run(words, capture_output=True, text=True).stdout.split("\0"))
 
 
-def _tell_process(_: Vault) -> int:
-    return os.getpid()
+def _find_home(_: Vault) -> tuple[str, int]:
+    """Return Ray's id of the machine that answers, and the process."""
+    import ray
+
+    return str(ray.get_runtime_context().get_node_id()), os.getpid()

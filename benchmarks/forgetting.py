@@ -29,7 +29,7 @@ from vaultmem.core.finding.measures import measure_recall
 from vaultmem.core.finding.query import MAX_QUERY_CHARS
 from vaultmem.core.lifecycle import HIDDEN_STATES, State
 from vaultmem.core.notes.note import parse_note
-from vaultmem.services.finding.ask import Ask, ask
+from vaultmem.services.finding.ask import Ask, run_query
 from vaultmem.services.notes.create import create_vault
 from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.reading.sync import sync_vault
@@ -116,7 +116,7 @@ class Year:
 
     def _ask(self, vault: Vault, question: Question, counts: bool = False) -> float:
         asked = Ask(question.text[:MAX_QUERY_CHARS], _LIMIT, suggests=True, counts=counts)
-        hits = ask(vault, asked).hits
+        hits = run_query(vault, asked).hits
         found = dict.fromkeys(self.ids.get(hit.record.path, "") for hit in hits)
         return measure_recall(list(found), question.relevant, _LIMIT)
 

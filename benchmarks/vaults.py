@@ -1,9 +1,12 @@
 """Many vaults against one of all their notes: the same ten notes, in what time.
 
-    python benchmarks/vaults.py FOLDER... --questions FILE --notes 20000 --vaults 20
+    python benchmarks/vaults.py FOLDER... [--questions FILE] --notes 20000 --vaults 20
 
-Each FOLDER has notes of one source, and FILE a question a line (JSON, `query`). The notes are dealt
-out twice: at random, and source by source, in the order of their paths.
+Each FOLDER has notes of one source, and FILE a question a line (JSON, `query`); without it, the
+questions are made of words of the notes. The notes are dealt out twice: at random, and source by
+source, in the order of their paths. Neighbours and recency are weighted inside each vault: the
+first figure is of the questions whose hits in the one vault have no gain of neighbours, asked
+without weight for new notes; the second is of all, asked with the default settings.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from queries import make_queries
+
 if TYPE_CHECKING:
     from vaultmem.core.finding.hit import Hit
     from vaultmem.vault import Vault
@@ -37,12 +42,18 @@ def main() -> None:
     given = _read_arguments()
     rng = random.Random(given.seed)
     notes = list_notes(given.folders, given.notes, rng)
-    questions = choose_questions(given.questions, given.count, rng)
+    if given.questions:
+        questions = choose_questions(given.questions, given.count, rng)
+    else:
+        own = -(-given.count // len(given.folders))
+        made = (make_queries(folder, own, given.seed) for folder in given.folders)
+        questions = [question for each in made for question in each][: given.count]
     print(f"{len(notes):,} notes, {len(questions)} questions, {given.vaults} vaults")
     head = (
         "notes dealt",
-        "same ten",
-        "same order",
+        "same ten, plain",
+        "same ten, all",
+        "same order, all",
         *(f"{what} {how}" for what in ("wall p50", "CPU p50", "CLI") for how in ("one", "many")),
     )
     print(f"| {' | '.join(head)} |\n|{'---|' * len(head)}")
@@ -66,6 +77,13 @@ def measure_split(
     how: str, one: Path, many: Sequence[Path], questions: Sequence[str], shows: bool
 ) -> str:
     """Return the row of one way to deal the notes out."""
+    plain = same_plain = 0
+    ask_one, ask_many = open_all([one], recency=0.0), open_all(many, recency=0.0)
+    for question in questions:
+        hits = ask_one(question)
+        if not any(hit.neighbours for hit in hits):
+            plain += 1
+            same_plain += list_notes_of(hits) == list_notes_of(ask_many(question))
     ask_one, ask_many = open_all([one]), open_all(many)
     for question in questions[: len(questions) // 5]:
         ask_one(question)
@@ -87,22 +105,41 @@ def measure_split(
             print(f"{question[:80]!r}\n  one   {answers[0]}\n  many  {answers[1]}")
     cold = [time_command(folders, questions[0]) for folders in ([one], many)]
     times = [*map(statistics.median, (*wall, *cpu)), *(1_000 * each for each in cold)]
-    cells = (how, f"{sets} of {len(questions)}", f"{orders}", *(f"{each:.1f} ms" for each in times))
+    cells = (
+        how,
+        f"{same_plain} of {plain}",
+        f"{sets} of {len(questions)}",
+        f"{orders}",
+        *(f"{each:.1f} ms" for each in times),
+    )
     return f"| {' | '.join(cells)} |"
 
 
-def open_all(folders: Sequence[Path]) -> Callable[[str], list[Hit]]:
+def list_notes_of(hits: Sequence[Hit]) -> set[str]:
+    """Return the notes of hits, whichever vault they are in."""
+    return {hit.record.path for hit in hits}
+
+
+def open_all(folders: Sequence[Path], recency: float | None = None) -> Callable[[str], list[Hit]]:
     """Return what asks vaults that stay open."""
     from vaultmem import open_vault, sync_vault
     from vaultmem.core.finding.query import parse_query
-    from vaultmem.services.finding.recall import recall
+    from vaultmem.services.finding.recall import find_sections
+    from vaultmem.services.finding.vault_set import VaultSet
 
     opened: list[Vault] = [open_vault(folder) for folder in folders]
     for vault in opened:
         vault.name = vault.root.name
+        if recency is not None:
+            vault.config = vault.config._replace(recency=recency)
         sync_vault(vault)
-    opened[0].beside = tuple(opened[1:])
-    return lambda question: recall(opened[0], parse_query(question, DEPTH), by_note=True)
+    vaults = VaultSet(opened)
+
+    def ask(question: str) -> list[Hit]:
+        query = parse_query(question, DEPTH)
+        return find_sections(vaults, query, vaults.count(query), DEPTH, by_note=True)
+
+    return ask
 
 
 def time_command(folders: Sequence[Path], question: str) -> float:
@@ -153,7 +190,7 @@ def _read_arguments() -> argparse.Namespace:
     parser.add_argument(
         "folders", type=Path, nargs="+", metavar="FOLDER", help="notes of one source"
     )
-    parser.add_argument("--questions", type=Path, nargs="+", required=True, metavar="FILE")
+    parser.add_argument("--questions", type=Path, nargs="+", default=[], metavar="FILE")
     parser.add_argument("--notes", type=int, default=20_000)
     parser.add_argument("--vaults", type=int, default=20)
     parser.add_argument("--count", type=int, default=100, help="questions")

@@ -29,7 +29,7 @@ from vaultmem.core.lifecycle import Kind
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.similarity.statement import split_sentences
 from vaultmem.core.token_count import count_tokens
-from vaultmem.services.finding.ask import Ask, ask
+from vaultmem.services.finding.ask import Ask, run_query
 from vaultmem.services.notes.create import create_vault
 from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.reading.sync import sync_vault
@@ -99,7 +99,7 @@ def write_vault(vault: Vault, clock: Clock, facts: Sequence[Fact], sessions: int
         for fact in facts[:: max(1, len(facts) // 24)]:
             words = fact.text.rstrip(".").split()
             for question in (" ".join(words[:8]), " ".join(words[-8:])):
-                ask(vault, Ask(question, 3, counts=True))
+                run_query(vault, Ask(question, 3, counts=True))
                 clock.at += 60
         clock.at += DAY
     dream(vault)

@@ -30,7 +30,7 @@ from vaultmem.core.lifecycle import HIDDEN_STATES, State
 from vaultmem.core.upkeep.fidelity import DecayStep
 from vaultmem.core.upkeep.proposal import Action
 from vaultmem.errors import RefusedError
-from vaultmem.services.finding.ask import Ask, ask
+from vaultmem.services.finding.ask import Ask, run_query
 from vaultmem.services.lifecycle.supersede import supersede_note
 from vaultmem.services.notes.create import create_vault
 from vaultmem.services.notes.memory import choose_title, compose_note
@@ -196,7 +196,7 @@ class Year:
         self.counts.found_both += found and untouched
 
     def _find(self, vault: Vault, asked: Asked, is_counted: bool = False) -> bool:
-        hits = ask(vault, Ask(asked.question, _LIMIT, counts=is_counted)).hits
+        hits = run_query(vault, Ask(asked.question, _LIMIT, counts=is_counted)).hits
         return any(asked.answer in f"{hit.name}\n{self._read(vault, hit)}" for hit in hits)
 
     def _read(self, vault: Vault, hit: Hit) -> str:

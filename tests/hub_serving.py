@@ -23,9 +23,7 @@ from vaultmem.serve.http import Place
 from vaultmem.services.hub.folder import Hub, make_hub
 from vaultmem.services.hub.grants import Kind, Scope, make_grant
 from vaultmem.services.hub.repositories import make_repository
-from vaultmem.services.pools.engine import Way
-from vaultmem.services.pools.local import LocalShards
-from vaultmem.services.pools.pool import Pool
+from vaultmem.services.pools.pool import Lane, LocalPool, Pool
 
 Result = TypeVar("Result")
 
@@ -125,16 +123,20 @@ class Team:
         return wire
 
 
-class PicklingShards(LocalShards):
-    """Shards to which, and from which, everything goes as it would to another process."""
+class PicklingPool(LocalPool):
+    """A pool to which, and from which, everything goes as it would to another process."""
 
-    def submit(self, shard: int, work: Any, *args: Any, way: Way = Way.READ) -> Future[Any]:
+    def submit(self, name: str, work: Any, *args: Any, lane: Lane = Lane.READ) -> Future[Any]:
         work, args = pickle.loads(pickle.dumps((work, args)))
-        return super().submit(shard, _answer_in_bytes, work, args, way=way)
+        return super().submit(name, _answer_in_bytes, work, args, lane=lane)
+
+    def call_parts(self, given: Any, work: Any, opening: Any, *args: Any) -> list[Any]:
+        sent = pickle.loads(pickle.dumps((given, work, opening, args)))
+        return [*pickle.loads(pickle.dumps(super().call_parts(*sent[:3], *sent[3])))]
 
 
-def _answer_in_bytes(shard: Any, work: Any, args: Any) -> Any:
-    return pickle.loads(pickle.dumps(work(shard, *args)))
+def _answer_in_bytes(clones: Any, name: str, work: Any, args: Any) -> Any:
+    return pickle.loads(pickle.dumps(work(clones, name, *args)))
 
 
 def push(root: Path, *words: str) -> subprocess.CompletedProcess[str]:

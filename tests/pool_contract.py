@@ -18,15 +18,17 @@ from conftest import MakeVault
 from vaultmem.core.packs.division import tell_missing
 from vaultmem.core.packs.expectation import Expectation
 from vaultmem.errors import ForbiddenError, NoteNotFoundError, RefusedError, VaultError
-from vaultmem.services.finding.ask import Ask, ask
+from vaultmem.services.finding.ask import Ask, run_query
 from vaultmem.services.finding.ask_pack import AskPack, ask_pack
+from vaultmem.services.finding.judge import judge_vault
 from vaultmem.services.hub.folder import Limits
 from vaultmem.services.hub.grants import Grant, Kind, Scope
 from vaultmem.services.hub.visit import Pusher
 from vaultmem.services.hub.writing import write_checked
 from vaultmem.services.notes.memory import Memory
 from vaultmem.services.notes.remember import remember
-from vaultmem.services.pools.pool import LATE, Pool
+from vaultmem.services.pools.clones import LATE
+from vaultmem.services.pools.pool import Lane, Pool
 from vaultmem.services.pools.source import Source
 from vaultmem.vault import Vault
 
@@ -117,7 +119,7 @@ def count_notes(vault: Vault) -> int:
 
 
 def find_paths(vault: Vault, text: str) -> list[str]:
-    return [hit.record.path for hit in ask(vault, Ask(text, counts=False)).hits]
+    return [hit.record.path for hit in run_query(vault, Ask(text, counts=False)).hits]
 
 
 def note(vault: Vault, text: str) -> str:
@@ -171,7 +173,8 @@ class PoolContract:
             assert min(stats["crew"].clone_bytes, stats["crew"].index_bytes) > 10_000
             assert 0 <= stats["crew"].age < 60
             assert "no commit yet" in stats["none"].problem
-            told = pool.check(None, Expectation("lamp", says=("white",)))
+            expected = Expectation("lamp", says=("white",))
+            told = pool.each(None, partial(judge_vault, expected=expected))
             assert not told.results["yard"]
             assert told.results["crew"]
             long = pool.run("crew", partial(sleep, seconds=0.5), takes_long=True)
@@ -195,11 +198,10 @@ class PoolContract:
             asked = Ask("which lamp is green", counts=False)
             found = pool.recall(None, asked)
             roots = [tmp_path / f"seed-{name}" for name in NOTES]
-            lead, *others = [opened(root) for root in roots]
-            for name, each in zip(NOTES, (lead, *others), strict=True):
+            vaults = [opened(root) for root in roots]
+            for name, each in zip(NOTES, vaults, strict=True):
                 each.name = name
-            lead.beside, lead.apart = tuple(others), True
-            expected = ask(lead, asked)
+            expected = run_query(vaults, asked)
             shown = [(hit.address, hit.score, hit.text) for hit in found.answer.hits]
             assert shown == [(hit.address, hit.score, hit.text) for hit in expected.hits]
             assert len(shown) == 3
@@ -208,7 +210,7 @@ class PoolContract:
                 pool.recall([], asked)
             wanted = AskPack("which lamp is green", counts=False, receipt=False)
             pack = pool.pack(None, wanted)
-            alike = ask_pack(lead, wanted._replace(told=tell_missing(found.missing)))
+            alike = ask_pack(vaults, wanted._replace(told=tell_missing(found.missing)))
             assert pack.answer.pack.text == alike.pack.text
             assert "\nNot asked: none (its remote has no commit yet).\n" in alike.pack.text
         finally:
@@ -252,7 +254,9 @@ class WriteContract:
         remotes.commit("crew", "notes/fog.md", "# Fog\n\nThe fog horn sounds twice.\n")
         assert one.run("crew", partial(find_paths, text="fog horn")).result() == ["notes/fog.md"]
         late = partial(_note_late, folder=str(remotes.folder))
-        done = one.write_by(write_checked, "crew", late, SCOUT, "", "", SCOUTS).result()
+        done = one.submit(
+            "crew", write_checked, late, SCOUT, "", "", SCOUTS, lane=Lane.WRITE
+        ).result()
         assert [each.new for each in done.moved] == [
             git(remotes.folder / "crew.git", "rev-parse", "main")
         ]
@@ -271,7 +275,9 @@ class WriteContract:
         tip = git(remotes.folder / "crew.git", "for-each-ref")
         with pytest.raises(VaultError, match="it went wrong"):
             one.write("crew", note_and_fail, SCOUT).result()
-        done = one.write_by(write_checked, "crew", leak, SCOUT, "", "", SCOUTS).result()
+        done = one.submit(
+            "crew", write_checked, leak, SCOUT, "", "", SCOUTS, lane=Lane.WRITE
+        ).result()
         assert isinstance(done.error, ForbiddenError)
         assert (done.moved, len(done.left), len(done.refused)) == ((), 1, 1)
         assert "line 1 (aws-access-token) looks like a credential" in done.refused[0]

@@ -48,6 +48,9 @@ PAGE = PACKAGE.parent / "docs/reference/api.md"
 STORAGE = {"state", "manifest", "view", "stored_views", "journal", "seen_through", "share_storage"}
 STORAGE |= {"obsidian"}
 
+#: What a set of vaults is searched by.
+STORAGE |= {"count", "score_words", "search", "open_models"}
+
 #: What the library is made of; the front ends are beside it.
 LIBRARY = ("core", "storage", "services", "config.py", "errors.py", "vault.py")
 

@@ -55,11 +55,12 @@ if TYPE_CHECKING:
         RefusedError,
         VaultError,
     )
-    from vaultmem.services.finding.ask import Answer, Ask, ByMeaning, ask
+    from vaultmem.services.finding.ask import Ask, QueryResult, run_query
     from vaultmem.services.finding.ask_pack import AskPack, PackAnswer, ask_pack
     from vaultmem.services.finding.pack import make_pack
-    from vaultmem.services.finding.parts import Scorer
     from vaultmem.services.finding.recall import recall
+    from vaultmem.services.finding.score import Scorer
+    from vaultmem.services.finding.vault_set import ByMeaning, VaultSet
     from vaultmem.services.lifecycle.promote import Promotion, promote_notes
     from vaultmem.services.lifecycle.supersede import Supersession, supersede_note
     from vaultmem.services.lifecycle.transition import Move, Transition, change_state
@@ -84,7 +85,6 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Answer",
     "Ask",
     "AskPack",
     "Author",
@@ -135,6 +135,7 @@ __all__ = [
     "PendingError",
     "Promotion",
     "Proposed",
+    "QueryResult",
     "RecallQuery",
     "Recovered",
     "RefusedError",
@@ -157,11 +158,11 @@ __all__ = [
     "UserFolders",
     "Vault",
     "VaultError",
+    "VaultSet",
     "VaultSettings",
     "Window",
     "__version__",
     "add_detail",
-    "ask",
     "ask_pack",
     "catch_up",
     "change_state",
@@ -173,6 +174,7 @@ __all__ = [
     "promote_notes",
     "recall",
     "remember",
+    "run_query",
     "save_checkpoint",
     "start_session",
     "supersede_note",
@@ -199,11 +201,12 @@ _HOMES = {
         "BusyError ChangedError ConflictError DamagedError FaultError ForbiddenError "
         "MergeConflictError NoVaultError NoteNotFoundError PendingError RefusedError VaultError"
     ),
-    "services.finding.ask": "Answer Ask ByMeaning ask",
+    "services.finding.ask": "Ask QueryResult run_query",
     "services.finding.ask_pack": "AskPack PackAnswer ask_pack",
     "services.finding.pack": "make_pack",
-    "services.finding.parts": "Scorer",
     "services.finding.recall": "recall",
+    "services.finding.score": "Scorer",
+    "services.finding.vault_set": "ByMeaning VaultSet",
     "core.finding.reranking": "Reranked Reranker",
     "services.lifecycle.promote": "Promotion promote_notes",
     "services.lifecycle.supersede": "Supersession supersede_note",

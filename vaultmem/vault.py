@@ -87,10 +87,9 @@ class Vault:
     `behind` says which faults kept a cache from it, so that the next command has to catch up.
     `expected` are notes, by path, that are changed only where they have one of these blob ids.
     `patience` is for how many seconds other writers are waited for. `lag` says why what is read is
-    not in sync, where that is so: somebody else writes all the while. `beside` are other vaults
-    that are asked what this one is, and `name` is what each is called then; `opener` opens such a
-    one by its path, None where whoever asks may ask no other. Where they are `apart`, no
-    note of one lifts a note of another as its neighbour: they are of different agents or people.
+    not in sync, where that is so: somebody else writes all the while. `name` is what the vault is
+    called among others that are searched with it; `opener` opens such another by its path, None
+    where the caller has no access to others.
     """
 
     def __init__(
@@ -126,8 +125,6 @@ class Vault:
         self.patience = WRITER
         self.lag = ""
         self.name = ""
-        self.beside: tuple[Vault, ...] = ()
-        self.apart = False
         self.opener: Callable[[str], Vault] | None = None
         self.folders = folders
         self._lender: Vault | None = None
@@ -174,11 +171,6 @@ class Vault:
     def obsidian(self) -> ObsidianSettings:
         """What Obsidian's settings in the folder say now; its defaults where there are none."""
         return self._obsidian.read()
-
-    @property
-    def together(self) -> tuple[Vault, ...]:
-        """The vaults that a question is asked, this one first."""
-        return (self, *self.beside)
 
     def local_time(self) -> datetime:
         """Return the time by the vault's clock, here and without a zone, in whole seconds."""

@@ -142,16 +142,16 @@ task list
 task history
 task handoff
 session family
-fleet status --remotes ..
-fleet recall sand --remotes ../fleet.txt
-fleet pack sand --remotes ../fleet.txt
-fleet stats --remotes ../fleet.txt
-fleet assert quay --says quay --remotes ../fleet.txt
-fleet bisect quay --says quay --remotes ../fleet.txt
-fleet duplicates --remotes ../fleet.txt
-fleet contradictions --remotes ../fleet.txt
-fleet curate --remotes ../fleet.txt
-fleet compact --remotes ../fleet.txt
+fleet status ..
+recall sand --fleet ../fleet.txt
+pack sand --fleet ../fleet.txt
+stats --fleet ../fleet.txt
+assert quay --says quay --fleet ../fleet.txt
+fleet bisect ../fleet.txt quay --says quay
+fleet duplicates ../fleet.txt
+fleet contradictions ../fleet.txt
+curate --fleet ../fleet.txt
+compact --fleet ../fleet.txt
 hub init ../hub
 hub add harbour --from . --hub ../hub
 hub grant ada --person --email ada@ferry.example --own "*" --hub ../hub
@@ -176,7 +176,7 @@ watch --stop
 GROUPS = {"fleet", "hub", "session", "task"}
 
 #: Rows of which another test compares all that a command prints.
-ELSEWHERE = {"trust", "embed", "bisect", "replay", "task expand", "fleet start", "fleet stop"}
+ELSEWHERE = {"trust", "embed", "bisect", "replay", "task expand", "fleet start"}
 
 #: What takes months, a model or another process: tests of these commands have it.
 _PAIR = {"older", "newer", "similarity", "differences", "kind", "older_notes", "newer_notes"}
@@ -229,7 +229,8 @@ def test_each_command_prints_the_fields_that_are_documented(
         code = int(words.pop(0)) if words[0].isdigit() else 0
         done = run_here(*words, "--json", cwd=root)
         assert done.code == code, (line, done)
-        printed[" ".join(words[: 1 + (words[0] in GROUPS)])].update(_names(done.json))
+        named = [*words[: 1 + (words[0] in GROUPS)], *(each for each in words if each == "--fleet")]
+        printed[" ".join(named)].update(_names(done.json))
 
     rows = list(_read_rows(DOCUMENT.read_text(encoding="utf-8")))
     known = {command: row for row in rows for command in row.commands}

@@ -19,7 +19,7 @@ from watchers import stopped, watch_process
 
 from vaultmem.mcp_server.finding import recall_tool
 from vaultmem.mcp_server.tool import run_tool
-from vaultmem.services.finding.ask import Ask, ask
+from vaultmem.services.finding.ask import Ask, run_query
 from vaultmem.services.watching.lease import catch_up
 from vaultmem.vault import Vault, find_user_folders, open_vault
 from vaultmem.workers.caller import Caller
@@ -209,12 +209,12 @@ def test_a_tool_and_a_library_say_that_they_are_behind(root: Path, opened: Open)
         assert "The gangway is blue" in text
         assert f"process {pid}" in text
         assert f"process {pid}" in data["behind"]
-        assert ask(vault, Ask("quagga")).hits == []
+        assert run_query(vault, Ask("quagga")).hits == []
         assert f"process {pid}" in vault.lag
     assert "behind" not in place.run(tool, caller)[1]
     place.let_go()
     catch_up(vault)
-    assert [hit.record.path for hit in ask(vault, Ask("quagga")).hits] == ["notes/late.md"]
+    assert [hit.record.path for hit in run_query(vault, Ask("quagga")).hits] == ["notes/late.md"]
     assert not vault.lag
 
 

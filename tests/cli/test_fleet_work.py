@@ -33,26 +33,31 @@ def test_what_vaults_say_and_since_when(
     """Paths are of the vaults that are asked, not of one in whose folder somebody asks."""
     here = make_vault({"sub/notes/limits.md": "# Limits\n"}) / "sub"
 
-    def fleet(*words: str) -> Any:
-        return run_cli("fleet", *words, "--remotes", folder / "fleet.txt", cwd=here)
+    file = folder / "fleet.txt"
+
+    def fleet(command: str, *words: str) -> Any:
+        return run_cli("fleet", command, file, *words, cwd=here)
+
+    def check(*words: str) -> Any:
+        return run_cli("assert", *words, "--fleet", file, cwd=here)
 
     told = fleet("bisect", "refunds", "--says", "approval of two")
     assert told.code == 0
     heads, first, second, *rest = told.out.splitlines()
-    assert heads.split() == ["since", "vault", "who", "session", "note"]
-    assert first.split()[2:] == ["crew", "dock-bot", "s1", "notes/refunds.md"]
-    assert second.split()[2:] == ["pier", "quay-bot", "s2", "notes/limits.md"]
-    assert rest[0] == "2 of 2 vaults say so; crew was told first:"
+    assert heads.split() == ["since", "vault", "who", "session", "note", "source"]
+    assert first.split()[2:6] == ["crew", "dock-bot", "s1", "notes/refunds.md"]
+    assert second.split()[2:6] == ["pier", "quay-bot", "s2", "notes/limits.md"]
+    assert rest[0] == "2 of 2 vaults say so; crew was the first:"
     assert "vaultmem: gone: not asked: " in told.err
 
-    judged = fleet("assert", "refunds", "--says", "80 euros")
+    judged = check("refunds", "--says", "80 euros")
     assert judged.code == 1
     assert judged.out == (
         'crew  no section of the pack says "80 euros"\n1 of 2 vaults as expected\n'
     )
-    assert fleet("assert", "refunds", "--says", "approval").code == 125
+    assert check("refunds", "--says", "approval").code == 125
     at = ("--says", "approval", "--finds", "notes/limits.md", "--vault", "pier")
-    assert fleet("assert", "refunds", *at).code == 0
+    assert check("refunds", *at).code == 0
 
     found = fleet("contradictions")
     assert found.out.startswith("contradicts  number: 50 euros, then 80 euros\n  2026-09-21  crew:")

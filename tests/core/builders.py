@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from hypothesis import strategies as st
 
 from vaultmem.core.blob import blob_id
-from vaultmem.core.finding.hit import Hit
+from vaultmem.core.finding.hit import Hit, NoteKey
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
 
@@ -136,6 +137,11 @@ def _tails(draw: st.DrawFn, eol: str) -> str:
 def make_note(text: str, path: str = "notes/inbox/note.md") -> Note:
     """Return a note as a sync would read it."""
     return parse_note(PurePosixPath(path), text.encode())
+
+
+def list_notes(hits: Iterable[Hit], documents: Collection[int]) -> frozenset[NoteKey]:
+    """Return the notes of those hits that are of some documents."""
+    return frozenset(hit.note for hit in hits if hit.record.document in documents)
 
 
 def make_hit(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import pytest
 
-from core.builders import make_hit
+from core.builders import list_notes, make_hit
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.packs.caution import find_caution
 from vaultmem.core.packs.conflicts import Contradiction, Remarks
@@ -33,7 +33,7 @@ NASTY = (
 def pack(
     pinned: list[Hit] | None = None,
     relevant: list[Hit] | None = None,
-    trusted: frozenset[int] = frozenset(),
+    trusted: Collection[int] = (),
     budget: int = 600,
     source: PackSource = SOURCE,
     remarks: Remarks | None = None,
@@ -44,7 +44,7 @@ def pack(
     return build_pack(
         pinned or [],
         relevant or [],
-        trusted,
+        list_notes([*(pinned or []), *(relevant or [])], trusted),
         source,
         budget,
         share,
@@ -105,7 +105,7 @@ def instruction_and_evidence() -> Pack:
     tokens = make_hit(
         "They are RS256.", "Auth tokens", "notes/auth/t.md", 7, "Algorithm", **decision
     )
-    return pack(relevant=[tokens, *rules], trusted=frozenset({0, 1, 2, 3}))
+    return pack(relevant=[tokens, *rules], trusted={0, 1, 2, 3})
 
 
 def injection() -> Pack:
@@ -135,18 +135,22 @@ def opponents() -> tuple[list[Hit], Remarks]:
     decision = make_hit("It opens at nine.", "Agreed", "notes/b.md", 2, kind="decision")
     rule = make_hit("Ring first.", "Ring", "notes/rule.md", 3, kind="policy_rule")
     never = make_hit("Never ring.", "No ring", "notes/n.md", 4)
-    relations = (Contradiction(1, 2, "contradicts", 1), Contradiction(4, 3, "supersedes", 4))
+    relations = (
+        Contradiction(reflection.note, decision.note, "contradicts", reflection.note),
+        Contradiction(never.note, rule.note, "supersedes", never.note),
+    )
     return [reflection, decision, rule, never], Remarks(relations)
 
 
 def conflict() -> Pack:
     hits, remarks = opponents()
-    return pack(relevant=hits, trusted=frozenset({3}), remarks=remarks)
+    return pack(relevant=hits, trusted={3}, remarks=remarks)
 
 
 def conflict_where_one_side_fits() -> Pack:
-    _, remarks = opponents()
     hits = [make_hit("It opens at eight.", "Seen", "notes/a.md", 1), make_hit(LONG, document=2)]
+    first, second = (hit.note for hit in hits)
+    remarks = Remarks([Contradiction(first, second, "contradicts", first)])
     return pack(relevant=hits, budget=150, remarks=remarks)
 
 
@@ -167,8 +171,9 @@ def preferences() -> Pack:
     ]
     rule = make_hit("Ring first.", "Ring", "notes/rule.md", 3, kind="policy_rule")
     fact = make_hit("It opens at eight.", "Hours", "notes/h.md", 4)
+    relevant = [fact, *wishes, rule]
     return build_pack(
-        *([], [fact, *wishes, rule], frozenset({0, 1, 3}), SOURCE, 600, 0.5, 45_210),
+        *([], relevant, list_notes(relevant, {0, 1, 3}), SOURCE, 600, 0.5, 45_210),
         wishes=Wishes([wishes[0]], 0.15),
     )
 
@@ -176,9 +181,7 @@ def preferences() -> Pack:
 def plain_text() -> Pack:
     hits, remarks = opponents()
     memory_hit = memory("Deploys happen on Tuesdays.")
-    return pack(
-        [memory_hit], hits, frozenset({3}), remarks=remarks, style=PackStyle.TEXT, budget=700
-    )
+    return pack([memory_hit], hits, {3}, remarks=remarks, style=PackStyle.TEXT, budget=700)
 
 
 def forged_names() -> Pack:
@@ -250,7 +253,7 @@ def full_labels() -> Pack:
     return pack(
         [memory("Deploys happen on Tuesdays.")],
         [*hits, more],
-        frozenset({3}),
+        {3},
         remarks=remarks,
         labels=PackLabels.FULL,
     )

@@ -49,7 +49,7 @@ NASTY = st.one_of(st.text(max_size=30), st.lists(st.sampled_from(PARTS), max_siz
 def build(
     pinned: list[Hit], relevant: list[Hit], budget: int, source: PackSource = SOURCE, flat: int = 0
 ) -> Pack:
-    trusted = frozenset(hit.record.document for hit in relevant[::2])
+    trusted = frozenset(hit.note for hit in relevant[::2])
     return build_pack(pinned, relevant, trusted, source, budget, 0.5, flat)
 
 

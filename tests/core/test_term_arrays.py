@@ -15,6 +15,7 @@ from vaultmem.core.finding.terms import (
     FIELDS,
     LINKS_ALONE,
     list_compounds,
+    list_stop_terms,
     mark_speaker,
     term_sequence,
 )
@@ -71,7 +72,8 @@ def count_one_by_one(
             terms = term_sequence(text)
             sequence += map(encode, terms)
             lengths.append(len(terms))
-            for term, many in Counter(terms + list_compounds(text)).items():
+            others = list_compounds(text) + list_stop_terms(text)
+            for term, many in Counter(terms + others).items():
                 counts[number, encode(term)] += min(many, MOST[place]) << SHIFTS[place]
     return counts, sequence, lengths
 

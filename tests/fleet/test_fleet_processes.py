@@ -10,49 +10,35 @@ import sys
 import time
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 from remotes import make_remotes
 
+from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.hub.folder import make_hub
 from vaultmem.services.hub.grants import Kind, Scope, make_grant
 
-pytestmark = pytest.mark.fleet
+pytestmark = [pytest.mark.fleet, pytest.mark.filterwarnings("default")]
 
 
-def list_descendants(process: int) -> set[int]:
-    """Return the processes that a process has started, and those that they have."""
-    parents = {}
-    for each in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = each.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        parents[int(each.parent.name)] = int(fields[1])
-    found = {process}
-    while more := {each for each, parent in parents.items() if parent in found} - found:
-        found |= more
-    return found - {process}
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "vaultmem", "fleet", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def is_alive(process: int) -> bool:
-    try:
-        return "(zombie)" not in Path(f"/proc/{process}/status").read_text()
-    except OSError:
-        return False
-
-
-def test_a_front_door_answers_for_a_fleet_and_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
-    pytest.importorskip("ray")
+def test_a_fleet_is_started_served_and_stopped(cluster: Any, tmp_path: Path) -> None:
     make_remotes(tmp_path, ["crew", "pier"])
+    at = ("--address", cluster.address)
+    done = run("start", str(tmp_path), *at, "--folder", str(tmp_path / "f/{node}"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("2 vaults, 2 ready; 3 nodes")
     hub = make_hub(tmp_path / "door")
     scopes = {Scope.READ: ["*"]}
     _, token = make_grant(hub, "Maren", Kind.PERSON, scopes, time.time(), ["maren@example.org"])
-    words = ["fleet", "serve", "--engine", "ray", "--shards", "2", "--port", "0"]
-    words += ["--hub", str(hub.folder), "--remotes", str(tmp_path), "--folder", str(tmp_path / "f")]
-    before = set(Path("/tmp").glob("vaultmem-ray-*"))
+    words = ["serve", f"ray:{cluster.address}", "--hub", str(hub.folder), "--port", "0"]
     served = subprocess.Popen(
-        [sys.executable, "-m", "vaultmem", *words],
+        [sys.executable, "-m", "vaultmem", "fleet", *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -73,24 +59,19 @@ def test_a_front_door_answers_for_a_fleet_and_ctrl_c_leaves_nothing(tmp_path: Pa
     assert "crew moors at berth" in get("v/crew/api/v1/recall?query=crew+berth")
     assert {"crew", "pier"} <= set(re.findall(r"crew|pier", get("api/v1/recall?query=moors")))
     assert "vaultmem_pool_ready_vaults 2\n" in get("metrics")
-    started = list_descendants(served.pid)
-    assert len(started) > 3
-
     os.killpg(served.pid, signal.SIGINT)  # As a terminal does.
     out, err = served.communicate(timeout=30)
     assert (served.returncode, out, err) == (0, "", "")
-    end = time.monotonic() + 10
-    while left := {each for each in started if is_alive(each)}:
-        assert time.monotonic() < end, left
-        time.sleep(0.1)
-    assert set(Path("/tmp").glob("vaultmem-ray-*")) <= before
+    assert run("stop", *at).stdout == "The fleet of 2 vaults has ended.\n"
+    gone = run("status", f"ray:{cluster.address}")
+    assert gone.returncode == NoteNotFoundError.exit_code
+    assert "`vaultmem fleet start` starts one" in gone.stderr
 
 
 def test_an_address_where_no_cluster_is_is_told_at_once() -> None:
     pytest.importorskip("ray")
     began = time.monotonic()
-    words = [sys.executable, "-m", "vaultmem", "fleet", "status", "--address", "127.0.0.1:9"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    done = run("status", "ray:127.0.0.1:9")
     assert time.monotonic() - began < 20
     assert (done.returncode, done.stdout) == (1, "")
     assert "127.0.0.1:9: no cluster is reached there" in done.stderr

@@ -9,10 +9,9 @@ import pytest
 from remote_vaults import Remotes, Told
 
 from vaultmem.core.packs.expectation import expect
-from vaultmem.services.fleetwork.alike import compare_all
 from vaultmem.services.fleetwork.beliefs import find_believers
-from vaultmem.services.fleetwork.look_after import compact_all, curate_all, judge_all
-from vaultmem.services.fleetwork.over_all import Terms
+from vaultmem.services.fleetwork.compare import compare_all
+from vaultmem.services.fleetwork.jobs import JobOptions, compact_all, curate_all, judge_all
 from vaultmem.services.pools.pool import LocalPool, Pool
 from vaultmem.storage.kept_work import KeptWork
 
@@ -25,18 +24,17 @@ def _work(pool: Pool, folder: Path) -> list[Any]:
     """Return what all works find, and how many vaults the second run of one asks."""
     asked = expect("refunds", [], ["approval of two"], negated=False, budget=0)
     with KeptWork(folder, NOW + 90 * 86_400) as kept:
-        terms = Terms(kept)
-        found = [find_believers(pool, [], terms, asked), compare_all(pool, [], terms)]
-        done = [curate_all(pool, [], terms), compact_all(pool, [], terms)]
-        done.append(judge_all(pool, [], terms, asked))
+        options = JobOptions(kept)
+        found = [find_believers(pool, [], options, asked), compare_all(pool, [], options)]
+        done = [curate_all(pool, [], options), compact_all(pool, [], options)]
+        done.append(judge_all(pool, [], options, asked))
         values = [(dict(each.items()), each.missing) for each in done]
-        again = compare_all(pool, [], terms).asked
+        again = compare_all(pool, [], options).asked
     return [*found, again, values]
 
 
 def test_works_find_what_they_find_in_one_process(cluster: Any, tmp_path: Path) -> None:
-    from vaultmem.fleet.plan import Plan
-    from vaultmem.fleet.pool import RayPool
+    from vaultmem.fleet.pool import start_fleet
 
     made = Remotes(tmp_path / "remotes")
     for number, euros in enumerate((50, 80, 50, 50)):
@@ -45,9 +43,9 @@ def test_works_find_what_they_find_in_one_process(cluster: Any, tmp_path: Path) 
     local = LocalPool(made.sources, tmp_path / "local")
     expected = _work(local, tmp_path / "local")
     local.close()
-    fleet = RayPool(Plan(str(tmp_path / "ray")), made.sources, cluster.address)
-    fleet.shards.wait_ready(60)
+    fleet = start_fleet(cluster.address, made.sources, str(tmp_path / "ray/{node}"))
     found = _work(fleet, tmp_path / "work")
+    fleet.stop()
     fleet.close()
     assert found == expected
     assert found[1].same

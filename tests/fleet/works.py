@@ -1,14 +1,12 @@
-"""What tests have a shard do: of a module, so that other processes find it."""
+"""What tests have a node do: of a module, so that other processes find it."""
 
 from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
 
 from vaultmem.services.notes.memory import Memory
 from vaultmem.services.notes.remember import remember
-from vaultmem.services.pools.shard import Shard
 from vaultmem.vault import Vault
 
 
@@ -22,16 +20,17 @@ def tell_process(vault: Vault) -> int:
     return os.getpid()
 
 
+def tell_machine(vault: Vault) -> str:
+    """Return on which machine it is answered, by Ray's id."""
+    import ray
+
+    return str(ray.get_runtime_context().get_node_id())
+
+
 def read_slowly(vault: Vault) -> int:
     """Answer after two seconds."""
     time.sleep(2)
     return os.getpid()
-
-
-def block(shard: Shard, seconds: float, begun: Path) -> None:
-    """Keep a shard busy; a file says that it is."""
-    begun.touch()
-    time.sleep(seconds)
 
 
 def write_note(vault: Vault, name: str = "whole") -> None:

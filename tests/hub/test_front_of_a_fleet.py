@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
-from hub_serving import PicklingShards, Team, play_at
+from hub_serving import PicklingPool, Team, play_at
 from remote_vaults import Remotes, Told
 from serving import refused
 from support import git
@@ -81,7 +81,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     git(folder / "remotes/harbour.git", "update-ref", "refs/heads/main", "main~1")
     shutil.copytree(folder / "remotes/empty.git", folder / "remotes/none.git")
     empty = remotes.sources[0]._replace(name="none", remote=str(folder / "remotes/none.git"))
-    pool = Pool(PicklingShards([*remotes.sources, empty], folder / "clones", fresh_for=0.0))
+    pool = PicklingPool([*remotes.sources, empty], folder / "clones", fresh_for=0.0)
     team = Team(folder, folder, [])
     (team.hub.folder / CONFIG_NAME).write_text("version: 1\nnote_bytes: 2K\n")
     team.serve(pool=pool)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hub_serving import PicklingShards, Team, play_at
+from hub_serving import PicklingPool, Team, play_at
 from serving import call
 from support import git
 
@@ -35,7 +35,7 @@ _CALLS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(autouse=True)
 def _pickling(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vaultmem.hub.pools.LocalShards", PicklingShards)
+    monkeypatch.setattr("vaultmem.hub.pools.LocalPool", PicklingPool)
 
 
 def test_all_pages_and_operations_that_read(team: Team) -> None:

@@ -27,8 +27,7 @@ from vaultmem.core.upkeep.fidelity import (
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.mcp_server.finding import recall_tool
 from vaultmem.mcp_server.notes import read_tool, update_tool
-from vaultmem.services.finding.ask import Ask
-from vaultmem.services.finding.ask import ask as ask_vault
+from vaultmem.services.finding.ask import Ask, run_query
 from vaultmem.services.history.restore import restore_note
 from vaultmem.services.notes.remember import Memory
 from vaultmem.services.reading.read_notes import get_note
@@ -339,7 +338,7 @@ def test_without_git_nothing_is_compacted(tmp_path: Path, home: Path, opened: Op
 
 
 def find(vault: Vault, question: str, at: str = "") -> list[Hit]:
-    return ask_vault(vault, Ask(question, counts=False, at=at)).hits
+    return run_query(vault, Ask(question, counts=False, at=at)).hits
 
 
 LOST = "who made coffee"  # Of a sentence that no summary of `TRACE` keeps.
@@ -419,8 +418,8 @@ def test_a_section_that_shows_several_full_texts_is_named_once(
 ) -> None:
     path, _ = shortened
     asked = Ask("refund queue", counts=False)
-    (by_note,) = ask_vault(vault, asked).hits
-    (by_section,) = ask_vault(vault, asked._replace(by_section=True)).hits
+    (by_note,) = run_query(vault, asked).hits
+    (by_section,) = run_query(vault, asked._replace(by_section=True)).hits
     assert (by_note.record.path, by_note.also) == (path, ())
     assert by_section.section == by_note.section
 

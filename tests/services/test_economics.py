@@ -16,8 +16,7 @@ from vaultmem.core.finding.query import parse_query
 from vaultmem.core.plot import plot_lines
 from vaultmem.core.token_count import count_tokens
 from vaultmem.services.economics import read_pack_sizes, read_stats
-from vaultmem.services.finding.ask import Ask
-from vaultmem.services.finding.ask import ask as ask_whole
+from vaultmem.services.finding.ask import Ask, run_query
 from vaultmem.services.finding.ask_pack import AskPack, ask_pack
 from vaultmem.services.finding.count import count_pack, count_recall
 from vaultmem.services.finding.pack import make_pack
@@ -181,7 +180,7 @@ def test_recent_finds_who_was_shown_a_text_that_the_note_has_no_more(
 
     def ask_as(agent: str, at: float, packs: bool = True) -> None:
         vault = opened(root, agent=agent, now=lambda: at)
-        ask_pack(vault, AskPack("pier opens")) if packs else ask_whole(vault, Ask("pier opens"))
+        ask_pack(vault, AskPack("pier opens")) if packs else run_query(vault, Ask("pier opens"))
 
     git(root, "commit", "-q", "--amend", "--no-edit", "--date=2026-05-01T10:00:00")
     ask_as("amy", may)

@@ -25,9 +25,10 @@ from vaultmem.services.embedding.embed import (
 )
 from vaultmem.services.embedding.meaning import open_meaning
 from vaultmem.services.embedding.score import DenseScorer, find_scorer
-from vaultmem.services.finding.ask import Ask, ask
+from vaultmem.services.finding.ask import Ask, run_query
 from vaultmem.services.finding.ask_pack import AskPack, ask_pack
-from vaultmem.services.finding.recall import recall
+from vaultmem.services.finding.recall import find_sections, recall
+from vaultmem.services.finding.vault_set import VaultSet
 from vaultmem.services.reading.look import look_at
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.vault import Vault
@@ -62,7 +63,7 @@ def vault(make_vault: MakeVault, opened: Open, service: EmbeddingService) -> Vau
 
 def find(vault: Vault, text: str = QUESTION, **how: int) -> list[str]:
     """Return the paths that a question finds, by meaning too."""
-    scorer = find_scorer(vault)
+    scorer = find_scorer([vault])
     assert scorer is not None
     return [hit.record.path for hit in recall(vault, parse_query(text, **how), scorer)]
 
@@ -98,7 +99,7 @@ def test_only_what_changed_is_embedded_again(vault: Vault, service: EmbeddingSer
 
 
 def test_nothing_embedded_is_recall_by_words(vault: Vault) -> None:
-    scorer = find_scorer(vault)
+    scorer = find_scorer([vault])
     assert scorer is not None
     hits = recall(vault, parse_query("harbour office"), scorer)
     assert [hit.record.path for hit in hits] == ["notes/harbour.md"]
@@ -225,7 +226,7 @@ def test_vault_that_names_no_model_is_left_alone(
     vault = opened(make_vault(NOTES))
     sync_vault(vault)
     assert embed_pending(vault, 5.0) is None
-    assert find_scorer(vault) is None
+    assert find_scorer([vault]) is None
     assert not service.requests
 
 
@@ -283,10 +284,10 @@ def test_who_does_not_wait_is_answered_with_the_vectors_that_there_are(
     text = "\n\n".join(f"# Berth {number}\n\nA boat lies at {number}." for number in range(1_200))
     root = make_vault({"notes/berths.md": text, "vaultmem.yaml": "semantic: static\n"})
     vault = opened(root)
-    hasty = ask(vault, Ask("boats in berths", waits=False)).meaning
+    hasty = run_query(vault, Ask("boats in berths", waits=False)).meaning
     assert hasty is not None
     assert 1_000 <= hasty.embedded < hasty.sections
-    patient = ask(vault, Ask("boats in berths")).meaning
+    patient = run_query(vault, Ask("boats in berths")).meaning
     assert patient is not None
     assert patient.embedded == patient.sections
 
@@ -294,14 +295,14 @@ def test_who_does_not_wait_is_answered_with_the_vectors_that_there_are(
 def test_an_answer_says_why_meaning_had_no_part_in_it(
     vault: Vault, service: EmbeddingService
 ) -> None:
-    assert "vaultmem embed" in ask(vault, Ask("harbour")).words_alone
+    assert "vaultmem embed" in run_query(vault, Ask("harbour")).words_alone
     embed(vault)
-    assert ask(vault, Ask("harbour")).words_alone == ""
+    assert run_query(vault, Ask("harbour")).words_alone == ""
     service.failures = [(401, {}, b"{}")]
     answer = ask_pack(vault, AskPack("harbour"))
     assert "answered 401" in answer.words_alone
     assert answer.meaning is None
-    assert ask(vault, Ask("harbour", semantic=False)).words_alone == ""
+    assert run_query(vault, Ask("harbour", semantic=False)).words_alone == ""
 
 
 class TestCommands:
@@ -425,12 +426,13 @@ def test_several_vaults_are_asked_by_meaning_with_the_vectors_of_each(
         make_vault({"notes/far.md": "# Repayment\n\nCash comes back in a week.\n"}, "far")
     )
     other.name = "far"
-    vault.beside = (other,)
-    for each in vault.together:
+    vaults = VaultSet([vault, other])
+    for each in (vault, other):
         sync_vault(each)
         embed(each)
-    scorer = find_scorer(vault)
-    hits = recall(vault, parse_query(QUESTION), scorer)
+    scorer = find_scorer([vault, other])
+    query = parse_query(QUESTION)
+    hits = find_sections(vaults, query, vaults.count(query), 10, dense=scorer)
     assert {hit.vault for hit in hits if "cash" in hit.text.casefold()} == {"", "far"}
     assert scorer is not None
     assert scorer.embedded == scorer.sections

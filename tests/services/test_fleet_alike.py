@@ -6,13 +6,10 @@ from pathlib import Path
 import pytest
 from remote_vaults import Remotes, Told
 
-from vaultmem.core.similarity.titled import Titled, read_stated, state_same
-from vaultmem.services.fleetwork.alike import compare_all
-from vaultmem.services.fleetwork.compared import Compared, Differing
-from vaultmem.services.fleetwork.over_all import Terms
+from vaultmem.services.fleetwork.compare import Comparison, Differing, compare_all
+from vaultmem.services.fleetwork.jobs import JobOptions
 from vaultmem.services.likeness.pairs import Pair, compare_vault
-from vaultmem.services.pools.local import LocalShards
-from vaultmem.services.pools.pool import Pool
+from vaultmem.services.pools.pool import LocalPool
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.storage.kept_work import KeptWork
 from vaultmem.vault import Vault
@@ -50,10 +47,10 @@ def remotes(tmp_path: Path) -> Remotes:
     return made
 
 
-def _compare(remotes: Remotes, folder: Path, shards: int) -> Compared:
-    pool = Pool(LocalShards(remotes.sources, folder, shards, fresh_for=0))
+def _compare(remotes: Remotes, folder: Path) -> Comparison:
+    pool = LocalPool(remotes.sources, folder, fresh_for=0)
     with KeptWork(folder, NOW) as kept:
-        found = compare_all(pool, [], Terms(kept))
+        found = compare_all(pool, [], JobOptions(kept))
     pool.close()
     return found
 
@@ -64,7 +61,7 @@ def _list_crossing(pairs: tuple[Pair, ...]) -> set[frozenset[str]]:
     return {pair for pair in names if len({NOTES[name][0] for name in pair}) > 1}
 
 
-def _list_pairs(found: Compared, pairs: tuple[Differing, ...]) -> set[frozenset[str]]:
+def _list_pairs(found: Comparison, pairs: tuple[Differing, ...]) -> set[frozenset[str]]:
     """Return the names of both sides of each pair, with all notes that state the same."""
     copies = [{Path(each.path).stem for each in group.notes} for group in found.same]
 
@@ -85,9 +82,7 @@ def test_vaults_are_compared_as_one_would_be(
     whole = opened(make_vault(dict(map(_write, NOTES))))
     sync_vault(whole)
     expected = compare_vault(whole)
-    found = _compare(remotes, tmp_path / "pool", 1)
-    (tmp_path / "pool/work.sqlite3").unlink()
-    assert _compare(remotes, tmp_path / "pool", 3) == found
+    found = _compare(remotes, tmp_path / "pool")
     assert (found.vaults, found.notes, found.asked, found.missing) == (3, 10, 3, {})
     assert [[(e.vault, e.agent) for e in group.notes] for group in found.same] == [
         [("crew", "crew-bot"), ("pier", "pier-bot")]
@@ -108,25 +103,10 @@ def _crosses(pair: frozenset[str]) -> bool:
 
 @pytest.mark.campaign
 def test_a_second_comparison_asks_the_vaults_that_changed(remotes: Remotes, tmp_path: Path) -> None:
-    before = _compare(remotes, tmp_path / "pool", 1)
-    assert _compare(remotes, tmp_path / "pool", 1) == before._replace(asked=0)
+    before = _compare(remotes, tmp_path / "pool")
+    assert _compare(remotes, tmp_path / "pool") == before._replace(asked=0)
     text = NOTES["backup"][2].replace("half past two", "three")
     remotes.add("tide", Told("tide-bot", {"notes/backup.md": text}, NOW + 9))
-    after = _compare(remotes, tmp_path / "pool", 1)
+    after = _compare(remotes, tmp_path / "pool")
     assert (after.asked, after.near) == (1, ())
     assert len(after.contradicting) == len(before.contradicting)
-
-
-def test_digests_state_the_same_as_texts_do() -> None:
-    texts = ["Tokens live 15 minutes.", "Tokens live 50 minutes.", "The tokens live 15 min", ""]
-    titles = ["Tokens live 15 minutes", "Web login", "Mobile login", "Only tokens", ""]
-    stems = ["tokens-live-15-minutes", "web-login", ""]
-    sides = [Titled(*each) for each in ((a, b, c) for a in texts for b in titles for c in stems)]
-    stated = [read_stated(each) for each in sides]
-    same = [
-        (state_same(ours, theirs), stated[m].is_same(stated[n]))
-        for m, ours in enumerate(sides)
-        for n, theirs in enumerate(sides)
-    ]
-    assert all(text == digest for text, digest in same)
-    assert {text for text, _ in same} == {True, False}

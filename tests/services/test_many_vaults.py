@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
 import pytest
 from support import write_notes
 
-from vaultmem.core.finding.query import NoteFilter, parse_query
+from vaultmem.core.finding.hit import Hit
+from vaultmem.core.finding.query import parse_query
 from vaultmem.core.finding.statistics import Statistics, add_statistics
 from vaultmem.core.finding.weights import WEIGHTS
-from vaultmem.core.notes.record import find_place
 from vaultmem.core.packs.division import name_vaults, share_room
-from vaultmem.services.finding import plain_words
-from vaultmem.services.finding.any_question import recall_any
-from vaultmem.services.finding.ask import Ask, ask
+from vaultmem.services.finding import hits as hits_module
+from vaultmem.services.finding.ask import Ask, run_query
 from vaultmem.services.finding.ask_pack import AskPack, ask_pack
-from vaultmem.services.finding.eligible import choose_sections
-from vaultmem.services.finding.recall import recall
+from vaultmem.services.finding.recall import find_hits
 from vaultmem.services.finding.receipts import replay_receipt
-from vaultmem.services.finding.together import choose_parts
 from vaultmem.services.finding.trust import trust_vault
+from vaultmem.services.finding.vault_set import VaultSet
 from vaultmem.vault import Vault
 
 Make = Callable[..., Path]
@@ -37,8 +33,8 @@ _WORDS = [
 ]
 
 
-def make_notes(count: int) -> dict[str, str]:
-    """Return notes of random words: some of one session or tag, some alike, some with headings."""
+def make_notes(count: int, *, linked: bool = False) -> dict[str, str]:
+    """Return notes of random words, some with headings; `linked` ones have dates and sessions."""
     rng = random.Random(7)
     notes = {}
     for number in range(count):
@@ -47,7 +43,8 @@ def make_notes(count: int) -> dict[str, str]:
         head = f"created: 2026-03-{day:02}\ntags: [{tag}]\nsession: s{number % 9}\n"
         more = f"\n## {rng.choice(_WORDS)}\n\n{' '.join(rng.choices(_WORDS, k=30))}\n"
         body = f"# {rng.choice(_WORDS)} {number}\n\n{words}.\n{more if number % 5 == 0 else ''}"
-        notes[f"notes/{rng.choice('abc')}/n{number}.md"] = f"---\n{head}---\n{body}"
+        front = f"---\n{head}---\n" if linked else ""
+        notes[f"notes/{rng.choice('abc')}/n{number}.md"] = f"{front}{body}"
     return notes
 
 
@@ -59,21 +56,29 @@ def make_empty(make_vault: Make, name: str) -> Path:
     return root
 
 
-@pytest.fixture
-def split(make_vault: Make, opened: Open) -> tuple[Vault, Vault]:
-    """Return a vault of all notes, and the first of four that have them dealt out at random."""
-    notes = make_notes(120)
+class Split(NamedTuple):
+    """A vault of all notes, and four that have them dealt out at random."""
+
+    one: VaultSet
+    many: VaultSet
+
+
+def deal(make_vault: Make, opened: Open, notes: dict[str, str]) -> Split:
+    """Return notes in one vault and in four, without weight for new notes."""
     dealt = random.Random(3).sample(sorted(notes), len(notes))
-    one = opened(make_empty(make_vault, "one"))
-    write_notes(one.root, notes)
-    many = []
-    for number in range(4):
-        vault = opened(make_empty(make_vault, f"part{number}"))
-        write_notes(vault.root, {path: notes[path] for path in dealt[number::4]})
-        vault.name = vault.root.name
-        many.append(vault)
-    many[0].beside = tuple(many[1:])
-    return one, many[0]
+    made = []
+    for name, paths in [("one", dealt), *((f"part{n}", dealt[n::4]) for n in range(4))]:
+        vault = opened(make_empty(make_vault, name))
+        vault.config = vault.config._replace(recency=0.0)
+        write_notes(vault.root, {path: notes[path] for path in paths})
+        vault.name = name
+        made.append(vault)
+    return Split(VaultSet(made[:1]), VaultSet(made[1:]))
+
+
+@pytest.fixture
+def split(make_vault: Make, opened: Open) -> Split:
+    return deal(make_vault, opened, make_notes(24))
 
 
 def describe(hits: list[Any]) -> list[Any]:
@@ -94,98 +99,104 @@ def describe(hits: list[Any]) -> list[Any]:
     "question",
     ["gangway ferry", "weekly key rotation of tokens", "customs", "who is the captain", "harbuor"],
 )
-def test_several_vaults_answer_as_one_of_all_their_notes(
-    split: tuple[Vault, Vault], question: str
-) -> None:
-    one, many = split
+def test_several_vaults_answer_as_one_of_all_their_notes(split: Split, question: str) -> None:
     query = parse_query(question, 12)
     for by_note in (True, False):
-        asked, expected = recall_any(one, query, by_note=by_note)
-        said, found = recall_any(many, query, by_note=by_note)
+        asked, expected = find_hits(split.one, query, 12, by_note)
+        searched, found = find_hits(split.many, query, 12, by_note)
         assert describe(found) == describe(expected) != []
-        assert said.replaced == asked.replaced
+        assert searched.replaced == asked.replaced
 
 
-def test_what_is_apart_has_the_neighbours_that_each_vault_has_by_itself(
-    split: tuple[Vault, Vault],
+def test_neighbours_count_inside_each_vault(make_vault: Make, opened: Open) -> None:
+    query = parse_query("gangway ferry", 50)
+    lifted = [
+        sum(hit.neighbours > 0 for hit in find_hits(vaults, query, 50)[1])
+        for vaults in deal(make_vault, opened, make_notes(120, linked=True))
+    ]
+    assert lifted[0] > lifted[1] > 0
+
+
+def test_as_many_sections_are_compared_as_of_one_vault(make_vault: Make, opened: Open) -> None:
+    one, many = deal(make_vault, opened, make_notes(240))
+    for question in ("gangway ferry", "harbour token rotation", "tide of cargo", "weekly"):
+        query = parse_query(question)
+        for by_note in (True, False):
+            expected = find_hits(one, query, 10, by_note)[1]
+            assert describe(find_hits(many, query, 10, by_note)[1]) == describe(expected) != []
+
+
+def test_hits_below_those_of_other_vaults_are_not_read(
+    split: Split, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, many = split
-
-    def count_lifted() -> int:
-        return sum(hit.neighbours > 0 for hit in recall(many, parse_query("gangway ferry", 50)))
-
-    crossing = count_lifted()
-    many.apart = True
-    assert 0 < count_lifted() < crossing
-    found = choose_parts(many, NoteFilter())
-    assert found is not None
-    assert found.eligible.neighbours is not None
-    for part in found.parts:
-        own = choose_sections(part.vault, part.snapshot, NoteFilter()).neighbours
-        rows = found.eligible.neighbours[:, part.first : part.first + part.snapshot.size]
-        assert own is not None
-        assert (np.where(rows < 0, rows, rows - part.first) == own).all()
-
-
-@pytest.mark.campaign
-def test_a_question_of_common_words_reads_no_more_of_several_vaults(
-    split: tuple[Vault, Vault], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one, many = split
-    monkeypatch.setattr(plain_words, "_SECTIONS", 40)
+    query = parse_query("gangway ferry", 5)
+    _, expected = find_hits(split.many, query, 5)
     read = []
-    whole = plain_words.read_section
+    whole = hits_module.read_section
     monkeypatch.setattr(
-        plain_words, "read_section", lambda *given: read.append(given[0].root) or whole(*given)
+        hits_module, "read_section", lambda *given: read.append(given[0].root) or whole(*given)
     )
-    recall_any(one, parse_query("who is it"))
-    assert len(read) == 40
-    recall(many, parse_query("gangway"))  # All are in sync then.
-    read.clear()
-    recall_any(many, parse_query("who is it"))
-    assert Counter(read) == {each.root: 10 for each in many.together}
+    _, found = find_hits(split.many, query, 5)
+    assert found == expected
+    assert len(read) < 4 * 5
 
 
-def test_each_hit_names_its_vault_and_is_read_there(split: tuple[Vault, Vault]) -> None:
-    _, many = split
-    hits = recall(many, parse_query("gangway", 12))
-    assert {hit.vault for hit in hits} == {each.name for each in many.together}
-    for hit in hits:
-        own = many.together[find_place(hit.record.document)]
-        assert hit.vault == own.name
-        assert (own.root / hit.record.path).is_file()
-        assert hit.address.startswith(f"{own.name}:notes/")
-    assert len({hit.record.document for hit in hits}) > 1
-
-
-def test_what_changes_in_one_of_them_is_found_by_the_next_question(
-    split: tuple[Vault, Vault],
+def test_a_question_of_stop_words_reads_only_what_it_returns(
+    split: Split, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, many = split
-    last = many.beside[-1]
-    assert not recall(many, parse_query("stowaway"))
+    notes = {"notes/who.md": "# Who is it?\n\nA pilot.\n", "notes/of.md": "He is one of us.\n"}
+    vault = split.one.first
+    write_notes(vault.root, notes)
+    read = []
+    whole = hits_module.read_section
+    monkeypatch.setattr(
+        hits_module, "read_section", lambda *given: read.append(given[2].start) or whole(*given)
+    )
+    query, hits = find_hits(split.one, parse_query("Who is it?", 5), 5, by_note=True)
+    assert [hit.record.path for hit in hits[:2]] == ["notes/who.md", "notes/of.md"]
+    assert [match.shown for match in hits[0].matches] == ["Who", "is", "it"]
+    assert len(read) == len(hits) == 2
+    assert query.terms == ()
+
+
+def test_each_hit_names_its_vault_and_is_read_there(split: Split) -> None:
+    _, hits = find_hits(split.many, parse_query("gangway", 30), 30)
+    assert {hit.vault for hit in hits} == {*split.many.names}
+    for hit in hits:
+        assert (split.many.vaults[hit.vault].root / hit.record.path).is_file()
+        assert hit.address.startswith(f"{hit.vault}:notes/")
+    assert len({hit.key for hit in hits}) == len(hits)
+
+
+def test_what_changes_in_one_of_them_is_found_by_the_next_question(split: Split) -> None:
+    def find() -> list[Hit]:
+        query = parse_query("stowaway")
+        return find_hits(split.many, query, 10)[1]
+
+    last = split.many.vaults["part3"]
+    assert not find()
     write_notes(last.root, {"notes/new.md": "A stowaway came aboard.\n"})
     last.state.kept.pop("in_sync", None)
-    assert [hit.vault for hit in recall(many, parse_query("stowaway"))] == [last.name]
+    assert [hit.vault for hit in find()] == [last.name]
 
 
 def test_a_recall_is_counted_where_something_is_shown_and_in_the_first(
-    split: tuple[Vault, Vault],
+    split: Split,
 ) -> None:
     from vaultmem.storage.signals import SignalStore
 
-    _, many = split
-    answer = ask(many, Ask("gangway", 2))
+    many = split.many
+    answer = run_query(many, Ask("gangway", 2))
     shown = {hit.vault for hit in answer.hits}
-    assert shown < {each.name for each in many.together}
-    for each in many.together:
+    assert shown < {*many.names}
+    for each in many.vaults.values():
         own = {hit.record.path for hit in answer.hits if hit.vault == each.name}
         store = SignalStore(each.state, each.state_folder)
         store.fold(0, 0.0)
         counted = each.state.query("SELECT DISTINCT path FROM signals")
         assert {path for (path,) in counted} == own
         calls = sum(count for (count,) in each.state.query("SELECT count(*) FROM calls"))
-        assert calls == (each.name in shown or each is many)
+        assert calls == (each.name in shown or each is many.first)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +222,7 @@ def test_room_is_shared_by_need(needs: list[int], room: int, shares: list[int]) 
 
 
 @pytest.fixture
-def pair(make_vault: Make, opened: Open) -> Vault:
+def pair(make_vault: Make, opened: Open) -> list[Vault]:
     """Return a project's vault with a personal one beside it; both have pinned notes and rules."""
     rule = "---\nkind: policy\npinned: true\n---\n# {0} rule\n\nAlways {1}.\n"
     project = make_vault(
@@ -233,11 +244,10 @@ def pair(make_vault: Make, opened: Open) -> Vault:
     for each in (project, memory):
         trust_vault(opened(each))
     second.name = "memory"
-    first.beside = (second,)
-    return first
+    return [first, second]
 
 
-def test_a_pack_shares_its_budget_and_names_the_other_vault(pair: Vault) -> None:
+def test_a_pack_shares_its_budget_and_names_the_other_vault(pair: list[Vault]) -> None:
     answer = ask_pack(pair, AskPack("deploy the ferry", 700))
     text = answer.pack.text
     assert "Tuesdays" in text
@@ -251,15 +261,15 @@ def test_a_pack_shares_its_budget_and_names_the_other_vault(pair: Vault) -> None
 
 
 @pytest.mark.campaign
-def test_receipts_keep_apart_what_is_of_which_vault(pair: Vault) -> None:
+def test_receipts_keep_apart_what_is_of_which_vault(pair: list[Vault]) -> None:
     answer = ask_pack(pair, AskPack("deploy the ferry", 700))
-    memory = pair.beside[0]
-    ours, theirs = replay_receipt(pair, answer.receipt), replay_receipt(memory, answer.receipt)
+    project, memory = pair
+    ours, theirs = replay_receipt(project, answer.receipt), replay_receipt(memory, answer.receipt)
     assert "Tuesdays" in ours.text
     assert "Friday" not in ours.text
     assert "Friday" in theirs.text
     assert "Tuesdays" not in theirs.text
     assert "what a pack over 2 vaults showed of this one" in ours.text
-    stored = pair.receipts.read(answer.receipt)
+    stored = project.receipts.read(answer.receipt)
     assert "French" not in stored
     assert "memory" not in stored

@@ -1,4 +1,4 @@
-"""Pools of clones in this process: the contract of all engines, and what becomes of a clone."""
+"""Pools of clones in this process: the contract of all pools, and what becomes of a clone."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import shutil
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -28,13 +28,13 @@ from pool_contract import (
 )
 
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
+from vaultmem.services.finding.ask import Ask
 from vaultmem.services.hub import writing
 from vaultmem.services.hub.refusal import Refusal
 from vaultmem.services.hub.visit import Visit
 from vaultmem.services.pools import landing
-from vaultmem.services.pools.local import LocalShards
-from vaultmem.services.pools.pool import LocalPool, Pool
-from vaultmem.services.pools.shard import Shard
+from vaultmem.services.pools.clones import Clones
+from vaultmem.services.pools.pool import LocalPool
 from vaultmem.services.pools.source import Source, check_sources, read_sources
 from vaultmem.services.reading.look import look_at
 from vaultmem.vault import Vault
@@ -42,24 +42,10 @@ from vaultmem.vault import Vault
 __all__ = ["remotes", "three"]
 
 
-def _make_pool(
-    sources: Sequence[Source], folder: Path, shards: int = 1, fresh_for: float = 5.0
-) -> Pool:
-    return Pool(LocalShards(sources, folder, shards, fresh_for=fresh_for))
-
-
-class TestOneShard(PoolContract, WriteContract):
-    test_each_vault_answers_where_it_is = None  # Three shards show that.
-
+class TestLocalPool(PoolContract, WriteContract):
     @pytest.fixture
     def make_pool(self) -> MakePool:
-        return _make_pool
-
-
-class TestThreeShards(PoolContract):
-    @pytest.fixture
-    def make_pool(self) -> MakePool:
-        return partial(_make_pool, shards=3)
+        return LocalPool
 
 
 @pytest.fixture
@@ -73,18 +59,17 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def shard(one: Source, folder: Path) -> Iterator[Shard]:
-    """Return a shard of one vault, which is cloned and follows its remote at once."""
-    made = Shard(folder, fresh_for=0.0)
-    made.hold([one])
-    made.serve(Shard.read, "crew", count_notes, {})
+def clones(one: Source, folder: Path) -> Iterator[Clones]:
+    """Return the clone of one vault, which follows its remote at once."""
+    made = Clones(folder, [one], fresh_for=0.0)
+    made.read("crew", count_notes)
     yield made
     made.close()
 
 
 @pytest.mark.campaign
 def test_a_check_is_asked_again_where_others_were_quicker(
-    shard: Shard, remotes: Remotes, monkeypatch: pytest.MonkeyPatch
+    clones: Clones, remotes: Remotes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check, asked = writing.check_push, []
 
@@ -96,7 +81,7 @@ def test_a_check_is_asked_again_where_others_were_quicker(
 
     monkeypatch.setattr(writing, "check_push", check_late)
     work = partial(note, text="The cook is called Ole.")
-    done = shard.serve(writing.write_checked, "crew", work, SCOUT, "", "", SCOUTS)
+    done = writing.write_checked(clones, "crew", work, SCOUT, "", "", SCOUTS)
     assert (asked, done.left, done.error) == ([[], []], (), None)
     place = remotes.folder / "crew.git"
     assert [each.new for each in done.moved] == [git(place, "rev-parse", "main")]
@@ -109,25 +94,22 @@ def test_vaults_that_cannot_be_had_are_told_of_and_tried_again(one: Source, fold
         records = folder / "records"
         folder.mkdir()
         records.touch()
-        pool.engine.hold([one])
         with pytest.raises(OSError, match="records"):
-            pool.run("crew", count_notes).result()
+            pool.hold([one])
         records.unlink()
+        pool.hold([one])
         assert pool.run("crew", count_notes).result()
     finally:
         pool.close()
 
 
-def _find(shard: Shard, text: str) -> list[str]:
-    return shard.serve(Shard.read, "crew", partial(find_paths, text=text), {})
+def _find(clones: Clones, text: str) -> list[str]:
+    return clones.read("crew", partial(find_paths, text=text))
 
 
 @pytest.mark.campaign
-def test_what_is_being_written_shows_to_nobody_before_it_landed(
-    one: Source, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_being_written_shows_to_nobody_before_it_landed(one: Source, folder: Path) -> None:
     """And what takes long to read keeps nobody from writing."""
-    monkeypatch.setattr("vaultmem.services.pools.clone._READ_WITHIN", 0.1)
     with_pool = LocalPool([one], folder)
     wrote, go_on = threading.Event(), threading.Event()
 
@@ -159,18 +141,18 @@ def test_what_is_being_written_shows_to_nobody_before_it_landed(
 
 @pytest.mark.campaign
 def test_a_write_that_is_killed_is_in_the_remote_or_nowhere(
-    shard: Shard, one: Source, remotes: Remotes
+    clones: Clones, one: Source, remotes: Remotes
 ) -> None:
     """The process ends before its push, or as soon as that is done."""
-    shard.close()
+    clones.close()
     for landed in (False, True):
         if not (child := os.fork()):
-            _write_and_die(shard.folder, one, landed)
+            _write_and_die(clones.folder, one, landed)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
         assert (len(remotes.log("crew")) == 3) == landed
-        assert bool(_find(shard, "cook Ole")) == landed
-        assert not git(shard.folder / "clones/crew", "status", "--porcelain")
-    shard.write("crew", partial(note, text="Tea is at four."), SCOUT)
+        assert bool(_find(clones, "cook Ole")) == landed
+        assert not git(clones.folder / "clones/crew", "status", "--porcelain")
+    clones.write("crew", partial(note, text="Tea is at four."), SCOUT)
     assert "tea" in remotes.log("crew")[0]
 
 
@@ -184,8 +166,7 @@ def _write_and_die(folder: Path, source: Source, lands: bool) -> None:
 
     try:
         landing.sync_remote = end  # type: ignore[assignment]
-        own = Shard(folder)
-        own.hold([source])
+        own = Clones(folder, [source])
         own.write("crew", partial(note, text="The cook is called Ole."), SCOUT)
     finally:
         os._exit(1)
@@ -210,28 +191,31 @@ def _remove_objects(folder: Path, state: Path) -> None:
     _remove_note(folder, state)
 
 
-def test_a_ref_that_goes_while_it_is_read_is_in_nobodys_way(shard: Shard, remotes: Remotes) -> None:
+def test_a_ref_that_goes_while_it_is_read_is_in_nobodys_way(
+    clones: Clones, remotes: Remotes
+) -> None:
     """As where a remote's refs are packed meanwhile: a name that leads to no file."""
     remotes.commit("crew", "notes/tide.md", "# Tide\n\nThe tide turns at four.\n")
     place = remotes.folder / "crew.git"
     git(place, "pack-refs", "--all")
     (place / "refs/heads/main").symlink_to("nowhere")
-    assert _find(shard, "tide turns") == ["notes/tide.md"]
+    assert _find(clones, "tide turns") == ["notes/tide.md"]
 
 
 @pytest.mark.campaign
-def test_a_clone_that_is_damaged_is_made_again(shard: Shard, one: Source, remotes: Remotes) -> None:
+def test_a_clone_that_is_damaged_is_made_again(
+    clones: Clones, one: Source, remotes: Remotes
+) -> None:
     """Noticed by who has it open, or by the next who opens it."""
-    assert _find(shard, "lamp green") == ["notes/lamp.md"]
-    others = Shard(shard.folder)
-    others.hold([one])
+    assert _find(clones, "lamp green") == ["notes/lamp.md"]
+    others = Clones(clones.folder, [one])
     for harm in (_remove_clone, _remove_state, _remove_note, _remove_objects):
-        harm(shard.folder / "clones/crew", shard.clones.find("crew").state)
+        harm(clones.folder / "clones/crew", clones.find("crew").state)
         others.close()
-        for each in (others, shard) if harm is _remove_note else (shard, others):
+        for each in (others, clones) if harm is _remove_note else (clones, others):
             assert _find(each, "lamp green") == ["notes/lamp.md"], harm
     others.close()
-    _remove_note(shard.folder / "clones/crew", Path())
+    _remove_note(clones.folder / "clones/crew", Path())
     others.write("crew", partial(note, text="Tea is at four."), SCOUT)
     listed = git(remotes.folder / "crew.git", "ls-tree", "-r", "--name-only", "main")
     assert "lamp.md" in listed
@@ -240,7 +224,7 @@ def test_a_clone_that_is_damaged_is_made_again(shard: Shard, one: Source, remote
 
 
 def test_what_a_remote_says_of_its_files_runs_nothing(
-    one: Source, shard: Shard, remotes: Remotes, home: Path, tmp_path: Path
+    one: Source, clones: Clones, remotes: Remotes, home: Path, tmp_path: Path
 ) -> None:
     """Not a filter that the user has for files of their own, nor an end of lines."""
     mark = tmp_path / "ran"
@@ -248,24 +232,23 @@ def test_what_a_remote_says_of_its_files_runs_nothing(
     config.write_text(f'{config.read_text()}[filter "own"]\n\tsmudge = touch {mark}; cat\n')
     remotes.commit("crew", ".gitattributes", "*.md text eol=crlf filter=own\n")
     remotes.commit("crew", "notes/fog.md", "# Fog\n\nThe fog horn sounds twice.\n")
-    assert _find(shard, "fog horn") == ["notes/fog.md"]
-    assert b"\r" not in (shard.folder / "clones/crew/notes/fog.md").read_bytes()
+    assert _find(clones, "fog horn") == ["notes/fog.md"]
+    assert b"\r" not in (clones.folder / "clones/crew/notes/fog.md").read_bytes()
     assert not mark.exists()
 
 
 @pytest.mark.campaign
 def test_vaults_beyond_the_most_that_are_open_are_closed(three: list[Source], folder: Path) -> None:
-    shard = Shard(folder, most_open=1)
-    shard.hold(three)
+    clones = Clones(folder, three, most_open=1)
     before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
     for _ in range(2):
         for name in NOTES:
-            shard.serve(Shard.read, name, count_notes, {})
+            clones.read(name, count_notes)
     if before:
         assert len(os.listdir("/proc/self/fd")) <= before + 6
-    shard.hold(three[:1])
+    clones.hold(three[:1])
     assert sorted(each.name for each in (folder / "clones").iterdir()) == ["crew"]
-    shard.close()
+    clones.close()
 
 
 @pytest.mark.campaign
@@ -305,17 +288,16 @@ def test_sources_are_named_by_lines_of_a_file(tmp_path: Path) -> None:
 
 def test_many_vaults_that_cannot_be_had_are_told_in_a_line(folder: Path) -> None:
     names = [f"v{number}" for number in range(14)]
-    shard = Shard(folder)
-    shard.hold([Source(name, str(folder / "gone.git")) for name in names])
+    pool = LocalPool([Source(name, str(folder / "gone.git")) for name in names], folder)
     with pytest.raises(VaultError) as told:
-        shard.serve(Shard.group, names, {})
+        pool.recall(None, Ask("lamp"))
     assert str(told.value).startswith(f"Not asked: {', '.join(names[:12])} and 2 more (")
     assert str(told.value).count("gone.git") == 1
-    shard.close()
+    pool.close()
 
 
 def test_nothing_is_left_of_a_vault_whose_place_another_one_takes(
-    shard: Shard, remotes: Remotes, tmp_path: Path
+    clones: Clones, remotes: Remotes, tmp_path: Path
 ) -> None:
     old = git(remotes.folder / "crew.git", "rev-parse", "main")
     os.rename(remotes.folder / "crew.git", tmp_path / "aside.git")
@@ -323,14 +305,14 @@ def test_nothing_is_left_of_a_vault_whose_place_another_one_takes(
     place = remotes.folder / "crew.git"
     new = git(place, "commit-tree", f"{old}^{{tree}}", "-m", "Begin again")
     git(place, "update-ref", "refs/heads/main", new)
-    shard.serve(Shard.read, "crew", count_notes, {})
+    clones.read("crew", count_notes)
     with pytest.raises(NoteNotFoundError):
-        shard.serve(Shard.read, "crew", lambda vault: look_at(vault, old), {})
+        clones.read("crew", lambda vault: look_at(vault, old))
 
 
 def test_no_vault_s_settings_lead_to_what_else_is_on_this_disk(
-    shard: Shard, remotes: Remotes
+    clones: Clones, remotes: Remotes
 ) -> None:
     remotes.commit("crew", "vaultmem.yaml", "code_repository: ../payments\nbudget: 900\n")
-    told = shard.serve(Shard.read, "crew", lambda vault: vault.config, {})
+    told = clones.read("crew", lambda vault: vault.config)
     assert (told.code_repository, told.budget) == ("", 900)

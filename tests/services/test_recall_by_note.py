@@ -13,7 +13,7 @@ from serving import play
 from vaultmem.core.finding.grouping import group_places
 from vaultmem.core.finding.query import parse_query
 from vaultmem.core.hook_payload import HookPayload
-from vaultmem.services.finding.ask import Ask, ask
+from vaultmem.services.finding.ask import Ask, run_query
 from vaultmem.services.finding.recall import recall
 from vaultmem.services.hooks.prompt import answer_prompt
 from vaultmem.services.reading.sync import sync_vault
@@ -52,7 +52,7 @@ def test_ten_results_are_ten_notes(make_vault: MakeVault, opened: Open) -> None:
     by_section = recall(vault, parse_query(QUESTION, 10))
     assert {hit.record.path for hit in by_section} == {"long.md"}
 
-    answer = ask(vault, Ask(QUESTION))
+    answer = run_query(vault, Ask(QUESTION))
     assert [hit.record.path for hit in answer.hits][:1] == ["long.md"]
     assert len({hit.record.path for hit in answer.hits}) == len(answer.hits) == 10
     assert answer.has_more
@@ -74,7 +74,7 @@ def test_pages_count_notes_also_behind_one_with_very_many_sections(
     seen: list[str] = []
     more = True
     while more:
-        answer = ask(vault, Ask(QUESTION, 4, offset=len(seen)))
+        answer = run_query(vault, Ask(QUESTION, 4, offset=len(seen)))
         assert len(answer.hits) == min(4, 15 - len(seen))
         seen += [hit.record.path for hit in answer.hits]
         more = answer.has_more
@@ -85,7 +85,7 @@ def test_a_question_of_common_words_alone_lists_notes(make_vault: MakeVault, ope
     notes = {"long.md": LONG.replace("The winch needs", "Where is it that has")}
     few = {f"notes/will-{n}.md": "Nobody knows where is it.\n" for n in range(3)}
     vault = open_vault(make_vault, opened, {**notes, **few})
-    answer = ask(vault, Ask("where is it"))
+    answer = run_query(vault, Ask("where is it"))
     assert sorted(hit.record.path for hit in answer.hits) == ["long.md", *few]
     assert not answer.has_more
     assert len(next(hit for hit in answer.hits if hit.also).also) == 3
@@ -95,7 +95,7 @@ def test_links_bring_no_note_twice(make_vault: MakeVault, opened: Open) -> None:
     linked = "# Ropes\n\n## Old\n\nTar.\n\n## Winch\n\nA winch has a rope.\n"
     linking = "# Winch\n\nA winch needs grease, see [[ropes#Old]].\n"
     vault = open_vault(make_vault, opened, {"ropes.md": linked, "winch.md": linking})
-    hits = ask(vault, Ask("winch rope", expand_links=True)).hits
+    hits = run_query(vault, Ask("winch rope", expand_links=True)).hits
     assert sorted(hit.record.path for hit in hits) == ["ropes.md", "winch.md"]
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from vaultmem.core.finding.query import NoteFilter, RecallQuery, parse_query
 from vaultmem.errors import RefusedError
-from vaultmem.services.finding.any_question import recall_any
-from vaultmem.services.finding.ask import Ask, ask
+from vaultmem.services.finding.ask import Ask, run_query
 from vaultmem.services.finding.pack import make_pack
-from vaultmem.services.finding.recall import recall
+from vaultmem.services.finding.recall import find_hits, recall
+from vaultmem.services.finding.vault_set import VaultSet
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.vault import Vault
 
@@ -137,7 +137,7 @@ def test_a_misspelt_word_gets_a_word_of_the_vault(vault: Vault) -> None:
 
 
 def find_replaced(vault: Vault, query: RecallQuery) -> dict[str, str]:
-    searched, _ = recall_any(vault, query)
+    searched, _ = find_hits(VaultSet([vault]), query, query.limit)
     return dict(searched.replaced)
 
 
@@ -193,7 +193,7 @@ def asked(make_vault: Callable[..., Path], opened: Callable[..., Vault]) -> Vaul
 def test_a_word_that_the_vault_does_not_have_is_searched_as_the_nearest(
     asked: Vault, question: str, replaced: dict[str, str], first: str
 ) -> None:
-    answer = ask(asked, Ask(question))
+    answer = run_query(asked, Ask(question))
     assert answer.replaced == replaced
     assert [hit.record.path for hit in answer.hits[:1]] == [first] * bool(first)
     pack = make_pack(asked, question)
@@ -201,7 +201,7 @@ def test_a_word_that_the_vault_does_not_have_is_searched_as_the_nearest(
 
 
 def test_the_nearest_word_counts_less_than_the_word_itself(asked: Vault) -> None:
-    right, wrong = (ask(asked, Ask(word)).hits[0].score for word in ("festival", "fesetival"))
+    right, wrong = (run_query(asked, Ask(word)).hits[0].score for word in ("festival", "fesetival"))
     assert 0 < wrong < right
 
 
@@ -212,10 +212,10 @@ def test_the_nearest_word_counts_less_than_the_word_itself(asked: Vault) -> None
 def test_words_that_are_not_indexed_are_found_where_there_are_no_others(
     asked: Vault, question: str, first: str
 ) -> None:
-    answer = ask(asked, Ask(question))
+    answer = run_query(asked, Ask(question))
     assert answer.hits[0].record.path == first
     assert "Papers" in make_pack(asked, "where is my will").text
-    assert ask(asked, Ask("whom")).hits == []
+    assert run_query(asked, Ask("whom")).hits == []
 
 
 @pytest.mark.campaign
@@ -231,10 +231,10 @@ def test_a_question_of_any_length_is_answered_by_its_rarest_terms(asked: Vault) 
     words = " ".join(f"word{n} is of no use" for n in range(4_000))
     for question in (f"{words} festival {words}", f"notary {'the cat ' * 12_000}"):
         assert len(question) > 90_000
-        answer = ask(asked, Ask(question))
+        answer = run_query(asked, Ask(question))
         assert answer.hits
         assert make_pack(asked, question).text
-    assert ask(asked, Ask(f"{words} festival {words}")).hits[0].record.path == "fair.md"
-    assert ask(asked, Ask("x" * 100_000)).hits == []
+    assert run_query(asked, Ask(f"{words} festival {words}")).hits[0].record.path == "fair.md"
+    assert run_query(asked, Ask("x" * 100_000)).hits == []
     with pytest.raises(RefusedError):
         parse_query("x" * 1_000_001)

@@ -16,7 +16,7 @@ from vaultmem.core.finding.query import parse_query
 from vaultmem.core.finding.sureness import Sureness, judge_hits, tell_sureness
 from vaultmem.core.token_count import count_tokens
 from vaultmem.mcp_server.finding import recall_tool
-from vaultmem.services.finding.ask import Answer, Ask, ask, tell_how_sure
+from vaultmem.services.finding.ask import Ask, QueryResult, run_query, tell_how_sure
 from vaultmem.services.finding.ask_pack import AskPack, ask_pack
 from vaultmem.services.finding.recall import recall
 from vaultmem.services.finding.receipts import replay_receipt
@@ -52,8 +52,8 @@ def judge(vault: Vault, question: str) -> Sureness:
     return judge_hits(recall(vault, parse_query(question)))
 
 
-def answer(vault: Vault, question: str, **more: object) -> Answer:
-    return ask(vault, Ask(question, suggests=True, **more))  # type: ignore[arg-type]
+def answer(vault: Vault, question: str, **more: object) -> QueryResult:
+    return run_query(vault, Ask(question, suggests=True, **more))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

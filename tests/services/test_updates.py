@@ -13,8 +13,9 @@ from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.note import parse_note
 from vaultmem.core.similarity.compare import KnownText
 from vaultmem.core.upkeep.choices import PART, Choice
-from vaultmem.services.finding.any_question import recall_any
 from vaultmem.services.finding.pack import make_pack
+from vaultmem.services.finding.recall import find_hits
+from vaultmem.services.finding.vault_set import VaultSet
 from vaultmem.services.lifecycle.supersede import supersede_note
 from vaultmem.services.likeness.pairs import read_apart
 from vaultmem.services.likeness.updates import list_unsaid, list_updates
@@ -213,7 +214,8 @@ def moved(make_vault: Make, opened: Open) -> Vault:
 
 
 def ask(vault: Vault, question: str, note_filter: NoteFilter | None = None) -> list[str]:
-    _, hits = recall_any(vault, parse_query(question, 5, note_filter), by_note=True)
+    query = parse_query(question, 5, note_filter)
+    _, hits = find_hits(VaultSet([vault]), query, 5, by_note=True)
     return [hit.record.path for hit in hits]
 
 

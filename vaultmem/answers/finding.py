@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from vaultmem.core.packs.pack_item import LeftOut, PackItem
     from vaultmem.core.packs.pack_text import Pack
     from vaultmem.core.packs.receipt import Receipt
-    from vaultmem.services.finding.ask import Answer
+    from vaultmem.services.finding.ask import QueryResult
     from vaultmem.services.finding.ask_pack import PackAnswer
     from vaultmem.services.finding.evaluate import Evaluation
     from vaultmem.services.finding.judge import Bisected
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _PARTS = ("closeness", "passage", "named", "neighbours", "recency", "semantic")
 
 
-def answer_json(answer: Answer) -> dict[str, Any]:
+def answer_json(answer: QueryResult) -> dict[str, Any]:
     """Return the notes that answer a question, and what is to be said of them."""
     return {
         "query": answer.question,

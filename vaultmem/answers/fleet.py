@@ -5,31 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from vaultmem.answers.finding import answer_json, pack_answer_json
-
 if TYPE_CHECKING:
-    from vaultmem.services.finding.ask import Answer
-    from vaultmem.services.finding.ask_pack import PackAnswer
     from vaultmem.services.fleetwork.beliefs import Believers
-    from vaultmem.services.fleetwork.compared import Compared, Differing
-    from vaultmem.services.fleetwork.over_all import Gathered
-    from vaultmem.services.pools.stats import VaultStats
-    from vaultmem.services.pools.status import PoolStatus
+    from vaultmem.services.fleetwork.compare import Comparison, Differing
+    from vaultmem.services.fleetwork.jobs import JobResults
+    from vaultmem.services.pools.status import PoolStatus, VaultStats
 
 
 def fleet_status_json(status: PoolStatus) -> dict[str, Any]:
     """Return how a pool or fleet is."""
     return status._asdict()
-
-
-def fleet_recall_json(answer: Answer, missing: Mapping[str, str]) -> dict[str, Any]:
-    """Return what answers a question, and why some vaults have no part in it."""
-    return {**answer_json(answer), "missing": missing}
-
-
-def fleet_pack_json(answer: PackAnswer, missing: Mapping[str, str]) -> dict[str, Any]:
-    """Return a pack, and why some vaults have no part in it."""
-    return {**pack_answer_json(answer), "missing": missing}
 
 
 def fleet_stats_json(found: Mapping[str, VaultStats], missing: Mapping[str, str]) -> dict[str, Any]:
@@ -40,37 +25,29 @@ def fleet_stats_json(found: Mapping[str, VaultStats], missing: Mapping[str, str]
     }
 
 
-def fleet_judged_json(judged: Mapping[str, Sequence[str]], done: Gathered) -> dict[str, Any]:
+def fleet_judged_json(judged: Mapping[str, Sequence[str]], done: JobResults) -> dict[str, Any]:
     """Return which vaults' packs are as expected, and why others are not."""
     vaults = [
         _of(name, {"as_expected": not reasons, "reasons": reasons})
         for name, reasons in judged.items()
     ]
-    return {"as_expected": not any(judged.values()), "vaults": vaults, **_gathered_json(done)}
+    return {"as_expected": not any(judged.values()), "vaults": vaults, **_done_json(done)}
 
 
 def believers_json(found: Believers) -> dict[str, Any]:
     """Return who believes something, the first before the others."""
-    believers = [
-        {
-            "vault": each.vault,
-            **each.belief._asdict(),
-            "follows": each.follows or None,
-            "how": each.how or None,
-        }
-        for each in found.believers
-    ]
+    believers = [{"vault": name, **each._asdict()} for name, each in found.believers]
     told = {"others": found.others, "missing": found.missing, "behind": found.behind}
     return {"believers": believers, **told}
 
 
-def duplicates_json(found: Compared) -> dict[str, Any]:
+def duplicates_json(found: Comparison) -> dict[str, Any]:
     """Return what is stated in several vaults, and what is nearly the same."""
     same = [each.notes for each in found.same]
     return {"same": same, "near": _differing_json(found.near), **_compared_json(found)}
 
 
-def contradictions_json(found: Compared) -> dict[str, Any]:
+def contradictions_json(found: Comparison) -> dict[str, Any]:
     """Return in what notes of several vaults contradict each other."""
     pairs = _differing_json(found.contradicting)
     return {"contradictions": pairs, **_compared_json(found)}
@@ -89,20 +66,22 @@ def _differing_json(pairs: Sequence[Differing]) -> list[dict[str, Any]]:
     ]
 
 
-def _compared_json(found: Compared) -> dict[str, Any]:
+def _compared_json(found: Comparison) -> dict[str, Any]:
     counts = {"vaults": found.vaults, "notes": found.notes, "asked": found.asked}
     return {**counts, "missing": found.missing, "behind": found.behind}
 
 
 def fleet_curated_json(
-    found: Mapping[str, Sequence[Mapping[str, Any]]], done: Gathered
+    found: Mapping[str, Sequence[Mapping[str, Any]]], done: JobResults
 ) -> dict[str, Any]:
     """Return what would be proposed in each vault."""
     vaults = [_of(name, {"proposals": proposals}) for name, proposals in found.items()]
-    return {"vaults": vaults, **_gathered_json(done)}
+    return {"vaults": vaults, **_done_json(done)}
 
 
-def fleet_compacted_json(found: Mapping[str, Mapping[str, Any]], done: Gathered) -> dict[str, Any]:
+def fleet_compacted_json(
+    found: Mapping[str, Mapping[str, Any]], done: JobResults
+) -> dict[str, Any]:
     """Return what would be shortened in each vault, and what stays and why."""
     names = ("path", "step", "idle_days", "tokens", "tokens_left")
     vaults = []
@@ -112,12 +91,12 @@ def fleet_compacted_json(found: Mapping[str, Mapping[str, Any]], done: Gathered)
             for each in plan["steps"]
         ]
         vaults.append(_of(vault, {"steps": steps, "exempt": plan["exempt"]}))
-    return {"vaults": vaults, **_gathered_json(done)}
+    return {"vaults": vaults, **_done_json(done)}
 
 
 def _of(vault: str, told: Mapping[str, Any]) -> dict[str, Any]:
     return {"vault": vault, **told}
 
 
-def _gathered_json(done: Gathered) -> dict[str, Any]:
+def _done_json(done: JobResults) -> dict[str, Any]:
     return {"asked": done.asked, "missing": done.missing, "behind": done.behind}

@@ -31,8 +31,8 @@ def _find_folders() -> UserFolders:
     return find_user_folders(current_environment())
 
 
-def open_several(here: Here, vaults: list[str], every: bool, alone: bool) -> Vault:
-    """Open a vault to be read, in sync, and beside it the others that are named, or go with it.
+def open_several(here: Here, vaults: list[str], every: bool, alone: bool) -> list[Vault]:
+    """Open a vault to be read, in sync, and the others that are named, or go with it.
 
     Those that go with it (`with` in vaultmem.yaml) are left out where a commit is looked at, which
     they do not have (`alone`).
@@ -45,22 +45,12 @@ def open_several(here: Here, vaults: list[str], every: bool, alone: bool) -> Vau
     opened = here._replace(vault=named[0] if named else "").open_synced(reads=True)
     opened.opener = open_other
     if every or len(named) > 1:
-        _tell(beside.put_beside(opened, named[1:]))
+        found, told = beside.open_others(opened, named[1:])
         opened.name = beside.name_vaults(opened.folders, [opened.root])[opened.root]
-    elif not (alone or opened.ref):
-        _tell(beside.add_companions(opened))
-    return opened
-
-
-def add_companions(opened: Vault) -> None:
-    """Put beside a vault those that go with it, without a word."""
-    if not opened.ref:
-        from vaultmem.services.vaults import beside
-
-        opened.opener = open_other
-        beside.add_companions(opened)
-
-
-def _tell(lines: list[str]) -> None:
-    for line in lines:
+    elif alone or opened.ref:
+        return [opened]
+    else:
+        found, told = beside.add_companions(opened)
+    for line in told:
         warn(f"note: {line}")
+    return found

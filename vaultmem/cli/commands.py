@@ -74,7 +74,7 @@ Machines and branches
 
 Many vaults
   hub           hub           Share vaults in a team: a place to push to, and who may.
-  fleet         fleet         Ask and look after many vaults, by their remotes.
+  fleet         fleet         Serve and compare many vaults, by their remotes.
 
 Sessions and tasks
   session       sessions      Keep sessions: what an agent did, and where it stands.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.answers.economics import recent_json, stats_json, tell_time
+from vaultmem.cli.options import FleetOption
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.shared import Here, takes
 from vaultmem.core.counting import count_things
@@ -93,16 +94,24 @@ def stats(
     plot: Annotated[
         bool, typer.Option("--plot", help="Plot the size of packs against that of the vault.")
     ] = False,
+    fleet: FleetOption = "",
 ) -> None:
     """Show what recalls and packs cost in tokens, and saved.
 
-    They save against flat memory: the whole vault in the prompt, once for each pack.
+    They save against flat memory: the whole vault in the prompt, once for each pack. Of a
+    fleet, what each vault holds is shown, and at which commit it is.
 
     Examples:
       vaultmem stats
     """
     from vaultmem.services.economics import read_pack_sizes, read_stats
 
+    if fleet:
+        from vaultmem.cli.fleet_work import refuse_with_fleet, stats_fleet
+
+        refuse_with_fleet(session=session, plot=plot)
+        stats_fleet(fleet, here.vault, here.as_json)
+        return
     opened = here.open_synced(reads=True)
     found = read_stats(opened, session)
     if here.as_json:

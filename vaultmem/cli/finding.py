@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +13,7 @@ from vaultmem.cli.narrowing import Only, takes_only
 from vaultmem.cli.options import (
     AllVaultsOption,
     BudgetOption,
+    FleetOption,
     IncludeRefsOption,
     VaultsOption,
     split_names,
@@ -21,11 +22,11 @@ from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted, warn
 from vaultmem.cli.shared import Here, takes
 
 if TYPE_CHECKING:
-    from vaultmem.services.finding.ask import Answer
+    from vaultmem.services.finding.ask import QueryResult
     from vaultmem.services.finding.ask_pack import PackAnswer
 
 
-def _warn_of_models(answer: Answer | PackAnswer) -> None:
+def _warn_of_models(answer: QueryResult | PackAnswer) -> None:
     """Say which models had no part in an answer, or not their whole part."""
     if answer.words_alone:
         warn(f"found by words alone: {answer.words_alone}")
@@ -34,6 +35,18 @@ def _warn_of_models(answer: Answer | PackAnswer) -> None:
         warn(f"found by words alone: {of}, which have no vector yet; run `vaultmem embed`")
     if answer.reranked and answer.reranked.problem:
         warn(f"not reranked: {answer.reranked.problem}")
+
+
+def _refuse_with_fleet(here: Here, all_vaults: bool, include_refs: str) -> None:
+    """Refuse options that are for one vault, or for the vaults of this machine."""
+    from vaultmem.cli.fleet_work import refuse_with_fleet
+
+    refuse_with_fleet(ref=here.ref, at=here.at, all_vaults=all_vaults, include_refs=include_refs)
+
+
+def _with_missing(told: dict[str, Any], missing: dict[str, str] | None) -> dict[str, Any]:
+    """Return an answer as JSON, of a fleet with why some vaults have no part in it."""
+    return told if missing is None else {**told, "missing": missing}
 
 
 ExpandLinksOption = Annotated[
@@ -86,6 +99,7 @@ def recall_(
     ] = False,
     vault: VaultsOption = [],  # noqa: B006
     all_vaults: AllVaultsOption = False,
+    fleet: FleetOption = "",
     include_refs: IncludeRefsOption = "",
     expand_links: ExpandLinksOption = False,
     semantic: SemanticOption = None,
@@ -98,12 +112,12 @@ def recall_(
       vaultmem recall "how are refunds handled?" -n 3
       vaultmem recall tokens --kind decision --since 2026-10-01
     """
-    from vaultmem.services.finding.ask import MOST_FITTING, Ask, ask, tell_how_sure
+    from vaultmem.cli.fleet_work import recall_fleet, warn_missing
+    from vaultmem.services.finding.ask import MOST_FITTING, Ask, run_query, tell_how_sure
 
     states = only.state or (_ALL_BUT_QUARANTINED if include_archived else [])
     if include_quarantined:
         states = [*(states or _SHOWN), "quarantined"]
-    opened = open_several(here, vault, all_vaults, alone=bool(here.at or include_refs))
     asked = Ask(
         " ".join(query),
         limit or (MOST_FITTING if budget else 0),
@@ -114,19 +128,29 @@ def recall_(
         expand_links=expand_links,
         suggests=True,
     )
-    answer = ask(opened, asked, show_hits(budget, explain, here.as_json), ProgressLine)
+    show = show_hits(budget, explain, here.as_json)
+    opened, missing = None, None
+    if fleet:
+        _refuse_with_fleet(here, all_vaults, include_refs)
+        answer, missing = recall_fleet(fleet, vault, asked, show)
+    else:
+        opened = open_several(here, vault, all_vaults, alone=bool(here.at or include_refs))
+        answer = run_query(opened, asked, show, ProgressLine)
     _warn_of_models(answer)
     if here.as_json:
-        emit_json(answer_json(answer))
+        emit_json(_with_missing(answer_json(answer), missing))
         return
     for line in tell_how_sure(answer):
         say_painted(line, "yellow")
-    if not answer.hits:
+    if not answer.hits and opened is not None:
         warn_unmatched(opened, asked.filter)
+    elif not answer.hits:
+        say("No note matches.")
     for number, (hit, _) in enumerate(answer.shown, 1):
         say_hit(number, hit, explain)
     if left_out := tell_left_out(answer, budget):
         say_painted(left_out, "yellow")
+    warn_missing(missing or {})
 
 
 @takes("ref", "at", "agent", "session", "as_json")
@@ -138,6 +162,7 @@ def pack(
     budget: BudgetOption = 0,
     vault: VaultsOption = [],  # noqa: B006
     all_vaults: AllVaultsOption = False,
+    fleet: FleetOption = "",
     include_refs: IncludeRefsOption = "",
     receipt: Annotated[
         bool, typer.Option("--receipt", help="Keep a receipt; an agent's packs always have one.")
@@ -166,6 +191,7 @@ def pack(
       vaultmem pack "holmpay 429" --budget 500
       vaultmem pack "session tokens" --receipt
     """
+    from vaultmem.cli.fleet_work import pack_fleet, warn_missing
     from vaultmem.core.packs.pack_item import PackStyle, parse_labels
     from vaultmem.services.finding.ask_pack import AskPack, ask_pack
     from vaultmem.services.finding.trust import tell_trust_elsewhere
@@ -173,7 +199,6 @@ def pack(
     if output not in _FORMATS:
         raise typer.BadParameter(f'"{output}" is not a format; use {", ".join(_FORMATS)}')
     as_json = here.as_json or output == "json"
-    opened = open_several(here, vault, all_vaults, alone=bool(here.at or include_refs))
     asked = AskPack(
         " ".join(query),
         budget or None,
@@ -185,15 +210,23 @@ def pack(
         expand_links=expand_links,
         receipt=False if no_receipt else receipt or None,
     )
-    answer = ask_pack(opened, asked, ProgressLine)
+    elsewhere, missing = "", None
+    if fleet:
+        _refuse_with_fleet(here, all_vaults, include_refs)
+        answer, missing = pack_fleet(fleet, vault, asked)
+    else:
+        opened = open_several(here, vault, all_vaults, alone=bool(here.at or include_refs))
+        answer = ask_pack(opened, asked, ProgressLine)
+        elsewhere = tell_trust_elsewhere(opened[0])
     _warn_of_models(answer)
     if answer.warning:
         warn(f"warning: {answer.warning}")
-    if elsewhere := tell_trust_elsewhere(opened):
+    if elsewhere:
         warn(f"note: {elsewhere}")
     if as_json:
-        emit_json(pack_answer_json(answer))
+        emit_json(_with_missing(pack_answer_json(answer), missing))
         return
     say(answer.pack.text.rstrip("\n"))
+    warn_missing(missing or {})
     if receipt:
         warn(f"receipt {answer.receipt}")

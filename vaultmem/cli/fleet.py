@@ -1,127 +1,286 @@
-"""Commands that work on many vaults by their remotes, with those of a fleet itself."""
+"""Commands of a fleet itself, and those that compare its vaults."""
 
 from __future__ import annotations
 
-from contextlib import closing
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vaultmem.answers.fleet import fleet_status_json
-from vaultmem.cli.fleet_options import OPTIONS, STARTING_OPTIONS, Fleet, takes_fleet
-from vaultmem.cli.fleet_serving import serve
-from vaultmem.cli.fleet_work import (
-    assert_,
-    bisect,
-    compact,
-    contradictions,
-    curate,
-    duplicates,
-    pack,
-    recall_,
-    stats,
-)
+from vaultmem.answers import fleet as answers
+from vaultmem.cli.fleet_text import say_alike, say_believers, say_contradictions
+from vaultmem.cli.front_door import NamesOption, ProxyOption, find_served, say_places, serving
+from vaultmem.cli.judging import EXPECTING, Asked
+from vaultmem.cli.options import ONLY_HERE, HostOption, JsonOption, PortOption
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.quick_typer import PlainGroup, add_commands
-from vaultmem.cli.shared import give_options
+from vaultmem.cli.shared import give_options, needing
 from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
-from vaultmem.errors import RefusedError
 
 if TYPE_CHECKING:
-    from vaultmem.services.pools.status import PoolStatus, ShardStatus
-
-#: Seconds for which the vaults of a fleet that stays are waited for.
-_STARTING = 10.0
+    from vaultmem.services.pools.status import NodeStatus, PoolStatus
 
 #: Vaults with a problem that are named; JSON has all.
 _NAMED = 20
+
+_FILE_HELP = "A line NAME REMOTE [BRANCH] for each vault; or a folder of bare repositories."
+_FileArgument = Annotated[str, typer.Argument(metavar="FILE", help=_FILE_HELP)]
+_FleetArgument = Annotated[
+    str, typer.Argument(metavar="FLEET", help=f"{_FILE_HELP} Or ray:ADDRESS, a cluster's.")
+]
+_AddressOption = Annotated[
+    str,
+    typer.Option(
+        "--address", metavar="ADDRESS", help="A cluster of Ray's: HOST:PORT, or auto for this one."
+    ),
+]
+_FolderOption = Annotated[
+    str,
+    typer.Option(
+        "--folder",
+        metavar="DIR",
+        help="Where clones are kept, which can be deleted; else in the state folder.",
+        show_default=False,
+    ),
+]
+_VaultsOption = Annotated[
+    list[str],
+    typer.Option("--vault", metavar="NAME", help="A vault of the fleet (repeatable); else all."),
+]
+_SecondsOption = Annotated[
+    float,
+    typer.Option("--seconds", metavar="N", help="Seconds that a vault may take."),
+]
+_AgainOption = Annotated[
+    bool, typer.Option("--again", help="Begin anew, not with what was done before.")
+]
+_LimitOption = Annotated[
+    int, typer.Option("-n", "--limit", metavar="N", help="How many are printed; JSON has all.")
+]
+
+#: What is asked of who says something: what nobody says has no beginning.
+_SAYING = {name: EXPECTING[name] for name in ("finds", "says", "budget")} | {
+    "query": Annotated[
+        list[str],
+        typer.Argument(
+            metavar="QUERY", help="What it is about: each vault's pack for this is read."
+        ),
+    ]
+}
 
 
 def register(parent: typer.Typer) -> None:
     """Add the group to the application."""
     app = typer.Typer(cls=PlainGroup, no_args_is_help=True, rich_markup_mode=None)
     app.callback()(_describe)
-    add_commands(app, status, start, stop, serve, recall_, pack, stats, assert_, bisect)
-    add_commands(app, duplicates, contradictions, curate, compact)
+    add_commands(app, status, start, stop, serve, bisect, duplicates, contradictions)
     parent.add_typer(app, name="fleet")
 
 
 def _describe() -> None:
-    """Ask and look after many vaults, by their remotes.
+    """Serve and compare many vaults, by their remotes.
 
     Each is cloned to this machine's disk and follows its remote, which stays the truth: the clones
-    can be deleted at any time.
+    can be deleted at any time. `recall`, `pack`, `stats`, `assert`, `curate` and `compact` ask a
+    fleet with `--fleet FILE`.
     """
 
 
-@takes_fleet
-def status(fleet: Fleet) -> None:
+def status(fleet: _FleetArgument, folder: _FolderOption = "", as_json: JsonOption = False) -> None:
     """Show how a fleet is, and which vaults are not there.
 
     Examples:
-      vaultmem fleet status --remotes fleet.txt
-      vaultmem fleet status --address auto
+      vaultmem fleet status fleet.txt
+      vaultmem fleet status ray:auto
     """
-    from vaultmem.services.pools.status import find_status
+    from vaultmem.cli.fleet_work import open_fleet
 
-    with fleet.open() as pool:
-        found = find_status(pool)
-    _show_status(found, fleet.as_json)
+    with open_fleet(fleet, folder) as pool:
+        found = pool.status()
+    _show_status(found, as_json)
 
 
-@give_options(Fleet, {k: each for k, each in STARTING_OPTIONS.items() if k != "engine"})
-def start(fleet: Fleet) -> None:
+def start(
+    file: _FileArgument,
+    address: _AddressOption,
+    folder: _FolderOption = "",
+    as_json: JsonOption = False,
+) -> None:
     """Start a fleet in a cluster of Ray's, or change its vaults.
 
     It stays when the command has ended. Its machines need the same vaultmem, and reach the remotes;
     the folder is one on each of them.
 
     Examples:
-      vaultmem fleet start --address auto --remotes fleet.txt
+      vaultmem fleet start fleet.txt --address auto
     """
-    if not fleet.address:
-        raise RefusedError("which cluster? `ray start --head` starts one; name it with --address")
-    fleet.require_remotes()
-    with closing(fleet.open_ray(stays=True)) as pool:
-        found = pool.shards.wait_ready(_STARTING)
-    _show_status(found, fleet.as_json)
+    from vaultmem.cli.fleet_work import find_folder, read_fleet
+
+    with needing("fleet", "fleet"):
+        from vaultmem.fleet.pool import start_fleet
+    pool = start_fleet(address, read_fleet(file), str(find_folder(folder)))
+    try:
+        pool.refresh()
+        found = pool.status()
+    finally:
+        pool.close()
+    _show_status(found, as_json)
 
 
-@give_options(Fleet, {name: OPTIONS[name] for name in ("address", "as_json")})
-def stop(fleet: Fleet) -> None:
+def stop(address: _AddressOption) -> None:
     """End the fleet of a cluster; its folders stay.
 
     Examples:
       vaultmem fleet stop --address auto
     """
-    if not fleet.address:
-        raise RefusedError("which cluster? name it with --address")
-    with closing(fleet.open_ray()) as pool:
-        found = pool.shards.status()
-        pool.shards.stop()
-    if fleet.as_json:
-        emit_json(fleet_status_json(found))
-    else:
-        say(f"The fleet of {count_things(found.vaults, 'vault')} has ended.")
+    with needing("fleet", "fleet"):
+        from vaultmem.fleet.pool import RayPool
+    pool = RayPool(address)
+    try:
+        count = len(pool.names)
+        pool.stop()
+    finally:
+        pool.close()
+    say(f"The fleet of {count_things(count, 'vault')} has ended.")
+
+
+def serve(
+    fleet: _FleetArgument,
+    hub: Annotated[
+        str,
+        typer.Option(
+            "--hub",
+            metavar="DIR",
+            help="The folder of a hub (`vaultmem hub init`): who may come, and the record of that.",
+        ),
+    ],
+    folder: _FolderOption = "",
+    port: PortOption = 8379,
+    host: HostOption = ONLY_HERE,
+    name: NamesOption = [],  # noqa: B006
+    proxy: ProxyOption = False,
+) -> None:
+    """Serve many vaults, each to who has a token for it.
+
+    They get pages, API and MCP. Tokens are a hub's (`vaultmem hub grant`), over the names of these
+    vaults. What is written is in its remote before anybody is told so. /metrics is for Prometheus,
+    with a token for all.
+
+    Examples:
+      vaultmem fleet serve fleet.txt --hub ~/door
+      vaultmem fleet serve ray:auto --hub /srv/door --name example.org --proxy
+    """
+    from vaultmem.cli.fleet_work import open_fleet
+    from vaultmem.services.hub.folder import open_hub
+
+    served = find_served("fleet serve", port, host, name, proxy)
+    opened = open_hub(Path(hub).expanduser())
+    with open_fleet(fleet, folder) as pool, serving(opened, served, lambda: pool) as address:
+        say_places(count_things(len(pool.names), "vault"), address)
+
+
+@give_options(Asked, _SAYING)
+def bisect(
+    asked: Asked,
+    fleet: _FleetArgument,
+    vault: _VaultsOption = [],  # noqa: B006
+    seconds: _SecondsOption = 120.0,
+    again: _AgainOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show who says something, and since when.
+
+    A vault says it since the commit from which on a note of it has always said it, or another note
+    from which that came.
+
+    Examples:
+      vaultmem fleet bisect fleet.txt "refunds" --says "through the queue"
+    """
+    from vaultmem.services.fleetwork.beliefs import find_believers
+
+    find = partial(find_believers, expected=asked.expect())
+    _find_over(fleet, vault, seconds, again, find, as_json, answers.believers_json, say_believers)
+
+
+def duplicates(
+    fleet: _FleetArgument,
+    limit: _LimitOption = 20,
+    vault: _VaultsOption = [],  # noqa: B006
+    seconds: _SecondsOption = 120.0,
+    again: _AgainOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what notes of several vaults say alike.
+
+    By the rules of `similar` and `curate`; what one vault says twice is left to its own `dedup`.
+
+    Examples:
+      vaultmem fleet duplicates fleet.txt
+    """
+    from vaultmem.services.fleetwork.compare import compare_all
+
+    say_found = partial(say_alike, limit=limit)
+    given = (compare_all, as_json, answers.duplicates_json, say_found)
+    _find_over(fleet, vault, seconds, again, *given)
+
+
+def contradictions(
+    fleet: _FleetArgument,
+    limit: _LimitOption = 20,
+    vault: _VaultsOption = [],  # noqa: B006
+    seconds: _SecondsOption = 120.0,
+    again: _AgainOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show in what notes of several vaults contradict each other.
+
+    The older note stands first. Who is right is for the vaults' owners to decide.
+
+    Examples:
+      vaultmem fleet contradictions fleet.txt
+    """
+    from vaultmem.services.fleetwork.compare import compare_all
+
+    say_found = partial(say_contradictions, limit=limit)
+    given = (compare_all, as_json, answers.contradictions_json, say_found)
+    _find_over(fleet, vault, seconds, again, *given)
+
+
+def _find_over(
+    fleet: str,
+    vaults: list[str],
+    seconds: float,
+    again: bool,
+    find: Callable[..., Any],
+    as_json: bool,
+    to_json: Callable[[Any], object],
+    say_found: Callable[[Any], None],
+) -> None:
+    """Print what is found over all vaults."""
+    from vaultmem.cli.fleet_work import open_job, warn_missing
+
+    with open_job(fleet, seconds, again) as (pool, options):
+        found = find(pool, vaults, options)
+    if as_json:
+        emit_json(to_json(found))
+        return
+    say_found(found)
+    warn_missing(found.missing, found.behind)
 
 
 def _show_status(found: PoolStatus, as_json: bool) -> None:
     if as_json:
-        emit_json(fleet_status_json(found))
+        emit_json(answers.fleet_status_json(found))
         return
-    shards = count_things(len(found.shards), "shard")
-    facts = [f"{count_things(found.vaults, 'vault')}, {found.ready:,} ready", shards]
-    facts += [f"{len(found.copied):,} with a second copy"] if found.copied else []
-    facts += [f"{count_things(found.lost, 'shard')} lost"] if found.lost else []
-    say("; ".join(facts))
-    width = max([len("shard"), *(len(each.name) for each in found.shards)])
-    say(
-        f"\n{'shard':<{width}}  {'state':<8} {'ready':>11} {'backlog':>7} {'stale':>6} "
-        f"{'restarts':>8} {'memory':>8} {'disk':>8}"
-    )
-    for each in found.shards:
-        _say_shard(each, width)
+    nodes = count_things(len(found.nodes), "node")
+    say(f"{count_things(found.vaults, 'vault')}, {found.ready:,} ready; {nodes}")
+    width = max([len("node"), *(len(each.name) for each in found.nodes)])
+    say(f"\n{'node':<{width}}  {'ready':>7} {'stale':>6} {'memory':>8} {'disk':>8}  host")
+    for each in found.nodes:
+        _say_node(each, width)
     if found.problems:
         say()
     for name, why in list(found.problems.items())[:_NAMED]:
@@ -130,16 +289,13 @@ def _show_status(found: PoolStatus, as_json: bool) -> None:
         say(f"and {count_things(more, 'more vault')}")
 
 
-def _say_shard(shard: ShardStatus, width: int) -> None:
-    ready = f"{shard.ready:,}/{shard.vaults:,}"
+def _say_node(node: NodeStatus, width: int) -> None:
     say_painted(
-        f"{shard.name:<{width}}",
+        f"{node.name:<{width}}",
         "bold",
-        f"  {shard.state:<8} {ready:>11} {shard.backlog:>7,} {shard.stale:>5,.0f}s "
-        f"{shard.restarts:>8,} {_tell_size(shard.memory):>8} {_tell_size(shard.disk):>8}",
+        f"  {node.ready:>7,} {node.stale:>5,.0f}s {_tell_size(node.memory):>8} "
+        f"{_tell_size(node.disk):>8}  {one_line(node.problem or node.host)}",
     )
-    if shard.problem:
-        say(f"{'':<{width}}  {one_line(shard.problem)}")
 
 
 def _tell_size(size: int) -> str:

@@ -13,12 +13,9 @@ from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
-    from vaultmem.services.fleetwork.beliefs import Believer, Believers
-    from vaultmem.services.fleetwork.compared import Compared, Differing, Side
-    from vaultmem.services.pools.stats import VaultStats
-
-#: How a believer is like one before it.
-_HOW = {"source": "from {}, as its source says", "commit": "the commit of {}", "words": "as {}"}
+    from vaultmem.services.fleetwork.beliefs import Believers
+    from vaultmem.services.fleetwork.compare import Comparison, Differing, Side
+    from vaultmem.services.pools.status import VaultStats
 
 
 def say_judged(judged: Mapping[str, Sequence[str]]) -> None:
@@ -31,28 +28,24 @@ def say_judged(judged: Mapping[str, Sequence[str]]) -> None:
 
 
 def say_believers(found: Believers) -> None:
-    """Print who believes something, the first before the others."""
-    rows = [_tell_believer(each) for each in found.believers]
-    _say_table(("since", "vault", "who", "session", "note", ""), rows)
+    """Print who says something, the first before the others."""
+    rows = [
+        (_tell_time(each.at), name, each.who, each.session or "-", each.path, each.source)
+        for name, each in found.believers
+    ]
+    _say_table(("since", "vault", "who", "session", "note", "source"), rows)
     of = count_things(len(rows) + len(found.others), "vault")
     if not rows:
         say(f"None of {of} says so.")
         return
-    first = found.believers[0]
-    say(f"{len(rows):,} of {of} say so; {first.vault} was told first:")
-    say(f"  {_shorten(first.belief.says, 76)}")
-    about = [first.belief.event, first.belief.commit[:7], one_line(first.belief.subject)]
+    name, first = found.believers[0]
+    say(f"{len(rows):,} of {of} say so; {name} was the first:")
+    say(f"  {_shorten(first.says, 76)}")
+    about = [first.event, first.commit[:7], one_line(first.subject)]
     say_painted(f"  {'  '.join(filter(None, about))}", "dim")
 
 
-def _tell_believer(each: Believer) -> tuple[str, ...]:
-    belief = each.belief
-    how = _HOW[each.how].format(each.follows) if each.how else ""
-    when = _tell_time(belief.at)
-    return when, each.vault, belief.who, belief.session or "-", belief.path, how
-
-
-def say_alike(found: Compared, limit: int) -> None:
+def say_alike(found: Comparison, limit: int) -> None:
     """Print what is stated in several vaults, then what is nearly the same."""
     for group in found.same[:limit]:
         say_painted("same  ", "dim", _shorten(group.notes[0].title))
@@ -65,7 +58,7 @@ def say_alike(found: Compared, limit: int) -> None:
     _say_sum(found, told, len(found.same) + len(found.near) - limit)
 
 
-def say_contradictions(found: Compared, limit: int) -> None:
+def say_contradictions(found: Comparison, limit: int) -> None:
     """Print what contradicts what."""
     for pair in found.contradicting[:limit]:
         is_update = any(kind == "update" for kind, _, _ in pair.differences)
@@ -94,7 +87,7 @@ def _say_sides(sides: Sequence[Side], titled: bool = False) -> None:
         say(f"  and {count_things(more, 'more note')}")
 
 
-def _say_sum(found: Compared, told: str, more: int) -> None:
+def _say_sum(found: Comparison, told: str, more: int) -> None:
     if more > 0:
         say(f"{more:,} more are not shown; -n N shows as many, --json all.")
     say(f"{told}; {count_things(found.notes, 'note')} of {count_things(found.vaults, 'vault')}.")

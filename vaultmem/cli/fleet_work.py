@@ -1,247 +1,189 @@
-"""Commands that ask or look after all vaults of a fleet, a few at a time."""
+"""What commands do with `--fleet FILE`: with all vaults whose remotes a file names."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
-
-import typer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 from vaultmem.answers import fleet as answers
-from vaultmem.cli.fleet_options import Fleet, takes_vaults, takes_work
-from vaultmem.cli.fleet_text import (
-    say_alike,
-    say_believers,
-    say_compactions,
-    say_contradictions,
-    say_judged,
-    say_proposals,
-    say_stats,
-)
-from vaultmem.cli.judging import CANNOT_JUDGE, EXPECTING, Asked, QueryArgument
-from vaultmem.cli.options import BudgetOption
-from vaultmem.cli.output import emit_json, say, warn
-from vaultmem.cli.shared import give_options
+from vaultmem.cli import fleet_text as text
+from vaultmem.cli.output import ProgressLine, emit_json, warn
+from vaultmem.cli.shared import needing
 from vaultmem.core.counting import count_things
+from vaultmem.errors import RefusedError
 
 if TYPE_CHECKING:
-    from vaultmem.services.fleetwork.beliefs import Believers
-    from vaultmem.services.fleetwork.compared import Compared
-    from vaultmem.services.fleetwork.over_all import Gathered
+    from vaultmem.core.packs.expectation import Expectation
+    from vaultmem.services.finding.ask import Ask, QueryResult, Show
+    from vaultmem.services.finding.ask_pack import AskPack, PackAnswer
+    from vaultmem.services.finding.vault_set import VaultSet
+    from vaultmem.services.fleetwork.jobs import JobOptions, JobResults
+    from vaultmem.services.pools.pool import Pool
+    from vaultmem.services.pools.source import Source
 
-#: What has vaults that are `missing`, and some that are `behind`.
-_Found = TypeVar("_Found", "Believers", "Compared")
+#: What stands before the address of a cluster.
+_RAY = "ray:"
+
+#: Seconds for which the vaults of a question are waited for, and one vault of a job.
+_QUESTION, JOB_SECONDS = 60.0, 120.0
 
 #: Vaults that did not answer, as many as are named; JSON has all.
 _NAMED = 20
 
-_SearchArgument = Annotated[list[str], typer.Argument(metavar="QUERY", help="What to look for.")]
-_LimitOption = Annotated[
-    int, typer.Option("-n", "--limit", metavar="N", help="How many are printed; JSON has all.")
-]
 
-#: What is asked of who says something: where nobody does, nobody was told either.
-_SAYING = {name: each for name, each in EXPECTING.items() if name != "negated"} | {
-    "query": Annotated[
-        list[str],
-        typer.Argument(
-            metavar="QUERY", help="What it is about: each vault's pack for this is read."
-        ),
-    ]
-}
+@contextlib.contextmanager
+def open_fleet(fleet: str, folder: str = "") -> Iterator[Pool]:
+    """Open the vaults that a file or folder names, or the fleet of a cluster, for a `with`.
 
-
-@takes_vaults
-def recall_(
-    fleet: Fleet,
-    query: _SearchArgument,
-    limit: Annotated[
-        int, typer.Option("-n", "--limit", metavar="N", help="Notes at most; else 10.")
-    ] = 10,
-) -> None:
-    """Find what all vaults know of a question, best first.
-
-    Examples:
-      vaultmem fleet recall "how are refunds handled?" --remotes fleet.txt
+    Raises:
+        RefusedError: a file says something else.
+        VaultError: there is none; or the extra `fleet` is not installed.
     """
-    from vaultmem.cli.hit_text import say_hit
-    from vaultmem.services.finding.ask import Ask, tell_how_sure
+    from vaultmem.services.pools.pool import LocalPool
 
-    with fleet.open() as pool:
-        asked = Ask(" ".join(query), limit)
-        answer, missing = pool.recall(fleet.vaults or None, asked, seconds=fleet.seconds)
-    if fleet.as_json:
-        emit_json(answers.fleet_recall_json(answer, missing))
+    if fleet.startswith(_RAY):
+        with needing("fleet", "--fleet"):
+            from vaultmem.fleet.pool import RayPool
+        pool: Pool = RayPool(fleet.removeprefix(_RAY))
+    else:
+        pool = LocalPool(read_fleet(fleet), find_folder(folder))
+    with contextlib.closing(pool):
+        yield pool
+
+
+def read_fleet(fleet: str) -> list[Source]:
+    """Return the vaults that a file or folder names."""
+    from vaultmem.services.pools.source import read_sources
+
+    return read_sources(Path(fleet).expanduser())
+
+
+def find_folder(folder: str = "") -> Path:
+    """Return the folder of the clones: this one, else one in the state folder."""
+    from vaultmem.environment import current_environment
+    from vaultmem.vault import find_user_folders
+
+    if folder:
+        return Path(folder).expanduser().absolute()
+    return find_user_folders(current_environment()).state / "fleet"
+
+
+@contextlib.contextmanager
+def open_job(
+    fleet: str, seconds: float = JOB_SECONDS, again: bool = False
+) -> Iterator[tuple[Pool, JobOptions]]:
+    """Open a fleet for a job over it, with what was done before, for a `with`.
+
+    Where Ctrl-C stops it, it is said that what is done stays.
+    """
+    from vaultmem.services.fleetwork.jobs import JobOptions
+    from vaultmem.storage.kept_work import KeptWork
+
+    with open_fleet(fleet) as pool, KeptWork(find_folder(), time.time()) as kept:
+        try:
+            yield pool, JobOptions(kept, seconds, again, ProgressLine)
+        except KeyboardInterrupt:
+            warn("stopped; what vaults did is kept, and the same command goes on with the rest")
+            raise
+
+
+def refuse_with_fleet(**given: object) -> None:
+    """Refuse options of a command that are for one vault.
+
+    Raises:
+        RefusedError: one is given.
+    """
+    for name, value in given.items():
+        if value:
+            option = f"--{name.replace('_', '-')}"
+            raise RefusedError(f"{option}: is for one vault; leave it out with --fleet")
+
+
+def recall_fleet(
+    fleet: str, vaults: Sequence[str], asked: Ask, show: Show
+) -> tuple[QueryResult, dict[str, str]]:
+    """Return what answers a question in a fleet, and why some vaults have no part in it."""
+    with open_fleet(fleet) as pool:
+        answer, missing = pool.recall(vaults or None, asked, seconds=_QUESTION)
+    no_vault = cast("VaultSet", None)  # Texts are at hand; none is looked at.
+    return answer._replace(shown=show(no_vault, answer) or ()), missing
+
+
+def pack_fleet(
+    fleet: str, vaults: Sequence[str], asked: AskPack
+) -> tuple[PackAnswer, dict[str, str]]:
+    """Return a pack of a fleet, and why some vaults have no part in it."""
+    with open_fleet(fleet) as pool:
+        return pool.pack(vaults or None, asked, seconds=_QUESTION)
+
+
+def stats_fleet(fleet: str, vault: str, as_json: bool) -> None:
+    """Print what each vault holds, and at which commit it is."""
+    with open_fleet(fleet) as pool:
+        names = [vault] if vault else None
+        missing = pool.refresh(names).missing
+        found = pool.stats(names)
+    missing = {name: why for name, why in missing.items() if not found.results[name].problem}
+    if as_json:
+        emit_json(answers.fleet_stats_json(found.results, {**missing, **found.missing}))
         return
-    for line in tell_how_sure(answer):
-        say(line)
-    for number, (hit, _) in enumerate(answer.shown, 1):
-        say_hit(number, hit, False)
-    if not answer.hits:
-        say("No note matches.")
-    _warn_missing(missing)
+    text.say_stats(found.results)
+    warn_missing({**missing, **found.missing})
 
 
-@takes_vaults
-def pack(fleet: Fleet, query: QueryArgument, budget: BudgetOption = 0) -> None:
-    """Print what an agent needs to know, of all vaults.
+def assert_fleet(fleet: str, vault: str, expected: Expectation, as_json: bool) -> bool | None:
+    """Print which vaults' packs are not as expected; return whether all are, None if unknown."""
+    from vaultmem.services.fleetwork.jobs import judge_all
 
-    Examples:
-      vaultmem fleet pack "refunds" --remotes fleet.txt --vault pier --vault crew
-    """
-    from vaultmem.services.finding.ask_pack import AskPack
-
-    with fleet.open() as pool:
-        asked = AskPack(" ".join(query), budget or None)
-        answer, missing = pool.pack(fleet.vaults or None, asked, seconds=fleet.seconds)
-    if fleet.as_json:
-        emit_json(answers.fleet_pack_json(answer, missing))
-        return
-    say(answer.pack.text.rstrip("\n"))
-    _warn_missing(missing)
+    judge = partial(judge_all, expected=expected)
+    given = (judge, answers.fleet_judged_json, text.say_judged)
+    judged, done = _do_each(fleet, vault, as_json, *given)
+    if any(judged.values()):
+        return False
+    return None if done.missing else True
 
 
-@takes_vaults
-def stats(fleet: Fleet) -> None:
-    """Show what each vault holds, and at which commit it is.
+def curate_fleet(fleet: str, vault: str, as_json: bool) -> None:
+    """Print what `curate` would propose in each vault."""
+    from vaultmem.services.fleetwork.jobs import curate_all
 
-    Examples:
-      vaultmem fleet stats --remotes fleet.txt
-    """
-    with fleet.open() as pool:
-        pool.refresh(fleet.vaults or None)
-        found = pool.stats(fleet.vaults or None)
-    if fleet.as_json:
-        emit_json(answers.fleet_stats_json(found.results, found.missing))
-        return
-    say_stats(found.results)
-    _warn_missing(found.missing)
+    given = (curate_all, answers.fleet_curated_json, text.say_proposals)
+    _do_each(fleet, vault, as_json, *given)
 
 
-@takes_work
-@give_options(Asked, EXPECTING)
-def assert_(asked: Asked, fleet: Fleet) -> None:
-    """Test what each vault's pack says.
+def compact_fleet(fleet: str, vault: str, as_json: bool) -> None:
+    """Print what `compact` would shorten in each vault."""
+    from vaultmem.services.fleetwork.jobs import compact_all
 
-    The exit code is 0 if all packs are as expected, 1 if one is not, 125 if one cannot be told.
-
-    Examples:
-      vaultmem fleet assert "refunds" --says "through the queue" --remotes fleet.txt
-    """
-    from vaultmem.services.fleetwork.look_after import judge_all
-
-    judge = partial(judge_all, expected=asked.expect())
-    judged, done = _do_each(fleet, judge, answers.fleet_judged_json, say_judged)
-    if code := 1 if any(judged.values()) else CANNOT_JUDGE if done.missing else 0:
-        raise typer.Exit(code)
-
-
-@takes_work
-@give_options(Asked, _SAYING)
-def bisect(asked: Asked, fleet: Fleet) -> None:
-    """Show who says something, since when, and who was told first.
-
-    A vault says it since the commit from which on a note of it has always said it, or another note
-    from which that came.
-
-    Examples:
-      vaultmem fleet bisect "refunds" --says "through the queue" --remotes fleet.txt
-    """
-    from vaultmem.services.fleetwork.beliefs import find_believers
-
-    find = partial(find_believers, expected=asked.expect())
-    _find_over(fleet, find, answers.believers_json, say_believers)
-
-
-@takes_work
-def duplicates(fleet: Fleet, limit: _LimitOption = 20) -> None:
-    """Show what notes of several vaults say alike.
-
-    By the rules of `similar` and `curate`; what one vault says twice is left to its own `dedup`.
-
-    Examples:
-      vaultmem fleet duplicates --remotes fleet.txt
-    """
-    from vaultmem.services.fleetwork.alike import compare_all
-
-    _find_over(fleet, compare_all, answers.duplicates_json, partial(say_alike, limit=limit))
-
-
-@takes_work
-def contradictions(fleet: Fleet, limit: _LimitOption = 20) -> None:
-    """Show in what notes of several vaults contradict each other.
-
-    The older note stands first. Who is right is for the vaults' owners to decide.
-
-    Examples:
-      vaultmem fleet contradictions --remotes fleet.txt
-    """
-    from vaultmem.services.fleetwork.alike import compare_all
-
-    say_found = partial(say_contradictions, limit=limit)
-    _find_over(fleet, compare_all, answers.contradictions_json, say_found)
-
-
-@takes_work
-def curate(fleet: Fleet) -> None:
-    """Show what `curate` would propose in each vault.
-
-    Examples:
-      vaultmem fleet curate --remotes fleet.txt
-    """
-    from vaultmem.services.fleetwork.look_after import curate_all
-
-    _do_each(fleet, curate_all, answers.fleet_curated_json, say_proposals)
-
-
-@takes_work
-def compact(fleet: Fleet) -> None:
-    """Show what `compact` would shorten in each vault.
-
-    Examples:
-      vaultmem fleet compact --remotes fleet.txt
-    """
-    from vaultmem.services.fleetwork.look_after import compact_all
-
-    _do_each(fleet, compact_all, answers.fleet_compacted_json, say_compactions)
-
-
-def _find_over(
-    fleet: Fleet,
-    find: Callable[..., _Found],
-    to_json: Callable[[_Found], object],
-    say_found: Callable[[_Found], None],
-) -> None:
-    """Print what is found over all vaults."""
-    with fleet.open_to_work() as (pool, terms):
-        found = find(pool, fleet.vaults, terms)
-    if fleet.as_json:
-        emit_json(to_json(found))
-        return
-    say_found(found)
-    _warn_missing(found.missing, found.behind)
+    given = (compact_all, answers.fleet_compacted_json, text.say_compactions)
+    _do_each(fleet, vault, as_json, *given)
 
 
 def _do_each(
-    fleet: Fleet,
-    work: Callable[..., Gathered],
-    to_json: Callable[[dict[str, Any], Gathered], object],
+    fleet: str,
+    vault: str,
+    as_json: bool,
+    work: Callable[..., JobResults],
+    to_json: Callable[[dict[str, Any], JobResults], object],
     say_found: Callable[[dict[str, Any]], None],
-) -> tuple[dict[str, Any], Gathered]:
-    """Do a work with each vault, print what it made of them, and return that."""
-    with fleet.open_to_work() as (pool, terms):
-        done = work(pool, fleet.vaults, terms)
+) -> tuple[dict[str, Any], JobResults]:
+    """Do a job with each vault, print what it made of them, and return that."""
+    with open_job(fleet) as (pool, options):
+        done = work(pool, [vault] if vault else [], options)
         found = dict(done.items())
-    if fleet.as_json:
+    if as_json:
         emit_json(to_json(found, done))
     else:
         say_found(found)
-        _warn_missing(done.missing, done.behind)
+        warn_missing(done.missing, done.behind)
     return found, done
 
 
-def _warn_missing(missing: Mapping[str, str], behind: Mapping[str, str] | None = None) -> None:
+def warn_missing(missing: Mapping[str, str], behind: Mapping[str, str] | None = None) -> None:
     """Name the vaults that have no part in an answer, or not as their remotes are."""
     for name, why in list(missing.items())[:_NAMED]:
         warn(f"{name}: not asked: {why}")

@@ -52,7 +52,6 @@ def serving(
     hub: Hub,
     served: Served,
     find_pool: Callable[[], Pool] | None = None,
-    measure: Callable[[], str] | None = None,
 ) -> Iterator[str]:
     """Begin to serve, give the address to what is said of it, and go on until a signal.
 
@@ -64,7 +63,7 @@ def serving(
     server = HubServer(hub, served)
     try:
         server.heed_signals()  # Before it says that it may be ended.
-        server.start(find_pool, measure)
+        server.start(find_pool)
         yield server.address
         sys.stdout.flush()  # It goes on for long; a pipe or a file has it now.
         server.wait()

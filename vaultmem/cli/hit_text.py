@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from vaultmem.cli.output import say, say_painted, warn
@@ -10,7 +10,8 @@ from vaultmem.cli.output import say, say_painted, warn
 if TYPE_CHECKING:
     from vaultmem.core.finding.hit import Hit
     from vaultmem.core.finding.query import NoteFilter
-    from vaultmem.services.finding.ask import Answer, Show
+    from vaultmem.services.finding.ask import QueryResult, Show
+    from vaultmem.services.finding.vault_set import VaultSet
     from vaultmem.vault import Vault
 
 #: The parts of a score besides the words, as `Hit` has them, and what they are called.
@@ -45,7 +46,7 @@ def show_hits(budget: int, explain: bool, as_json: bool) -> Show:
 
     from vaultmem.core.packs.excerpt import show_line
 
-    def show(_: Vault, answer: Answer) -> list[tuple[Hit, str]]:
+    def show(_: VaultSet, answer: QueryResult) -> list[tuple[Hit, str]]:
         shown, left = [], budget
         for number, hit in enumerate(answer.hits, 1):
             lines = _list_lines(number, hit, explain) if budget else ()
@@ -58,7 +59,7 @@ def show_hits(budget: int, explain: bool, as_json: bool) -> Show:
     return show
 
 
-def tell_left_out(answer: Answer, budget: int) -> str:
+def tell_left_out(answer: QueryResult, budget: int) -> str:
     """Return how many hits a budget has no room for, "" if it has for all."""
     count = len(answer.hits) - len(answer.shown)
     if not budget or not count:
@@ -115,10 +116,10 @@ def _explain(hit: Hit) -> Iterator[tuple[str, str, str]]:
     yield f"      {hit.score:7.3f}  score{place}", "", ""
 
 
-def warn_unmatched(vault: Vault, wanted: NoteFilter) -> None:
+def warn_unmatched(vaults: Sequence[Vault], wanted: NoteFilter) -> None:
     """Say which tags and contexts no note has, where a filter let nothing through."""
     from vaultmem.services.reading.titles import tell_unmatched
 
-    if not vault.beside:
-        for line in tell_unmatched(vault, wanted):
+    if len(vaults) == 1:
+        for line in tell_unmatched(vaults[0], wanted):
             warn(f"note: {line}")

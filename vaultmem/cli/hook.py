@@ -98,10 +98,10 @@ def _answer(event: str, form: str, wait: bool, vault: str, agent: str) -> str:
     opened = open_synced(vault, who, reads=known not in _DETACHED)
     if known is HookEvent.SESSION_START and not wait:
         opened.postpones_index = True
-    if known not in _DETACHED and opened.config.with_vaults:
-        from vaultmem.cli.asking import add_companions
+    if known not in _DETACHED and opened.config.with_vaults and not opened.ref:
+        from vaultmem.cli.opening import open_other
 
-        add_companions(opened)  # Who cannot be asked is told by commands; an agent waits here.
+        opened.opener = open_other
     context = make_context(opened, payload)
     if context and opened.lag:
         context += f"\n\nBehind: {opened.lag}"

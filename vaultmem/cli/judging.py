@@ -10,6 +10,7 @@ import typer
 
 from vaultmem.answers.finding import bisected_json, judged_json, receipts_json, replayed_json
 from vaultmem.cli.history_text import say_operation, short_time, tell_commit
+from vaultmem.cli.options import FleetOption
 from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.cli.quick_typer import PlainCommand, add_commands
 from vaultmem.cli.shared import Here, give_options, takes
@@ -80,10 +81,11 @@ def register(app: typer.Typer) -> None:
 
 @takes("vault", "ref", "at", "as_json")
 @_takes_expected
-def assert_(asked: Asked, here: Here) -> None:
+def assert_(asked: Asked, here: Here, fleet: FleetOption = "") -> None:
     """Test what a pack says; made for `git bisect run`.
 
-    The exit code is 0 if the pack is as expected, 1 if not, 125 if that cannot be told.
+    The exit code is 0 if the pack is as expected, 1 if not, 125 if that cannot be told. Of a fleet,
+    each vault's pack is tested.
 
     Examples:
       vaultmem assert "how are refunds handled?" --says "through the queue"
@@ -91,6 +93,12 @@ def assert_(asked: Asked, here: Here) -> None:
     """
     from vaultmem.services.finding.judge import judge_vault
 
+    if fleet:
+        from vaultmem.cli.fleet_work import assert_fleet, refuse_with_fleet
+
+        refuse_with_fleet(ref=here.ref, at=here.at)
+        is_good = assert_fleet(fleet, here.vault, asked.expect(), here.as_json)
+        raise typer.Exit(CANNOT_JUDGE if is_good is None else int(not is_good))
     try:
         expected = asked.expect()
         reasons = judge_vault(here.open_view(reads=True), expected)

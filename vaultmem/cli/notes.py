@@ -168,12 +168,12 @@ def list_(
       vaultmem list --state candidate
       vaultmem list --kind decision --context payments
     """
-    from vaultmem.services.finding.ask import look
+    from vaultmem.services.finding.vault_set import look
     from vaultmem.services.reading.read_notes import list_notes
 
     wanted = only.make_filter(pinned or None, any_state=True)
     opened = open_several(here, vault, all_vaults, alone=True)
-    found = ((each.name, look(each, here.at)) for each in opened.together)
+    found = ((each.name, look(each, here.at)) for each in opened)
     records = [(name, record) for name, seen in found for record in list_notes(seen, wanted)]
     if here.as_json:
         emit_json(records_json(records))

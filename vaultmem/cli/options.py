@@ -35,6 +35,15 @@ VaultsOption = Annotated[
 AllVaultsOption = Annotated[
     bool, typer.Option("--all-vaults", help="All vaults of the list (`vaultmem vaults`).")
 ]
+FleetOption = Annotated[
+    str,
+    typer.Option(
+        "--fleet",
+        metavar="FILE",
+        help="The vaults whose remotes a file names, or ray:ADDRESS, a cluster's; --vault picks.",
+        show_default=False,
+    ),
+]
 AgentOption = Annotated[
     str,
     typer.Option(

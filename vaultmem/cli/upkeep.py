@@ -9,7 +9,7 @@ import typer
 
 from vaultmem.answers.upkeep import compacted_json, curated_json, dream_json
 from vaultmem.cli.history_text import say_commits
-from vaultmem.cli.options import YesOption
+from vaultmem.cli.options import FleetOption, YesOption
 from vaultmem.cli.output import ProgressLine, confirm, emit_json, say, say_painted
 from vaultmem.cli.shared import Here, takes
 from vaultmem.core.counting import count_things
@@ -37,6 +37,7 @@ def curate(
     save: Annotated[
         str, typer.Option("--save", metavar="FILE", help="Write the report to a new file, as JSON.")
     ] = "",
+    fleet: FleetOption = "",
 ) -> None:
     """Propose what to merge, archive, check or mend, with reasons.
 
@@ -47,6 +48,12 @@ def curate(
       vaultmem curate --save ../report.json
       vaultmem curate ../report.json --apply --yes
     """
+    if fleet:
+        from vaultmem.cli.fleet_work import curate_fleet, refuse_with_fleet
+
+        refuse_with_fleet(ref=here.ref, apply=apply, report=report, save=save)
+        curate_fleet(fleet, here.vault, here.as_json)
+        return
     opened = here.open_synced(reads=not apply)
     found = _read_report(report) if report else _look_through(opened)
     if save:
@@ -92,6 +99,7 @@ def compact(
     here: Here,
     apply: Annotated[bool, typer.Option("--apply", help="Make the steps that are shown.")] = False,
     yes: YesOption = False,
+    fleet: FleetOption = "",
 ) -> None:
     """Shorten what nobody asks for; the full text stays in git.
 
@@ -105,6 +113,12 @@ def compact(
     from vaultmem.services.upkeep.compact import compact as shorten
     from vaultmem.services.upkeep.compact import plan_compaction
 
+    if fleet:
+        from vaultmem.cli.fleet_work import compact_fleet, refuse_with_fleet
+
+        refuse_with_fleet(ref=here.ref, apply=apply)
+        compact_fleet(fleet, here.vault, here.as_json)
+        return
     opened = here.open_synced(reads=not apply)
     done = plan_compaction(opened)
     if not here.as_json:

@@ -1,1 +1,1 @@
-"""A pool over many machines: shards that are Ray's actors, and who keeps them."""
+"""A pool over many machines: on each, an actor of Ray keeps clones as a cache."""

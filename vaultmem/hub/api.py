@@ -13,7 +13,7 @@ from vaultmem.core.json_values import as_plain
 from vaultmem.hub.overall import Overall
 from vaultmem.hub.pages import list_vaults
 from vaultmem.services.finding.ask import fit_texts
-from vaultmem.vault import Vault
+from vaultmem.services.finding.vault_set import VaultSet
 from vaultmem.web.api.finding import FINDING, read_ask, read_ask_pack
 from vaultmem.web.api.given import read_given
 from vaultmem.web.api.operation import BASE, Given, Operation
@@ -41,7 +41,7 @@ async def _recall(overall: Overall, request: Request, given: Given) -> dict[str,
     found = await overall.recall(request.state.grant, asked, wanted, "api")
     answer = found.answer
     if budget := given.get("budget", 0):
-        no_vault = cast(Vault, None)  # Texts are at hand; none is looked at.
+        no_vault = cast(VaultSet, None)  # Texts are at hand; none is looked at.
         answer = answer._replace(shown=fit_texts(budget)(no_vault, answer) or ())
     return {**answer_json(answer), "missing": found.missing}
 

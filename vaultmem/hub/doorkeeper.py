@@ -15,8 +15,8 @@ from vaultmem.services.hub.folder import Hub, read_hub
 from vaultmem.services.hub.refusal import Update
 from vaultmem.services.hub.visit import find_pusher
 from vaultmem.services.hub.writing import Written, write_checked
-from vaultmem.services.pools.pool import Pool
-from vaultmem.services.pools.shard import Work
+from vaultmem.services.pools.clones import Work
+from vaultmem.services.pools.pool import Lane, Pool
 from vaultmem.vault import VaultSettings
 from vaultmem.workers.caller import Guest
 
@@ -55,7 +55,8 @@ class Doorkeeper:
         told: Future[Result] = Future()
         told.set_running_or_notify_cancel()
         try:
-            done = pool.write_by(write_checked, name, work, settings, guest.person, branch, pusher)
+            given = (work, settings, guest.person, branch, pusher)
+            done = pool.submit(name, write_checked, *given, lane=Lane.WRITE)
         except Exception as error:  # noqa: BLE001  Whoever asked is told.
             done = Future()
             done.set_exception(error)

@@ -33,12 +33,10 @@ from vaultmem.mcp_server.http import McpPlace
 from vaultmem.services.hub.folder import Hub
 from vaultmem.services.hub.grants import Grant
 from vaultmem.services.pools.pool import Pool
+from vaultmem.services.pools.status import write_metrics
 from vaultmem.web.app import STATIC, tell_nothing_here
 from vaultmem.web.refusing import refuse
 from vaultmem.workers.caller import Caller
-
-#: Returns what is measured, as Prometheus reads it.
-Measure = Callable[[], str]
 
 
 class Front:
@@ -54,7 +52,6 @@ class Front:
         hub_site: HubSite,
         find_pool: Callable[[], Pool],
         with_git: bool = True,
-        measure: Measure | None = None,
     ) -> None:
         self._hub = hub
         self._site = site = hub_site.site
@@ -63,7 +60,7 @@ class Front:
         doorkeeper = None if with_git else Doorkeeper(hub)
         self._vaults = VaultApps(hub, site, find_pool, log, doorkeeper)
         self._agents: OrderedDict[str, McpPlace] = OrderedDict()
-        self._measure = measure
+        self._find_pool = find_pool
         guests = Guests(hub)
         self._own = self._make_own(guests)
         self._gate = HubGate(self._divide, hub_site, guests, log)
@@ -124,9 +121,9 @@ class Front:
 
     async def _show_metrics(self, request: Request) -> Response:
         grant: Grant = request.state.grant
-        if self._measure is None or not any("*" in each for each in grant.scopes.values()):
+        if not any("*" in each for each in grant.scopes.values()):
             return refuse(request, 404, "Nothing is measured here, or not for you.")
-        told = await to_thread.run_sync(self._measure)
+        told = await to_thread.run_sync(lambda: write_metrics(self._find_pool().status()))
         return PlainTextResponse(told, media_type="text/plain; version=0.0.4")
 
 

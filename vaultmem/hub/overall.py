@@ -18,7 +18,7 @@ from vaultmem.services.finding.ask_pack import AskPack
 from vaultmem.services.hub.folder import Hub
 from vaultmem.services.hub.grants import Grant, Scope, may
 from vaultmem.services.pools.pool import Each, Pool, PoolAnswer, PoolPack
-from vaultmem.services.pools.stats import VaultStats
+from vaultmem.services.pools.status import VaultStats
 from vaultmem.storage.vault_list import is_vault_name
 from vaultmem.workers.caller import Guest
 

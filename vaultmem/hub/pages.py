@@ -14,7 +14,7 @@ from vaultmem.hub.overall import Overall
 from vaultmem.hub.vault_apps import BASE as VAULTS
 from vaultmem.services.finding.ask import Ask, tell_how_sure
 from vaultmem.services.hub.grants import Grant, Scope, may
-from vaultmem.services.pools.stats import VaultStats
+from vaultmem.services.pools.status import VaultStats
 from vaultmem.web.asking import answers, read_count, read_form
 from vaultmem.web.pages.search import ShownHit, show_hit
 from vaultmem.web.rendering import render_page

@@ -8,17 +8,15 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from anyio import to_thread
 
 from vaultmem.errors import ForbiddenError, RefusedError, VaultError
 from vaultmem.hub.doorkeeper import Doorkeeper
 from vaultmem.hub.request_log import RequestLog
-from vaultmem.mcp_server.tool import run_tool
 from vaultmem.services.pools.pool import Pool
 from vaultmem.vault import Vault, VaultSettings, find_user_folders
-from vaultmem.web.api.operation import Operation
 from vaultmem.workers.caller import Caller, Guest
 from vaultmem.workers.kept_vault import Work, in_session
 from vaultmem.workers.workers import Workers
@@ -61,26 +59,25 @@ class PoolWorkers(Workers):
         """Return what `work` makes of the vault; questions of programs are heard."""
         with self._hiding():
             done = await super().read(work, caller)
-        if caller.guest and (asked := name_question(work)):
-            name = [self._name]
-            await to_thread.run_sync(self._log.add_question, name, caller.guest, asked, done)
+        if caller.guest and caller.operation:
+            question = [self._name], caller.guest, caller.operation, done
+            await to_thread.run_sync(self._log.add_question, *question)
         return done
 
     async def write(self, work: Work[Result], caller: Caller) -> Result:
         """Return what `work` did, when the vault's remote has it."""
-        operation = name_question(work)
         try:
             with self._hiding():
                 submitted = await to_thread.run_sync(self.submit_write, work, caller)
         except ForbiddenError as error:
-            await self.note_refusal(caller, operation, str(error))
+            await self.note_refusal(caller, caller.operation, str(error))
             raise
         try:
             with self._hiding():
                 done: Result = await asyncio.wrap_future(submitted)
         except RefusedError as error:
             if self._doorkeeper is None and _BY_VAULT in getattr(error, "__notes__", ()):
-                await self.note_refusal(caller, operation, str(error))
+                await self.note_refusal(caller, caller.operation, str(error))
             raise
         self._changed()
         return done
@@ -130,21 +127,11 @@ class PoolWorkers(Workers):
         pool, act = self._find_pool(), partial(_act, work)
         if self._doorkeeper is None:
             return pool.write(self._name, act, settings, guest.person, branch)
-        asked = name_question(work) or guest.origin
+        asked = caller.operation or guest.origin
         return self._doorkeeper.write(pool, self._name, act, settings, guest, branch, asked)
 
     def close(self) -> None:
         """Do nothing: the pool is others' too."""
-
-
-def name_question(work: Work[Any]) -> str:
-    """Return which operation of the API or which tool something is, "" for what is neither."""
-    if not isinstance(work, partial) or not work.args:
-        return ""
-    first = work.args[0]
-    if isinstance(first, Operation):
-        return first.name
-    return str(first.__name__).removesuffix("_tool") if work.func is run_tool else ""
 
 
 def read_caller(caller: Caller) -> VaultSettings:

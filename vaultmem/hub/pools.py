@@ -7,8 +7,7 @@ import time
 
 from vaultmem.services.hub.folder import Hub
 from vaultmem.services.hub.repositories import list_repositories
-from vaultmem.services.pools.local import LocalShards
-from vaultmem.services.pools.pool import Pool
+from vaultmem.services.pools.pool import LocalPool, Pool
 from vaultmem.services.pools.source import Source
 
 #: Seconds for which it is not looked again whether there are other repositories.
@@ -21,13 +20,12 @@ _FRESH = 0.5
 class HubPool:
     """Finds the pool of the repositories that there are now."""
 
-    def __init__(self, hub: Hub, shards: int) -> None:
+    def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._lock = threading.Lock()
         self._sources = self._list()
         self._looked = time.monotonic()
-        shards_here = LocalShards(self._sources, hub.folder / "pool", shards, fresh_for=_FRESH)
-        self._pool = Pool(shards_here)
+        self._pool = LocalPool(self._sources, hub.folder / "pool", _FRESH)
 
     def find(self) -> Pool:
         """Return the pool; vaults that were added or taken out are soon so there."""
@@ -37,7 +35,7 @@ class HubPool:
                 found = self._list()
                 if found != self._sources:
                     self._sources = found
-                    self._pool.engine.hold(found)
+                    self._pool.hold(found)
         return self._pool
 
     def close(self) -> None:

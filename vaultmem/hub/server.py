@@ -10,16 +10,14 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from vaultmem.errors import BusyError, RefusedError
-from vaultmem.hub.front import Front, Measure
+from vaultmem.hub.front import Front
 from vaultmem.hub.gate import HubSite
 from vaultmem.hub.pools import HubPool
 from vaultmem.hub.sweeping import Sweeper
 from vaultmem.serve.async_thread import AsyncThread
 from vaultmem.serve.http import Place, Port
 from vaultmem.services.hub.folder import Hub
-from vaultmem.services.pools.metrics import write_metrics
 from vaultmem.services.pools.pool import Pool
-from vaultmem.services.pools.status import find_status
 from vaultmem.storage.lock import hold_lock
 from vaultmem.web.site import Site, choose_shared
 
@@ -28,9 +26,6 @@ _GRACE = 20
 
 #: Seconds between two looks whether a signal came.
 _LOOK = 1.0
-
-#: Threads that each read some of a hub's vaults, and as many that write.
-SHARDS = 2
 
 #: Seconds for which a connection stays open between two requests: git thinks between them.
 _KEEP_ALIVE = 75
@@ -72,8 +67,6 @@ class HubServer:
     def start(
         self,
         find_pool: Callable[[], Pool] | None = None,
-        measure: Measure | None = None,
-        shards: int = SHARDS,
     ) -> None:
         """Begin to answer.
 
@@ -90,11 +83,10 @@ class HubServer:
         with_git = find_pool is None
         if find_pool is None:
             self._ends.callback(Sweeper(self._hub).stop)
-            own = HubPool(self._hub, shards)
+            own = HubPool(self._hub)
             self._ends.callback(own.close)
             find_pool = own.find
-            measure = measure or (lambda: write_metrics(find_status(own.find())))
-        front = Front(self._hub, self._site, find_pool, with_git, measure)
+        front = Front(self._hub, self._site, find_pool, with_git)
         talks = AsyncThread()
         self._ends.callback(talks.close)
         settings = {"timeout_graceful_shutdown": _GRACE, "timeout_keep_alive": _KEEP_ALIVE}

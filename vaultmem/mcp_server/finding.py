@@ -22,13 +22,13 @@ from vaultmem.mcp_server.tool import BUDGET, LEAST, MOST, Answer, Tool, price
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from vaultmem.core.finding.hit import Hit
+    from vaultmem.core.finding.hit import Hit, NoteKey
     from vaultmem.core.finding.query import NoteFilter
     from vaultmem.core.packs.pack_item import PackForm, PackItem
     from vaultmem.core.packs.pack_text import Pack
-    from vaultmem.services.finding.ask import Answer as Found
-    from vaultmem.services.finding.ask import Ask, Show
+    from vaultmem.services.finding.ask import Ask, QueryResult, Show
     from vaultmem.services.finding.ask_pack import AskPack, PackAnswer
+    from vaultmem.services.finding.vault_set import VaultSet
     from vaultmem.vault import Vault
 
 #: Tokens that a hit is shown with at least, where it has as many.
@@ -39,13 +39,13 @@ _VISIBLE = sorted(state.value for state in State if state != State.QUARANTINED)
 
 def recall_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     """Answer with notes, best first, each by its best section, labelled and quoted."""
-    from vaultmem.services.finding.ask import ask
+    from vaultmem.services.finding.ask import run_query
     from vaultmem.services.vaults.beside import add_others
 
     asked = read_ask(given)
-    told = add_others(vault, given.get("vaults", ()), bool(asked.at or asked.refs))
+    vaults, told = add_others(vault, given.get("vaults", ()), bool(asked.at or asked.refs))
     beside = list(map(escape_bytes, told))
-    answer = ask(vault, asked, show_within(given.get("budget", BUDGET), beside))
+    answer = run_query(vaults, asked, show_within(given.get("budget", BUDGET), beside))
     return tell_hits(answer, asked.offset, beside)
 
 
@@ -64,7 +64,7 @@ def read_ask(given: dict[str, Any]) -> Ask:
     )
 
 
-def tell_hits(answer: Found, offset: int, beside: Sequence[str]) -> Answer:
+def tell_hits(answer: QueryResult, offset: int, beside: Sequence[str]) -> Answer:
     """Return what was shown of an answer, and what is to be told `beside` it."""
     from vaultmem.services.finding.ask import tell_how_sure
 
@@ -92,13 +92,13 @@ def pack_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     from vaultmem.services.vaults.beside import add_others
 
     asked = read_pack(given)
-    told = add_others(vault, given.get("vaults", ()), bool(asked.at or asked.refs))
+    vaults, told = add_others(vault, given.get("vaults", ()), bool(asked.at or asked.refs))
     beside = list(map(escape_bytes, told))
 
     def weigh(pack: Pack) -> int:
         return price({"told": _show_pack(pack, beside), "receipt": _RECEIPT})
 
-    return tell_pack(ask_pack(vault, asked._replace(price=weigh)), beside)
+    return tell_pack(ask_pack(vaults, asked._replace(price=weigh)), beside)
 
 
 def read_pack(given: dict[str, Any]) -> AskPack:
@@ -139,19 +139,23 @@ def show_within(budget: int, beside: Sequence[str] = ()) -> Show:
     answer best, so that there is room for others. `beside` is what is told besides.
     """
 
-    def show(seen: Vault, answer: Found) -> list[tuple[Hit, str]]:
-        from vaultmem.services.finding.reach import Together, name_hits
+    def show(seen: VaultSet, answer: QueryResult) -> list[tuple[Hit, str]]:
+        from vaultmem.services.finding.vault_set import name_hits
 
-        handles = name_hits(Together(seen), answer.hits)
+        handles = name_hits(seen, answer.hits)
         return fit_hits(answer, handles, seen.config.labels, budget, beside)
 
     return show
 
 
 def fit_hits(
-    answer: Found, handles: Mapping[int, str], labels: str, budget: int, beside: Sequence[str]
+    answer: QueryResult,
+    handles: Mapping[NoteKey, str],
+    labels: str,
+    budget: int,
+    beside: Sequence[str],
 ) -> list[tuple[Hit, str]]:
-    """Return the first hits as they are shown within a budget; `handles` are by document."""
+    """Return the first hits as they are shown within a budget; `handles` are by note."""
     from vaultmem.core.packs.pack_item import PackForm, PackItem, parse_labels
     from vaultmem.services.finding.ask import tell_how_sure
 
@@ -164,7 +168,7 @@ def fit_hits(
             trusted=False,
             shortened=False,
             caution=hit.caution,
-            handle=handles.get(hit.record.document, ""),
+            handle=handles.get(hit.note, ""),
         )
         for hit in answer.hits
     ]

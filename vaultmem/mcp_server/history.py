@@ -120,11 +120,11 @@ def _why(vault: Vault, given: dict[str, Any]) -> Answer:
 
 def _belief(vault: Vault, given: dict[str, Any]) -> Answer:
     """Recall as it would have been then."""
-    from vaultmem.services.finding.ask import Ask, ask
+    from vaultmem.services.finding.ask import Ask, run_query
 
     at, limit = _need(given, "at"), min(given.get("limit", 0), 50)
     asked = Ask(_need(given, "query"), limit, at=at, counts=False)
-    found = ask(vault, asked, show_within(given.get("budget", BUDGET)))
+    found = run_query(vault, asked, show_within(given.get("budget", BUDGET)))
     detail = [leave_out_text(hit_json(hit)) for hit, _ in found.shown]
     cut = len(found.shown) < len(found.hits)
     told = "\n\n".join(line for _, line in found.shown)

@@ -219,6 +219,7 @@ async def call_tool(
     workers: Workers, caller: Caller, tool: Tool, given: dict[str, Any]
 ) -> tuple[str, dict[str, Any]]:
     """Run a tool for whom the arguments say."""
+    caller = caller._replace(operation=tool.name)
     if given.get("session"):
         caller = caller._replace(session=str(given["session"]))
     if given.get("ref") and not tool.names_branch(given):

@@ -40,7 +40,7 @@ def list_pinned(vault: Vault) -> list[PinnedNote]:
     found: dict[int, list[PackItem]] = {}
     for hit in hits:
         number = hit.record.document
-        item = PackItem(hit, hit.text, True, number in trusted, False, handle=handles[number])
+        item = PackItem(hit, hit.text, True, number in trusted, False, handle=handles[hit.note])
         found.setdefault(number, []).append(item)
     notes = []
     for items in found.values():

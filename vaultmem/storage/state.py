@@ -258,7 +258,8 @@ def _is_current(connection: sqlite3.Connection, path: Path) -> bool:
 
 
 def _connect(path: Path, patience: float) -> sqlite3.Connection:
-    return sqlite3.connect(path, timeout=patience, isolation_level=None)
+    # A pool lends an open vault to one thread after the other.
+    return sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
 
 
 def _lay_out(connection: sqlite3.Connection, path: Path) -> None:

@@ -156,13 +156,18 @@ def _look(
     BELOW.set(below)  # Whoever works has a context of its own; links are made there too.
     others = _list_others(vault)
     if other == EVERY:
-        add_named(vault, [other])
+        list_askable(vault)  # It refuses a caller who cannot search other vaults.
     elif other:
         vault = see_other(vault, other)
     from vaultmem.services.reading.look import look_at
 
     seen = look_at(vault, at) if at else vault
     return frame_vault(vault, at)._replace(others=others, other=other), work(seen)
+
+
+def open_asked(vault: Vault, other: str) -> list[Vault]:
+    """Return the vaults that a page searches: all if `other` says so, else the one it shows."""
+    return add_named(vault, [other])[0] if other == EVERY else [vault]
 
 
 def _list_others(vault: Vault) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ class Caller(NamedTuple):
     `environment` is what the caller's says of opening a vault and of sessions, `folder` the one it
     works in, `pid` the process that its sessions end with: else this one, that serves it. Who
     `asks_others` is the user at this machine, whose other vaults may be asked as well. Of a hub,
-    they are its `guest`.
+    they are its `guest`. `operation` is what of the API, or which tool, is asked; "" for a page.
     """
 
     agent: str = ""
@@ -49,6 +49,7 @@ class Caller(NamedTuple):
     may_write: bool = False
     asks_others: bool = False
     guest: Guest | None = None
+    operation: str = ""
 
     def settings(self, folders: UserFolders) -> VaultSettings:
         """Return how the vault is opened for this caller, with state where this process has it."""

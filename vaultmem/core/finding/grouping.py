@@ -31,10 +31,10 @@ def group_places(notes: Sequence[Hashable], scores: Sequence[float]) -> list[lis
 
 def group_hits(hits: Sequence[Hit]) -> list[Hit]:
     """Return each note's best hit, best first, with the note's further sections in `also`."""
-    documents = [hit.record.document for hit in hits]
-    if len(set(documents)) == len(documents):
+    notes = [hit.note for hit in hits]
+    if len(set(notes)) == len(notes):
         return list(hits)
-    groups = group_places(documents, [hit.score for hit in hits])
+    groups = group_places(notes, [hit.score for hit in hits])
     return [_join([hits[place] for place in group]) for group in groups]
 
 

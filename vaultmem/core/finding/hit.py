@@ -26,6 +26,10 @@ class Match(NamedTuple):
         return self.word or self.term
 
 
+#: A note among those of several vaults: its vault's name, its path and its blob id.
+NoteKey = tuple[str, str, str]
+
+
 class Further(NamedTuple):
     """Another section of a note that was found: its heading, the heading's line, its score."""
 
@@ -79,8 +83,18 @@ class Hit(NamedTuple):
     shown_line: str = ""
 
     @property
-    def key(self) -> tuple[int, int]:
-        """Which section it is among all that are asked: its document, and its place in that."""
+    def note(self) -> NoteKey:
+        """The note among all that are searched; refs can have different blobs of one path."""
+        return self.vault, self.record.path, self.record.blob
+
+    @property
+    def key(self) -> tuple[NoteKey, int]:
+        """The section among all that are searched: its note, and its position in that."""
+        return self.note, self.section.ordinal
+
+    @property
+    def local_key(self) -> tuple[int, int]:
+        """The section within its own vault: its document, and its position in that."""
         return self.record.document, self.section.ordinal
 
     @property
@@ -89,11 +103,15 @@ class Hit(NamedTuple):
         return sum(match.idf for match in self.matches) / (self.asked or 1.0)
 
     @property
+    def relevance(self) -> float:
+        """The score by words alone, before recency and state."""
+        words = sum(match.score for match in self.matches)
+        return words + (self.closeness + self.passage + self.named + self.neighbours)
+
+    @property
     def strength(self) -> float:
         """The relevance by words over what was asked, see `core.finding.sureness`."""
-        words = sum(match.score for match in self.matches)
-        parts = self.closeness + self.passage + self.named + self.neighbours
-        return (words + parts) / (self.asked or 1.0)
+        return self.relevance / (self.asked or 1.0)
 
     @property
     def address(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from itertools import chain
 from typing import NamedTuple
@@ -13,8 +13,10 @@ from typing import NamedTuple
 from vaultmem.core.finding.terms import (
     count_terms,
     has_cjk,
+    is_stop_term,
     list_compounds,
     list_pieces,
+    mark_stop_word,
     name_piece,
     stem_word,
     term_sequence,
@@ -135,7 +137,8 @@ def _read_timestamp(text: str, otherwise: float) -> float:
 class RecallQuery(NamedTuple):
     """A question as index terms in their order, with filters and the number of hits wanted.
 
-    `compounds` are the further terms of what the question writes in one piece. `replaced` are words
+    `compounds` are the further terms of what the question writes in one piece; of a question of
+    stop words alone, they can be its stop words. `replaced` are words
     that the vault does not have, each with the one of the vault that is searched instead; `near`
     are the terms of these.
     """
@@ -149,6 +152,11 @@ class RecallQuery(NamedTuple):
     near: frozenset[str] = frozenset()
 
     @property
+    def is_of_stop_words(self) -> bool:
+        """Tell whether the query has no other words than stop words."""
+        return bool(self.compounds) and all(map(is_stop_term, (*self.terms, *self.compounds)))
+
+    @property
     def words(self) -> dict[str, str]:
         """The word that was asked, as people are to see it, for each term that is searched."""
         named = {stem_word(other): other for _, other in self.replaced}
@@ -158,7 +166,7 @@ class RecallQuery(NamedTuple):
             ((word, count_terms(word)) for word in words),
             ((piece, name_piece(piece)) for piece in list_pieces(text)),
         ):
-            for term in terms:
+            for term in terms or filter(None, [mark_stop_word(word.lower())]):
                 named.setdefault(term, word)
         return {term: named.get(term, term) for term in (*self.terms, *self.compounds)}
 
@@ -182,17 +190,14 @@ def parse_query(text: str, limit: int = 10, note_filter: NoteFilter | None = Non
     )
 
 
-def keep_rarest(
-    query: RecallQuery, count: Callable[[Sequence[str]], Mapping[str, int]]
-) -> RecallQuery:
-    """Return a long question with those of its terms alone that fewest sections have.
+def keep_rarest(query: RecallQuery, counts: Mapping[str, int]) -> RecallQuery:
+    """Return a long question with those of its terms alone that fewest sections contain.
 
-    `count` says how many have each term.
+    `counts` has the number of sections that contain each term.
     """
     different = dict.fromkeys([*query.terms, *query.compounds])
     if len(different) <= MAX_TERMS:
         return query
-    counts = count([*different])
     kept = set(sorted(filter(counts.__getitem__, different), key=counts.__getitem__)[:MAX_TERMS])
     return query._replace(
         terms=tuple(term for term in query.terms if term in kept),

@@ -12,7 +12,7 @@ in its simple form with one length norm for all fields:
 N, n_t and the mean are counted over the eligible sections alone, so a filter or another commit
 gives the scores that a vault of just those notes would give; over several vaults they are sums
 (`statistics`). The best by words are looked at
-again (`closeness`, `joined`; `named` is what a title or speaker adds that the question names):
+again (`closeness`; `named` is the part of a title or speaker that the question names):
 
     relevance = words + closeness + passage + named + neighbours
     score     = ((1 - w) * relevance + w * best * recency) * state_weight
@@ -26,19 +26,17 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vaultmem.core.finding.eligible import EligibleRows
+from vaultmem.core.finding.eligible import EligibleRows, sort_distinct
 from vaultmem.core.finding.weights import RankingWeights
 
 Numbers = NDArray[np.int64]
 Floats = NDArray[np.float32]
-
-_NO_ROWS, _NO_CODES = np.empty(0, np.int64), np.empty(0, np.uint32)
+Doubles = NDArray[np.float64]
 
 #: A term's rows, and the codes of its counts in title, tags and body.
 Postings = tuple[Numbers, NDArray[np.uint32]]
@@ -89,34 +87,6 @@ def count_rows(rows: Numbers, eligible: EligibleRows) -> int:
 def measure_idf(sections: int, found: int) -> float:
     """Return the idf of a term that so many of so many sections have."""
     return math.log1p((sections - found + 0.5) / (found + 0.5))
-
-
-def score_terms(
-    postings: Sequence[Postings],
-    gains: Sequence[tuple[float, float]],
-    frequencies: Floats,
-    eligible: EligibleRows,
-    total: Floats,
-) -> list[Share]:
-    """Score the sections that have terms, all at once, and add that to their `total`.
-
-    `gains` are each term's idf and what it counts for. In a small vault the calls take longer than
-    the sums, so this is for many vaults; it gives what `score_term`, `weigh_share` and `add_shares`
-    give, to the last bit.
-    """
-    sizes = [len(rows) for rows, _ in postings]
-    rows = np.concatenate([_NO_ROWS, *(rows for rows, _ in postings)])
-    codes = np.concatenate([_NO_CODES, *(codes for _, codes in postings)])
-    scores = frequencies[codes]
-    scores /= scores + eligible.norm[rows]
-    scores *= np.asarray([idf * (eligible.k1 + 1) for idf, _ in gains], np.float32).repeat(sizes)
-    scores *= np.asarray([weight for _, weight in gains], np.float32).repeat(sizes)
-    np.add.at(total, rows, scores)
-    ends = accumulate(sizes)
-    return [
-        Share(idf * weight, own, code, scores[end - len(own) : end], _NO_ROWS)
-        for (own, code), (idf, weight), end in zip(postings, gains, ends, strict=True)
-    ]
 
 
 def score_term(
@@ -171,3 +141,127 @@ def _find_bound(total: Floats, limit: int, shares: Sequence[Share]) -> float:
     scores = total[rarest.rows]
     at = len(scores) - limit
     return float(np.nextafter(scores[scores.argpartition(at)[at]], np.float32(0)))
+
+
+class Ranking(NamedTuple):
+    """The best rows, best first, and the parts of their scores (shape of each: rows)."""
+
+    rows: Numbers
+    score: Doubles
+    closeness: Doubles
+    passage: Doubles
+    neighbours: Doubles
+    recency: Doubles
+    semantic: Doubles
+    named: Doubles
+
+    def cut(self, chosen: Numbers | Sequence[int]) -> Ranking:
+        """Return some of the rows, in the order in which they are named."""
+        chosen = np.asarray(chosen, np.int64)
+        return Ranking(self.rows[chosen], *(part[chosen] for part in self.parts))
+
+    @property
+    def parts(self) -> tuple[Doubles, ...]:
+        """The score and its parts."""
+        return self[1:]
+
+
+def count_candidates(limit: int, weights: RankingWeights) -> int:
+    """Return how many of the best by words are ranked for a number of hits."""
+    return max(2 * limit, weights.candidates)
+
+
+def count_read(limit: int, weights: RankingWeights) -> int:
+    """Return in how many of the best by words the order of words counts."""
+    return max(2 * limit, weights.read)
+
+
+def rank_rows(
+    total: Floats,
+    best: Numbers,
+    read: Numbers,
+    added: tuple[Doubles, Doubles, Doubles],
+    neighbours: NDArray[np.int32] | None,
+    weights: RankingWeights,
+) -> Ranking:
+    """Return the best rows and their neighbours with their relevance, in no order.
+
+    `total` has the score by words of all rows and a zero after them, which stands for a missing
+    neighbour; it is changed. `read` are those of the best, in ascending order, to which closeness,
+    best passage and named title are `added`.
+    """
+    total[read] += added[0] + added[1] + added[2]
+    best = np.concatenate([read, best[~np.isin(best, read)]])
+    rows, gained = _add_neighbours(total, best, neighbours, weights)
+    empty = np.zeros(len(rows))
+    parts = np.zeros((3, len(rows)))
+    parts[:, : len(read)] = added
+    return Ranking(
+        rows=rows,
+        score=total[rows] + gained,
+        closeness=parts[0],
+        passage=parts[1],
+        neighbours=gained,
+        recency=empty,
+        semantic=empty,
+        named=parts[2],
+    )
+
+
+def _add_neighbours(
+    total: Floats, best: Numbers, table: NDArray[np.int32] | None, weights: RankingWeights
+) -> tuple[Numbers, Doubles]:
+    """Return the best, then the neighbours of each, and the share each gets of its neighbours.
+
+    A neighbour that contains no word of the question is not found: its presence could not be
+    explained.
+    """
+    if table is None or not len(best):
+        return best, np.zeros(len(best))
+    near = sort_distinct(table[:, best].ravel().astype(np.int64))
+    near = near[(near >= 0) & (total[near] > 0)]
+    rows = np.concatenate([best, near[~np.isin(near, best)]])
+    gained = np.zeros(len(rows))
+    for share, nth in zip([*weights.neighbours] * 2, table[:, rows], strict=True):
+        gained += share * total[nth].astype(np.float64)
+    return rows, _damp_above(total[rows], gained, weights)
+
+
+def _damp_above(own: Floats, gained: Doubles, weights: RankingWeights) -> Doubles:
+    """Reduce the gain that lifts a section above the `lift_place`-th best to a share of it.
+
+    The first places belong to sections that answer by themselves: two half-relevant notes that
+    lift each other would be above them.
+    """
+    if len(own) <= weights.lift_place:
+        return gained
+    place = len(own) - weights.lift_place
+    room = np.clip(np.partition(own, place)[place] - own, 0, gained)
+    damped: Doubles = room + weights.lift_share * (gained - room)
+    return damped
+
+
+def apply_decay(ranking: Ranking, recency: Floats, share: float, best: float = 0.0) -> Ranking:
+    """Return a ranking whose scores are (1 - share) * relevance + share * best * recency.
+
+    If no `best` is given, it is the largest relevance of these.
+    """
+    if not share or not len(ranking.rows):
+        return ranking
+    best = best or float(ranking.score.max())
+    change = share * (best * recency[ranking.rows] - ranking.score)
+    return ranking._replace(score=ranking.score + change, recency=change)
+
+
+def order_rows(
+    ranking: Ranking, eligible: EligibleRows, ordinals: NDArray[np.integer[Any]]
+) -> Ranking:
+    """Return a ranking, best first, scores times the weights of the notes' states.
+
+    Equal scores are in the order of path, then of each section's position in its note.
+    """
+    rows = ranking.rows
+    score = ranking.score * eligible.state_weight[rows]
+    order = np.lexsort((ordinals[rows], eligible.place[rows], -score.round(5)))
+    order = order[score[order] > 0]
+    return ranking._replace(score=score).cut(order)

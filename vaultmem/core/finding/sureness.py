@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 from vaultmem.core.finding.hit import Hit
+from vaultmem.core.finding.terms import is_stop_term
 
 #: Strength from which an answer is no accident, and from which it is strong.
 _WEAK, _STRONG = 0.1, 0.4
@@ -42,8 +43,13 @@ def judge_hits(hits: Sequence[Hit]) -> Sureness:
 
 
 def is_strong(hit: Hit) -> bool:
-    """Tell whether a section answers: a single word of several is no answer, however rare."""
+    """Tell whether a section answers: a single word of several is no answer, however rare.
+
+    Neither are stop words.
+    """
     is_alone = len(hit.matches) == 1 and hit.coverage < 1
+    if all(is_stop_term(match.term) for match in hit.matches):
+        return False
     return hit.strength >= _STRONG and hit.coverage >= _COVERAGE and not is_alone
 
 

@@ -1,8 +1,10 @@
 """Words to index terms: the same analysis for notes and for queries.
 
-Words are runs of letters and digits, lower-cased, accents folded, stop words dropped,
-irregular forms made regular, stemmed by Porter's stemmer. A run of Chinese, Japanese or Korean
-characters becomes overlapping pairs of characters, the usual choice without a dictionary.
+Words are runs of letters and digits, lower-cased, accents folded, irregular forms made regular,
+stemmed by Porter's stemmer. Stop words are indexed as terms of their own, which only a query of
+stop words alone searches; they count neither as length nor in the order of words. A run of Chinese,
+Japanese or Korean characters becomes overlapping pairs of characters, the usual choice without a
+dictionary.
 
 What is written in one piece of several words (`snake_case`, `camelCase`, `a/b/c.py`, `3.11.2`,
 `e-mail`) is found by its words and, as one more term, as a whole.
@@ -30,12 +32,13 @@ FIELDS = ("title", "tags", "body")
 MAX_TERM_LENGTH = 64
 
 #: Changes whenever the terms of a text change, so that an index built before is rebuilt.
-ANALYSIS_VERSION = 6
+ANALYSIS_VERSION = 7
 
-#: What marks a section that is links to other notes alone, and, behind a name, one that somebody
-#: said. No word has such a sign.
+#: The term of a section that is links to other notes alone; the sign after the name of a speaker,
+#: and after a stop word. No word contains such a sign.
 LINKS_ALONE = "[]"
 _SPEAKER = ":"
+_STOP = "!"
 
 #: Each ASCII byte in lower case, blanks for all that is neither letter nor digit.
 _ASCII_WORDS = bytes(
@@ -138,6 +141,21 @@ def stem_word(word: str) -> str:
 def mark_speaker(term: str) -> str:
     """Return the term of sections that were said by whom a term names, "" for anybody."""
     return term + _SPEAKER
+
+
+def mark_stop_word(word: str) -> str:
+    """Return the term of a stop word, empty for any other word."""
+    return word + _STOP if word in read_words("stop_words") else ""
+
+
+def is_stop_term(term: str) -> bool:
+    """Tell whether a term is that of a stop word."""
+    return term.endswith(_STOP)
+
+
+def list_stop_terms(text: str) -> list[str]:
+    """Return the terms of the stop words of `text` in their order."""
+    return list(filter(None, map(mark_stop_word, split_words(text))))
 
 
 def count_terms(text: str) -> dict[str, int]:

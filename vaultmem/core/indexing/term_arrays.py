@@ -20,6 +20,7 @@ from vaultmem.core.finding.terms import (
     find_thousands,
     has_cjk,
     list_pieces,
+    mark_stop_word,
     name_piece,
     plain_text,
     split_words,
@@ -53,8 +54,8 @@ class TermArrays(NamedTuple):
 
     `term`, `section` and `packed` have an entry for each term of each section, its counts packed.
     `sequence` has the numbers of all sections' terms in their order, title, tags and body one
-    after another, without what is written in one piece; `lengths` (shape: sections, 3) says how
-    many each field has there.
+    after another, without stop words and what is written in one piece; `lengths` (shape: sections,
+    3) says how many each field has there.
     """
 
     terms: list[bytes]
@@ -121,14 +122,17 @@ class TermCounter:
     ) -> tuple[Numbers, Numbers, Numbers, Numbers]:
         """Return the terms of some strings in their order, and how many each string has.
 
-        Behind these, the terms of what they write in one piece, and the string of each; `pieces`
-        has such pieces that were found already.
+        Behind these, their stop words and the terms of what they write in one piece, and the string
+        of each; `pieces` has such pieces that were found already.
         """
         joined = join_texts(fields[first:last])
         words = split_joined(joined)
         numbers = np.fromiter(map(self._words.__getitem__, words), np.uint32, len(words))
-        kept = numbers > _ENDING
-        before = kept.cumsum(dtype=np.uint32)[numbers == _ENDING]
+        is_end = numbers == _ENDING
+        stops = (numbers >= _STOP).nonzero()[0]
+        kept = (numbers > _ENDING) & (numbers < _STOP)
+        before = kept.cumsum(dtype=np.uint32)[is_end]
+        stopped = is_end.cumsum(dtype=np.uint32)[stops] + np.uint32(first) - np.uint32(1)
         ends, kinds = find_ends(joined), find_kinds(joined)
         found, places = find_pieces(joined, kinds)
         field = ends.searchsorted(places) + first
@@ -139,7 +143,8 @@ class TermCounter:
         field = np.concatenate([field, np.array([n for n, _ in more], np.int64)])
         groups = np.fromiter(map(self._pieces.__getitem__, found), np.int64, len(found))
         expanded = self._pieces.expand(groups, field.astype(np.uint32))
-        return numbers[kept], np.diff(before), *expanded
+        others = np.concatenate([numbers[stops] - _STOP, expanded[0]])
+        return numbers[kept], np.diff(before), others, np.concatenate([stopped, expanded[1]])
 
 
 class _Terms(dict[str, int]):
@@ -154,8 +159,11 @@ class _Terms(dict[str, int]):
         return number
 
 
-#: What is no term: a stop word, and the end of a field.
+#: Numbers without a term: a word that is not indexed, and the end of a field.
 _DROPPED, _ENDING = 0, 1
+
+#: Added to the number of a stop word's term.
+_STOP = np.uint32(1 << 31)
 
 
 class _Words(dict[bytes, int]):
@@ -166,8 +174,13 @@ class _Words(dict[bytes, int]):
         self._terms = terms
 
     def __missing__(self, word: bytes) -> int:
-        stem = find_stem(word.decode("utf-8", "surrogatepass"))
-        number = self[word] = self._terms[stem] if stem else _DROPPED
+        text = word.decode("utf-8", "surrogatepass")
+        if term := find_stem(text):
+            number = self._terms[term]
+        else:
+            term = mark_stop_word(text)
+            number = self._terms[term] + int(_STOP) if term else _DROPPED
+        self[word] = number
         return number
 
 

@@ -2,51 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple
 
 from vaultmem.core.notes.canvas import is_canvas
 from vaultmem.core.notes.encoding import CANVAS, find_encoding
 from vaultmem.core.notes.full_text import tell_shortened
 from vaultmem.core.notes.values import read_timestamp
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 def has_tag(tags: tuple[str, ...], wanted: str) -> bool:
     """Tell whether a tag matches whole or as a parent: `auth` has `auth/tokens` inside it."""
     name = wanted.strip().lstrip("#").casefold()
     return any(tag.casefold() == name or tag.casefold().startswith(f"{name}/") for tag in tags)
-
-
-#: Bits of a document's number, above which stands its vault's place where several are asked.
-_PLACE_AT = 40
-
-_Number = TypeVar("_Number", int, "NDArray[np.int64]")
-
-
-def place_number(document: _Number, place: int) -> _Number:
-    """Return a document's number among those of several vaults; the first one's stay.
-
-    With the place below zero, such a number's own.
-    """
-    return document + (place << _PLACE_AT)
-
-
-def find_place(document: _Number) -> _Number:
-    """Return the place of the vault that a document is of, among those that are asked."""
-    return document >> _PLACE_AT
-
-
-def divide_numbers(documents: Iterable[int]) -> dict[int, set[int]]:
-    """Return documents of several vaults by their vault's place, as their own vault has them."""
-    found: dict[int, set[int]] = {}
-    for document in documents:
-        place = find_place(document)
-        found.setdefault(place, set()).add(place_number(document, -place))
-    return found
 
 
 #: The state that a note has, whatever state is written in it, in which others say otherwise.

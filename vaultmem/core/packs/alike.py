@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from vaultmem.core.finding.hit import Hit
+from vaultmem.core.finding.hit import Hit, NoteKey
 from vaultmem.core.finding.terms import count_terms
 
 #: Sections that share fewer of their distinct terms are not looked at more closely: in a short one
@@ -16,7 +16,7 @@ _SHARE = 0.5
 class Shown(NamedTuple):
     """A section as far as others may say the same: its text, and what stands above it."""
 
-    document: int
+    note: NoteKey
     text: str
     name: str
 
@@ -35,7 +35,7 @@ class Shown(NamedTuple):
 
 def show_hit(hit: Hit) -> Shown:
     """Return a section as it is compared with others."""
-    return Shown(hit.record.document, hit.text, f"{hit.record.title} {hit.section.heading}")
+    return Shown(hit.note, hit.text, f"{hit.record.title} {hit.section.heading}")
 
 
 @lru_cache(maxsize=256)

@@ -7,7 +7,7 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import NamedTuple
 
-from vaultmem.core.finding.hit import Hit
+from vaultmem.core.finding.hit import Hit, NoteKey
 from vaultmem.core.finding.terms import count_terms
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.packs.caution import written_at
@@ -110,27 +110,27 @@ _SERIAL = frozenset(
 
 
 class Contradiction(NamedTuple):
-    """Two documents that do not agree, and how that is known; `why` is a property's name or words.
+    """Two notes that do not agree, and how that is known; `why` is a property's name or words.
 
     Where `why` is "supersedes" or "supersedes_part", the first is the newer word. `told_by` is the
-    document whose property says so.
+    note whose property says so.
     """
 
-    first: int
-    second: int
+    first: NoteKey
+    second: NoteKey
     why: str
-    told_by: int = -1
+    told_by: NoteKey | None = None
 
 
 class Remarks(NamedTuple):
     """What is known besides the notes' own words.
 
-    `relations` are pairs of documents that contradict each other, `handles` what short labels
-    call a document, and `told` are lines that say how little the answer is worth.
+    `relations` are pairs of notes that contradict each other, `handles` what short labels
+    call a note, and `told` are lines that say how little the answer is worth.
     """
 
     relations: Sequence[Contradiction] = ()
-    handles: Mapping[int, str] = MappingProxyType({})
+    handles: Mapping[NoteKey, str] = MappingProxyType({})
     told: tuple[str, ...] = ()
 
 
@@ -148,11 +148,11 @@ def find_same_titles(hits: Sequence[Hit]) -> list[Contradiction]:
         name = (record.title.casefold(), hit.section.heading.casefold(), record.context)
         groups.setdefault(name, []).append(hit)
     return [
-        Contradiction(group[0].record.document, other.record.document, _SAME_TITLE)
+        Contradiction(group[0].note, other.note, _SAME_TITLE)
         for group in groups.values()
-        if len({hit.record.document for hit in group}) == 2
+        if len({hit.note for hit in group}) == 2
         for other in group[1:]
-        if other.record.document != group[0].record.document and _are_rivals(group[0], other)
+        if other.note != group[0].note and _are_rivals(group[0], other)
     ]
 
 
@@ -178,11 +178,11 @@ def _hand_of(hit: Hit) -> tuple[str, ...]:
     return (record.kind, record.agent, record.source, record.session, changed_day(hit))
 
 
-def is_first_stronger(first: Hit, second: Hit, why: str, trusted: frozenset[int]) -> bool:
+def is_first_stronger(first: Hit, second: Hit, why: str, trusted: frozenset[NoteKey]) -> bool:
     """Tell which of two counts more: by authority, else what supersedes, else the later word."""
 
     def key(hit: Hit) -> tuple[int, bool, float, str]:
-        rank = rank_authority(hit, hit.record.document in trusted)
+        rank = rank_authority(hit, hit.note in trusted)
         is_older = why in ORDERED and hit is second
         return (rank, is_older, -written_at(hit), hit.record.path)
 
@@ -195,25 +195,25 @@ class Mark(NamedTuple):
     Of one document, it says that its opponent is not shown.
     """
 
-    documents: tuple[int, ...]
+    documents: tuple[NoteKey, ...]
     text: str
 
 
 def list_marks(
     items: Sequence[PackItem],
     remarks: Remarks,
-    trusted: frozenset[int],
+    trusted: frozenset[NoteKey],
     name: Callable[[Hit], str],
-    known: Mapping[int, Hit],
+    known: Mapping[NoteKey, Hit],
 ) -> list[Mark]:
     """Return one mark for all sections that contradict each other, and for each that is alone.
 
     `name` is what a note is called: only those that are shown are. `known` are the first sections
     of all documents that were considered. What is pinned, instructs or is preferred says so itself.
     """
-    shown: dict[int, PackItem] = {}
+    shown: dict[NoteKey, PackItem] = {}
     for item in items:
-        shown.setdefault(item.hit.record.document, item)
+        shown.setdefault(item.hit.note, item)
     weighed = {document for document, item in shown.items() if _is_weighed(item)}
     told = [each for each in remarks.relations if weighed & {each.first, each.second}]
     inside = [each for each in told if {each.first, each.second} <= shown.keys()]
@@ -232,9 +232,9 @@ def _is_weighed(item: PackItem) -> bool:
     return item.part is PackPart.EVIDENCE and not item.pinned
 
 
-def _join(relations: Iterable[Contradiction]) -> list[frozenset[int]]:
+def _join(relations: Iterable[Contradiction]) -> list[frozenset[NoteKey]]:
     """Return the documents that are connected."""
-    groups: list[frozenset[int]] = []
+    groups: list[frozenset[NoteKey]] = []
     for each in relations:
         pair = frozenset((each.first, each.second))
         joined = pair.union(*(group for group in groups if group & pair))
@@ -245,7 +245,7 @@ def _join(relations: Iterable[Contradiction]) -> list[frozenset[int]]:
 def _mark_group(
     hits: Sequence[Hit],
     relations: Sequence[Contradiction],
-    trusted: frozenset[int],
+    trusted: frozenset[NoteKey],
     name: Callable[[Hit], str],
 ) -> Mark:
     """Return the mark of sections that contradict each other, what counts more first.
@@ -255,14 +255,14 @@ def _mark_group(
     replaced = {_find_replaced(each) for each in relations}
 
     def key(hit: Hit) -> tuple[int, bool, float, str]:
-        document = hit.record.document
+        document = hit.note
         rank = rank_authority(hit, document in trusted)
         return (rank, document in replaced, -written_at(hit), hit.record.path)
 
     ordered = sorted(hits, key=key)
     keys = [key(hit) for hit in ordered]
     is_undecided = len({each[:2] for each in keys}) == 1 and keys[0][2] != keys[-1][2]
-    documents = [hit.record.document for hit in ordered]
+    documents = [hit.note for hit in ordered]
     shown = tuple(documents[::-1] if is_undecided else documents)
     if len(ordered) > 2:
         names = ", ".join(map(name, ordered))
@@ -279,22 +279,22 @@ def _mark_group(
     return Mark(shown, f"In conflict: {name(stronger)} counts more than {name(weaker)}, {reason}.")
 
 
-def _find_replaced(relation: Contradiction) -> int:
-    return relation.second if relation.why in ORDERED else -1
+def _find_replaced(relation: Contradiction) -> NoteKey | None:
+    return relation.second if relation.why in ORDERED else None
 
 
-def _mark_alone(hit: Hit, other: Hit, why: str, trusted: frozenset[int]) -> Mark:
+def _mark_alone(hit: Hit, other: Hit, why: str, trusted: frozenset[NoteKey]) -> Mark:
     counts = "less" if is_first_stronger(hit, other, why, trusted) else "more"
-    document = hit.record.document
+    document = hit.note
     return Mark((document,), f"In conflict with a note that is not shown and counts {counts}.")
 
 
-def list_opponents(relations: Iterable[Contradiction], document: int) -> set[int]:
-    """Return the documents that contradict one."""
+def list_opponents(relations: Iterable[Contradiction], note: NoteKey) -> set[NoteKey]:
+    """Return the notes that contradict one."""
     return {
-        each.second if each.first == document else each.first
+        each.second if each.first == note else each.first
         for each in relations
-        if document in {each.first, each.second}
+        if note in {each.first, each.second}
     }
 
 
@@ -307,8 +307,7 @@ def arrange_items(items: Sequence[PackItem], marks: Iterable[Mark]) -> list[Pack
     arranged = list(items)
     for mark in marks:
         firsts = [
-            next(i for i in arranged if i.hit.record.document == document)
-            for document in mark.documents
+            next(i for i in arranged if i.hit.note == document) for document in mark.documents
         ]
         moved = [item for item in firsts if _is_weighed(item)]
         fixed = [item for item in firsts if item.pinned and item.part is PackPart.EVIDENCE]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from vaultmem.core.finding.hit import Hit
-from vaultmem.core.notes.record import find_place, place_number
 from vaultmem.core.packs.pack_item import PackItem, PackSource, plain_label
 from vaultmem.core.packs.pack_text import Pack, PackAccount, choose_form, settle_pack
 from vaultmem.core.safe_text import name_some
@@ -32,12 +31,12 @@ def tell_missing(missing: Mapping[str, str]) -> tuple[str, ...]:
     )
 
 
-def group_by_vault(hits: Iterable[Hit]) -> list[list[Hit]]:
-    """Return hits by the vault that they are of, the first one's first."""
-    groups: dict[int, list[Hit]] = {}
+def group_by_vault(hits: Iterable[Hit]) -> dict[str, list[Hit]]:
+    """Return hits by the name of their vault, in the order in which they come."""
+    groups: dict[str, list[Hit]] = {}
     for hit in hits:
-        groups.setdefault(find_place(hit.record.document), []).append(hit)
-    return [groups[place] for place in sorted(groups)]
+        groups.setdefault(hit.vault, []).append(hit)
+    return groups
 
 
 def share_room(needs: Sequence[int], room: int) -> list[int]:
@@ -50,27 +49,24 @@ def share_room(needs: Sequence[int], room: int) -> list[int]:
     return shares
 
 
-def divide_pack(pack: Pack, many: int) -> dict[int, Pack]:
-    """Return by place what a pack over `many` vaults shows of each, of the first in any case.
+def divide_pack(pack: Pack, names: Sequence[str]) -> dict[str, Pack]:
+    """Return what a pack over some vaults shows of each, of the first in any case.
 
     A part has no text before `settle_part`.
     """
-    if many == 1:
-        return {0: pack}
-    shown = {find_place(item.hit.record.document) for item in pack.items}
-    shown |= {find_place(hit.record.document) for hit in pack.unshown}
-    return {place: _take_part(pack, place) for place in sorted({0, *shown})}
+    if len(names) == 1:
+        return {names[0]: pack}
+    shown = {item.hit.vault for item in pack.items} | {hit.vault for hit in pack.unshown}
+    return {name: _take_part(pack, name) for name in names if name == names[0] or name in shown}
 
 
-def _take_part(pack: Pack, place: int) -> Pack:
+def _take_part(pack: Pack, name: str) -> Pack:
     items = tuple(
-        item._replace(hit=_own(item.hit, place))
+        item._replace(hit=item.hit._replace(vault=""))
         for item in pack.items
-        if find_place(item.hit.record.document) == place
+        if item.hit.vault == name
     )
-    unshown = tuple(
-        _own(hit, place) for hit in pack.unshown if find_place(hit.record.document) == place
-    )
+    unshown = tuple(hit._replace(vault="") for hit in pack.unshown if hit.vault == name)
     return pack._replace(text="", items=items, unshown=unshown, unnamed=0, left_out=())
 
 
@@ -86,13 +82,6 @@ def settle_part(part: Pack, many: int, source: PackSource, flat: int) -> Pack:
     account = _account(part.items, part.account.budget, flat)
     text, account = settle_pack(part.items, part.unshown, 0, source, account, form, told)
     return part._replace(text=text, account=account, source=source, told=told)
-
-
-def _own(hit: Hit, place: int) -> Hit:
-    """Return a hit as its vault knows it by itself."""
-    document = place_number(hit.record.document, -place)
-    record = hit.record._replace(document=document)
-    return hit._replace(record=record, section=hit.section._replace(document=document), vault="")
 
 
 def _account(items: Sequence[PackItem], budget: int, flat: int) -> PackAccount:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from vaultmem.core.finding.hit import Hit
+from vaultmem.core.finding.hit import Hit, NoteKey
 from vaultmem.core.lifecycle import OWNER_KINDS, Kind, State
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.packs.pack_item import (
@@ -62,10 +62,10 @@ def count_group(items: Iterable[PackItem], form: PackForm) -> int:
     return count_items(gather_items(items, ()), form)
 
 
-def gather_items(items: Iterable[PackItem], apart: Collection[int]) -> list[PackItem]:
+def gather_items(items: Iterable[PackItem], apart: Collection[NoteKey]) -> list[PackItem]:
     """Return sections of one note in its order, notes of one session or one title side by side.
 
-    They stand where their first one stood; those of the documents in `apart` stay where they are.
+    They stand where their first one stood; those of the notes in `apart` stay where they are.
     """
     groups: dict[object, dict[object, list[PackItem]]] = {}
     for item in items:
@@ -78,12 +78,12 @@ def gather_items(items: Iterable[PackItem], apart: Collection[int]) -> list[Pack
     ]
 
 
-def group_of(item: PackItem, apart: Collection[int]) -> object:
+def group_of(item: PackItem, apart: Collection[NoteKey]) -> object:
     """Return what is the same for sections that may share a label, a heading or a title.
 
-    Those of the documents in `apart` share none.
+    Those of the notes in `apart` share none.
     """
-    if item.hit.record.document in apart:
+    if item.hit.note in apart:
         return item.hit.key
     return (item.part, item.pinned, _session_of([item]) or _title_of(item))
 
@@ -178,11 +178,11 @@ def name_handle(hit: Hit, known: str = "") -> str:
     return f"{hit.vault}:{handle}" if hit.vault else handle
 
 
-def name_note(handles: Mapping[int, str], labels: PackLabels, hit: Hit) -> str:
-    """Return what a sentence of a pack calls a note; the handles are by document."""
+def name_note(handles: Mapping[NoteKey, str], labels: PackLabels, hit: Hit) -> str:
+    """Return what a sentence of a pack calls a note; the handles are by note."""
     if labels is PackLabels.FULL:
         return f"{hit.vault}:{hit.record.path}" if hit.vault else hit.record.path
-    return f"[{name_handle(hit, handles.get(hit.record.document, ''))}]"
+    return f"[{name_handle(hit, handles.get(hit.note, ''))}]"
 
 
 #: Where the notes of sessions are.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from math import pow
 
-from vaultmem.core.finding.hit import Hit
+from vaultmem.core.finding.hit import Hit, NoteKey
 from vaultmem.core.packs.conflicts import MAX_RIVALS, Contradiction, rank_authority
 from vaultmem.core.packs.pack_item import PackItem
 from vaultmem.core.token_count import count_tokens
@@ -31,41 +31,40 @@ def order_by_worth(hits: Sequence[Hit]) -> list[Hit]:
 def bring_together(
     hits: Sequence[Hit],
     relations: Iterable[Contradiction],
-    partners: Mapping[int, Hit],
-    trusted: frozenset[int],
+    partners: Mapping[NoteKey, Hit],
+    trusted: frozenset[NoteKey],
 ) -> list[Hit]:
     """Return the hits in their order, each one's opponents directly behind it.
 
-    `partners` are sections of documents that are in a relation and among no hits. One comes in
+    `partners` are sections of notes that are in a relation and among no hits. One comes in
     only if it counts no less than the hit, or if the hit names it: no note brings itself into a
     pack by contradicting a better one.
     """
-    related: dict[int, list[Contradiction]] = {}
+    related: dict[NoteKey, list[Contradiction]] = {}
     for each in relations:
         related.setdefault(each.first, []).append(each)
         related.setdefault(each.second, []).append(each)
-    found: dict[int, Hit] = {}
+    found: dict[NoteKey, Hit] = {}
     for hit in hits:
-        found.setdefault(hit.record.document, hit)
-    ordered: dict[tuple[int, int], Hit] = {}
+        found.setdefault(hit.note, hit)
+    ordered: dict[tuple[NoteKey, int], Hit] = {}
     for hit in hits:
-        document = hit.record.document
-        ordered.setdefault((document, hit.section.ordinal), hit)
+        ordered.setdefault(hit.key, hit)
         rivals = []
-        for each in related.get(document, ()):
-            number = each.second if each.first == document else each.first
-            rival = found.get(number) or partners.get(number)
-            if rival and (number in found or _may_join(hit, rival, each, trusted)):
+        for each in related.get(hit.note, ()):
+            other = each.second if each.first == hit.note else each.first
+            rival = found.get(other) or partners.get(other)
+            if rival and (other in found or _may_join(hit, rival, each, trusted)):
                 rivals.append(rival)
-        rivals.sort(key=lambda each: rank_authority(each, each.record.document in trusted))
+        rivals.sort(key=lambda each: rank_authority(each, each.note in trusted))
         for rival in rivals[:MAX_RIVALS]:
             ordered.setdefault(rival.key, rival)
     return list(ordered.values())
 
 
-def _may_join(hit: Hit, rival: Hit, relation: Contradiction, trusted: frozenset[int]) -> bool:
-    ranks = [rank_authority(h, h.record.document in trusted) for h in (rival, hit)]
-    return ranks[0] <= ranks[1] or relation.told_by == hit.record.document
+def _may_join(hit: Hit, rival: Hit, relation: Contradiction, trusted: frozenset[NoteKey]) -> bool:
+    ranks = [rank_authority(h, h.note in trusted) for h in (rival, hit)]
+    return ranks[0] <= ranks[1] or relation.told_by == hit.note
 
 
 def put_answers_behind(items: Sequence[PackItem]) -> list[PackItem]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from vaultmem.core.finding.hit import Hit
+from vaultmem.core.finding.hit import Hit, NoteKey
 from vaultmem.core.packs.conflicts import Remarks
 from vaultmem.core.packs.division import group_by_vault, share_room
 from vaultmem.core.packs.pack_item import LeftWhy, PackLabels, PackSource, PackStyle
@@ -29,7 +29,7 @@ _LABEL = 20
 def build_pack(
     pinned: Iterable[Hit],
     relevant: Iterable[Hit],
-    trusted: frozenset[int],
+    trusted: frozenset[NoteKey],
     source: PackSource,
     budget: int,
     pinned_share: float,
@@ -44,7 +44,7 @@ def build_pack(
     Pinned sections may take `pinned_share` of it; the others are named by link, then counted. A
     relevant section that does not fit is shown by the passages that answer best, or left for a
     shorter one. Sections that contradict each other stand together, what counts more first.
-    `trusted` are the documents whose promotion is on record; `flat_tokens` is the whole vault.
+    `trusted` are the notes whose promotion is on record; `flat_tokens` is the whole vault.
 
     Raises:
         RefusedError: a budget under 100 tokens.
@@ -62,7 +62,7 @@ def build_pack(
         trusted=trusted,
         remarks=remarks,
         form=form,
-        known={hit.record.document: hit for hit in reversed(relevant)},
+        known={hit.note: hit for hit in reversed(relevant)},
         for_marks=int(budget * _MARKS_SHARE),
     )
     unshown, unnamed = _take_pinned(room, [*pinned])
@@ -71,7 +71,7 @@ def build_pack(
     room.take_relevant(relevant, int(budget * _SHORTENED_SHARE))
     items = room.items
     while True:
-        count = sum(item.hit.record.document >= 0 and item.pinned for item in items)
+        count = sum(item.pinned for item in items)
         account = PackAccount(
             pinned=count, relevant=len(items) - count, sent=0, budget=budget, flat=flat_tokens
         )
@@ -105,7 +105,7 @@ def build_pack(
 
 def _take_pinned(room: Room, pinned: Sequence[Hit]) -> tuple[list[Hit], int]:
     """Take pinned sections while they fit, each vault's into a share of its own."""
-    groups = group_by_vault(pinned)
+    groups = [*group_by_vault(pinned).values()]
     if len(groups) < 2:
         return room.take_pinned(pinned)
     needs = [sum(count_tokens(hit.text) + _LABEL for hit in group) for group in groups]

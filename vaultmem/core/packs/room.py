@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from vaultmem.core.finding.hit import Hit
+from vaultmem.core.finding.hit import Hit, NoteKey
 from vaultmem.core.packs.alike import Shown, show_hit
 from vaultmem.core.packs.caution import shorten_caution, written_at
 from vaultmem.core.packs.conflicts import (
@@ -37,10 +37,10 @@ class Room:
     def __init__(
         self,
         left: int,
-        trusted: frozenset[int],
+        trusted: frozenset[NoteKey],
         remarks: Remarks,
         form: PackForm,
-        known: dict[int, Hit],
+        known: dict[NoteKey, Hit],
         for_marks: int,
     ) -> None:
         self.left = left
@@ -66,7 +66,7 @@ class Room:
         for hit in hits:
             if not hit.text or self._is_repeated(hit):
                 continue
-            self._known.setdefault(hit.record.document, hit)
+            self._known.setdefault(hit.note, hit)
             if not self._take(hit, pinned=True):
                 waiting.append(hit)
                 self.leave_out(hit, LeftWhy.SHARE, pinned=True)
@@ -112,9 +112,9 @@ class Room:
 
     def _make_item(self, hit: Hit, pinned: bool, parts: tuple[Span, ...] | None) -> PackItem:
         """Return a section as it would be shown, with what is to be said of it."""
-        trusted = hit.record.document in self.trusted
+        trusted = hit.note in self.trusted
         shown = hit.text if parts is None else render_passages(hit.text, parts)
-        handle = self.remarks.handles.get(hit.record.document, "")
+        handle = self.remarks.handles.get(hit.note, "")
         cut, caution = parts is not None, shorten_caution(hit)
         item = PackItem(hit, shown, pinned, trusted, cut, caution, "", handle, parts or ())
         return item._replace(otherwise=hit.otherwise)
@@ -138,7 +138,7 @@ class Room:
 
     def _count_marks(self, items: Sequence[PackItem]) -> int:
         """Return the tokens of all marks, with the blank line behind each."""
-        if not any(item.hit.record.document in self._opposed for item in items):
+        if not any(item.hit.note in self._opposed for item in items):
             return 0
         return sum(count_tokens(f"{mark.text}\n\n") for mark in self._list_marks(items))
 
@@ -193,7 +193,7 @@ class Room:
         item = item._replace(alike=taken.alike)
         costs = self._price(item) - self._price(taken)
         shown, other = taken, item
-        is_marked = taken.hit.record.document in self._opposed
+        is_marked = taken.hit.note in self._opposed
         is_better = self._worth(item) < self._worth(taken) and not (taken.pinned or is_marked)
         if is_better and costs <= self.left:
             self.left -= costs
@@ -218,12 +218,12 @@ class Room:
     def _find_alike(self, hit: Hit) -> int | None:
         """Return the place of a section taken that says the same, and is no opponent."""
         shown = show_hit(hit)
-        opposed = list_opponents(self.remarks.relations, shown.document)
+        opposed = list_opponents(self.remarks.relations, shown.note)
         return next(
             (
                 place
                 for place, seen in enumerate(self._seen)
-                if seen.document not in opposed and shown.says(seen)
+                if seen.note not in opposed and shown.says(seen)
             ),
             None,
         )

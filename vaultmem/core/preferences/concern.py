@@ -36,10 +36,10 @@ def choose_preferences(
     if not question.strip():
         return [each.hit for each in sorted(known, key=lambda each: each.about != "")]
     asked = frozenset(count_terms(question))
-    places = {hit.key: place for place, hit in enumerate(found[:_FOUND])}
+    places = {hit.local_key: place for place, hit in enumerate(found[:_FOUND])}
     ranked: list[tuple[float, int, int]] = []
     for number, (hit, about) in enumerate(known):
-        place, share = places.get(hit.key), _share_topic(about, asked)
+        place, share = places.get(hit.local_key), _share_topic(about, asked)
         if share or not about or place is not None:
             ranked.append((-share, _FOUND if place is None else place, number))
     return [known[number].hit for *_, number in sorted(ranked)]

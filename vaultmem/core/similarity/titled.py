@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from vaultmem.core.languages import find_words
 from vaultmem.core.notes.titles import TITLE, derive_title, is_named_for, make_name
 from vaultmem.core.similarity.canonical import (
     canonical_form,
-    may_say_same,
     read_title,
     say_same,
 )
@@ -39,38 +36,6 @@ class Titled(NamedTuple):
     text: str
     title: str
     stem: str = ""
-
-
-class Stated(NamedTuple):
-    """What a text states under its title, for comparing many with many.
-
-    `form` and `extra`, what the title adds, are digests; `is_named` tells that the title was given
-    since. `length` is that of the text.
-    """
-
-    form: str
-    extra: str
-    is_named: bool
-    length: int
-
-    def is_same(self, other: Stated) -> bool:
-        """Tell whether both state the same, as `state_same` does."""
-        is_plain = not (self.extra and other.extra)
-        is_one = self.extra == other.extra or (is_plain and (self.is_named or other.is_named))
-        return is_one and self.form == other.form and may_say_same(self.length, other.length)
-
-
-def read_stated(titled: Titled) -> Stated:
-    """Return what a text states under its title; of one without words, the text itself counts."""
-    extra = read_title(titled.title, titled.text)
-    form = canonical_form(titled.text) or ("", titled.text.strip())
-    is_named = _is_named_since(titled, extra)
-    return Stated(_digest(form), _digest(sorted(extra)), is_named, len(titled.text))
-
-
-def _digest(words: Sequence[str]) -> str:
-    told = "\n".join(words).encode("utf-8", "surrogatepass")
-    return hashlib.sha256(told).hexdigest()[:20] if words else ""
 
 
 def state_same(ours: Titled, theirs: Titled) -> bool:

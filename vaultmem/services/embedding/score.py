@@ -101,28 +101,28 @@ class DenseScorers:
 
 
 def find_scorer(
-    vault: Vault,
+    vaults: Sequence[Vault],
     wanted: bool | None = None,
     progress: Progress | None = None,
     *,
     waits: bool = True,
 ) -> DenseScorer | DenseScorers | None:
-    """Return what scores by meaning; None where nobody wants it.
+    """Return what scores some vaults by meaning; None where nobody wants it.
 
-    Vaults beside this one are scored by its model, each with its own vectors.
+    All are scored by the model of the first, each with its own vectors.
 
     `wanted` is what was asked for, None if vaultmem.yaml decides; with a quick model, what has no
-    vectors gets them now, within some seconds: one batch of it, where nobody `waits`. The vault
+    vectors gets them now, within some seconds: one batch of it, where nobody `waits`. The vaults
     must be in sync.
 
     Raises:
         RefusedError: vaultmem.yaml names no model that there is.
         MissingModelError: it is wanted, and its package, file or setting is not there.
     """
-    if wanted is False or (wanted is None and vault.config.semantic == "off"):
+    if wanted is False or (wanted is None and vaults[0].config.semantic == "off"):
         return None
-    model = choose_model(vault)
-    each = [_open_scorer(one, model, progress, waits) for one in vault.together]
+    model = choose_model(vaults[0])
+    each = [_open_scorer(one, model, progress, waits) for one in vaults]
     return each[0] if len(each) == 1 else DenseScorers(each)
 
 

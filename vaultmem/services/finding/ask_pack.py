@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from vaultmem.core.finding.reranking import Reranked
@@ -12,13 +11,17 @@ from vaultmem.core.packs.pack import MIN_BUDGET
 from vaultmem.core.packs.pack_item import PackLabels, PackStyle
 from vaultmem.core.packs.pack_text import Pack, tell_budget, warn_of_pinned
 from vaultmem.core.token_count import fit_budget
-from vaultmem.services.finding.ask import ByMeaning, Models, TellProgress, look, open_models
 from vaultmem.services.finding.count import count_pack
 from vaultmem.services.finding.own_part import pack_source
 from vaultmem.services.finding.pack import PackMaterial, PackPlan, gather
-from vaultmem.services.finding.reach import Reach, Together
 from vaultmem.services.finding.receipts import keep_receipt, name_receipt
-from vaultmem.services.reading.heal import heals
+from vaultmem.services.finding.vault_set import (
+    ByMeaning,
+    Models,
+    TellProgress,
+    VaultSet,
+    open_set,
+)
 from vaultmem.vault import Vault
 
 
@@ -62,32 +65,43 @@ class PackAnswer(NamedTuple):
     warning: str
 
 
-def ask_pack(vault: Vault, asked: AskPack, progress: TellProgress | None = None) -> PackAnswer:
-    """Return the pack for a question, as it is shown.
+def ask_pack(
+    vaults: Vault | Iterable[Vault] | VaultSet, asked: AskPack, progress: TellProgress | None = None
+) -> PackAnswer:
+    """Return the pack for a question, as it is shown; it is counted, and has a receipt, in each.
 
     Raises:
         NoteNotFoundError: a ref does not exist.
         RefusedError: the budget is under 100 tokens, the question too long, or a ref's name unsafe.
     """
-    reach, models, found = _find(vault, asked, progress)
-    return finish_pack(reach, asked, models, found)
+    opened = open_set(vaults)
+    seen, models, found = opened.heal(lambda: _find(opened, asked, progress))
+    made = _fit(asked, found)
+    meaning, words_alone, reranked = models.describe()
+    first = seen.names[0]
+    wanted, lack = False, ""
+    if asked.receipt is not False:
+        wanted, lack = seen.run(_may_keep, {first: (asked.receipt,)})[first]
+    receipt = name_receipt(seen.now()) if wanted and not lack else ""
+    if receipt or asked.counts:
+        parts = divide_pack(made, seen.names)
+        how = (len(seen.names), asked.question, asked.counts, receipt)
+        kept = seen.keep(_record, {name: (part, *how) for name, part in parts.items()})
+        if receipt and first not in kept:
+            receipt, lack = "", "its vault does not answer any more"
+    told = (warn_of_pinned(made.pinned_tokens, found.config.budget), lack and f"no receipt: {lack}")
+    warning = "; ".join(filter(None, told))
+    return PackAnswer(asked.question, made, receipt, meaning, words_alone, reranked, warning)
 
 
-@heals
 def _find(
-    vault: Vault, asked: AskPack, progress: TellProgress | None
-) -> tuple[Reach, Models, PackMaterial]:
+    vaults: VaultSet, asked: AskPack, progress: TellProgress | None
+) -> tuple[VaultSet, Models, PackMaterial]:
     """Return what was looked at, what scored besides the words, and what the pack is made of."""
-    seen = look(vault, asked.at, asked.refs, progress)
+    seen = vaults.view(asked.at, asked.refs, progress)
     models = Models()
     if asked.question.strip():
-        models = open_models(seen, asked.semantic, asked.waits, progress)
-    reach = Together(seen)
-    return reach, models, find_material(reach, asked, models)
-
-
-def find_material(reach: Reach, asked: AskPack, models: Models) -> PackMaterial:
-    """Return what the pack is made of, of vaults that are in sync."""
+        models = seen.open_models(asked.semantic, asked.waits, progress)
     plan = PackPlan(
         asked.question,
         asked.style,
@@ -99,29 +113,7 @@ def find_material(reach: Reach, asked: AskPack, models: Models) -> PackMaterial:
         has_sessions=asked.has_sessions,
         told=asked.told,
     )
-    return gather(reach, plan)
-
-
-def finish_pack(reach: Reach, asked: AskPack, models: Models, found: PackMaterial) -> PackAnswer:
-    """Return the pack within its budget; it is counted, and has a receipt, in each vault."""
-    made = _fit(asked, found)
-    meaning, words_alone, reranked = models.describe()
-    wanted, lack = False, ""
-    if asked.receipt is not False:
-        wanted, lack = reach.run(_may_keep, {0: (asked.receipt,)})[0]
-    receipt = name_receipt(reach.now()) if wanted and not lack else ""
-    if receipt or asked.counts:
-        many = len(reach.names)
-        given = partial(
-            _record, many=many, question=asked.question, counts=asked.counts, receipt=receipt
-        )
-        parts = divide_pack(made, many).items()
-        kept = reach.keep(given, {place: (part,) for place, part in parts})
-        if receipt and 0 not in kept:
-            receipt, lack = "", "its vault does not answer any more"
-    told = (warn_of_pinned(made.pinned_tokens, found.config.budget), lack and f"no receipt: {lack}")
-    warning = "; ".join(filter(None, told))
-    return PackAnswer(asked.question, made, receipt, meaning, words_alone, reranked, warning)
+    return seen, models, gather(seen, plan)
 
 
 def _fit(asked: AskPack, found: PackMaterial) -> Pack:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from vaultmem.core.finding.hit import Hit
-from vaultmem.services.finding.eligible import choose_sections
+from vaultmem.services.finding.eligible import choose_scope
 from vaultmem.services.finding.hits import find_places, name_refs
 from vaultmem.services.reading.texts import read_section
 from vaultmem.vault import Vault
@@ -26,14 +26,14 @@ def add_next(vault: Vault, hits: Sequence[Hit], note_filter: NoteFilter) -> list
     common. Such a note is brought without a word of the question of its own, for a share of the
     score: where one asks, the next may answer. What was found itself stays as it was found.
     """
-    known = {hit.key for hit in hits}
+    known = {hit.local_key for hit in hits}
     nexts = _find_next(vault, note_filter, hits[:_FIRST])
     ordered: list[Hit] = []
     for hit in hits:
         ordered.append(hit)
-        beside = nexts.get(hit.key)
-        if beside and beside.key not in known:
-            known.add(beside.key)
+        beside = nexts.get(hit.local_key)
+        if beside and beside.local_key not in known:
+            known.add(beside.local_key)
             ordered.append(beside)
     return ordered
 
@@ -44,20 +44,20 @@ def _find_next(
     """Return by document and section the section written next, of those that have one."""
     from vaultmem.core.finding.weights import WEIGHTS
 
-    snapshot = vault.index.snapshot()
-    eligible = choose_sections(vault, snapshot, note_filter)
-    if eligible.neighbours is None:
+    scope = choose_scope(vault, note_filter)
+    if scope is None or scope.eligible.neighbours is None:
         return {}
-    after = eligible.neighbours[len(WEIGHTS.neighbours)]
+    _, snapshot, eligible = scope
+    after = scope.eligible.neighbours[len(WEIGHTS.neighbours)]
     documents = snapshot.column("document")
     found = {}
     for hit in hits:
         rows = after[(documents == hit.record.document) & eligible.mask]
-        places = find_places(vault, snapshot, eligible, rows[rows >= 0].tolist())
+        places = find_places(scope, rows[rows >= 0].tolist())
         for record, section in places.values():
             if (text := read_section(vault, record, section)) is not None:
                 refs = name_refs(vault, record)
                 score, path = _SHARE * hit.score, hit.record.path
                 beside = Hit(record, section, text, score, (), 0.0, 1.0, refs, beside=path)
-                found[hit.key] = beside
+                found[hit.local_key] = beside
     return found

@@ -10,8 +10,8 @@ from vaultmem.core.finding.sureness import Sureness, judge_hits, tell_replaced, 
 from vaultmem.core.lifecycle import State
 from vaultmem.core.packs.pack_item import plain_label
 from vaultmem.errors import VaultError
-from vaultmem.services.finding.reach import Reach
-from vaultmem.services.finding.recall import recall
+from vaultmem.services.finding.recall import find_sections, recall
+from vaultmem.services.finding.vault_set import VaultSet, name_vault
 from vaultmem.storage.git.refs import Branch
 from vaultmem.vault import Vault
 
@@ -23,33 +23,37 @@ _LAID_ASIDE = frozenset({State.DEPRECATED})
 
 
 def tell_doubts(
-    reach: Reach,
+    vaults: VaultSet,
     query: RecallQuery,
     hits: Sequence[Hit],
     sureness: Sureness,
     looks_elsewhere: bool,
 ) -> tuple[str, ...]:
     """Return what a pack says of its answer: words searched instead, and how sure it is not."""
-    elsewhere = find_elsewhere(reach, query, sureness) if looks_elsewhere else ""
+    elsewhere = find_elsewhere(vaults, query, sureness) if looks_elsewhere else ""
     # A pack that shows nothing says so by itself.
     told = tell_sureness(sureness if hits else Sureness.STRONG, elsewhere)
     return (*tell_replaced(dict(query.replaced)), *told)
 
 
-def find_elsewhere(reach: Reach, query: RecallQuery, sureness: Sureness) -> str:
+def find_elsewhere(vaults: VaultSet, query: RecallQuery, sureness: Sureness) -> str:
     """Tell in a line which replaced note or which other branch answers; "" if none surely does.
 
     Who has a strong answer already asks nobody else, and who has none is told of a weak one.
     Quarantined notes are never named. Nobody waits for another process here. The branches are
     those of the first vault.
     """
-    if query.filter.states or sureness is Sureness.STRONG or reach.run(_is_narrow, {0: ()})[0]:
+    first = vaults.names[0]
+    if query.filter.states or query.is_of_stop_words or sureness is Sureness.STRONG:
         return ""
-    hit = _find_laid_aside(reach, query, sureness)
+    if vaults.run(_is_narrow, {first: ()})[first]:
+        return ""
+    hit = _find_laid_aside(vaults, query, sureness)
     if hit is not None:
         why = f"it is {hit.record.state}: ask recall with --include-archived"
         return plain_label(f"{hit.address} may answer that; {why}")
-    hit = next(iter(reach.number(reach.run(_find_on_branches, {0: (query,)})[0], 0)), None)
+    found = vaults.run(_find_on_branches, {first: (query,)})[first]
+    hit = next(iter(name_vault(first, found)), None)
     if hit is None:
         return ""
     return plain_label(f"{hit.address} on branch {hit.refs[0]} may answer that")
@@ -60,9 +64,10 @@ def _is_narrow(vault: Vault) -> bool:
     return bool(vault.view.sources or vault.ref)
 
 
-def _find_laid_aside(reach: Reach, query: RecallQuery, sureness: Sureness) -> Hit | None:
+def _find_laid_aside(vaults: VaultSet, query: RecallQuery, sureness: Sureness) -> Hit | None:
     states = query.filter.wanted_states | _LAID_ASIDE
-    _, found = reach.find(query._replace(limit=3, filter=query.filter._replace(states=states)))
+    query = query._replace(limit=3, filter=query.filter._replace(states=states))
+    found = find_sections(vaults, query, vaults.count(query), query.limit)
     aside = [hit for hit in found if hit.record.state in _LAID_ASIDE]
     sure = _choose_sure(aside)
     if sure is None and sureness is Sureness.NONE:
@@ -79,7 +84,6 @@ def _find_on_branches(vault: Vault, query: RecallQuery) -> list[Hit]:
         from vaultmem.services.reading.look import look_at
 
         seen = look_at(vault, include=names, patience=0)
-        seen.beside = ()  # What they have is on no branch of this one.
         own = seen.view.sources[0].name
         found = recall(seen, query._replace(limit=3))
     except VaultError:

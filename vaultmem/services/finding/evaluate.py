@@ -15,9 +15,10 @@ from vaultmem.core.finding.questions import Question, parse_questions, refuse_li
 from vaultmem.core.packs.expectation import Expectation, judge_pack
 from vaultmem.core.paths import is_note_name
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
-from vaultmem.services.finding.ask import Answer, Ask, TellProgress, ask, look
+from vaultmem.services.finding.ask import Ask, QueryResult, run_query
 from vaultmem.services.finding.ask_pack import AskPack, PackAnswer, ask_pack
 from vaultmem.services.finding.question_file import read_file
+from vaultmem.services.finding.vault_set import TellProgress, look
 from vaultmem.services.finding.wanted import WantedNotes
 from vaultmem.storage.views import View
 from vaultmem.vault import Vault
@@ -185,14 +186,14 @@ def _run(
             wanted = tuple(views.notes(at).follow(each) or each for each in wanted)
         states = tuple(views.notes(at).state_of(each) for each in wanted)
         try:
-            answer = ask(seen, Ask(question.text, asked.depth, counts=False))
+            answer = run_query(seen, Ask(question.text, asked.depth, counts=False))
         except RefusedError as error:
             raise RefusedError(f"line {question.line}: {error}") from None
         packs = [
             ask_pack(seen, AskPack(question.text, budget, receipt=False, counts=False))
             for budget in asked.budgets
         ]
-        answers: list[Answer | PackAnswer] = [answer, *packs]
+        answers: list[QueryResult | PackAnswer] = [answer, *packs]
         if lack := next(filter(None, map(_tell_lack, answers)), ""):
             if not judged and any(map(_names_model, asked.settings)):
                 raise VaultError(f"{', '.join(asked.settings)}: {lack}")
@@ -209,7 +210,7 @@ def _run(
 def _judge(
     question: Question,
     states: tuple[str, ...],
-    answer: Answer,
+    answer: QueryResult,
     packs: Sequence[PackAnswer],
     depth: int,
 ) -> Judged:
@@ -236,7 +237,7 @@ def _expect(question: Question) -> Expectation:
     return Expectation(question.text, finds=finds, says=question.says)
 
 
-def _tell_lack(answer: Answer | PackAnswer) -> str:
+def _tell_lack(answer: QueryResult | PackAnswer) -> str:
     """Return why a model that was to decide did not, or not on all sections."""
     meaning, reranked = answer.meaning, answer.reranked
     if meaning is not None and 0 < meaning.embedded < meaning.sections:

@@ -10,7 +10,9 @@ from vaultmem.core.finding.grouping import point_at
 from vaultmem.core.finding.hit import Hit, Match
 from vaultmem.core.finding.terms import FIELDS
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
-from vaultmem.services.reading.texts import read_sections
+from vaultmem.services.finding.eligible import Scope
+from vaultmem.services.reading.texts import read_section, read_sections
+from vaultmem.storage.links import LinkStore
 from vaultmem.storage.views import read_places
 from vaultmem.vault import Vault
 
@@ -18,10 +20,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from vaultmem.core.finding.eligible import EligibleRows
     from vaultmem.core.finding.ranking import Share
-    from vaultmem.services.finding.ground import Ground
-    from vaultmem.services.finding.rank import Ranked
+    from vaultmem.services.finding.score import Ranked
     from vaultmem.storage.index.snapshot import Snapshot
 
 #: The fields of a match by whether the term stands in each of them.
@@ -32,7 +32,7 @@ _KEPT_PLACES = 4_096
 
 
 def make_hits(
-    ground: Ground,
+    scope: Scope,
     ranked: Ranked,
     groups: Sequence[Sequence[int]],
     limit: int,
@@ -40,8 +40,7 @@ def make_hits(
 ) -> list[Hit]:
     """Return a hit for each of the first groups, with its text; `words` are those of the terms.
 
-    A group has places in the ranking: that of the section which is shown, and of those of its note
-    that are only named. Where a note changed meanwhile, the next group takes its place.
+    If a note changed since it was indexed, the next group takes its place.
     """
     hits: list[Hit] = []
     rows, scores = ranked.ranking.rows.tolist(), ranked.ranking.score.tolist()
@@ -49,31 +48,52 @@ def make_hits(
     while len(hits) < limit and start < len(groups):
         some = groups[start : start + limit - len(hits)]
         start += len(some)
+        places = find_places(scope, [rows[place] for group in some for place in group])
+        some = [group for group in some if rows[group[0]] in places]
         best = ranked.ranking.cut([first for first, *_ in some])
-        named = [rows[place] for _, *rest in some for place in rest]
-        read = ground.read(ranked.found, best.rows.tolist(), named, words)
-        weights = ranked.found.state_weight[best.rows].tolist()
+        matches = explain(best.rows, ranked.shares, scope.snapshot, words)
         parts = zip(*(part.tolist() for part in best.parts), strict=True)
-        for (first, *rest), weight, scored in zip(some, weights, parts, strict=True):
-            if rows[first] not in read:
+        for group, why, scored in zip(some, matches, parts, strict=True):
+            record, section = places[rows[group[0]]]
+            text = read_section(scope.vault, record, section)
+            if text is None:
                 continue
-            record, section, text, matches, refs, replaces, vault = read[rows[first]]
-            also = tuple(
-                point_at(read[rows[place]].section, scores[place])
-                for place in rest
-                if rows[place] in read
+            score, closeness, passage, neighbours, recency, semantic, named = scored
+            also = (place for place in group[1:] if rows[place] in places)
+            hits.append(
+                Hit(
+                    record,
+                    section,
+                    text,
+                    score,
+                    why,
+                    closeness,
+                    float(scope.eligible.state_weight[rows[group[0]]]),
+                    name_refs(scope.vault, record),
+                    passage=passage,
+                    neighbours=neighbours,
+                    recency=recency,
+                    semantic=semantic,
+                    named=named,
+                    replaces=_find_replaced(scope, record),
+                    asked=ranked.asked,
+                    also=tuple(point_at(places[rows[n]][1], scores[n]) for n in also),
+                )
             )
-            score, closeness, passage, neighbours, recency, semantic, named_ = scored
-            what = (record, section, text, score, matches, closeness, weight, refs, "")
-            why = (passage, neighbours, recency, semantic, named_, replaces, ranked.asked)
-            hits.append(Hit(*what, *why, also=also, vault=vault))
     return hits
 
 
-def find_places(
-    vault: Vault, snapshot: Snapshot, eligible: EligibleRows, rows: Sequence[int]
-) -> dict[int, tuple[NoteRecord, SectionRecord]]:
-    """Return note and section of each row that has them, kept for the next question."""
+def _find_replaced(scope: Scope, record: NoteRecord) -> tuple[str, ...]:
+    """Return the notes that a note supersedes."""
+    kept = scope.eligible.kept
+    if "replaced" not in kept:
+        kept["replaced"] = LinkStore(scope.vault.state).targets_in("supersedes")
+    return tuple(kept["replaced"].get(record.document, ()))
+
+
+def find_places(scope: Scope, rows: Sequence[int]) -> dict[int, tuple[NoteRecord, SectionRecord]]:
+    """Return note and section of each row that has them, cached for the next query."""
+    vault, snapshot, eligible = scope
     kept: dict[int, tuple[NoteRecord, SectionRecord]] = eligible.kept.setdefault("places", {})
     if len(kept) > _KEPT_PLACES:
         kept.clear()
@@ -93,7 +113,7 @@ def find_places(
 
 def explain(
     rows: NDArray[np.int64],
-    shares: dict[str, Share],
+    shares: Mapping[str, Share],
     snapshot: Snapshot,
     words: Mapping[str, str],
 ) -> list[tuple[Match, ...]]:

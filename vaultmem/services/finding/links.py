@@ -217,7 +217,7 @@ def expand_hits(vault: Vault, hits: Sequence[Hit], query: RecallQuery) -> list[H
     A linked section gets a share of the linking section's score. The query's filter holds for it.
     """
     graph = LinkGraph(vault)
-    known = {hit.key: hit for hit in hits}
+    known = {hit.local_key: hit for hit in hits}
     places: dict[_Key, tuple[NoteRecord, SectionRecord]] = {}
     links: dict[_Key, list[_Key]] = {}
     for hit in hits[:_FOLLOWED]:
@@ -225,9 +225,9 @@ def expand_hits(vault: Vault, hits: Sequence[Hit], query: RecallQuery) -> list[H
             if _is_in(hit, found) and (place := _find_place(vault, graph, query, found)):
                 key = (place[0].document, place[1].ordinal)
                 places[key] = place
-                links.setdefault(hit.key, []).append(key)
+                links.setdefault(hit.local_key, []).append(key)
     expanded = []
-    ranked = [(hit.key, hit.score) for hit in hits]
+    ranked = [(hit.local_key, hit.score) for hit in hits]
     for key, score, giver in share_scores(ranked, links)[: query.limit]:
         source = known[giver].record.path if giver else ""
         found_hit = known.get(key) or _read_hit(vault, *places[key])

@@ -43,10 +43,11 @@ def look_over(vault: Vault, is_first: bool, is_asked: bool, has_sessions: bool) 
     )
 
 
-def list_own(vault: Vault, pins: bool) -> tuple[frozenset[int], list[Hit]]:
-    """Return the documents whose promotion is on record, and if it `pins`, what is pinned."""
+def list_own(vault: Vault, pins: bool) -> tuple[list[NoteRecord], list[Hit]]:
+    """Return the trusted notes, and if it `pins`, the pinned sections."""
     trusted = trusted_documents(vault)
-    return trusted, pinned_sections(vault, trusted) if pins else []
+    records = [*vault.view.records_of(trusted).values()] if trusted else []
+    return records, pinned_sections(vault, trusted) if pins else []
 
 
 def pack_source(vault: Vault) -> PackSource:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial
 from typing import NamedTuple
 
 from vaultmem.config import Config
-from vaultmem.core.finding.hit import Hit
+from vaultmem.core.finding.hit import Hit, NoteKey
 from vaultmem.core.finding.query import parse_query
 from vaultmem.core.finding.reranking import Reranker
 from vaultmem.core.finding.sureness import Sureness, judge_hits
-from vaultmem.core.notes.record import NoteRecord, divide_numbers, find_place, place_number
+from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.packs.caution import written_at
 from vaultmem.core.packs.conflicts import Remarks
-from vaultmem.core.packs.division import MANY, name_vaults
+from vaultmem.core.packs.division import MANY, group_by_vault, name_vaults
 from vaultmem.core.packs.order import order_by_worth
 from vaultmem.core.packs.pack import build_pack
 from vaultmem.core.packs.pack_item import (
@@ -25,16 +24,16 @@ from vaultmem.core.packs.pack_item import (
 )
 from vaultmem.core.packs.pack_text import Pack
 from vaultmem.core.preferences.concern import Wishes
-from vaultmem.services.finding.any_question import find_any
 from vaultmem.services.finding.beside import add_next
 from vaultmem.services.finding.caution import add_cautions
 from vaultmem.services.finding.elsewhere import tell_doubts
 from vaultmem.services.finding.hits import list_sections
 from vaultmem.services.finding.own_part import CANDIDATES, VaultPart, list_own, look_over
-from vaultmem.services.finding.parts import How, Scorer
 from vaultmem.services.finding.preferences import find_wishes
-from vaultmem.services.finding.reach import Reach, Together
+from vaultmem.services.finding.recall import find_hits
 from vaultmem.services.finding.remarks import add_remarks
+from vaultmem.services.finding.score import Scorer
+from vaultmem.services.finding.vault_set import VaultSet, name_vault
 from vaultmem.services.reading.handles import name_notes
 from vaultmem.services.reading.heal import heals
 from vaultmem.vault import Vault
@@ -64,7 +63,7 @@ class PackMaterial(NamedTuple):
     config: Config
     pinned: Sequence[Hit]
     relevant: Sequence[Hit]
-    trusted: frozenset[int]
+    trusted: frozenset[NoteKey]
     source: PackSource
     remarks: Remarks
     wishes: Wishes
@@ -121,11 +120,11 @@ def make_pack(
     plan = PackPlan(
         text, style, labels, expand_links, dense, reranker, looks_elsewhere, has_sessions
     )
-    found = gather(Together(vault), plan)
+    found = gather(VaultSet([vault]), plan)
     return found.fit(vault.config.budget if budget is None else budget)
 
 
-def gather(reach: Reach, plan: PackPlan) -> PackMaterial:
+def gather(vaults: VaultSet, plan: PackPlan) -> PackMaterial:
     """Return what a pack over some vaults is made of.
 
     Raises:
@@ -133,109 +132,113 @@ def gather(reach: Reach, plan: PackPlan) -> PackMaterial:
     """
     query = parse_query(plan.text, limit=CANDIDATES)
     is_asked = bool(plan.text.strip())
-    look = partial(look_over, is_asked=is_asked, has_sessions=plan.has_sessions)
-    own = reach.run(look, {place: (place == 0,) for place in range(len(reach.names))})
+    given = {name: (nth == 0, is_asked, plan.has_sessions) for nth, name in enumerate(vaults.names)}
+    own = vaults.run(look_over, given)
     if is_asked:
-        query, relevant = find_any(reach, query, How(plan.dense, reranker=plan.reranker))
+        query, relevant = find_hits(
+            vaults, query, query.limit, dense=plan.dense, reranker=plan.reranker
+        )
     else:
-        relevant = _choose_recent(reach, own)
+        relevant = _choose_recent(vaults, own)
     if plan.expand_links:
         from vaultmem.services.finding.links import expand_hits
 
-        relevant = reach.change(relevant, partial(expand_hits, query=query))
+        relevant = vaults.change(relevant, expand_hits, query)
     sureness = judge_hits(relevant) if is_asked else None
-    told = (*_tell_beside(reach), *plan.told)
+    told = (*_tell_others(vaults), *plan.told)
     if sureness is not None:
-        told += tell_doubts(reach, query, relevant, sureness, plan.looks_elsewhere)
+        told += tell_doubts(vaults, query, relevant, sureness, plan.looks_elsewhere)
     if sureness is Sureness.NONE:
         relevant = relevant[:_NEAREST]
-    relevant = order_by_worth(reach.change(relevant, partial(add_next, note_filter=query.filter)))
-    pinned, trusted = _list_pinned(reach, relevant)
-    source = _date(own[0].source, [*pinned, *relevant])
-    relevant, remarks = add_remarks(reach, pinned, relevant, trusted)
+    relevant = order_by_worth(vaults.change(relevant, add_next, query.filter))
+    pinned, trusted = _list_pinned(vaults, relevant)
+    keys = frozenset((name, r.path, r.blob) for name, own in trusted.items() for r in own)
+    source = _date(own[vaults.names[0]].source, [*pinned, *relevant])
+    relevant, remarks = add_remarks(vaults, pinned, relevant, keys)
     moment = source.at or max((hit.record.changed for hit in [*pinned, *relevant]), default=0)
-    said = _say_of_each(reach, plan.text, pinned, relevant, trusted, moment)
+    said = _say_of_each(vaults, plan.text, pinned, relevant, trusted, moment)
     return PackMaterial(
         plan,
-        reach.config,
+        vaults.config,
         said.pinned,
         said.relevant,
-        trusted,
+        keys,
         source,
         remarks._replace(handles=said.handles, told=told),
-        Wishes(said.wishes, reach.config.preference_share) if said.wishes else Wishes(),
+        Wishes(said.wishes, vaults.config.preference_share) if said.wishes else Wishes(),
         query.replaced,
         sureness,
         sum(each.tokens for each in own.values()),
     )
 
 
-def _list_pinned(reach: Reach, relevant: Sequence[Hit]) -> tuple[list[Hit], frozenset[int]]:
-    """Return what is pinned, and the documents on record that count for a pack.
+def _list_pinned(
+    vaults: VaultSet, relevant: Sequence[Hit]
+) -> tuple[list[Hit], dict[str, list[NoteRecord]]]:
+    """Return the pinned sections, and the trusted notes that count for a pack by vault.
 
-    Of many vaults it is what the first has pinned, and those that answer best: in all they would
-    leave no room for an answer.
+    Of many vaults they are those of the first, and of the vaults that answer best: in all they
+    would leave no room for an answer.
     """
-    found = dict.fromkeys([0, *(find_place(hit.record.document) for hit in relevant)])
-    if len(reach.names) > MANY:
-        given = {place: (nth < MANY,) for nth, place in enumerate(found)}
+    names = [*dict.fromkeys([vaults.names[0], *(hit.vault for hit in relevant)])]
+    if len(vaults.names) > MANY:
+        given = {name: (nth < MANY,) for nth, name in enumerate(names)}
     else:
-        given = dict.fromkeys(range(len(reach.names)), (True,))
-    pinned: list[Hit] = []
-    trusted: set[int] = set()
-    for place, (on_record, hits) in reach.run(list_own, given).items():
-        pinned += reach.number(hits, place)
-        trusted |= {place_number(document, place) for document in on_record}
-    return pinned, frozenset(trusted)
+        given = dict.fromkeys(vaults.names, (True,))
+    own = vaults.run(list_own, given)
+    pinned = [hit for name, (_, hits) in own.items() for hit in name_vault(name, hits)]
+    return pinned, {name: records for name, (records, _) in own.items()}
 
 
 class _Said(NamedTuple):
-    """Sections with what is to be said of each, the owner's wishes, and handles by document."""
+    """Sections with what is to be said of each, the owner's wishes, and handles by note."""
 
     pinned: Sequence[Hit]
     relevant: Sequence[Hit]
     wishes: Sequence[Hit]
-    handles: dict[int, str]
+    handles: dict[NoteKey, str]
 
 
 def _say_of_each(
-    reach: Reach,
+    vaults: VaultSet,
     text: str,
     pinned: Sequence[Hit],
     relevant: Sequence[Hit],
-    trusted: frozenset[int],
+    trusted: Mapping[str, Sequence[NoteRecord]],
     moment: float,
 ) -> _Said:
     """Return what each vault says of its sections, and its owner's wishes that concern a text."""
-    of_pinned, of_relevant = reach.divide(pinned), reach.divide(relevant)
-    on_record = divide_numbers(trusted)
+    of_pinned, of_relevant = group_by_vault(pinned), group_by_vault(relevant)
     given = {
-        place: (of_pinned.get(place, []), of_relevant.get(place, []), on_record.get(place, ()))
-        for place in sorted({*of_pinned, *of_relevant, *on_record})
+        name: (
+            name,
+            of_pinned.get(name, []),
+            of_relevant.get(name, []),
+            [record.document for record in trusted.get(name, ())],
+            text,
+            moment,
+        )
+        for name in vaults.names
+        if name in of_pinned or name in of_relevant or trusted.get(name)
     }
-    said = reach.run(partial(_say_of_own, text=text, moment=moment), given)
-    wishes = [hit for place, each in said.items() for hit in reach.number(each.wishes, place)]
-    handles = {
-        place_number(document, place): handle
-        for place, each in said.items()
-        for document, handle in each.handles.items()
-    }
+    said = vaults.run(_say_of_own, given)
     return _Said(
-        _put_back(reach, pinned, {place: each.pinned for place, each in said.items()}),
-        _put_back(reach, relevant, {place: each.relevant for place, each in said.items()}),
-        wishes,
-        handles,
+        _put_back(pinned, {name: each.pinned for name, each in said.items()}),
+        _put_back(relevant, {name: each.relevant for name, each in said.items()}),
+        [hit for each in said.values() for hit in each.wishes],
+        {note: handle for each in said.values() for note, handle in each.handles.items()},
     )
 
 
-def _put_back(reach: Reach, hits: Sequence[Hit], changed: Mapping[int, Sequence[Hit]]) -> list[Hit]:
+def _put_back(hits: Sequence[Hit], changed: Mapping[str, Sequence[Hit]]) -> list[Hit]:
     """Return what became of each hit, in their order."""
-    left = {place: iter(reach.number(own, place)) for place, own in changed.items()}
-    return [next(left[find_place(hit.record.document)]) for hit in hits]
+    left = {name: iter(own) for name, own in changed.items()}
+    return [next(left[hit.vault]) for hit in hits]
 
 
 def _say_of_own(
     vault: Vault,
+    name: str,
     pinned: Sequence[Hit],
     relevant: Sequence[Hit],
     trusted: Collection[int],
@@ -243,13 +246,13 @@ def _say_of_own(
     moment: float,
 ) -> _Said:
     pinned, relevant = (add_cautions(vault, hits, moment) for hits in (pinned, relevant))
-    wishes = find_wishes(vault, text, relevant, trusted)
+    wishes = name_vault(name, find_wishes(vault, text, relevant, trusted))
     return _Said(pinned, relevant, wishes, name_notes(vault, [*pinned, *relevant, *wishes]))
 
 
-def _tell_beside(reach: Reach) -> tuple[str, ...]:
+def _tell_others(vaults: VaultSet) -> tuple[str, ...]:
     """Return the line that names the other vaults of a pack, if there are any."""
-    names = name_vaults(reach.names[1:])
+    names = name_vaults(vaults.names[1:])
     return (f"Also of {names}: what is theirs has its vault's name before it.",) if names else ()
 
 
@@ -260,21 +263,22 @@ def _date(source: PackSource, hits: Sequence[Hit]) -> PackSource:
     return source._replace(at=int(max(map(written_at, hits), default=0)))
 
 
-def _choose_recent(reach: Reach, own: Mapping[int, VaultPart]) -> list[Hit]:
+def _choose_recent(vaults: VaultSet, own: Mapping[str, VaultPart]) -> list[Hit]:
     """Return the most recent sections of all vaults; each note has one at least."""
-    notes = [(place, record) for place, each in own.items() for record in each.recent]
+    notes = [(name, record) for name, each in own.items() for record in each.recent]
     if len(own) > 1:
         notes.sort(key=lambda each: (_written(each[1]), each[1].changed), reverse=True)
-    given: dict[int, list[NoteRecord]] = {}
-    for place, record in notes[:CANDIDATES]:
-        given.setdefault(place, []).append(record)
-    told = reach.run(list_sections, {place: (records,) for place, records in given.items()})
-    sections: dict[int, list[Hit]] = {}
-    for place, found in told.items():
-        for hit in reach.number(found, place):
-            sections.setdefault(hit.record.document, []).append(hit)
-    numbers = [place_number(record.document, place) for place, record in notes[:CANDIDATES]]
-    return [hit for number in numbers for hit in sections.get(number, ())][:CANDIDATES]
+    notes = notes[:CANDIDATES]
+    given: dict[str, list[NoteRecord]] = {}
+    for name, record in notes:
+        given.setdefault(name, []).append(record)
+    found = vaults.run(list_sections, {name: (records,) for name, records in given.items()})
+    sections: dict[NoteKey, list[Hit]] = {}
+    for name, hits in found.items():
+        for hit in name_vault(name, hits):
+            sections.setdefault(hit.note, []).append(hit)
+    keys = [(name, record.path, record.blob) for name, record in notes]
+    return [hit for key in keys for hit in sections.get(key, ())][:CANDIDATES]
 
 
 def _written(record: NoteRecord) -> str:

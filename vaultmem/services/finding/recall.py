@@ -1,131 +1,233 @@
-"""Find the sections that answer a question."""
+"""Find the hits of a query in one vault or several: as it is, or as people word it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+import re
+from datetime import datetime
+from functools import cache
+from typing import TYPE_CHECKING
 
-from vaultmem.core.finding.grouping import group_hits, group_places
+from vaultmem.core.finding.grouping import group_hits
 from vaultmem.core.finding.hit import Hit
-from vaultmem.core.finding.query import RecallQuery
+from vaultmem.core.finding.query import MAX_TERMS, RecallQuery
 from vaultmem.core.finding.reranking import Reranker
-from vaultmem.services.finding.ground import Ground
-from vaultmem.services.finding.hits import make_hits
-from vaultmem.services.finding.parts import How, Scorer
-from vaultmem.services.finding.rank import Ranked, rank_sections
-from vaultmem.services.finding.together import choose_parts
+from vaultmem.core.finding.statistics import Statistics
+from vaultmem.core.finding.sureness import JUDGED, is_strong
+from vaultmem.core.finding.terms import list_stop_terms, split_words, stem_word
+from vaultmem.core.languages import read_lines, read_pairs
+from vaultmem.core.lifecycle import State
+from vaultmem.core.paths import DREAMS
+from vaultmem.services.finding.score import DEEPEST, Depth, Scorer, look_deeper
+from vaultmem.services.finding.search import merge_hits
+from vaultmem.services.finding.vault_set import VaultSet
 from vaultmem.services.reading.heal import heals
 from vaultmem.vault import Vault
 
-#: Sections in which so many notes as are wanted are looked for, at most.
-_DEEPEST = 2_000
+if TYPE_CHECKING:
+    from vaultmem.core.validity import Span
+
+#: Misspelt words that are looked up.
+_MISSPELT = 5
+
+#: Different terms of a question in which one that is not known counts as misspelt, unless all are:
+#: in a longer one, it is more often a word that the vault happens not to have.
+_FEW = 6
 
 
+@heals
 def recall(
     vault: Vault,
     query: RecallQuery,
     dense: Scorer | None = None,
-    beyond: int = 0,
     reranker: Reranker | None = None,
     by_note: bool = False,
 ) -> list[Hit]:
-    """Return the best sections for the query, best first; ties in the order of path.
+    """Return the best sections for the query, best first; ties are in the order of path.
 
-    Behind those asked for come `beyond` more, which change nothing in them. `by_note` counts
-    notes, and returns the best section of each. What is on disk is taken in first, once for each
-    `open_vault`; later this looks at no file but those it returns.
+    `by_note` counts notes, and returns the best section of each. Files that changed since
+    `open_vault` are indexed first, once; later calls read only the files of the hits.
     """
-    return recall_corrected(vault, query, How(dense, beyond, reranker, by_note))[1]
+    vaults = VaultSet([vault])
+    return find_sections(vaults, query, vaults.count(query), query.limit, by_note, dense, reranker)
 
 
-@heals
-def recall_corrected(vault: Vault, query: RecallQuery, how: How) -> tuple[RecallQuery, list[Hit]]:
-    """Return what answers as `recall` does, and the query, misspelt words corrected if wanted."""
-    from vaultmem.services.finding.own_ground import OwnGround
+def find_hits(
+    vaults: VaultSet,
+    query: RecallQuery,
+    wanted: int,
+    by_note: bool = False,
+    dense: Scorer | None = None,
+    reranker: Reranker | None = None,
+) -> tuple[RecallQuery, list[Hit]]:
+    """Return the query as it was searched, spelling corrected, and the best hits.
 
-    def choose(asked: RecallQuery) -> Ground | None:
-        searched = choose_parts(vault, asked.filter)
-        return None if searched is None else OwnGround(searched, how.dense)
+    `wanted` is their number at most. Archived notes answer too: if others surely do, those with a
+    term that these lack. A query of stop words alone is answered by these.
+    """
+    how = (by_note, dense, reranker)
+    plain = query.filter
+    if not (query.terms or query.compounds or dense):
+        query = query._replace(compounds=tuple(list_stop_terms(query.text)))
+    if plain.states or plain.any_state:
+        return _find_known(vaults, query, wanted, *how)
+    wider = query._replace(filter=plain._replace(with_archived=True))
+    found_by, found = _find_known(vaults, wider, wanted + 1, *how)
+    found = [hit for hit in found if hit.record.path != str(DREAMS)][:wanted]
+    others = [hit for hit in found if hit.record.state != State.ARCHIVED]
+    strong = [hit for hit in others[:JUDGED] if is_strong(hit)]
+    if len(others) == len(found) or not strong:
+        return found_by._replace(filter=plain), found
+    answered = {match.term for hit in strong for match in hit.matches}
+    more = [
+        hit
+        for hit in found
+        if hit.record.state == State.ARCHIVED
+        and not answered.issuperset(match.term for match in hit.matches)
+    ]
+    found_by, others = _find_known(vaults, query, wanted, *how)
+    found = sorted([*others, *more], key=lambda hit: -hit.score)
+    return found_by, found[:wanted]
 
-    if not how.dense and not (query.terms or query.compounds):
-        return query, []
-    return find_sections(choose, query, how)
+
+def _find_known(
+    vaults: VaultSet,
+    query: RecallQuery,
+    wanted: int,
+    by_note: bool,
+    dense: Scorer | None,
+    reranker: Reranker | None,
+) -> tuple[RecallQuery, list[Hit]]:
+    """Return the query as it was searched, and the best hits of the notes that its filter admits.
+
+    A question about the past is answered by what held then.
+    """
+    past = _find_past(vaults, query)
+    given = query.filter
+    query = query._replace(filter=given._replace(past=past is not None))
+    statistics = vaults.count(query)
+    corrected = _correct_spelling(vaults, query, statistics)
+    if corrected.replaced:
+        query, statistics = corrected, vaults.count(corrected)
+    hits = find_sections(vaults, query, statistics, wanted, by_note, dense, reranker)
+    if past is not None:
+        from vaultmem.services.finding.past import keep_valid
+
+        hits = vaults.change(hits, keep_valid, past)
+    return query._replace(filter=given), hits
 
 
 def find_sections(
-    choose: Callable[[RecallQuery], Ground | None], query: RecallQuery, how: How
-) -> tuple[RecallQuery, list[Hit]]:
-    """Return what answers, as `recall_corrected` does, wherever the vaults are.
+    vaults: VaultSet,
+    query: RecallQuery,
+    statistics: Statistics,
+    wanted: int,
+    by_note: bool = False,
+    dense: Scorer | None = None,
+    reranker: Reranker | None = None,
+) -> list[Hit]:
+    """Return the best hits for a query as it is, of all vaults as of one."""
+    depth = Depth(wanted, by_note, reranker.sections if reranker is not None else 0)
+    found = _search_deep(vaults, query, statistics, depth, dense)
+    by_words = dense.weight if dense is not None else 1.0
+    if reranker is None:
+        return merge_hits(found, wanted, by_words)
+    hits = reranker(query, merge_hits(found, by_words=by_words))
+    return (group_hits(hits) if by_note else hits)[:wanted]
 
-    `choose` returns what a query can find by its filter, None without a note.
+
+def _search_deep(
+    vaults: VaultSet,
+    query: RecallQuery,
+    statistics: Statistics,
+    depth: Depth,
+    dense: Scorer | None,
+) -> list[tuple[str, list[Hit]]]:
+    """Return the best hits of each vault.
+
+    Of all vaults together, as many sections are compared as of one vault with all their notes.
     """
-    ground = choose(query)
-    if ground is None:
-        return query, []
-    if how.corrects:
-        from vaultmem.services.finding.respell import respell
-
-        given, query = query, respell(ground, query)
-        if query.replaced and given.filter.with_archived:  # What they alone say is no suggestion.
-            plain = given._replace(filter=given.filter._replace(with_archived=False))
-            known = choose(plain)
-            query = respell(known, given) if known else query
-    wanted, reranker = query.limit + how.beyond, how.reranker
-    least = reranker.sections if reranker is not None else 0
-    asked = query._replace(limit=max(query.limit, least))
-    rank = partial(rank_sections, ground)
-    ranked, groups = _rank_deeper(asked, rank, wanted) if how.by_note else _rank_once(asked, rank)
-    many = wanted
-    if least:
-        groups, many = _take_apart(groups, range(min(least, len(ranked.sections))), wanted)
-    hits = make_hits(ground, ranked, groups, many, query.words)
-    if reranker is not None:
-        hits = reranker(asked, hits)
-        hits = (group_hits(hits) if how.by_note else hits)[:wanted]
-    return query, hits
-
-
-#: A ranking, and its places as `make_hits` takes them.
-Grouped = tuple[Ranked, list[list[int]]]
-
-
-def _rank_once(query: RecallQuery, rank: Callable[[RecallQuery], Ranked]) -> Grouped:
-    """Return a ranking, each section by itself."""
-    ranked = _name_once(rank(query))
-    return ranked, [[place] for place in range(len(ranked.sections))]
-
-
-def _rank_deeper(query: RecallQuery, rank: Callable[[RecallQuery], Ranked], notes: int) -> Grouped:
-    """Return a ranking that has so many notes, if there are, each note with its sections."""
+    if len(vaults.names) == 1:
+        return vaults.search(query, statistics, depth, dense)
+    from vaultmem.core.finding.ranking import count_candidates, count_read
     from vaultmem.core.finding.weights import WEIGHTS
 
+    query = query._replace(limit=max(query.limit, depth.sections))
     while True:
-        ranked = rank(query)
-        is_all = len(ranked.sections) < max(2 * query.limit, WEIGHTS.candidates)
-        ranked = _name_once(ranked)
-        documents = [document for document, _ in ranked.sections]
-        groups = group_places(documents, ranked.ranking.score.tolist())
-        if is_all or len(groups) >= notes or query.limit >= _DEEPEST:
-            return ranked, groups
-        query = query._replace(limit=min(4 * max(query.limit, WEIGHTS.read), _DEEPEST))
+        wanted = count_candidates(query.limit, WEIGHTS)
+        scores = sorted(vaults.score_words(query, statistics), reverse=True)[:wanted]
+        if not scores and dense is None:
+            return []
+        read = scores[: count_read(query.limit, WEIGHTS)]
+        if scores:
+            depth = depth._replace(best=scores[0], least=scores[-1], read=read[-1])
+        found = vaults.search(query, statistics, depth, dense)
+        is_enough = not depth.by_note or sum(len(hits) for _, hits in found) >= depth.hits
+        if is_enough or len(scores) < wanted or query.limit >= DEEPEST:
+            return found
+        query = look_deeper(query)
 
 
-def _name_once(ranked: Ranked) -> Ranked:
-    """Return a ranking with the best row of each section: what was shortened has many in one."""
-    if len(set(ranked.sections)) == len(ranked.sections):
-        return ranked
-    first = {section: n for n, section in reversed([*enumerate(ranked.sections)])}
-    places = sorted(first.values())
-    sections = [ranked.sections[place] for place in places]
-    return ranked._replace(ranking=ranked.ranking.cut(places), sections=sections)
+def _correct_spelling(vaults: VaultSet, query: RecallQuery, statistics: Statistics) -> RecallQuery:
+    """Return the query with similar words for those that no section has which it can find.
 
-
-def _take_apart(
-    groups: Sequence[Sequence[int]], best: Iterable[int], notes: int
-) -> tuple[list[list[int]], int]:
-    """Return the best sections and the first of each note, by themselves; and how many to take.
-
-    A model reads each of the best, and behind them what is missing for so many notes.
+    Archived notes alone give no suggestion.
     """
-    firsts = [group[0] for group in groups]
-    return [[place] for place in sorted({*best, *firsts})], len({*best, *firsts[:notes]})
+    corrected = _replace_unknown(vaults, query, statistics)
+    if corrected.replaced and query.filter.with_archived:
+        plain = query._replace(filter=query.filter._replace(with_archived=False))
+        corrected = _replace_unknown(vaults, plain, vaults.count(plain))
+    return corrected._replace(filter=query.filter)
+
+
+def _replace_unknown(vaults: VaultSet, query: RecallQuery, statistics: Statistics) -> RecallQuery:
+    """Return the query with the nearest word of all vaults for each word that none has.
+
+    A word among others must be nearer than one alone: it may be right, and the others answer.
+    """
+    different = [*dict.fromkeys(query.terms)]
+    if not statistics.counts or len(query.terms) > MAX_TERMS:
+        return query
+    known = {term: statistics.counts[term] > 0 for term in different}
+    is_alone = not any(known.values())
+    if all(known.values()) or (
+        len(known) > _FEW and (not is_alone or any(map(statistics.totals.get, different)))
+    ):
+        return query
+    from vaultmem.core.finding.spelling import measure_distance
+
+    words = dict.fromkeys(split_words(query.text))
+    unknown = [word for word in words if not known.get(stem_word(word), True)][:_MISSPELT]
+    near = vaults.count(query, unknown, is_alone).near if unknown else {}
+    replaced = {
+        word: min(
+            others, key=lambda other: (measure_distance(word, other, 2), -others[other], other)
+        )
+        for word, others in near.items()
+        if others
+    }
+    terms = {stem_word(word): stem_word(other) for word, other in replaced.items()}
+    return query._replace(
+        terms=tuple(terms.get(term, term) for term in query.terms),
+        replaced=tuple(replaced.items()),
+        near=frozenset(terms.values()) - frozenset(query.terms),
+    )
+
+
+def _find_past(vaults: VaultSet, query: RecallQuery) -> Span | None:
+    """Return the past time that a question asks about, unless it asks for states."""
+    if query.filter.any_state or query.filter.states or not _may_name_time(query.text):
+        return None
+    from vaultmem.core.validity import find_asked
+
+    return find_asked(query.text, datetime.fromtimestamp(int(vaults.now())).date())
+
+
+def _may_name_time(text: str) -> bool:
+    """Tell whether a question has a figure or a word of times; what it asks is read elsewhere."""
+    return not _time_words().isdisjoint(re.findall(r"[^\W\d]+|\d", text.lower()))
+
+
+@cache
+def _time_words() -> frozenset[str]:
+    past = (line.split()[1] for line in read_lines("times") if line.startswith(("past ", "last ")))
+    return frozenset({*"0123456789", *past, *read_pairs("months")})

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from vaultmem.core.finding.hit import Hit
+from vaultmem.core.finding.hit import Hit, NoteKey
 from vaultmem.core.finding.query import NoteFilter
-from vaultmem.core.notes.record import divide_numbers, place_number
 from vaultmem.core.packs.conflicts import (
     CONFLICT_PROPERTIES,
     ORDERED,
@@ -15,10 +14,11 @@ from vaultmem.core.packs.conflicts import (
     Remarks,
     find_same_titles,
 )
+from vaultmem.core.packs.division import group_by_vault
 from vaultmem.core.packs.order import bring_together
 from vaultmem.core.paths import fold
 from vaultmem.core.upkeep.proposal import Action
-from vaultmem.services.finding.reach import Reach
+from vaultmem.services.finding.vault_set import VaultSet, name_vault
 from vaultmem.services.reading.texts import read_sections
 from vaultmem.storage.arrivals import read_found
 from vaultmem.storage.links import LinkStore
@@ -29,43 +29,37 @@ if TYPE_CHECKING:
 
 
 def add_remarks(
-    reach: Reach, pinned: Sequence[Hit], relevant: Sequence[Hit], trusted: frozenset[int]
+    vaults: VaultSet, pinned: Sequence[Hit], relevant: Sequence[Hit], trusted: frozenset[NoteKey]
 ) -> tuple[list[Hit], Remarks]:
     """Return the relevant sections, opponents side by side, and what is to be said of them.
 
     A note that contradicts a relevant one, and counts no less, is added where nothing hides it
-    (its state, say). `trusted` are the documents whose promotion is on record.
+    (its state, say). `trusted` are the notes whose promotion is on record.
     """
-    relations = _find_relations(reach, [*pinned, *relevant])
-    partners = _find_partners(reach, relations, [*pinned, *relevant])
+    relations = _find_relations(vaults, [*pinned, *relevant])
+    partners = _find_partners(vaults, relations, [*pinned, *relevant])
     hits = bring_together(relevant, relations, partners, trusted)
     return hits, Remarks(relations)
 
 
-def _find_relations(reach: Reach, hits: Sequence[Hit]) -> list[Contradiction]:
+def _find_relations(vaults: VaultSet, hits: Sequence[Hit]) -> list[Contradiction]:
     """Return the conflicts that the notes' properties and titles tell of."""
     found = find_same_titles(hits)
-    given = {place: (own,) for place, own in reach.divide(hits).items()}
-    for place, told in reach.run(_find_told, given).items():
-        found += [_number(each, place) for each in told]
-    distinct: dict[frozenset[int], Contradiction] = {}
+    given = {name: (own, name) for name, own in group_by_vault(hits).items()}
+    for told in vaults.run(_find_told, given).values():
+        found += told
+    distinct: dict[frozenset[NoteKey], Contradiction] = {}
     for one in sorted(found, key=_rank_relation):
         distinct.setdefault(frozenset((one.first, one.second)), one)
     return list(distinct.values())
 
 
-def _number(told: Contradiction, place: int) -> Contradiction:
-    """Return a conflict between notes of one of several vaults, by their numbers among all."""
-    if not place:
-        return told
-    first, second = (place_number(each, place) for each in (told.first, told.second))
-    by = told.told_by if told.told_by < 0 else place_number(told.told_by, place)
-    return told._replace(first=first, second=second, told_by=by)
+def _find_told(vault: Vault, hits: Sequence[Hit], name: str) -> list[Contradiction]:
+    """Return the conflicts that properties tell of, or that came from elsewhere.
 
-
-def _find_told(vault: Vault, hits: Sequence[Hit]) -> list[Contradiction]:
-    """Return the conflicts that properties tell of, or that came from elsewhere."""
-    found = _find_arrived(vault, hits)
+    The notes are those of the vault of this name.
+    """
+    found: list[tuple[int, int, str, int]] = _find_arrived(vault, hits)
     written = _find_written(vault, hits)
     others = _resolve(vault, [(path, link) for _, path, link in written]) if written else []
     shown = {hit.record.document for hit in hits}
@@ -73,29 +67,37 @@ def _find_told(vault: Vault, hits: Sequence[Hit]) -> list[Contradiction]:
         if other is None or other == document or not shown & {document, other}:
             continue
         if link.property == "superseded_by":
-            found.append(Contradiction(other, document, "supersedes", document))
+            found.append((other, document, "supersedes", document))
         else:
-            found.append(Contradiction(document, other, link.property, document))
-    return found
+            found.append((document, other, link.property, document))
+    if not found:
+        return []
+    records = vault.view.records_of({number for each in found for number in each[:2]})
+    notes = {number: (name, each.path, each.blob) for number, each in records.items()}
+    return [
+        Contradiction(notes[first], notes[second], why, notes.get(by))
+        for first, second, why, by in found
+        if first in notes and second in notes
+    ]
 
 
-def _find_arrived(vault: Vault, hits: Sequence[Hit]) -> list[Contradiction]:
+def _find_arrived(vault: Vault, hits: Sequence[Hit]) -> list[tuple[int, int, str, int]]:
     """Return which of these notes say another value than one that came, or came themselves.
 
     That was found when they came; nobody has decided it.
     """
     shown = {(hit.record.path, hit.record.blob) for hit in hits}
-    found = []
+    found: list[tuple[int, int, str, int]] = []
     for each in read_found(vault.state):
         older, newer = (each.path, each.blob), (each.into, each.into_blob)
         if each.action in {Action.UPDATE, Action.CONTRADICTION} and shown & {older, newer}:
             known = vault.manifest.find_documents([older, newer])
             if older in known and newer in known:
-                found.append(Contradiction(known[newer], known[older], "contradicts"))
+                found.append((known[newer], known[older], "contradicts", -1))
     return found
 
 
-def _rank_relation(told: Contradiction) -> tuple[bool, bool, int, int]:
+def _rank_relation(told: Contradiction) -> tuple[bool, bool, NoteKey, NoteKey]:
     """Put what orders two notes before what says that they differ, and that before titles."""
     is_title = told.why not in CONFLICT_PROPERTIES
     return (told.why not in ORDERED, is_title, told.first, told.second)
@@ -128,25 +130,25 @@ def _find_written(vault: Vault, hits: Sequence[Hit]) -> list[tuple[int, str, Lin
 
 
 def _find_partners(
-    reach: Reach, relations: Iterable[Contradiction], hits: Sequence[Hit]
-) -> dict[int, Hit]:
+    vaults: VaultSet, relations: Iterable[Contradiction], hits: Sequence[Hit]
+) -> dict[NoteKey, Hit]:
     """Return the first section of each note that is in a conflict and was not found itself."""
-    known = {hit.record.document for hit in hits}
-    wanted = {n for each in relations for n in (each.first, each.second)} - known
-    if not wanted:
-        return {}
-    given = {place: (own,) for place, own in divide_numbers(wanted).items()}
-    found = reach.run(_first_sections, given)
-    numbered = (hit for place, own in found.items() for hit in reach.number(own, place))
-    return {hit.record.document: hit for hit in numbered}
+    known = {hit.note for hit in hits}
+    wanted: dict[str, list[str]] = {}
+    for name, path, _ in {n for each in relations for n in (each.first, each.second)} - known:
+        wanted.setdefault(name, []).append(path)
+    found = vaults.run(_first_sections, {name: (paths,) for name, paths in wanted.items()})
+    named = (hit for name, own in found.items() for hit in name_vault(name, own))
+    return {hit.note: hit for hit in named if hit.note not in known}
 
 
-def _first_sections(vault: Vault, documents: Collection[int]) -> list[Hit]:
+def _first_sections(vault: Vault, paths: Sequence[str]) -> list[Hit]:
     """Return the first section of each of some notes that nothing hides."""
     visible = NoteFilter()
+    marks = ", ".join("?" * len(paths))
     records = [
         record
-        for record in vault.view.records_of(documents).values()
+        for record in vault.view.records(f"d.path IN ({marks})", paths)
         if visible.admits(record.kind, record.state, record.tags, record.context, record.pinned)
     ]
     sections = vault.view.sections_of({record.document for record in records}, [0])

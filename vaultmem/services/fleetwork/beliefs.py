@@ -1,8 +1,8 @@
-"""Which agents believe something, since when, and who told them first."""
+"""Which vaults say something, since when, and who wrote it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -13,8 +13,7 @@ from vaultmem.core.packs.pack_item import PackItem
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import RefusedError
 from vaultmem.services.finding.ask_pack import make_unseen
-from vaultmem.services.fleetwork.look_after import find_day, list_given
-from vaultmem.services.fleetwork.over_all import Terms, do_same, over_all
+from vaultmem.services.fleetwork.jobs import Job, JobOptions, list_expected, run_job
 from vaultmem.services.history.blame import blame_bytes
 from vaultmem.services.pools.pool import Pool
 from vaultmem.storage.git.log import Commit, Writer, follow_path
@@ -44,48 +43,37 @@ class Belief(NamedTuple):
     subject: str
 
 
-class Believer(NamedTuple):
-    """A vault that believes something; `follows` is one that did before.
-
-    `how` says by what that is known: its `source`, a `commit` that both have, the same `words`.
-    """
-
-    vault: str
-    belief: Belief
-    follows: str = ""
-    how: str = ""
-
-
 class Believers(NamedTuple):
-    """Who believes something, the first before the others; who does not, and who is not known."""
+    """The vaults that say something, the first one first; who does not, and who is not known."""
 
-    believers: tuple[Believer, ...]
+    believers: tuple[tuple[str, Belief], ...]
     others: tuple[str, ...]
     missing: dict[str, str]
     behind: dict[str, str]
 
 
 def find_believers(
-    pool: Pool, names: Iterable[str], terms: Terms, expected: Expectation
+    pool: Pool, names: Iterable[str], options: JobOptions, expected: Expectation
 ) -> Believers:
-    """Return which vaults have a pack as expected, since when, and who told each.
+    """Return which vaults have a pack as expected, and since when.
 
     Raises:
-        RefusedError: it is expected that nothing is said, which nobody began to say.
+        RefusedError: it is expected that nothing is said, which has no beginning.
     """
     if expected.negated:
-        raise RefusedError("what is not said was not told by anybody; leave out --not")
+        raise RefusedError("what is not said has no first commit; leave out --not")
     run = partial(find_belief, expected=expected)
-    work = do_same("looking who says so", run, list_given(expected), find_day(terms))
-    done = over_all(pool, names, terms, work)
-    found, others = {}, []
-    for name, value in done.items():
-        if value is None:
-            others.append(name)
-        else:
-            found[name] = Belief(**value)
-    believers = tuple(_name_tellers(found, pool.names))
-    return Believers(believers, tuple(others), done.missing, done.behind)
+    job = Job("looking who says so", run, (list_expected(expected), options.day))
+    done = run_job(pool, names, options, job)
+    found = [(name, Belief(**value)) for name, value in done.items() if value is not None]
+    found.sort(key=lambda each: (each[1].at, each[0]))
+    others = {*done.done} - {name for name, _ in found}
+    return Believers(
+        tuple(found),
+        tuple(name for name in done.done if name in others),
+        done.missing,
+        done.behind,
+    )
 
 
 def find_belief(vault: Vault, expected: Expectation) -> Belief | None:
@@ -181,26 +169,3 @@ def _find_lines(lines: Sequence[str], words: tuple[str, ...]) -> tuple[int, int]
         n for n, line in enumerate(lines, 1) if any(each in read_plain(line) for each in words)
     ]
     return (places[0], places[-1]) if places else (1, max(1, len(lines)))
-
-
-def _name_tellers(found: dict[str, Belief], names: Sequence[str]) -> Iterator[Believer]:
-    """Yield who believes something in order of time, with who told them as far as that is known.
-
-    That is the vault that the note's source names; else one that has the same commit, or said the
-    same words before.
-    """
-    commits: dict[str, str] = {}
-    words: dict[str, str] = {}
-    for name, belief in sorted(found.items(), key=lambda each: (each[1].at, each[0])):
-        said = read_plain(belief.says)
-        named = belief.source.partition(":")[0]
-        if named in names and named != name:
-            yield Believer(name, belief, named, "source")
-        elif belief.commit in commits:
-            yield Believer(name, belief, commits[belief.commit], "commit")
-        elif said in words:
-            yield Believer(name, belief, words[said], "words")
-        else:
-            yield Believer(name, belief)
-        commits.setdefault(belief.commit, name)
-        words.setdefault(said, name)

@@ -8,12 +8,14 @@ from pathlib import Path
 from vaultmem.core.hook_payload import HookPayload
 from vaultmem.core.packs.already_had import name_shown
 from vaultmem.core.packs.pack_item import PackStyle
+from vaultmem.core.packs.pack_text import Pack
 from vaultmem.errors import BusyError, FaultError, NoteNotFoundError, RefusedError
 from vaultmem.services.finding.ask_pack import AskPack, ask_pack
 from vaultmem.services.hooks.answer import find_folder
 from vaultmem.services.sessions.begin import Begun, NewSession, resume_session, start_session
 from vaultmem.services.sessions.edit_session import act_in
 from vaultmem.services.sessions.read import EXPECTED, find_unsettled
+from vaultmem.services.vaults.beside import add_companions
 from vaultmem.storage.had_by_sessions import add_had, forget_had
 from vaultmem.vault import Vault
 
@@ -46,13 +48,18 @@ def begin_context(vault: Vault, payload: HookPayload) -> str:
         begun = _begin(vault, payload, folder)
         vault.state.put(f"{EXPECTED} {begun.session.facts.id}", payload.transcript)
     except (BusyError, FaultError) as error:  # What is known must not wait for it.
-        return f"{ask_pack(vault, asked).pack.text}\nNo session was begun: {error}\n"
-    pack = ask_pack(act_in(vault, begun.session.facts.id), asked).pack
+        return f"{_make_pack(vault, asked).text}\nNo session was begun: {error}\n"
+    pack = _make_pack(act_in(vault, begun.session.facts.id), asked)
     had = [name for item in pack.items for name in name_shown(item)]
     add_had(vault.state_folder, payload.session, had)
     parts = [pack.text]
     parts.append(_tell_earlier(vault, payload, begun, folder))
     return "\n\n".join(part.strip() for part in parts if part)
+
+
+def _make_pack(vault: Vault, asked: AskPack) -> Pack:
+    """Return the pack of a vault and its companions; commands print the messages about them."""
+    return ask_pack(add_companions(vault)[0], asked).pack
 
 
 def _tell_earlier(vault: Vault, payload: HookPayload, begun: Begun, folder: Path | None) -> str:

@@ -11,8 +11,9 @@ from vaultmem.core.packs.labels import render_item
 from vaultmem.core.packs.pack_item import PackForm, PackItem, PackStyle, parse_labels
 from vaultmem.core.packs.passages import choose_passages, render_passages
 from vaultmem.core.token_count import count_tokens
-from vaultmem.services.finding.ask import Answer, Ask, ask
-from vaultmem.services.finding.reach import Together, name_hits
+from vaultmem.services.finding.ask import Ask, QueryResult, run_query
+from vaultmem.services.finding.vault_set import VaultSet, name_hits
+from vaultmem.services.vaults.beside import add_companions
 from vaultmem.storage.had_by_sessions import add_had, read_had
 from vaultmem.vault import Vault
 
@@ -35,12 +36,13 @@ def answer_prompt(vault: Vault, payload: HookPayload) -> str:
     asked = Ask(payload.prompt[:_QUESTION], _SECTIONS, by_section=True, waits=False)
     told: list[PackItem] = []
 
-    def show(seen: Vault, answer: Answer) -> list[tuple[Hit, str]] | None:
+    def show(seen: VaultSet, answer: QueryResult) -> list[tuple[Hit, str]] | None:
         rows = _show_some(seen, answer, read_had(vault.state_folder, payload.session))
         told.extend(item for item, _ in rows)
         return [(item.hit, text) for item, text in rows] or None
 
-    shown = [text for _, text in ask(vault, asked, show).shown]
+    vaults, _ = add_companions(vault)  # Commands print the messages; an agent waits here.
+    shown = [text for _, text in run_query(vaults, asked, show).shown]
     if told:
         names = [name for item in told for name in name_shown(item)]
         add_had(vault.state_folder, payload.session, names)
@@ -48,16 +50,18 @@ def answer_prompt(vault: Vault, payload: HookPayload) -> str:
     return "\n\n".join([head, *shown]) if shown else ""
 
 
-def _show_some(seen: Vault, answer: Answer, had: frozenset[str]) -> list[tuple[PackItem, str]]:
+def _show_some(
+    seen: VaultSet, answer: QueryResult, had: frozenset[str]
+) -> list[tuple[PackItem, str]]:
     """Show what is new of the first sections that fit and have more than one of the words.
 
     Most prompts are no questions to the memory: what nobody is told is not counted.
     """
     least = min(2, len(set(answer.terms)))
     hits = [hit for hit in answer.hits if least and len(hit.matches) >= least]
-    handles = name_hits(Together(seen), hits)
+    handles = name_hits(seen, hits)
     form = PackForm(PackStyle.TEXT, parse_labels(seen.config.labels))
-    items = (_make_item(hit, handles[hit.record.document]) for hit in hits)
+    items = (_make_item(hit, handles[hit.note]) for hit in hits)
     new = filter(None, (leave_out_had(item, had) for item in items))
     return _fit([(item, render_item(item, form)) for item in new])
 

@@ -15,7 +15,7 @@ from vaultmem.errors import ForbiddenError, VaultError
 from vaultmem.services.hub.door import ask_door, check_push
 from vaultmem.services.hub.refusal import KEPT, TOLD, Refusal, Update, cut_refusals
 from vaultmem.services.hub.visit import Pusher, Visit
-from vaultmem.services.pools.shard import Shard, Work
+from vaultmem.services.pools.clones import Clones, Work
 from vaultmem.services.syncing.place import ORIGIN
 from vaultmem.storage.git.bare import BareGit
 from vaultmem.storage.processes import make_environment
@@ -39,7 +39,7 @@ class Written(NamedTuple):
 
 
 def write_checked(
-    shard: Shard,
+    clones: Clones,
     name: str,
     work: Work[Any],
     settings: VaultSettings,
@@ -47,16 +47,16 @@ def write_checked(
     branch: str,
     pusher: Pusher,
 ) -> Written:
-    """Write to a vault as `Shard.write` does, if the door lets pass what would be pushed."""
+    """Write to a vault as `Clones.write` does, if the door lets pass what would be pushed."""
     door = _Door(pusher)
     done = error = None
     try:
-        done = shard.write(name, work, settings, identity, branch, door.check)
+        done = clones.write(name, work, settings, identity, branch, door.check)
     except Exception as failure:  # noqa: BLE001  Whoever asked is told, and it is on record.
         error = failure
     there: Mapping[str, str] = {}
     with contextlib.suppress(VaultError, OSError):
-        record = shard.clones.find(name).record
+        record = clones.find(name).record
         there = record.branches if record else {}
     moved = tuple(each for each in door.asked if door.has_moved(each, there))
     left = tuple(each for each in door.asked[-1:] if each not in moved)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
 from vaultmem.core.json_values import as_named
-from vaultmem.errors import BusyError, FaultError, NoVaultError, VaultError, name_failure
+from vaultmem.errors import FaultError, NoVaultError, VaultError, name_failure
 from vaultmem.services.pools.source import Source
 from vaultmem.storage.atomic import make_private_folder, write_atomically
 from vaultmem.storage.git.clones import (
@@ -30,9 +29,6 @@ from vaultmem.vault import UserFolders, make_key
 
 #: Seconds that a remote is given to say where its branches are: somebody waits for an answer.
 _TELLS_WITHIN = 10.0
-
-#: Seconds for which it is waited that what reads a clone is done.
-_READ_WITHIN = 2.0
 
 #: Seconds after which it is written down again that a remote was heard of.
 _EXACT = 1.0
@@ -74,10 +70,8 @@ class Record(NamedTuple):
 
 
 class Clone:
-    """One vault's folder in a pool's.
+    """One vault's folder in a pool's; one thread at a time reads or changes it, by its `lock`.
 
-    One at a time changes it, who holds the lock `change`; readers share another one. Who comes to
-    read meanwhile finds that it is not settled, so only those who were there before are waited for.
     `now` is the clock, in seconds since the epoch.
     """
 
@@ -87,16 +81,14 @@ class Clone:
         self.source = source
         self.now = now
         self.root = folder / "clones" / source.name
-        self.change = folder / "held" / source.name / "change"
+        self.lock = folder / "locks" / f"{source.name}.lock"
         self.state = folders.state / "vaults" / make_key(self.root)
         self.remote = Remote("origin", source.remote)
         self._kept = folders.data
-        self._readers = self.change.with_name("read")
         self._file = folder / "records" / f"{source.name}.json"
         self._known: tuple[object, Record | None] = None, None
-        for each in (self._file.parent, self.change.parent.parent, self.root.parent):
+        for each in (self._file.parent, self.lock.parent, self.root.parent):
             make_private_folder(each)
-        self.change.parent.mkdir(mode=0o700, exist_ok=True)
 
     @property
     def record(self) -> Record | None:
@@ -114,18 +106,6 @@ class Clone:
         named = known and self.source.branch in {"", known.branch}
         return known if known and named and known.remote == self.source.remote else None
 
-    @contextlib.contextmanager
-    def reading(self) -> Iterator[None]:
-        """Have whoever is going to change it wait for a while, for a `with`.
-
-        Raises:
-            BusyError: somebody is changing it.
-        """
-        with hold_lock(self._readers, 0.0, shared=True):
-            if (known := self.record) is None or not known.settled:
-                raise BusyError("its clone is being changed")
-            yield
-
     def follow(self, patience: float = LONGEST) -> Freshness:
         """Bring it to where its remote is; where that cannot be asked, say so and stay.
 
@@ -133,7 +113,7 @@ class Clone:
             VaultError: there is no clone yet, and none could be made.
             BusyError: somebody else is at it for longer than `patience` (s).
         """
-        with hold_lock(self.change, patience):
+        with hold_lock(self.lock, patience):
             known = self.record
             if known is not None and self._find_place() not in {"", known.place}:
                 self.unsettle()
@@ -161,21 +141,16 @@ class Clone:
         return found or list_branches(history, self.remote, _TELLS_WITHIN)
 
     def unsettle(self) -> None:
-        """Note that it is about to be changed, for who holds `change`, and wait for who reads it.
-
-        What takes long to read is not waited for: it may find some files newer than others.
-        """
+        """Note that it is about to be changed, so that who was killed meanwhile is noticed."""
         if (known := self.record) and known.settled:
             self._keep(known._replace(settled=False))
-            with contextlib.suppress(BusyError), hold_lock(self._readers, _READ_WITHIN):
-                pass
 
     def restore(self, branches: Mapping[str, str] = MappingProxyType({})) -> None:
         """Take back all that is in no branch of the remote's.
 
         The remote has `branches` now as well, and lacks those that have no commit there.
         """
-        with hold_lock(self.change):
+        with hold_lock(self.lock):
             if known := self.record:
                 moved = {k: v for k, v in {**known.branches, **branches}.items() if v}
                 found = known._replace(branches=moved, commit=moved[known.branch])
@@ -190,7 +165,7 @@ class Clone:
 
     def drop(self) -> None:
         """Remove the clone and all that was made of it."""
-        with hold_lock(self.change):
+        with hold_lock(self.lock):
             self._file.unlink(missing_ok=True)
             for folder in (self.root, self.state):
                 shutil.rmtree(folder, ignore_errors=True)

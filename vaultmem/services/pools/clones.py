@@ -1,58 +1,133 @@
-"""The clones of a shard: made, kept where their remotes are, and held while they are read."""
+"""The clones of a pool's vaults on this disk: fetched when asked for, used by one at a time."""
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
+from typing import Concatenate, NamedTuple, TypeVar
 
-from vaultmem.errors import BusyError, NoteNotFoundError, VaultError, name_failure
+from vaultmem.config import CONFIG_NAME, read_config
+from vaultmem.errors import (
+    BusyError,
+    DamagedError,
+    FaultError,
+    NoteNotFoundError,
+    NoVaultError,
+    VaultError,
+    name_failure,
+)
 from vaultmem.services.pools.clone import Clone, Freshness
+from vaultmem.services.pools.landing import begin_vault, forget_waiting, land, sign
 from vaultmem.services.pools.source import Source, check_sources
+from vaultmem.services.pools.status import NodeVaults, VaultStats, count_vault, measure_node
+from vaultmem.services.reading.look import look_at
+from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.syncing.sync import Check
+from vaultmem.storage.file_limit import raise_file_limit
 from vaultmem.storage.git.remote import LONGEST
 from vaultmem.storage.lock import WRITER, hold_lock
-from vaultmem.vault import UserFolders
+from vaultmem.vault import UserFolders, Vault, VaultSettings, find_user_folders, open_vault
 
-#: Seconds after which a remote on a network is asked again that did not answer.
-_AGAIN_AFTER = 15.0
+T = TypeVar("T")
 
-#: Remotes that are talked with at once, and seconds that a question to many waits for them.
-_AT_ONCE, _WAITS = 8, 2.0
+#: What is done with a vault.
+Work = Callable[[Vault], T]
+
+#: Vaults that are kept open, and the files that each takes beside those of the process.
+MOST_OPEN = 1_000
+_FILES_EACH, _OTHER_FILES = 6, 256
+
+#: What is said of a vault that did not answer in time.
+LATE = "no answer in time"
+
+#: Seconds for which a remote that was asked is not asked again; one that did not answer, longer.
+FRESH_FOR = 5.0
+_AFTER_FAILURE = 15.0
+
+#: Seconds that a reader waits for a writer; then it reads the last commit.
+_READER = 0.5
+
+#: Seconds that a reader of a clone waits for its remote on a network; how many are asked at once.
+_NETWORK, _AT_ONCE = 2.0, 8
+
+#: Where an index keeps for which commit of the clone it was made.
+_AT = "pool_commit"
+
+_NOTHING: VaultSettings = {}
+
+
+class _Opened(NamedTuple):
+    """A vault that is open, of which clone (`made`), and at which commit it was in sync."""
+
+    vault: Vault
+    made: str
+    commit: str
+
+
+class _Heard(NamedTuple):
+    """When a remote was last asked (`time.monotonic`), and why it did not answer."""
+
+    at: float
+    problem: str = ""
 
 
 class Clones:
-    """Clones in a folder by their vaults' names; a remote is not asked again for `fresh_for` s."""
+    """The clones of some vaults; any thread may use them, and processes may share a `folder`.
+
+    A vault whose remote was heard of within `fresh_for` seconds is read as it is. Trust is what the
+    process's user has said of clones here.
+    """
 
     def __init__(
-        self, folder: Path, folders: UserFolders, fresh_for: float, now: Callable[[], float]
+        self,
+        folder: Path,
+        sources: Sequence[Source] = (),
+        fresh_for: float = FRESH_FOR,
+        most_open: int = MOST_OPEN,
+        now: Callable[[], float] = time.time,
     ) -> None:
-        self._make = partial(Clone, folder=folder, folders=folders, now=now)
-        self._fresh_for = fresh_for
+        self.folder = folder.absolute()
+        own = find_user_folders({}).config
+        self._folders = UserFolders(self.folder / "state", own, self.folder / "data")
+        self._fresh_for, self._now = fresh_for, now
+        files = raise_file_limit(most_open * _FILES_EACH + _OTHER_FILES)
+        self._most_open = max(1, min(most_open, (files - _OTHER_FILES) // _FILES_EACH))
         self._clones: dict[str, Clone] = {}
-        self._fresh: dict[str, tuple[float, Freshness]] = {}
-        self._brought: set[str] = set()
-        self._held: dict[str, contextlib.ExitStack] = {}
-        self._helpers = ThreadPoolExecutor(_AT_ONCE, "vaultmem-follow")
-        self._following: dict[str, Future[Freshness]] = {}
+        self._heard: dict[str, _Heard] = {}
+        self._open: dict[str, _Opened] = {}
+        self._helpers = ThreadPoolExecutor(_AT_ONCE, "vaultmem-helper")
+        self._followers = ThreadPoolExecutor(_AT_ONCE, "vaultmem-follow")
+        self.hold(sources)
 
     @property
     def names(self) -> list[str]:
-        """The vaults that it is to have."""
+        """The vaults, in the order of their sources."""
         return list(self._clones)
 
     def hold(self, sources: Sequence[Source]) -> None:
-        """Have these from now on; clones of others that it had are removed."""
-        wanted = check_sources(sources)
-        for name in self._clones.keys() - wanted.keys():
-            self._fresh.pop(name, None)
-            self._clones.pop(name).forget()
-        for name, source in wanted.items():
-            if name not in self._clones or self._clones[name].source != source:
-                self._fresh.pop(name, None)
-                self._clones[name] = self._make(source)
+        """Have these vaults from now on; clones of others that it had are removed."""
+        known, clones = self._clones, dict[str, Clone]()
+        for name, source in check_sources(sources).items():
+            is_known = name in known and known[name].source == source
+            clones[name] = known[name] if is_known else self._make(source)
+            if not is_known:
+                self._heard.pop(name, None)
+        self._clones = clones
+        for name in known.keys() - clones.keys():
+            with hold_lock(known[name].lock):
+                self._close(name)
+                known[name].forget()
+
+    def take(self, source: Source) -> None:
+        """Have this vault too, or from another remote."""
+        known = self._clones.get(source.name)
+        if known is None or known.source != source:
+            check_sources([source])
+            self._clones[source.name] = self._make(source)
+            self._heard.pop(source.name, None)
 
     def find(self, name: str) -> Clone:
         """Return a vault's clone, made or not.
@@ -64,117 +139,317 @@ class Clones:
             raise NoteNotFoundError(f"{name}: no vault of that name")
         return self._clones[name]
 
-    def tell_problem(self, name: str) -> str:
-        """Return why a vault has no clone, as far as it is known."""
-        return self._fresh.get(name, (0.0, Freshness()))[1].problem or "not cloned yet"
-
     def bring(self, name: str, anew: bool = False) -> Freshness:
         """Clone a vault, or follow its remote if that was not asked lately, or `anew`.
 
         Raises:
-            NoteNotFoundError: it has no such vault.
+            NoteNotFoundError: there is no such vault.
             VaultError: there is no clone, and none could be made.
         """
         clone = self.find(name)
         record = clone.record
-        if name in self._held and record:
-            return record.freshness
-        if not anew and not self._is_due(name):
+        if not anew and not self._is_due(clone):
             if record is None:
-                raise VaultError(self.tell_problem(name))
+                raise VaultError(self._heard[name].problem)
             return record.freshness
         try:
-            found = clone.follow(LONGEST if record is None else WRITER if anew else 0.0)
+            if record is None or anew or clone.remote.folder is not None:
+                found = clone.follow(LONGEST if record is None else WRITER if anew else 0.0)
+            else:
+                found = self._followers.submit(clone.follow, 0.0).result(_NETWORK)
+        except TimeoutError:  # It goes on; the next one who asks sees more.
+            self._heard[name] = _Heard(time.monotonic())
+            return record.freshness if record else Freshness()
         except BusyError:  # They bring it to where it is to be.
             if record is None:
                 raise
             return record.freshness
         except (VaultError, OSError) as error:
-            self._learn(name, Freshness(problem=str(name_failure(error))))
+            self._heard[name] = _Heard(time.monotonic(), str(name_failure(error)))
             raise name_failure(error) from error
-        self._learn(name, found)
+        self._heard[name] = _Heard(time.monotonic(), found.problem)
         return found
 
-    def bring_all(self, names: Collection[str], anew: bool = False) -> None:
-        """Clone vaults that are not there, several at once, and follow the remotes of others.
+    def bring_all(self, names: Sequence[str], seconds: float | None = None) -> dict[str, str]:
+        """Bring vaults whose remotes were not asked lately, several at once; return why some fail.
 
-        What takes long with a vault that is there goes on meanwhile. What goes wrong is told by
-        `bring`.
+        What takes longer than some seconds goes on.
         """
-        free = [name for name in names if name not in self._held]
-        due = [name for name in free if anew or self._is_due(name)]
-        awaited: list[str] = []
-        others: list[str] = []
+        due = [name for name in names if self._is_due(self.find(name))]
+        failed = {name: self._heard[name].problem for name in names if self._has_failed(name)}
+        if not due:
+            return failed
+        _, missing = self.map(Clones.bring, dict.fromkeys(due, ()), seconds)
         for name in due:
-            clone = self.find(name)
-            is_there = clone.record is not None
-            if is_there and clone.remote.folder is not None:
-                with contextlib.suppress(VaultError):
-                    self.bring(name, anew)
+            failed.pop(name, None)
+            if name in missing and (missing[name] != LATE or self.find(name).record is None):
+                failed[name] = missing[name]
+        return failed
+
+    def map(
+        self,
+        work: Callable[Concatenate[Clones, str, ...], T],
+        given: Mapping[str, Sequence[object]],
+        seconds: float | None = None,
+    ) -> tuple[dict[str, T], dict[str, str]]:
+        """Call a function for each of some vaults, several at once; return why some are missing.
+
+        What takes longer than some seconds goes on.
+        """
+        running = {
+            name: self._helpers.submit(work, self, name, *args) for name, args in given.items()
+        }
+        wait(running.values(), seconds)
+        results: dict[str, T] = {}
+        missing: dict[str, str] = {}
+        for name, future in running.items():
+            if not future.done():
+                future.cancel()
+                missing[name] = LATE
                 continue
-            if (running := self._following.get(name)) is None or running.done():
-                self._following[name] = self._helpers.submit(clone.follow)
-            (others if is_there else awaited).append(name)
-        wait([self._following[name] for name in awaited])
-        wait([self._following[name] for name in others], None if anew else _WAITS)
-        for name in [each for each in due if each in self._following]:
-            if self._following[name].done():
-                try:
-                    self._learn(name, self._following.pop(name).result())
-                except (VaultError, OSError) as error:
-                    self._learn(name, Freshness(problem=str(name_failure(error))))
+            try:
+                results[name] = future.result()
+            except (VaultError, OSError) as error:
+                missing[name] = str(name_failure(error))
+        return results, missing
 
-    def keep(self, name: str) -> bool:
-        """Keep off whoever would change a clone, until `let_go`; False if somebody is at it."""
-        if name not in self._held:
-            with contextlib.ExitStack() as stack:
-                try:
-                    stack.enter_context(self.find(name).reading())
-                except BusyError:
-                    return False
-                self._held[name] = stack.pop_all()
-        return True
+    def _has_failed(self, name: str) -> bool:
+        """Tell whether a vault has no clone, and none could be made lately."""
+        return self.find(name).record is None and not self._is_due(self.find(name))
 
-    def mend(self, name: str) -> None:
+    @contextlib.contextmanager
+    def open(
+        self, name: str, settings: VaultSettings = _NOTHING, follows: bool = True
+    ) -> Iterator[Vault]:
+        """Open a vault for a `with`, in which nobody changes it; in sync if it `follows`.
+
+        While somebody writes to it, it is opened as its remote had it before.
+
+        Raises:
+            VaultError: as for `bring`; or it cannot be read.
+        """
+        if follows:
+            self.bring(name)
+        clone = self.find(name)
+        record = clone.record
+        patience = _READER if record is None or record.settled else 0.0
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(hold_lock(clone.lock, patience))
+                vault = self._lend(clone, settings)
+            except BusyError:
+                vault = stack.enter_context(self._open_aside(clone, settings, at_commit=True))
+            yield look_at(vault) if vault.ref else vault
+        self._close_oldest()
+
+    def read(
+        self,
+        name: str,
+        work: Work[T],
+        settings: VaultSettings = _NOTHING,
+        takes_long: bool = False,
+        follows: bool = True,
+    ) -> T:
+        """Return what `work` makes of a vault; again, where that proves to be damaged.
+
+        What `takes_long` keeps nobody from writing: it may find some files newer than others.
+        """
+        try:
+            return self._read(name, work, settings, takes_long, follows)
+        except (DamagedError, FaultError):
+            self._repair(name)
+            return self._read(name, work, settings, takes_long, follows)
+
+    def _read(
+        self, name: str, work: Work[T], settings: VaultSettings, takes_long: bool, follows: bool
+    ) -> T:
+        with self.open(name, settings, follows) as vault:
+            if not takes_long:
+                return work(vault)
+        with self._open_aside(self.find(name), settings) as vault:
+            return work(look_at(vault) if vault.ref else vault)
+
+    def write(
+        self,
+        name: str,
+        work: Work[T],
+        settings: VaultSettings = _NOTHING,
+        identity: str = "",
+        branch: str = "",
+        check: Check | None = None,
+    ) -> T:
+        """Return what `work` did to a vault, once its remote has it; else nothing of it stays.
+
+        What it left is committed in the name of whoever `settings` say; a person's commits are
+        `identity`'s (`Name <mail>`). With `branch`, it lands there, and the branch is made from
+        the vault's if need be. A remote without a commit gets a first one. `check` is asked before
+        each push.
+
+        Raises:
+            RefusedError: the remote does not take it, or `check`; with the words of either.
+            VaultError: `work` failed, or the remote cannot be reached.
+        """
+        clone = self.find(name)
+        signed = sign(settings, identity, branch)
+        with hold_lock(clone.lock):
+            self._make_ready(clone, signed, check)
+            vault = self._lend_clean(clone, signed)
+            clone.unsettle()
+            vault.state.put(_AT, "")
+            landed: dict[str, str] = {}
+            try:
+                done, landed = land(vault, work, check)
+            except BaseException:
+                with contextlib.suppress(VaultError, OSError):
+                    forget_waiting(vault)
+                raise
+            finally:
+                clone.restore(landed)
+                self._close(name)
+                self._lend(clone, _NOTHING)  # Whoever reads next does not index.
+            return done
+
+    def stats(self, name: str) -> VaultStats:
+        """Return how a vault is; its remote is not asked."""
+        clone = self.find(name)
+        if clone.record is None:
+            problem = self._heard.get(name, _Heard(0.0)).problem
+            return VaultStats(problem=problem or "not cloned yet")
+        with hold_lock(clone.lock):
+            return count_vault(clone, lambda: self._lend(clone, _NOTHING))
+
+    def describe(self) -> NodeVaults:
+        """Return how these vaults are, without asking a remote."""
+        records = {name: each.record for name, each in self._clones.items()}
+        there = {name: each for name, each in records.items() if each}
+        stale = max((self._now() - each.contacted for each in there.values()), default=0.0)
+        status = measure_node(self.folder, len(there), max(0.0, stale))
+        missing = {
+            name: heard.problem
+            for name, heard in self._heard.items()
+            if heard.problem and name not in there
+        }
+        return NodeVaults(status, {name: each.problem for name, each in there.items()}, missing)
+
+    def close(self) -> None:
+        """Wait for what runs, and close all vaults."""
+        self._helpers.shutdown(cancel_futures=True)
+        self._followers.shutdown(cancel_futures=True)
+        for name in list(self._open):
+            self._close(name)
+
+    def _make(self, source: Source) -> Clone:
+        return Clone(source, self.folder, self._folders, self._now)
+
+    def _is_due(self, clone: Clone) -> bool:
+        """Tell whether a vault's remote is to be asked."""
+        heard, record = self._heard.get(clone.source.name), clone.record
+        if heard is None or (record is None and not heard.problem):
+            return True
+        if record and not record.settled:
+            return True
+        is_away = heard.problem and clone.remote.folder is None
+        pause = max(self._fresh_for, _AFTER_FAILURE) if is_away else self._fresh_for
+        return time.monotonic() - heard.at >= pause
+
+    def _lend(self, clone: Clone, settings: VaultSettings) -> Vault:
+        """Return a Vault on what is open of a clone, in sync, for whoever holds its lock.
+
+        Raises:
+            NoVaultError: there is no clone, or no vault in it.
+            DamagedError: its files are not those that it was left with.
+        """
+        name, record = clone.source.name, clone.record
+        if record is None or not (clone.root / CONFIG_NAME).is_file():
+            raise NoVaultError(f"no vault: its remote has no {CONFIG_NAME}")
+        known = self._open.get(name)
+        if known is not None and known.made != record.made:
+            self._close(name)
+            known = None
+        if known is None:
+            known = _Opened(open_vault(clone.root, folders=self._folders), record.made, "")
+        self._open.pop(name, None)
+        self._open[name] = known  # The last one that is closed.
+        if known.commit != record.commit:
+            known.vault.config = read_config(clone.root)
+            _sync(known.vault, record.commit)
+            self._open[name] = known._replace(commit=record.commit)
+        vault = open_vault(clone.root, **self._complete(settings, known.vault))
+        vault.share_storage(known.vault)
+        vault.name = name
+        return vault
+
+    def _lend_clean(self, clone: Clone, settings: VaultSettings) -> Vault:
+        """Return a Vault to write to, after its files are put back if somebody changed them."""
+        try:
+            return self._lend(clone, settings)
+        except DamagedError:
+            clone.restore()
+            return self._lend(clone, settings)
+
+    @contextlib.contextmanager
+    def _open_aside(
+        self, clone: Clone, settings: VaultSettings, at_commit: bool = False
+    ) -> Iterator[Vault]:
+        """Open a vault that nobody is kept from changing; at the commit that its remote had."""
+        record = clone.record
+        if record is None:
+            raise BusyError("its clone is being made; ask again")
+        with contextlib.closing(open_vault(clone.root, folders=self._folders)) as own:
+            vault = open_vault(clone.root, **self._complete(settings, own))
+            vault.share_storage(own)
+            vault.name = clone.source.name
+            yield look_at(vault, record.commit) if at_commit and not vault.ref else vault
+
+    def _complete(self, settings: VaultSettings, own: Vault) -> VaultSettings:
+        given = settings.copy()
+        # Beside the clone are those of others, which its owners may not read.
+        config = own.config._replace(code_repository="")
+        given["folders"], given["config"] = self._folders, config
+        return given
+
+    def _repair(self, name: str) -> None:
         """Have a clone made whole that proved to be damaged, or was changed by somebody."""
         clone = self.find(name)
-        if name in self._held:
-            self._held.pop(name).close()
-        with hold_lock(clone.change):
+        with hold_lock(clone.lock):
+            self._close(name)
             if clone.is_whole():
                 clone.unsettle()
             else:
                 clone.drop()
             self.bring(name, anew=True)
 
-    def is_kept(self, name: str) -> bool:
-        """Tell whether it is kept as it is."""
-        return name in self._held
+    def _make_ready(self, clone: Clone, settings: VaultSettings, check: Check | None) -> None:
+        """Have the clone of a vault be where its remote is, which has to be reached."""
+        name = clone.source.name
+        try:
+            found = self.bring(name, anew=True)
+        except NoVaultError:
+            given = settings.copy()
+            given["folders"], given["ref"] = self._folders, ""
+            begin_vault(clone, given, check)
+            found = self.bring(name, anew=True)
+        if found.problem:
+            raise VaultError(f"not written: {found.problem}")
 
-    def let_go(self, names: Collection[str] | None = None) -> None:
-        """Let others change these again, or all; then what was just asked is asked again, too."""
-        for name in list(self._held if names is None else names):
-            if name in self._held:
-                self._held.pop(name).close()
-        if names is None:
-            self._brought.clear()
+    def _close_oldest(self) -> None:
+        """Close what was not asked for longest, unless somebody uses it."""
+        for name in list(self._open)[: max(0, len(self._open) - self._most_open)]:
+            with contextlib.suppress(BusyError, VaultError), hold_lock(self.find(name).lock, 0.0):
+                self._close(name)
 
-    def close(self) -> None:
-        """Wait for remotes that are being read."""
-        self.let_go()
-        self._helpers.shutdown(cancel_futures=True)
+    def _close(self, name: str) -> None:
+        if known := self._open.pop(name, None):
+            with contextlib.suppress(VaultError, OSError):
+                known.vault.close()
 
-    def _is_due(self, name: str) -> bool:
-        """Tell whether a vault's remote is to be asked."""
-        at, known = self._fresh.get(name, (0.0, Freshness()))
-        clone = self.find(name)
-        record = clone.record
-        if not at or (record is None) == bool(known.commit) or (record and not record.settled):
-            return True
-        is_away = known.problem and clone.remote.folder is None
-        wait = max(self._fresh_for, _AGAIN_AFTER) if is_away else self._fresh_for
-        return name not in self._brought and time.monotonic() - at >= wait
 
-    def _learn(self, name: str, found: Freshness) -> None:
-        self._fresh[name] = time.monotonic(), found
-        self._brought.add(name)
+def _sync(vault: Vault, commit: str) -> None:
+    """Bring the index up to a clone's files, which are those of a commit."""
+    expected = vault.state.get(_AT) == commit
+    done = sync_vault(vault)
+    if not expected:
+        vault.state.put(_AT, commit)
+    elif done.added or done.changed or done.removed:
+        vault.state.put(_AT, "")
+        raise DamagedError("its clone was changed by somebody, and is made as it was")

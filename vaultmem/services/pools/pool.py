@@ -1,43 +1,49 @@
-"""A pool: many vaults by name, asked and written to wherever an engine has them."""
+"""A pool: many vaults by name, asked and written to wherever their clones are."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, wait
-from functools import partial
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from enum import StrEnum
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar, TypeVarTuple
+from typing import Any, Concatenate, Generic, NamedTuple, TypeVar, TypeVarTuple
 
-from vaultmem.core.packs.expectation import Expectation
-from vaultmem.errors import RefusedError, VaultError, name_failure
-from vaultmem.services.finding.ask import Answer, Ask, ask
+from vaultmem.core.packs.division import tell_missing
+from vaultmem.errors import VaultError
+from vaultmem.services.finding.ask import Ask, QueryResult, run_query
 from vaultmem.services.finding.ask_pack import AskPack, PackAnswer, ask_pack
-from vaultmem.services.finding.judge import judge_vault
-from vaultmem.services.pools.engine import LATE, Engine, Way
-from vaultmem.services.pools.local import LocalShards
-from vaultmem.services.pools.scatter import (
-    Scattered,
-    ask_scattered,
-    pack_scattered,
-    recall_scattered,
-    tell_left_out,
+from vaultmem.services.pools.clones import FRESH_FOR, Clones, Work
+from vaultmem.services.pools.question import (
+    LostVaultsError,
+    Opening,
+    Part,
+    PoolVaults,
+    map_part,
 )
-from vaultmem.services.pools.shard import Shard, Work
 from vaultmem.services.pools.source import Source
-from vaultmem.services.pools.stats import VaultStats
-from vaultmem.vault import Vault, VaultSettings
+from vaultmem.services.pools.status import PoolStatus, VaultStats, describe_pool
+from vaultmem.vault import VaultSettings
 
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
 
-#: Vaults that a shard is asked of at once, so that what is done counts where the rest is late.
-_AT_ONCE = 25
-
 _NOTHING: VaultSettings = {}
 
-#: What came of some vaults of a shard, and of those of which nothing did, why.
-_Some = tuple[dict[str, T], dict[str, str]]
+
+class Lane(StrEnum):
+    """Which threads run something: what is read, what takes minutes to read, and what is written.
+
+    So neither keeps the others waiting.
+    """
+
+    READ = "read"
+    LONG = "long"
+    WRITE = "write"
+
+
+#: Threads of each lane. Python computes in one of them at a time; the others wait for remotes.
+THREADS = {Lane.READ: 8, Lane.LONG: 2, Lane.WRITE: 8}
 
 
 class Each(NamedTuple, Generic[T]):
@@ -50,7 +56,7 @@ class Each(NamedTuple, Generic[T]):
 class PoolAnswer(NamedTuple):
     """An answer of several vaults, and why others have no part in it."""
 
-    answer: Answer
+    answer: QueryResult
     missing: dict[str, str]
 
 
@@ -61,19 +67,77 @@ class PoolPack(NamedTuple):
     missing: dict[str, str]
 
 
-class Pool:
-    """Vaults by name, over an engine; works and settings have to pickle where the engine's do.
+class Pool(ABC):
+    """Vaults by name; what is done with them, and what that returns, has to pickle for a fleet.
 
     Where several may be named, None stands for all.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
-
     @property
+    @abstractmethod
     def names(self) -> Sequence[str]:
         """All vaults, in the order of their sources."""
-        return self.engine.names
+
+    @abstractmethod
+    def hold(self, sources: Sequence[Source]) -> None:
+        """Have these vaults from now on; clones of others that it had are removed."""
+
+    @abstractmethod
+    def submit(
+        self,
+        name: str,
+        work: Callable[[Clones, str, *Args], T],
+        *args: *Args,
+        lane: Lane = Lane.READ,
+    ) -> Future[T]:
+        """Have a function of a module called where the clone of a vault is.
+
+        Raises:
+            NoteNotFoundError: there is no such vault.
+        """
+
+    @abstractmethod
+    def call_parts(
+        self,
+        given: Mapping[str, Sequence[Any]],
+        work: Callable[..., Part],
+        opening: Opening,
+        *args: Any,
+    ) -> list[Part]:
+        """Call a function for some vaults, once for all that are in one place.
+
+        It is given the clones, the vaults by name with what is given for each, and the rest.
+
+        Raises:
+            NoteNotFoundError: there is no such vault.
+        """
+
+    @abstractmethod
+    def status(self) -> PoolStatus:
+        """Return how the pool is; no remote is asked."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Wait for what runs, and close all vaults."""
+
+    def map(
+        self,
+        work: Callable[Concatenate[Clones, str, ...], T],
+        given: Mapping[str, Sequence[Any]],
+        seconds: float | None = None,
+    ) -> Each[T]:
+        """Call a function for each of some vaults with what is given for it, within some seconds.
+
+        Raises:
+            NoteNotFoundError: there is no such vault.
+        """
+        parts = self.call_parts(given, map_part, Opening(_NOTHING, seconds), work)
+        results = {name: each for part in parts for name, each in part.found.items()}
+        missing = {name: why for part in parts for name, why in part.missing.items()}
+        return Each(
+            {name: results[name] for name in given if name in results},
+            {name: missing[name] for name in given if name in missing},
+        )
 
     def run(
         self,
@@ -83,9 +147,8 @@ class Pool:
         takes_long: bool = False,
     ) -> Future[T]:
         """Have something read of a vault, in sync; nobody waits for what `takes_long` (minutes)."""
-        shard = self.engine.place([name])[0][0]
-        way = Way.LONG if takes_long else Way.READ
-        return self.engine.submit(shard, Shard.read, name, work, settings, way=way)
+        lane = Lane.LONG if takes_long else Lane.READ
+        return self.submit(name, Clones.read, work, settings, takes_long, lane=lane)
 
     def write(
         self,
@@ -95,24 +158,9 @@ class Pool:
         identity: str = "",
         branch: str = "",
     ) -> Future[T]:
-        """Have something written to a vault, as `Shard.write` does: done once its remote has it."""
-        return self.write_by(Shard.write, name, work, settings, identity, branch, None)
-
-    def write_by(
-        self,
-        write: Callable[[Shard, str, *Args], T],
-        name: str,
-        *args: *Args,
-    ) -> Future[T]:
-        """Have a function of a module do what `Shard.write` does, in the shard of a vault."""
-        shard = self.engine.place([name])[0][0]
-        return self.engine.submit(shard, write, name, *args, way=Way.WRITE)
-
-    def refresh(
-        self, names: Iterable[str] | None = None, seconds: float | None = None
-    ) -> Each[str]:
-        """Follow the remotes now, and index what is new; the results are commits of vaults."""
-        return self._gather(names, _bring_each, (), seconds)
+        """Have something written to a vault, as `Clones.write` does: until its remote has it."""
+        given = (work, settings, identity, branch, None)
+        return self.submit(name, Clones.write, *given, lane=Lane.WRITE)
 
     def each(
         self,
@@ -122,7 +170,20 @@ class Pool:
         seconds: float | None = None,
     ) -> Each[T]:
         """Return what `work` makes of each of these vaults, within so many seconds."""
-        return self._gather(names, _read_each, (work, settings), seconds)
+        given = dict.fromkeys(self._choose(names), (work, settings))
+        return self.map(Clones.read, given, seconds)
+
+    def refresh(
+        self, names: Iterable[str] | None = None, seconds: float | None = None
+    ) -> Each[str]:
+        """Follow the remotes now, and index what is new; the results are commits of vaults."""
+        return self.map(_refresh, dict.fromkeys(self._choose(names), ()), seconds)
+
+    def stats(
+        self, names: Iterable[str] | None = None, seconds: float | None = None
+    ) -> Each[VaultStats]:
+        """Return how each vault is; no remote is asked."""
+        return self.map(Clones.stats, dict.fromkeys(self._choose(names), ()), seconds)
 
     def recall(
         self,
@@ -131,17 +192,21 @@ class Pool:
         settings: VaultSettings = _NOTHING,
         seconds: float | None = None,
     ) -> PoolAnswer:
-        """Return what answers a question, of these vaults as of one.
+        """Return what answers a question in these vaults.
 
         Raises:
             RefusedError: none are named.
             VaultError: none of them can be asked, or it is too late.
         """
         wanted = self._choose(names)
-        over = partial(recall_scattered, asked=asked, settings=settings)
-        alone = partial(_recall, asked=asked)
-        answer, missing = self._ask(wanted, alone, over, asked, settings, seconds)
-        return PoolAnswer(_name_vault(answer, wanted), missing)
+        vaults = PoolVaults(self, wanted, settings, seconds)
+        answer = _ask_all(vaults, lambda: run_query(vaults, asked))
+        if len(wanted) == 1:
+            answer = answer._replace(
+                hits=[hit._replace(vault=wanted[0]) for hit in answer.hits],
+                shown=[(hit._replace(vault=wanted[0]), text) for hit, text in answer.shown],
+            )
+        return PoolAnswer(answer, vaults.missing)
 
     def pack(
         self,
@@ -150,168 +215,90 @@ class Pool:
         settings: VaultSettings = _NOTHING,
         seconds: float | None = None,
     ) -> PoolPack:
-        """Return a pack for a question, of these vaults as of one.
+        """Return a pack for a question, of these vaults; it names those that are missing.
 
         Raises:
             RefusedError: none are named.
             VaultError: none of them can be asked, or it is too late.
         """
-        over = partial(pack_scattered, asked=asked, settings=settings)
-        return PoolPack(
-            *self._ask(names, partial(_pack, asked=asked), over, asked, settings, seconds)
-        )
+        vaults = PoolVaults(self, self._choose(names), settings, seconds)
 
-    def stats(
-        self, names: Iterable[str] | None = None, seconds: float | None = None
-    ) -> Each[VaultStats]:
-        """Return how each vault is; no remote is asked."""
-        return self._gather(names, _count_each, (), seconds)
+        def ask() -> PackAnswer:
+            told = (*asked.told, *tell_missing(vaults.missing))
+            return ask_pack(vaults, asked._replace(told=told))
 
-    def check(
-        self,
-        names: Iterable[str] | None,
-        expected: Expectation,
-        settings: VaultSettings = _NOTHING,
-        seconds: float | None = None,
-    ) -> Each[list[str]]:
-        """Return of each vault why its pack is not as expected, nothing if it is."""
-        return self.each(names, partial(judge_vault, expected=expected), settings, seconds)
-
-    def close(self) -> None:
-        """Wait for what runs, and close all vaults."""
-        self.engine.close()
+        return PoolPack(_ask_all(vaults, ask), vaults.missing)
 
     def _choose(self, names: Iterable[str] | None) -> list[str]:
         return list(self.names if names is None else dict.fromkeys(names))
 
-    def _ask(
-        self,
-        names: Iterable[str] | None,
-        alone: Callable[[Vault, Mapping[str, str]], T],
-        over: Callable[[Scattered], T],
-        asked: Ask | AskPack,
-        settings: VaultSettings,
-        seconds: float | None,
-    ) -> tuple[T, dict[str, str]]:
-        """Ask the shard that has all of these vaults, else the shards that do."""
-        wanted = self._choose(names)
-        if not wanted:
-            raise RefusedError("there is no vault to be asked")
-        placed = self.engine.place(wanted)
-        if len(placed) > 1:
-            look = asked.at, asked.refs
-            return ask_scattered(self.engine, wanted, over, settings, seconds, *look)
-        done = self.engine.submit(placed[0][0], _read_group, placed[0][1], alone, settings)
-        try:
-            return done.result(seconds)
-        except TimeoutError:
-            done.cancel()
-            raise VaultError(LATE) from None
-
-    def _gather(
-        self,
-        names: Iterable[str] | None,
-        work: Callable[..., _Some[T]],
-        given: tuple[object, ...],
-        seconds: float | None,
-    ) -> Each[T]:
-        """Run something in each shard, for a few of its vaults at once."""
-        asked = self._choose(names)
-        end = None if seconds is None else time.monotonic() + seconds
-        running = {
-            self.engine.submit(shard, work, some, *given): some
-            for shard, own in self.engine.place(asked)
-            for some in _divide(own)
-        }
-        results: dict[str, T] = {}
-        missing: dict[str, str] = {}
-        wait(running, None if end is None else max(0.0, end - time.monotonic()))
-        for done, some in running.items():
-            if not done.done():
-                done.cancel()
-                missing |= dict.fromkeys(some, LATE)
-                continue
-            try:
-                found, told = done.result()
-            except (VaultError, OSError) as error:
-                found, told = {}, dict.fromkeys(some, str(name_failure(error)))
-            results |= found
-            missing |= told
-        return Each(_sort(results, asked), _sort(missing, asked))
-
 
 class LocalPool(Pool):
-    """A pool in this process: clones in a folder, and threads that have them open."""
+    """A pool in this process: clones in a folder, and threads that use them."""
 
-    def __init__(self, sources: Sequence[Source], folder: Path, shards: int = 1) -> None:
-        super().__init__(LocalShards(sources, folder, shards))
+    def __init__(
+        self, sources: Sequence[Source], folder: Path, fresh_for: float = FRESH_FOR
+    ) -> None:
+        self.clones = Clones(folder, sources, fresh_for)
+        self._lanes = {
+            lane: ThreadPoolExecutor(count, f"vaultmem-{lane}") for lane, count in THREADS.items()
+        }
 
+    @property
+    def names(self) -> Sequence[str]:
+        """All vaults, in the order of their sources."""
+        return self.clones.names
 
-def _read_each(
-    shard: Shard, names: Sequence[str], work: Work[T], settings: VaultSettings
-) -> _Some[T]:
-    shard.clones.bring_all(names)
-    return _try_each(names, lambda name: shard.read(name, work, settings))
+    def hold(self, sources: Sequence[Source]) -> None:
+        """Have these vaults from now on; clones of others that it had are removed."""
+        self.clones.hold(sources)
 
+    def submit(
+        self,
+        name: str,
+        work: Callable[[Clones, str, *Args], T],
+        *args: *Args,
+        lane: Lane = Lane.READ,
+    ) -> Future[T]:
+        """Have a function called in a thread, with the clones and the name of a vault."""
+        self.clones.find(name)
+        return self._lanes[lane].submit(work, self.clones, name, *args)
 
-def _bring_each(shard: Shard, names: Sequence[str]) -> _Some[str]:
-    def bring(name: str) -> str:
-        fresh = shard.bring(name)
-        if fresh.problem:
-            raise VaultError(fresh.problem)
-        return shard.read(name, lambda _: fresh.commit, _NOTHING)
+    def call_parts(
+        self,
+        given: Mapping[str, Sequence[Any]],
+        work: Callable[..., Part],
+        opening: Opening,
+        *args: Any,
+    ) -> list[Part]:
+        """Call a function for some vaults together, in this thread."""
+        for name in given:
+            self.clones.find(name)
+        return [work(self.clones, given, opening, *args)]
 
-    shard.clones.bring_all(names, anew=True)
-    return _try_each(names, bring)
+    def status(self) -> PoolStatus:
+        """Return how the pool is; no remote is asked."""
+        return describe_pool(self.names, [self.clones.describe()])
 
-
-def _count_each(shard: Shard, names: Sequence[str]) -> _Some[VaultStats]:
-    return shard.stats(names), {}
-
-
-def _read_group(
-    shard: Shard,
-    names: Sequence[str],
-    work: Callable[[Vault, Mapping[str, str]], T],
-    settings: VaultSettings,
-) -> tuple[T, dict[str, str]]:
-    missing: dict[str, str] = {}
-    vault = shard.group(names, settings, missing)
-    return work(vault, missing), missing
-
-
-def _recall(vault: Vault, _: Mapping[str, str], asked: Ask) -> Answer:
-    return ask(vault, asked)
-
-
-def _name_vault(answer: Answer, names: Sequence[str]) -> Answer:
-    """Return an answer whose hits name their vault, also where one vault alone was asked."""
-    if len(names) > 1:
-        return answer
-    hits = [hit._replace(vault=names[0]) for hit in answer.hits]
-    shown = [(hit._replace(vault=names[0]), text) for hit, text in answer.shown]
-    return answer._replace(hits=hits, shown=shown)
-
-
-def _pack(vault: Vault, missing: Mapping[str, str], asked: AskPack) -> PackAnswer:
-    return ask_pack(vault, tell_left_out(asked, missing))
+    def close(self) -> None:
+        """Wait for what runs, and close all vaults."""
+        for each in self._lanes.values():
+            each.shutdown()
+        self.clones.close()
 
 
-def _try_each(names: Sequence[str], work: Callable[[str], T]) -> _Some[T]:
-    results: dict[str, T] = {}
-    missing: dict[str, str] = {}
-    for name in names:
+def _ask_all(vaults: PoolVaults, ask: Callable[[], T]) -> T:
+    """Return what is asked of some vaults; again of the rest, where some of them are lost."""
+    while True:
         try:
-            results[name] = work(name)
-        except (VaultError, OSError) as error:
-            missing[name] = str(name_failure(error))
-    return results, missing
+            return ask()
+        except LostVaultsError as lost:
+            vaults.leave_out(lost.missing)
 
 
-def _divide(names: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(names), _AT_ONCE):
-        yield names[start : start + _AT_ONCE]
-
-
-def _sort(found: Mapping[str, T], names: Sequence[str]) -> dict[str, T]:
-    return {name: found[name] for name in names if name in found}
+def _refresh(clones: Clones, name: str) -> str:
+    fresh = clones.bring(name, anew=True)
+    if fresh.problem:
+        raise VaultError(fresh.problem)
+    with clones.open(name):
+        return fresh.commit

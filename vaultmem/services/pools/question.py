@@ -1,188 +1,340 @@
-"""What a shard does for a question over several shards: open its vaults, and tell of them."""
+"""A question to vaults of a pool: each step is a call where the clones are, for many at once.
+
+What goes there and comes back are plain values. A vault that is lost or late in any step ends the
+attempt, and the question is asked again of the rest, so an answer is of the same vaults from its
+first figure to its last text.
+"""
 
 from __future__ import annotations
 
+import heapq
+import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, Protocol, TypeVar
 
-from vaultmem.config import Config
 from vaultmem.core.finding.hit import Hit
-from vaultmem.core.finding.query import NoteFilter
-from vaultmem.errors import DamagedError, VaultError
-from vaultmem.services.finding.ask import look
-from vaultmem.services.finding.reach import choose_best
-from vaultmem.services.pools.shard import Shard
-from vaultmem.services.reading.heal import heals
+from vaultmem.core.finding.query import RecallQuery
+from vaultmem.core.finding.statistics import Statistics, add_statistics
+from vaultmem.core.packs.division import tell_missing
+from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError, name_failure
+from vaultmem.services.finding.score import Depth, Scorer
+from vaultmem.services.finding.search import count, search
+from vaultmem.services.finding.vault_set import (
+    Models,
+    TellProgress,
+    VaultSet,
+    look,
+)
+from vaultmem.services.pools.clones import LATE, Clones
 from vaultmem.vault import Vault, VaultSettings
 
 if TYPE_CHECKING:
-    from vaultmem.services.finding.own_ground import OwnGround
+    from vaultmem.config import Config
 
 _T = TypeVar("_T")
 
+#: Scores that differ by less may be equal when hits are merged.
+_TIE = 1e-4
 
-class Group:
-    """A vault and those beside it, for one question, which is asked of them as they are now.
+_NO_VECTORS = "vaults of a pool are asked by words alone"
 
-    `places` are theirs among all vaults that are asked, in ascending order. What changes meanwhile
-    is for the next question, so that what is told first and last belongs together.
+
+class LostVaultsError(VaultError):
+    """Vaults did not answer; `missing` says why."""
+
+    def __init__(self, missing: Mapping[str, str]) -> None:
+        super().__init__(" ".join(tell_missing(missing)))
+        self.missing = missing
+
+
+class Opening(NamedTuple):
+    """How the vaults of a question are opened: for whom, at what, and within how many seconds."""
+
+    settings: VaultSettings
+    seconds: float | None = None
+    at: str = ""
+    refs: tuple[str, ...] = ()
+
+
+class Part(NamedTuple):
+    """What came of the vaults on one node, by name, and why others are missing."""
+
+    found: dict[str, Any]
+    missing: dict[str, str]
+
+
+class CallsParts(Protocol):
+    """What a pool does for a question."""
+
+    def call_parts(
+        self,
+        given: Mapping[str, Sequence[Any]],
+        work: Callable[..., Part],
+        opening: Opening,
+        *args: Any,
+    ) -> list[Part]:
+        """Call a function for some vaults, once for all that are in one place."""
+
+
+class _First(NamedTuple):
+    """What the first vault of a question says for all."""
+
+    config: Config
+    now: float
+    viewed_at: float
+
+
+class PoolVaults(VaultSet):
+    """Some vaults of a pool, for one question; `missing` says why others have no part in it.
+
+    The one vault of a set is called "", as in any set.
     """
 
-    def __init__(self, vault: Vault, places: Sequence[int]) -> None:
-        vault.apart = True
-        self.vaults = dict(zip(places, vault.together, strict=True))
-        self._vault = vault
-        self._grounds: dict[NoteFilter, OwnGround | None] = {}
+    def __init__(
+        self, pool: CallsParts, names: Sequence[str], settings: VaultSettings, seconds: float | None
+    ) -> None:
+        super().__init__(())
+        if not names:
+            raise RefusedError("there is no vault to be asked")
+        self.missing: dict[str, str] = {}
+        self._pool, self._wanted = pool, list(names)
+        self._opening = Opening(settings, seconds)
+        self._first: _First | None = None
+        parts = pool.call_parts(dict.fromkeys(self._wanted, ()), bring_part, self._opening)
+        self.leave_out({name: why for part in parts for name, why in part.missing.items()})
 
-    def tell(self, note_filter: NoteFilter, method: str, args: Sequence[Any]) -> Any:
-        """Return what a method of `OwnGround` returns; None where there is no note at all.
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of the vaults."""
+        return [self._name(name) for name in self._wanted if name not in self.missing]
+
+    @property
+    def config(self) -> Config:
+        """The settings of the first vault."""
+        return self._find_first().config
+
+    def now(self) -> float:
+        """Return the time by the first vault's clock."""
+        return self._find_first().now
+
+    @property
+    def viewed_at(self) -> float:
+        """The time of the commit that is viewed, else the present, in seconds since the epoch."""
+        return self._find_first().viewed_at
+
+    def view(
+        self, at: str = "", refs: Sequence[str] = (), progress: TellProgress | None = None
+    ) -> VaultSet:
+        """Have the vaults looked at as a ref or date has them, from now on."""
+        self._opening = self._opening._replace(at=at, refs=tuple(refs))
+        self._first = None
+        return self
+
+    def open_models(
+        self, semantic: bool | None, waits: bool, progress: TellProgress | None = None
+    ) -> Models:
+        """Return what scores besides the words: a reranker, which reads here what was found."""
+        wanted = self.config.semantic != "off" if semantic is None else semantic
+        problem = _NO_VECTORS if wanted else ""
+        if not waits or self.config.rerank == "off":
+            return Models(problem=problem)
+        from vaultmem.services.finding.rerank import ModelReranker
+
+        environment = self._opening.settings.get("environment", {})
+        return Models(problem=problem, reranker=ModelReranker(self.config, environment))
+
+    def heal(self, read: Callable[[], _T]) -> _T:
+        """Return the result of a read: each clone is repaired where it is."""
+        return read()
+
+    def count(
+        self, query: RecallQuery, misspelt: Sequence[str] = (), is_alone: bool = False
+    ) -> Statistics:
+        """Return the sum of the vaults' figures."""
+        given = (query, misspelt, is_alone)
+        parts = self._ask(self._each(), count_part, *given)
+        return add_statistics(each for part in parts for each in part.found.values())
+
+    def search(
+        self, query: RecallQuery, statistics: Statistics, depth: Depth, dense: Scorer | None = None
+    ) -> list[tuple[str, list[Hit]]]:
+        """Return the best hits of each vault."""
+        found: dict[str, list[Hit]] = {}
+        for part in self._ask(self._each(), search_part, query, statistics, depth):
+            found |= part.found
+        return [(name, found[name]) for name in self.names]
+
+    def run(
+        self, work: Callable[Concatenate[Vault, ...], _T], given: Mapping[str, Sequence[Any]]
+    ) -> dict[str, _T]:
+        """Return the result of a function of a module for some vaults."""
+        return self._order(self._ask(given, run_part, work))
+
+    def keep(
+        self, work: Callable[Concatenate[Vault, ...], _T], given: Mapping[str, Sequence[Any]]
+    ) -> dict[str, _T]:
+        """Have some vaults store what was answered; one that is lost is left out."""
+        return self._order(self._send(given, run_part, work))
+
+    def leave_out(self, missing: Mapping[str, str]) -> None:
+        """Ask some vaults no more.
 
         Raises:
-            DamagedError: what it read before is no more.
+            LostVaultsError: none is left.
         """
-        if note_filter not in self._grounds:
-            return _begin(self._vault, self, note_filter, method, args)
-        return _call(self._grounds[note_filter], method, args)
+        told = {**self.missing, **missing}
+        self.missing = {name: told[name] for name in self._wanted if name in told}
+        self._first = None
+        if not self.names:
+            raise LostVaultsError(self.missing)
 
-    def choose(self, note_filter: NoteFilter) -> OwnGround | None:
-        """Return what can be found by a filter, as it is from now on for this question."""
-        from vaultmem.services.finding.own_ground import OwnGround
-        from vaultmem.services.finding.together import choose_parts
+    def _each(self) -> dict[str, Sequence[Any]]:
+        return dict.fromkeys(self.names, ())
 
-        searched = choose_parts(self._vault, note_filter, [*self.vaults])
-        found = None if searched is None else OwnGround(searched, as_part=True)
-        self._grounds[note_filter] = found
-        return found
+    def _order(self, parts: Sequence[Part]) -> dict[str, Any]:
+        found = {name: each for part in parts for name, each in part.found.items()}
+        return {name: found[name] for name in self.names if name in found}
 
+    def _find_first(self) -> _First:
+        if self._first is None:
+            name = self.names[0]
+            self._first = self.run(_describe_first, {name: ()})[name]
+        return self._first
 
-@heals
-def _begin(
-    vault: Vault, group: Group, note_filter: NoteFilter, method: str, args: Sequence[Any]
-) -> Any:
-    return _call(group.choose(note_filter), method, args)
+    def _ask(
+        self, given: Mapping[str, Sequence[Any]], work: Callable[..., Part], *args: Any
+    ) -> list[Part]:
+        """Return what comes of some vaults, each with what is given for it.
 
+        Raises:
+            LostVaultsError: one did not answer.
+        """
+        parts = self._send(given, work, *args)
+        if missing := {name: why for part in parts for name, why in part.missing.items()}:
+            raise LostVaultsError(missing)
+        return parts
 
-def _call(ground: OwnGround | None, method: str, args: Sequence[Any]) -> Any:
-    return None if ground is None else getattr(ground, method)(*args)
+    def _send(
+        self, given: Mapping[str, Sequence[Any]], work: Callable[..., Part], *args: Any
+    ) -> list[Part]:
+        """Return what comes of some vaults, and why nothing does of others."""
+        if not given:
+            return []
+        if len(self._wanted) == 1:
+            given = dict(zip(self._wanted, given.values(), strict=True))
+        parts = self._pool.call_parts(given, work, self._opening, *args)
+        return [
+            part._replace(found={self._name(name): each for name, each in part.found.items()})
+            for part in parts
+        ]
 
-
-#: Questions for which a shard keeps what it opened, at most.
-_MOST = 32
-
-
-class Opened(NamedTuple):
-    """What a shard opened for a question, and of the first of it the settings and two times.
-
-    `now` is the vault's clock, `moment` what counts as now in what is looked at, both in seconds
-    since the epoch.
-    """
-
-    names: Sequence[str]
-    missing: Mapping[str, str]
-    config: Config = Config()
-    now: float = 0.0
-    moment: float = 0.0
-
-
-class _Question:
-    """What a shard has open for a question."""
-
-    def __init__(self, vault: Vault) -> None:
-        self._vault = vault
-        self._group: Group | None = None
-
-    def group(self, places: Sequence[int]) -> Group:
-        """Return the vaults as a group, whose places among all do not change any more."""
-        if self._group is None:
-            self._group = Group(self._vault, places)
-        return self._group
+    def _name(self, name: str) -> str:
+        return name if len(self._wanted) > 1 else ""
 
 
-def open_group(
-    shard: Shard,
-    question: str,
-    names: Sequence[str],
-    settings: VaultSettings,
-    at: str,
-    refs: Sequence[str],
-) -> Opened:
-    """Open vaults for a question, and look where it asks for.
+def map_part(
+    clones: Clones,
+    given: Mapping[str, Sequence[Any]],
+    opening: Opening,
+    work: Callable[Concatenate[Clones, str, ...], Any],
+) -> Part:
+    """Call a function for each of some vaults, several at once."""
+    return Part(*clones.map(work, given, opening.seconds))
+
+
+def bring_part(clones: Clones, given: Mapping[str, Sequence[Any]], opening: Opening) -> Part:
+    """Follow the remotes of vaults that were not asked lately."""
+    return Part({}, clones.bring_all(list(given), opening.seconds))
+
+
+def count_part(
+    clones: Clones,
+    given: Mapping[str, Sequence[Any]],
+    opening: Opening,
+    query: RecallQuery,
+    misspelt: Sequence[str],
+    is_alone: bool,
+) -> Part:
+    """Count in some vaults; the figures of all are those of the first."""
+
+    def work(vault: Vault, _: str) -> Statistics:
+        return count(vault, query, misspelt, is_alone)
+
+    part = _do_each(clones, given, opening, work)
+    names = list(part.found)
+    return part._replace(found={names[0]: add_statistics(part.found.values())} if names else {})
+
+
+def search_part(
+    clones: Clones,
+    given: Mapping[str, Sequence[Any]],
+    opening: Opening,
+    query: RecallQuery,
+    statistics: Statistics,
+    depth: Depth,
+) -> Part:
+    """Search some vaults; a hit below so many others that were found already is not read."""
+    best: list[float] = []
+
+    def find_floor() -> float:
+        is_full = len(best) == depth.hits and not depth.sections
+        return best[-1] - _TIE if is_full else 0.0
+
+    def work(vault: Vault, _: str) -> list[Hit]:
+        hits = search(vault, query, statistics, depth._replace(floor=find_floor()))
+        best[:] = heapq.nlargest(depth.hits, [*best, *(hit.score for hit in hits)])
+        return hits
+
+    part = _do_each(clones, given, opening, work)
+    floor = find_floor()
+    found = {name: [hit for hit in own if hit.score >= floor] for name, own in part.found.items()}
+    return part._replace(found=found)
+
+
+def run_part(
+    clones: Clones,
+    given: Mapping[str, Sequence[Any]],
+    opening: Opening,
+    work: Callable[Concatenate[Vault, ...], Any],
+) -> Part:
+    """Call a function of some vaults, each with arguments of its own."""
+    return _do_each(clones, given, opening, lambda vault, name: work(vault, *given[name]))
+
+
+def _do_each(
+    clones: Clones,
+    given: Mapping[str, Sequence[Any]],
+    opening: Opening,
+    work: Callable[[Vault, str], _T],
+) -> Part:
+    """Do something with some vaults, one after the other, within the time that there is.
 
     Raises:
         NoteNotFoundError: a ref does not exist.
+        RefusedError: what is asked cannot be answered.
     """
-    missing: dict[str, str] = {}
-    try:
-        vault = shard.group(names, settings, missing)
-    except VaultError:
-        if len(missing) < len(names):
+    end = None if opening.seconds is None else time.monotonic() + opening.seconds
+    part = Part({}, {})
+    for name in given:
+        if end is not None and time.monotonic() > end:
+            part.missing[name] = LATE
+            continue
+        run = partial(_do_one, work=work, name=name, opening=opening)
+        try:
+            part.found[name] = clones.read(name, run, opening.settings, follows=False)
+        except (NoteNotFoundError, RefusedError):
             raise
-        return Opened((), missing)
-    vault = look(vault, at, refs)
-    known = shard.questions
-    known[question] = _Question(vault)
-    while len(known) > _MOST:
-        known.pop(next(iter(known)))
-    moment = vault.view.sources[0].at if vault.view.sources else vault.now()
-    opened = [each.name for each in vault.together]
-    return Opened(opened, missing, vault.config, vault.now(), moment)
+        except (VaultError, OSError) as error:
+            part.missing[name] = str(name_failure(error))
+    return part
 
 
-def tell(
-    shard: Shard,
-    question: str,
-    places: Sequence[int],
-    note_filter: NoteFilter,
-    method: str,
-    args: Sequence[Any],
-) -> Any:
-    """Return what a group of vaults tells, as `Group.tell` does.
-
-    Raises:
-        DamagedError: the question is not known here any more.
-    """
-    return _find(shard, question, places).tell(note_filter, method, args)
+def _do_one(vault: Vault, work: Callable[[Vault, str], _T], name: str, opening: Opening) -> _T:
+    return work(look(vault, opening.at, opening.refs), name)
 
 
-def do_each(
-    shard: Shard,
-    question: str,
-    places: Sequence[int],
-    work: Callable[Concatenate[Vault, ...], _T],
-    given: Mapping[int, Sequence[Any]],
-) -> dict[int, _T]:
-    """Do a work with the vaults at some places, each with what is given for it.
-
-    Raises:
-        DamagedError: the question is not known here any more.
-    """
-    vaults = _find(shard, question, places).vaults
-    return {place: work(vaults[place], *args) for place, args in given.items()}
-
-
-def find_best(
-    shard: Shard,
-    question: str,
-    places: Sequence[int],
-    work: Callable[[Vault], Sequence[Hit]],
-    limit: int,
-) -> list[tuple[int, Hit]]:
-    """Return the best of what a work finds in the vaults of a shard, with their places.
-
-    Raises:
-        DamagedError: the question is not known here any more.
-    """
-    vaults = _find(shard, question, places).vaults
-    return choose_best({place: work(vault) for place, vault in vaults.items()}, limit)
-
-
-def _find(shard: Shard, question: str, places: Sequence[int]) -> Group:
-    known: _Question | None = shard.questions.get(question)
-    if known is None:
-        raise DamagedError("this shard was begun anew since the question came")
-    return known.group(places)
-
-
-def forget(shard: Shard, question: str) -> None:
-    """Let go of what was opened for a question."""
-    shard.questions.pop(question, None)
+def _describe_first(vault: Vault) -> _First:
+    sources = vault.view.sources
+    now = vault.now()
+    return _First(vault.config, now, sources[0].at if sources else now)

@@ -1,73 +1,181 @@
-"""How a pool is: its shards, how far they are, and which vaults are not there, with why."""
+"""How the vaults of a pool are, and the nodes that have clones of them; also as metrics."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple, Protocol, runtime_checkable
+import contextlib
+import os
+import platform
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 from vaultmem import __version__
-from vaultmem.services.pools.pool import Pool
+from vaultmem.core.finding.query import NoteFilter
+from vaultmem.errors import VaultError, name_failure
+from vaultmem.services.finding.eligible import choose_sections
+from vaultmem.services.pools.clone import Clone
+from vaultmem.vault import Vault
 
 
-class ShardStatus(NamedTuple):
-    """How a shard is: starting, filling (not all its vaults answer yet), ready, failing or refused.
+class VaultStats(NamedTuple):
+    """How a vault of a pool is: what it holds, bytes on disk, and how far its remote was followed.
 
-    `backlog` are calls that wait or run; `stale` is for how many seconds that remote was not heard
-    of which was not for longest. `restarts` counts its process's. `memory` is that process's,
-    `disk` what its folder takes and `free` what is left beside it, in bytes; 0 where unknown.
+    `age` is in seconds since its remote was last heard of, -1 if never. `problem` says why it was
+    not since, or why there is no clone.
+    """
+
+    notes: int = 0
+    sections: int = 0
+    tokens: int = 0
+    clone_bytes: int = 0
+    index_bytes: int = 0
+    commit: str = ""
+    age: float = -1.0
+    problem: str = ""
+
+
+class NodeStatus(NamedTuple):
+    """How a node is: `ready` vaults have a clone there.
+
+    `stale` is for how many seconds the remote was not heard of that was not for longest. `memory`
+    is its process's, `disk` what its folder takes, `free` what is left beside it, all in bytes.
     """
 
     name: str
-    node: str
-    state: str
-    vaults: int = 0
+    host: str = ""
     ready: int = 0
-    backlog: int = 0
     stale: float = 0.0
-    restarts: int = 0
     memory: int = 0
     disk: int = 0
     free: int = 0
     problem: str = ""
 
 
-class PoolStatus(NamedTuple):
-    """How a pool is; `problems` has, by vault, why it is not there or was not followed.
+class NodeVaults(NamedTuple):
+    """A node, its vaults with what is wrong with each ("" if nothing), and why others failed."""
 
-    `copied` are the vaults that two shards have, `lost` counts shards that went for good.
-    """
+    status: NodeStatus
+    ready: dict[str, str]
+    missing: dict[str, str]
+
+
+class PoolStatus(NamedTuple):
+    """How a pool is; `problems` says of vaults why they are not there or were not followed."""
 
     version: str
     vaults: int
     ready: int
-    shards: tuple[ShardStatus, ...]
+    nodes: tuple[NodeStatus, ...]
     problems: Mapping[str, str]
-    copied: tuple[str, ...] = ()
-    lost: int = 0
 
 
-@runtime_checkable
-class TellsStatus(Protocol):
-    """An engine that knows more of its shards than their vaults' figures."""
+def describe_pool(names: Sequence[str], nodes: Sequence[NodeVaults]) -> PoolStatus:
+    """Return how a pool is, of what its nodes say."""
+    there = {name: why for each in nodes for name, why in each.ready.items()}
+    missing = {name: why for each in nodes for name, why in each.missing.items()}
+    problems = {
+        name: why
+        for name in names
+        if (why := there[name] if name in there else missing.get(name, "not cloned yet"))
+    }
+    ready = sum(name in there for name in names)
+    status = tuple(each.status for each in nodes)
+    return PoolStatus(__version__, len(names), ready, status, problems)
 
-    def status(self) -> PoolStatus:
-        """Return how the pool is."""
 
-
-def find_status(pool: Pool) -> PoolStatus:
-    """Return how a pool is; one of this process as one shard, by what its folder has."""
-    if isinstance(pool.engine, TellsStatus):
-        return pool.engine.status()
-    stats = pool.stats().results
-    there = [each for each in stats.values() if each.commit]
-    shard = ShardStatus(
-        "here",
-        "",
-        "ready" if len(there) == len(stats) else "filling",
-        vaults=len(stats),
-        ready=len(there),
-        stale=max((each.age for each in there), default=0.0),
-        disk=sum(each.clone_bytes + each.index_bytes for each in there),
+def count_vault(clone: Clone, open_vault: Callable[[], Vault]) -> VaultStats:
+    """Return how a vault is that has been cloned; it is opened for that, and not followed."""
+    record = clone.record
+    if record is None:
+        return VaultStats(problem="not cloned yet")
+    problem, notes, tokens, sections = record.problem, 0, 0, 0
+    try:
+        vault = open_vault()
+        notes, tokens = vault.view.totals()
+        sections = choose_sections(vault, vault.index.snapshot(), NoteFilter()).size
+    except (VaultError, OSError) as error:
+        problem = problem or str(name_failure(error))
+    return VaultStats(
+        notes=notes,
+        sections=sections,
+        tokens=tokens,
+        clone_bytes=measure_folder(clone.root),
+        index_bytes=measure_folder(clone.state),
+        commit=record.commit,
+        age=max(0.0, clone.now() - record.contacted),
+        problem=problem,
     )
-    problems = {name: each.problem for name, each in stats.items() if each.problem}
-    return PoolStatus(__version__, len(stats), len(there), (shard,), problems)
+
+
+def measure_node(folder: Path, ready: int, stale: float) -> NodeStatus:
+    """Return how this process is as a node that has so many vaults."""
+    return NodeStatus(
+        "here",
+        platform.node(),
+        ready,
+        stale,
+        memory=_read_memory(),
+        disk=measure_folder(folder),
+        free=shutil.disk_usage(folder).free if folder.exists() else 0,
+    )
+
+
+def measure_folder(folder: Path) -> int:
+    """Return the bytes that a folder takes on the disk."""
+    size = 0
+    for place, _, files in os.walk(folder):
+        for file in files:
+            with contextlib.suppress(OSError):
+                size += os.lstat(os.path.join(place, file)).st_blocks * 512
+    return size
+
+
+def _read_memory() -> int:
+    """Return the bytes of this process's memory; 0 where the system does not say."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return 0
+
+
+#: Of each node: a field of its status, its name, its kind, and what it says.
+_OF_NODES = (
+    ("ready", "ready_vaults", "gauge", "Vaults of which the node has a clone."),
+    ("stale", "stale_seconds", "gauge", "For how long a remote was not heard of, at most."),
+    ("memory", "memory_bytes", "gauge", "Memory of its process."),
+    ("disk", "disk_bytes", "gauge", "What its folder takes on the disk."),
+    ("free", "disk_free_bytes", "gauge", "What is left on that disk."),
+)
+
+
+def write_metrics(status: PoolStatus) -> str:
+    """Return the figures of a pool and its nodes as Prometheus reads them (text format 0.0.4)."""
+    return "".join(f"{line}\n" for line in _write_lines(status))
+
+
+def _write_lines(status: PoolStatus) -> Iterator[str]:
+    own = (
+        ("vaults", "Vaults of the pool.", status.vaults),
+        ("ready_vaults", "Vaults that have a clone.", status.ready),
+        ("problem_vaults", "Vaults with a problem.", len(status.problems)),
+        ("nodes", "Nodes.", len(status.nodes)),
+    )
+    for name, told, value in own:
+        yield from _begin(f"vaultmem_pool_{name}", "gauge", told)
+        yield f"vaultmem_pool_{name} {value}"
+    for field, name, kind, told in _OF_NODES:
+        yield from _begin(f"vaultmem_node_{name}", kind, told)
+        for each in status.nodes:
+            yield f"vaultmem_node_{name}{_name_node(each)} {getattr(each, field)}"
+
+
+def _begin(name: str, kind: str, told: str) -> Iterator[str]:
+    yield f"# HELP {name} {told}"
+    yield f"# TYPE {name} {kind}"
+
+
+def _name_node(node: NodeStatus) -> str:
+    quoted = node.name.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+    return f'{{node="{quoted}"}}'

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import islice
 from pathlib import PurePosixPath
 
-from vaultmem.core.finding.hit import Hit
+from vaultmem.core.finding.hit import Hit, NoteKey
 from vaultmem.core.packs.labels import MIN_HANDLE
 from vaultmem.errors import NoteNotFoundError, VaultError
 from vaultmem.vault import Vault
@@ -23,16 +23,17 @@ def is_handle(name: str) -> bool:
     return bool(_HANDLE.fullmatch(name))
 
 
-def name_notes(vault: Vault, hits: Iterable[Hit]) -> dict[int, str]:
-    """Return for each hit's document the shortest handle that is one note's alone in the view."""
-    blobs = {hit.record.document: hit.record.blob for hit in hits}
+def name_notes(vault: Vault, hits: Iterable[Hit]) -> dict[NoteKey, str]:
+    """Return for each hit's note the shortest handle that is its alone in the view."""
+    notes = {hit.note: hit for hit in hits}
+    blobs = {hit.record.document: hit.record.blob for hit in notes.values()}
     beginnings = {blob[:MIN_HANDLE] for blob in blobs.values()}
     alike: dict[str, set[str]] = {each: set() for each in beginnings}
     for _, blob in vault.view.find_blobs(beginnings, known=blobs):
         alike[blob[:MIN_HANDLE]].add(blob)
     return {
-        document: _shorten(blob, alike[blob[:MIN_HANDLE]] - {blob})
-        for document, blob in blobs.items()
+        note: _shorten(hit.record.blob, alike[hit.record.blob[:MIN_HANDLE]] - {hit.record.blob})
+        for note, hit in notes.items()
     }
 
 

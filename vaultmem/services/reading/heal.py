@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
@@ -33,30 +33,37 @@ def heals(read: _Read[_P, _T]) -> _Read[_P, _T]:
 
     @wraps(read)
     def reading(vault: Vault, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        if _is_inside.get():
-            return read(vault, *args, **kwargs)
-        token = _is_inside.set(True)
-        try:
-            return _try(vault, lambda: read(vault, *args, **kwargs))
-        finally:
-            _is_inside.reset(token)
+        return read_healed([vault], lambda: read(vault, *args, **kwargs))
 
     return reading
 
 
-def _try(vault: Vault, read: Callable[[], _T]) -> _T:
+def read_healed(vaults: Sequence[Vault], read: Callable[[], _T]) -> _T:
+    """Return what is read of some vaults, as `heals` does for one."""
+    if _is_inside.get():
+        return read()
+    token = _is_inside.set(True)
+    try:
+        return _try(vaults, read)
+    finally:
+        _is_inside.reset(token)
+
+
+def _try(vaults: Sequence[Vault], read: Callable[[], _T]) -> _T:
+    in_folders = all(each.view.is_work_tree for each in vaults)
     for _ in range(_ATTEMPTS):
         try:
             found = read()
-            if vault.index.is_as_read():
+            if all(each.index.is_as_read() for each in vaults):
                 return found
         except DamagedError:
-            if not vault.view.is_work_tree:
+            if not in_folders:
                 raise
         except Exception:
-            if vault.index.is_as_read():
+            if all(each.index.is_as_read() for each in vaults):
                 raise  # It is no matter of a file that somebody wrote to.
-        if not vault.view.is_work_tree:
+        if not in_folders:
             raise DamagedError("the index was damaged; run the command again")
-        sync_vault(vault)
+        for each in vaults:
+            sync_vault(each)
     return read()

@@ -17,13 +17,13 @@ from vaultmem.vault import UserFolders, Vault
 EVERY = "all"
 
 
-def put_beside(vault: Vault, paths: Iterable[str]) -> list[str]:
-    """Have what a vault is asked be asked of others too; return what is to be said of that.
+def open_others(vault: Vault, paths: Iterable[str]) -> tuple[list[Vault], list[str]]:
+    """Return a vault and others at some paths, to be searched together, and messages about them.
 
-    One that cannot be opened or read is passed over, and told.
+    A vault that cannot be opened or read is left out, with a message.
     """
     told: list[str] = []
-    ready = {each.root: each for each in vault.together}
+    ready = {vault.root: vault}
     for path in paths:
         try:
             opened = vault.opener(path) if vault.opener else None
@@ -37,12 +37,11 @@ def put_beside(vault: Vault, paths: Iterable[str]) -> list[str]:
         if opened.lag:
             told.append(f"{_shorten(path)}: {opened.lag}")
         ready[opened.root] = opened
-    others = [each for root, each in ready.items() if root != vault.root]
+    _, *others = ready.values()
     names = name_vaults(vault.folders, [each.root for each in others])
     for each in others:
         each.name = names[each.root]
-    vault.beside = tuple(others)
-    return told
+    return [vault, *others], told
 
 
 def name_vaults(folders: UserFolders, roots: Iterable[Path]) -> dict[Path, str]:
@@ -54,26 +53,28 @@ def name_vaults(folders: UserFolders, roots: Iterable[Path]) -> dict[Path, str]:
     return {root: listed.get(str(root)) or _shorten(str(root)) for root in roots}
 
 
-def add_others(vault: Vault, names: Sequence[str], alone: bool = False) -> list[str]:
-    """Put beside a vault those that are named, else its companions; return what is to be said.
+def add_others(
+    vault: Vault, names: Sequence[str], alone: bool = False
+) -> tuple[list[Vault], list[str]]:
+    """Return a vault with those that are named, else with its companions, and messages about them.
 
     It stays `alone` where a commit is looked at, which companions do not have.
     """
     if names:
         return add_named(vault, names)
-    return [] if alone else add_companions(vault)
+    return ([vault], []) if alone else add_companions(vault)
 
 
-def add_companions(vault: Vault) -> list[str]:
-    """Put beside a vault those that `with` of its vaultmem.yaml names; return what is to be said.
+def add_companions(vault: Vault) -> tuple[list[Vault], list[str]]:
+    """Return a vault with those that `with` of its vaultmem.yaml names, and messages about them.
 
     Those alone count that it named when it was trusted on this machine: whoever else may write that
     file must not have another memory read out. Where a commit is looked at, they have none like it.
     """
     if not vault.config.with_vaults or vault.opener is None or vault.view.sources:
-        return []
+        return [vault], []
     if not vault.trust.is_trusted():
-        return [
+        return [vault], [
             f'"with" of {CONFIG_NAME} names {len(vault.config.with_vaults)} more; passed over, for '
             "this vault is not trusted on this machine: if it is yours, run `vaultmem trust`"
         ]
@@ -84,11 +85,12 @@ def add_companions(vault: Vault) -> list[str]:
         for name in find_companions(vault)
         if name not in agreed
     ]
-    return told + put_beside(vault, agreed.values())
+    vaults, more = open_others(vault, agreed.values())
+    return vaults, told + more
 
 
-def add_named(vault: Vault, names: Sequence[str]) -> list[str]:
-    """Put beside a vault others by the names that `list_askable` has; return what is to be said.
+def add_named(vault: Vault, names: Sequence[str]) -> tuple[list[Vault], list[str]]:
+    """Return a vault with others by the names of `list_askable`, and messages about them.
 
     Raises:
         RefusedError: whoever asks may ask no other.
@@ -99,7 +101,7 @@ def add_named(vault: Vault, names: Sequence[str]) -> list[str]:
         if name != EVERY and name not in known:
             raise NoteNotFoundError(f"{name}: no vault of that name; {_tell_names(known)}")
     chosen = known.values() if EVERY in names else [known[name] for name in names]
-    return put_beside(vault, chosen)
+    return open_others(vault, chosen)
 
 
 def list_askable(vault: Vault) -> dict[str, str]:

@@ -24,8 +24,8 @@ from vaultmem.core.packs.context_file import (
 )
 from vaultmem.core.paths import is_hidden
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
-from vaultmem.services.finding.ask import look, open_scorer
 from vaultmem.services.finding.ask_pack import make_unseen
+from vaultmem.services.finding.vault_set import look, open_scorer
 from vaultmem.storage.asides import clear_leftover, find_leftovers
 from vaultmem.storage.files import MAX_FILE_BYTES, create_file, read_file, remove_file, replace_file
 from vaultmem.vault import Vault
@@ -58,7 +58,7 @@ def render_contexts(vault: Vault) -> list[RenderedContext]:
     """
     config, name = vault.config, find_context_file(vault)
     if config.contexts:  # Nobody is to wait for vectors with the lock held.
-        open_scorer(vault, None, waits=True)
+        open_scorer([vault], None, waits=True)
     with vault.lock():  # Whoever renders last has seen the newest notes.
         try:
             seen = look(vault)

@@ -7,12 +7,9 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from itertools import chain
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from vaultmem.storage.index.snapshot import Snapshot
-
-#: A term, or its hash where many indexes are looked up as one.
-Term = TypeVar("Term", str, int)
 
 #: Postings that one look-up reads; the rarest terms come first, so it does not grow with a vault.
 _BUDGET = 10_000
@@ -55,7 +52,7 @@ def find_sharing(
     counts = {term: _count(snapshot, term, cache) for term in dict.fromkeys(terms)}
     whole = 0.0
     scores: defaultdict[int, dict[int, float]] = defaultdict(dict)
-    for term, weight in choose_terms(counts, snapshot.size):
+    for term, weight in _choose_terms(counts, snapshot.size):
         whole += weight
         for place, numbers in snapshot.find_sections(term):
             there = scores[place]
@@ -70,12 +67,12 @@ def find_sharing(
     )
 
 
-def choose_terms(counts: Mapping[Term, int], size: int) -> list[tuple[Term, float]]:
+def _choose_terms(counts: Mapping[str, int], size: int) -> list[tuple[str, float]]:
     """Return the terms to be looked up among `size` sections, the rarest first, and their weights.
 
     `counts` says in how many sections each stands.
     """
-    chosen: list[tuple[Term, float]] = []
+    chosen: list[tuple[str, float]] = []
     left = _BUDGET
     for count, term in sorted((count, term) for term, count in counts.items() if count):
         if len(chosen) == _TERMS or (chosen and count > left):

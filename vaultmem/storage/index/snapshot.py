@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache, cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -171,12 +171,6 @@ class Snapshot:
             (part.file.bytes("terms", 0, part.file.length("terms")), part["terms_start"])
             for part in self._parts
         ]
-
-    def list_terms(self) -> Iterator[tuple[bytes, list[int]]]:
-        """Yield each term of each segment as UTF-8 with the rows of its sections, without numpy."""
-        for start, part in zip(self._rows, self._parts, strict=False):
-            for place in range(part.terms):
-                yield part.term(place), [start + number for number in part.list_sections(place)]
 
     def _find_ranks(self, term: str) -> NDArray[np.uint32]:
         """Return a term's rank in each segment; where it is not, one that none has."""

@@ -51,11 +51,11 @@ def read_ask_pack(given: Given) -> AskPack:
 
 
 def _recall(vault: Vault, given: Given) -> Any:
-    from vaultmem.services.finding.ask import ask, fit_texts, show_texts
+    from vaultmem.services.finding.ask import fit_texts, run_query, show_texts
 
     asked, budget = read_ask(given), given.get("budget", 0)
-    told = _add_others(vault, given)
-    answer = ask(vault, asked, fit_texts(budget) if budget else show_texts)
+    vaults, told = _add_others(vault, given)
+    answer = run_query(vaults, asked, fit_texts(budget) if budget else show_texts)
     return {**answer_json(answer), **told}
 
 
@@ -63,17 +63,17 @@ def _pack(vault: Vault, given: Given) -> Any:
     from vaultmem.services.finding.ask_pack import ask_pack
 
     asked = read_ask_pack(given)
-    told = _add_others(vault, given)
-    return {**pack_answer_json(ask_pack(vault, asked)), **told}
+    vaults, told = _add_others(vault, given)
+    return {**pack_answer_json(ask_pack(vaults, asked)), **told}
 
 
-def _add_others(vault: Vault, given: Given) -> dict[str, list[str]]:
-    """Have the question asked of other vaults too; return which are `passed_over`, if any."""
+def _add_others(vault: Vault, given: Given) -> tuple[list[Vault], dict[str, list[str]]]:
+    """Return the vaults to search, and those that were `passed_over`, if any."""
     from vaultmem.services.vaults.beside import add_others
 
     is_alone = bool(given.get("at") or given.get("include_refs") or vault.ref)
-    told = add_others(vault, given.get("vaults", ()), is_alone)
-    return {"passed_over": told} if told else {}
+    vaults, told = add_others(vault, given.get("vaults", ()), is_alone)
+    return vaults, {"passed_over": told} if told else {}
 
 
 BUDGET = whole("Tokens at most; what vaultmem.yaml says if not given.", 1, 1_000_000)

@@ -75,7 +75,7 @@ def _make_endpoint(operation: Operation) -> Any:
     @answers
     async def endpoint(request: Request) -> Response:
         given = await read_given(operation, request)
-        caller = _make_caller(request, given)
+        caller = _make_caller(request, given)._replace(operation=operation.name)
         workers: Workers = request.app.state.workers
         if operation.writes:
             return await _write(operation, given, request, workers, caller)
@@ -105,7 +105,7 @@ async def _write(
     try:
         done = await workers.write(partial(_change, operation, given, wanted), caller)
     except ChangedError as error:
-        now = await workers.read(partial(_read_now, given), caller)
+        now = await workers.read(partial(_read_now, given), caller._replace(operation=""))
         refusal = refuse_failure(request, error, current=now)
         if now:
             refusal.headers["ETag"] = f'"{now["blob"]}"'

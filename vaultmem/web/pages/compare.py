@@ -18,7 +18,7 @@ from vaultmem.errors import VaultError
 from vaultmem.services.finding.ask_pack import AskPack
 from vaultmem.vault import Vault
 from vaultmem.web.around import look_around
-from vaultmem.web.asking import answers, read
+from vaultmem.web.asking import answers, open_asked, read
 from vaultmem.web.pages.pack import Piece, describe_pack, read_asked
 from vaultmem.web.pages.receipts import describe_replay
 from vaultmem.web.rendering import render_page
@@ -113,20 +113,22 @@ def read_wanted(given: QueryParams) -> Wanted:
     return Wanted(question, given.get("receipt", ""), (both[0], both[1]))
 
 
-def gather_comparison(wanted: Wanted, vault: Vault) -> Comparison:
+def gather_comparison(wanted: Wanted, other: str, vault: Vault) -> Comparison:
     """Return two packs side by side."""
     first, second = wanted.asked
-    left = _replay(wanted.receipt, vault) if wanted.receipt else _ask(first, vault)
-    right = _ask(second, vault)
+    left = _replay(wanted.receipt, vault) if wanted.receipt else _ask(first, other, vault)
+    right = _ask(second, other, vault)
     return Comparison(left, right, align(left.pieces, right.pieces))
 
 
-def _ask(asked: AskPack, vault: Vault) -> Side:
+def _ask(asked: AskPack, other: str, vault: Vault) -> Side:
     from vaultmem.services.finding.ask_pack import ask_pack
 
     name = f"as of {asked.at}" if asked.at else "now"
     try:
-        page = describe_pack(ask_pack(vault, asked), look_around(asked.at, vault, embeds=False))
+        page = describe_pack(
+            ask_pack(open_asked(vault, other), asked), look_around(asked.at, vault, embeds=False)
+        )
     except VaultError as error:
         return Side(name, asked.at, [], None, str(error))
     return Side(name, asked.at, page.pieces, page.answer.pack.account)
@@ -183,5 +185,6 @@ def _name(pieces: Iterable[Piece]) -> dict[tuple[str, str, int], Piece]:
 async def show_comparison(request: Request) -> Response:
     """Show two packs side by side."""
     wanted = read_wanted(request.query_params)
-    frame, found = await read(request, partial(gather_comparison, wanted))
+    other = request.query_params.get("vault", "")
+    frame, found = await read(request, partial(gather_comparison, wanted, other))
     return render_page(request, "compare.html", vault=frame, wanted=wanted, found=found)

@@ -25,7 +25,7 @@ from vaultmem.core.safe_text import clean_text
 from vaultmem.services.finding.ask_pack import AskPack, PackAnswer
 from vaultmem.vault import Vault
 from vaultmem.web.around import look_around
-from vaultmem.web.asking import answers, read, read_count
+from vaultmem.web.asking import answers, open_asked, read, read_count
 from vaultmem.web.markdown.page import Surroundings
 from vaultmem.web.markdown.render import render_note
 from vaultmem.web.reasons import Reason, tell_reasons
@@ -116,14 +116,16 @@ def read_asked(given: QueryParams) -> AskPack:
     )
 
 
-def gather_pack(asked: AskPack, at: str, vault: Vault) -> PackPage:
+def gather_pack(asked: AskPack, at: str, other: str, vault: Vault) -> PackPage:
     """Return the pack for a question, with the reasons and the costs of its pieces.
 
     The vault looks at `at` already; its links lead there.
     """
     from vaultmem.services.finding.ask_pack import ask_pack
 
-    return describe_pack(ask_pack(vault, asked), look_around(at, vault, embeds=False))
+    return describe_pack(
+        ask_pack(open_asked(vault, other), asked), look_around(at, vault, embeds=False)
+    )
 
 
 def describe_pack(answer: PackAnswer, around: Surroundings) -> PackPage:
@@ -198,7 +200,8 @@ async def show_pack(request: Request) -> Response:
     """Show the pack for a question, or its text alone."""
     given = request.query_params
     asked, at = read_asked(given), given.get("at", "")
-    frame, page = await read(request, partial(gather_pack, asked, at))
+    other = request.query_params.get("vault", "")
+    frame, page = await read(request, partial(gather_pack, asked, at, other))
     if given.get("part") == "text":
         return read_text(page.answer.pack)
     template = "pack_parts.html" if given.get("part") == "results" else "pack.html"

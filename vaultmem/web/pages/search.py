@@ -12,9 +12,9 @@ from starlette.responses import Response
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.terms import count_terms
 from vaultmem.core.packs.excerpt import choose_line, shorten_sentence
-from vaultmem.services.finding.ask import Answer, Ask
+from vaultmem.services.finding.ask import Ask, QueryResult
 from vaultmem.vault import Vault
-from vaultmem.web.asking import answers, read, read_count
+from vaultmem.web.asking import answers, open_asked, read, read_count
 from vaultmem.web.rendering import render_page
 
 #: Notes on a page.
@@ -48,19 +48,19 @@ class ShownHit(NamedTuple):
 class Found(NamedTuple):
     """An answer with its hits, and what is to be said of how sure it is."""
 
-    answer: Answer | None
+    answer: QueryResult | None
     hits: list[ShownHit]
     doubts: list[str]
 
 
-def gather_answer(question: str, offset: int, vault: Vault) -> Found:
+def gather_answer(question: str, offset: int, other: str, vault: Vault) -> Found:
     """Return what answers a question, nothing for an empty one; nobody is counted as shown it."""
-    from vaultmem.services.finding.ask import ask, tell_how_sure
+    from vaultmem.services.finding.ask import run_query, tell_how_sure
 
     if not question.strip():
         return Found(None, [], [])
     asked = Ask(question, _LIMIT, offset, suggests=True, waits=False, counts=False)
-    answer = ask(vault, asked)
+    answer = run_query(open_asked(vault, other), asked)
     return Found(answer, list(map(show_hit, answer.hits)), tell_how_sure(answer))
 
 
@@ -87,7 +87,8 @@ async def show_search(request: Request) -> Response:
     """Show what answers a question."""
     query = request.query_params.get("q", "")[:1_000]
     offset = read_count(request.query_params.get("offset", ""), 1_000) or 0
-    frame, found = await read(request, partial(gather_answer, query, offset))
+    other = request.query_params.get("vault", "")
+    frame, found = await read(request, partial(gather_answer, query, offset, other))
     template = "results.html" if "part" in request.query_params else "search.html"
     return render_page(
         request, template, vault=frame, query=query, offset=offset, limit=_LIMIT, found=found

@@ -1,0 +1,224 @@
+"""Search a vault in two steps: count what a query's terms match, then score with the figures.
+
+Several vaults are searched as one: the figures of each are added up, each is searched with the
+sum, and the hits are merged by score. Arguments and results are plain values, so the vaults can be
+in other processes. Neighbours and recency are weighted inside each vault.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from vaultmem.core.finding.hit import Hit
+from vaultmem.core.finding.query import RecallQuery, keep_rarest
+from vaultmem.core.finding.statistics import Statistics
+from vaultmem.core.finding.terms import mark_stop_word, split_words, stem_word
+from vaultmem.services.finding.eligible import Scope, choose_scope, count_term, weigh_scope
+from vaultmem.services.finding.hits import find_places, make_hits
+from vaultmem.services.finding.score import Depth, Scorer, list_scores, rank_sections
+from vaultmem.services.reading.behind import sync_once
+from vaultmem.services.reading.heal import heals
+from vaultmem.services.reading.texts import read_section
+from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.core.finding.spelling import Spellings
+
+#: Sections of which a query of stop words reads the text.
+_ORDERED = 32
+
+#: Scores that differ by less are equal, and ordered by path.
+_TIE = 1e-5
+
+#: Terms that are tried for a misspelt word, and sections that are read for each of these.
+_TRIED = 12
+_READ = 4
+
+
+@heals
+def count(
+    vault: Vault, query: RecallQuery, misspelt: Sequence[str] = (), is_alone: bool = False
+) -> Statistics:
+    """Return the figures of a vault for a query, with words near to the `misspelt` ones.
+
+    `is_alone` is as in `find_near_stems`. An empty vault has figures of 0.
+    """
+    sync_once(vault)
+    scope = choose_scope(vault, query.filter)
+    if scope is None:
+        return Statistics()
+    counts = {term: count_term(scope, term) for term in (*query.terms, *query.compounds)}
+    return scope.eligible.statistics._replace(
+        counts={term: found for term, (found, _) in counts.items()},
+        totals={term: total for term, (_, total) in counts.items()},
+        near={word: _find_near_words(scope, word, is_alone) for word in misspelt},
+    )
+
+
+@heals
+def search(
+    vault: Vault,
+    query: RecallQuery,
+    statistics: Statistics,
+    depth: Depth | None = None,
+    dense: Scorer | None = None,
+) -> list[Hit]:
+    """Return the best hits of a vault, best first; ties are in the order of path.
+
+    `statistics` are the sum over all vaults that are searched. `query.limit` is the number of hits
+    for which sections are compared; without `depth`, so many sections are returned.
+    """
+    chosen = choose_scope(vault, query.filter)
+    if chosen is None or not (query.terms or query.compounds or dense):
+        return []
+    depth = depth or Depth(query.limit)
+    query = keep_rarest(query, statistics.totals)
+    scope = weigh_scope(chosen, statistics)
+    ranked = rank_sections(scope, query, statistics, depth, dense)
+    groups, many = ranked.groups, depth.hits
+    if depth.sections:  # A reranker reads each of the best, and the first of further notes.
+        firsts = [group[0] for group in groups]
+        best = range(min(depth.sections, len(ranked.sections)))
+        groups = [[place] for place in sorted({*best, *firsts})]
+        many = len({*best, *firsts[: depth.hits]})
+    if query.is_of_stop_words:
+        hits = make_hits(scope, ranked, groups, max(many, _ORDERED), query.words)
+        return sorted(map(partial(_add_order, query), hits), key=lambda hit: -hit.score)[:many]
+    if depth.floor:
+        scores = ranked.ranking.score.tolist()
+        groups = [group for group in groups if scores[group[0]] >= depth.floor]
+    return make_hits(scope, ranked, groups, many, query.words)
+
+
+@heals
+def score_words(vault: Vault, query: RecallQuery, statistics: Statistics) -> list[float]:
+    """Return the best scores by words of a vault, the highest first.
+
+    Of several vaults, they say which sections are compared more closely, as many as in one vault.
+    """
+    chosen = choose_scope(vault, query.filter)
+    if chosen is None:
+        return []
+    query = keep_rarest(query, statistics.totals)
+    return list_scores(weigh_scope(chosen, statistics), query, statistics)
+
+
+def search_all(
+    vaults: Mapping[str, Vault],
+    query: RecallQuery,
+    statistics: Statistics,
+    depth: Depth,
+    dense: Scorer | None = None,
+) -> list[tuple[str, list[Hit]]]:
+    """Return the best hits of each vault by its name, without those that cannot be merged.
+
+    A hit below so many others that were found already is not read.
+    """
+    found: list[tuple[str, list[Hit]]] = []
+    best: list[float] = []
+    for name, vault in vaults.items():
+        hits = search(vault, query, statistics, depth, dense)
+        found.append((name, hits))
+        best = heapq.nlargest(depth.hits, [*best, *(hit.score for hit in hits)])
+        if len(best) == depth.hits and not depth.sections and dense is None:
+            depth = depth._replace(floor=best[-1] - _TIE)
+    return found
+
+
+def merge_hits(
+    found: Sequence[tuple[str, Sequence[Hit]]], limit: int = 0, by_words: float = 1.0
+) -> list[Hit]:
+    """Return the hits of several vaults, best first; `found` has each vault's name with its hits.
+
+    Equal scores are in the order of path. There are `limit` hits at most, any number for 0.
+    `by_words` is the share of the score by words where meaning counts too.
+    """
+    if len(found) == 1:
+        return [*found[0][1]]
+    if by_words < 1:
+        found = _blend_again(found, by_words)
+    named = [hit._replace(vault=name) for name, hits in found for hit in hits]
+
+    def rank(hit: Hit) -> tuple[float, str, int]:
+        return -round(hit.score, 5), hit.record.path, hit.section.ordinal
+
+    return sorted(named, key=rank)[: limit or None]
+
+
+def _add_order(query: RecallQuery, hit: Hit) -> Hit:
+    """Return a hit with the gain of stop words that are side by side; the index has no order."""
+    from vaultmem.core.finding.weights import WEIGHTS
+
+    idf = {match.term: match.idf for match in hit.matches}
+    words = [*map(mark_stop_word, split_words(f"{hit.name}\n{hit.text}"))]
+    pairs = {*pairwise(query.compounds)} & {*pairwise(words)}
+    gain = WEIGHTS.pair * sum(min(idf[a], idf[b]) for a, b in pairs if a in idf and b in idf)
+    return hit._replace(score=hit.score + gain, closeness=gain)
+
+
+def _blend_again(
+    found: Sequence[tuple[str, Sequence[Hit]]], by_words: float
+) -> list[tuple[str, list[Hit]]]:
+    """Return hits with scores by words and meaning that compare between vaults, best first."""
+    import numpy as np
+
+    from vaultmem.core.finding.blending import blend_scores
+
+    hits = [hit for _, own in found for hit in own]
+    words = np.asarray([hit.relevance for hit in hits])
+    meaning = np.asarray([hit.semantic or np.nan for hit in hits])
+    blended: Iterator[float] = iter(blend_scores(words, meaning, by_words).tolist())
+
+    def score(hit: Hit) -> float:
+        return (next(blended) + hit.recency) * hit.state_weight
+
+    return [(name, [hit._replace(score=score(hit)) for hit in own]) for name, own in found]
+
+
+def _find_near_words(scope: Scope, word: str, is_alone: bool) -> dict[str, int]:
+    """Return words of the vault that are spelt almost as one, with the sections of their terms."""
+    from vaultmem.core.finding.spelling import allow_distance, find_near_stems, measure_distance
+
+    most = allow_distance(word, is_alone)
+    if not most:
+        return {}
+    stem = stem_word(word)
+    near = {
+        each
+        for terms in _read_vocabulary(scope)
+        for each in find_near_stems(word, stem, terms, most, is_alone)
+    }
+    known = [(distance, -count_term(scope, term)[0], term) for distance, term in near]
+    found = {}
+    for _, count, term in sorted(each for each in known if each[1])[:_TRIED]:
+        for other in _read_words(scope, term):
+            if measure_distance(word, other, most) <= most:
+                found[other] = -count
+    return found
+
+
+def _read_words(scope: Scope, term: str) -> set[str]:
+    """Return the words of a term in the first sections that contain it."""
+    rows, _ = scope.snapshot.term(term)
+    chosen = rows[scope.eligible.mask[rows]][:_READ].tolist()
+    found: set[str] = set()
+    for note, section in find_places(scope, chosen).values():
+        names = [note.title, section.heading, *section.parents, *note.tags, note.path]
+        text = read_section(scope.vault, note, section) or ""
+        found.update(split_words("\n".join([text, *names])))
+    return {word for word in found if stem_word(word) == term}
+
+
+def _read_vocabulary(scope: Scope) -> list[Spellings]:
+    """Return the terms of all segments, cached for the next query."""
+    from vaultmem.core.finding.spelling import read_spellings
+
+    known: list[Spellings] | None = scope.snapshot.kept.get("spellings")
+    if known is None:
+        known = [read_spellings(names, starts) for names, starts in scope.snapshot.vocabulary()]
+        scope.snapshot.kept["spellings"] = known
+    return known
