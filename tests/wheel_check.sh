@@ -37,5 +37,5 @@ vaultmem pack "which environment?" | grep -q "empty environment"
 vaultmem checkpoint "the wheel works"
 test -z "$(git status --porcelain)"
 vaultmem demo --no-open | grep -q "first bad commit"
-vaultmem mcp 2>&1 | grep -q "is not installed; run .pip install 'mcp<3" # By its own name.
+vaultmem mcp 2>&1 | grep -q "is not installed; run .pip install 'vaultmem-notes\[mcp\]'"
 echo "The wheel installs and works."
