@@ -49,10 +49,10 @@ def divide_numbers(documents: Iterable[int]) -> dict[int, set[int]]:
     return found
 
 
-#: The state that a note has, whatever state is written in it, in which others say otherwise.
 #: Begins the caution of a note that cannot be taken at its word.
 DOUBT = "in doubt: "
 
+#: The state that a note has, whatever state is written in it, in which others say otherwise.
 CONFLICTED = "conflicted"
 
 #: What is said of a quarantined note.

@@ -12,7 +12,7 @@ from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import NoteFilter, RecallQuery, parse_query
 from vaultmem.core.finding.reranking import Reranked
 from vaultmem.core.finding.sureness import Sureness, judge_hits, tell_replaced, tell_sureness
-from vaultmem.core.safe_text import one_line
+from vaultmem.core.safe_text import name_some
 from vaultmem.errors import VaultError
 from vaultmem.services.finding.any_question import find_any
 from vaultmem.services.finding.caution import add_cautions
@@ -115,9 +115,6 @@ class Answer(NamedTuple):
 #: None if it says nothing at all.
 Show = Callable[[Vault, Answer], Sequence[tuple[Hit, str]] | None]
 
-
-#: Notes over 1 MiB that a line names.
-_NAMED = 3
 
 #: Notes that are looked at for a budget.
 MOST_FITTING = 50
@@ -225,9 +222,8 @@ def tell_how_sure(answer: Answer) -> list[str]:
 
 def _tell_too_large(paths: Sequence[str]) -> Iterator[str]:
     if paths:
-        more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
-        names = ", ".join(map(one_line, paths[:_NAMED]))
-        yield f"Not searched, since over 1 MiB: {names}{more}; divide them into smaller notes."
+        names = name_some(paths)
+        yield f"Not searched, since over 1 MiB: {names}; divide them into smaller notes."
 
 
 def _list_too_large(reach: Reach) -> tuple[str, ...]:
