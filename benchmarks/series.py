@@ -7,8 +7,8 @@
 series.jsonl has three parts. `first` was written before the rules, `second` and `third` when they
 were done for the parts before; each was counted before it was looked at. Each line has a `kind`:
 the `texts` of a `series` concern different things (day 1 and day 8, room 12 and room 13), those of
-an `update` are an older text and a newer value of the same thing. `told` is what the comparison of
-any two texts says, `remembered` what `remember` answers in one vault with all texts of a kind.
+an `update` are an older text and a newer value of the same thing. `reported` is what the comparison
+of any two texts says, `remembered` what `remember` answers in one vault with all texts of a kind.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ def _print_cases(kind: str, cases: list[dict[str, Any]], folder: Path, shows: bo
     counts: Counter[tuple[str, str]] = Counter()
     remembered = _remember_all(folder, cases)
     for case, is_remembered in zip(cases, remembered, strict=True):
-        is_told = any(_is_told(old, new) for old, new in combinations(case["texts"], 2))
+        is_reported = any(_is_told(old, new) for old, new in combinations(case["texts"], 2))
         for about in (f"{case['part']}, {case['about']}", case["part"]):
             counts[about, "all"] += 1
-            counts[about, "told"] += is_told
+            counts[about, "reported"] += is_reported
             counts[about, "remembered"] += is_remembered
-        if shows and (is_told or is_remembered) != (kind == "update"):
+        if shows and (is_reported or is_remembered) != (kind == "update"):
             print(f"  {'missed' if kind == 'update' else 'flagged'}: {' | '.join(case['texts'])}")
     for about in dict.fromkeys(about for about, _ in counts):
-        told, seen = counts[about, "told"], counts[about, "remembered"]
-        print(f"{kind} {about}: told {told}, remembered {seen} of {counts[about, 'all']}")
+        reported, seen = counts[about, "reported"], counts[about, "remembered"]
+        print(f"{kind} {about}: reported {reported}, remembered {seen} of {counts[about, 'all']}")
 
 
 def _remember_all(folder: Path, cases: list[dict[str, Any]]) -> list[bool]:
@@ -89,14 +89,14 @@ def _remember_all(folder: Path, cases: list[dict[str, Any]]) -> list[bool]:
 
 
 def _print_pairs(name: str, pairs: list[dict[str, Any]]) -> None:
-    """Print by category how many pairs are told as contradictions, in either order."""
+    """Print by category how many pairs are reported as contradictions, in either order."""
     counts: Counter[tuple[str, str]] = Counter()
     for pair in pairs:
         key = f"{'same' if pair['same'] else 'different'} {pair.get('category', '')}".strip()
         counts[key, "all"] += 1
-        counts[key, "told"] += _is_told(pair["a"], pair["b"]) or _is_told(pair["b"], pair["a"])
+        counts[key, "reported"] += _is_told(pair["a"], pair["b"]) or _is_told(pair["b"], pair["a"])
     for key in sorted({key for key, _ in counts}):
-        print(f"{name}, {key}: {counts[key, 'told']} of {counts[key, 'all']} told")
+        print(f"{name}, {key}: {counts[key, 'reported']} of {counts[key, 'all']} reported")
 
 
 if __name__ == "__main__":

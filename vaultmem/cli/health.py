@@ -14,8 +14,6 @@ from vaultmem.cli.opening import open_here
 from vaultmem.cli.output import emit_json, following, say, say_behind, say_painted, warn
 from vaultmem.cli.shared import Here, takes
 from vaultmem.core.counting import count_things
-from vaultmem.core.lifecycle import State
-from vaultmem.core.notes.record import CONFLICTED
 from vaultmem.core.safe_text import name_some, one_line
 from vaultmem.errors import NoVaultError, VaultError
 
@@ -276,16 +274,12 @@ def _say_uncommitted(git: GitStatus, is_person: bool) -> None:
 def _find_next_step(found: VaultStatus) -> str:
     """Return the command that helps most now, and why."""
     git = found.git
-    waiting = sum(
-        (found.proposed, found.states.get(State.CANDIDATE, 0), found.states.get(CONFLICTED, 0))
-    )
     steps = (
         (git is None, "`vaultmem init` makes a repository, so that there is a history"),
         (found.settings_problem, "correct vaultmem.yaml; `vaultmem help settings` helps"),
         (found.in_doubt or (git and git.problem), "`vaultmem doctor` says how to repair this"),
         (git and git.credentials, "decide on the lines above, so that commits can be made"),
-        (waiting, "`vaultmem review` shows what waits for your decision"),
-        (git and git.proposals, "`vaultmem review` shows what others propose"),
+        (found.to_decide, "`vaultmem review` shows what waits for your decision"),
         (git and git.uncommitted, '`vaultmem checkpoint "what I did"` commits what is not'),
         (git and git.sync and git.sync.waiting, "`vaultmem sync` brings commits to the remote"),
         (found.notes <= _TEMPLATES, '`vaultmem remember "..."` writes the first memory'),

@@ -16,10 +16,10 @@ def has_tag(tags: tuple[str, ...], wanted: str) -> bool:
     return any(tag.casefold() == name or tag.casefold().startswith(f"{name}/") for tag in tags)
 
 
-#: The state that a note has, whatever state is written in it, in which others say otherwise.
 #: Begins the caution of a note that cannot be taken at its word.
 DOUBT = "in doubt: "
 
+#: The state that a note has, whatever state is written in it, in which others say otherwise.
 CONFLICTED = "conflicted"
 
 #: What is said of a quarantined note.

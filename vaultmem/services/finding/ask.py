@@ -11,7 +11,7 @@ from vaultmem.core.finding.query import NoteFilter, RecallQuery, parse_query
 from vaultmem.core.finding.reranking import Reranked
 from vaultmem.core.finding.sureness import Sureness, judge_hits, tell_replaced, tell_sureness
 from vaultmem.core.packs.division import group_by_vault
-from vaultmem.core.safe_text import one_line
+from vaultmem.core.safe_text import name_some
 from vaultmem.services.finding.caution import add_cautions
 from vaultmem.services.finding.count import count_hit, count_recall
 from vaultmem.services.finding.elsewhere import find_elsewhere
@@ -74,9 +74,6 @@ class QueryResult(NamedTuple):
 
 #: Chooses the hits of a result that a front end shows, each with its text; None to show nothing.
 Show = Callable[[VaultSet, QueryResult], Sequence[tuple[Hit, str]] | None]
-
-#: Notes over 1 MiB that a line names.
-_NAMED = 3
 
 #: Notes that are looked at for a budget.
 MOST_FITTING = 50
@@ -177,9 +174,8 @@ def tell_how_sure(result: QueryResult) -> list[str]:
 
 def _tell_too_large(paths: Sequence[str]) -> Iterator[str]:
     if paths:
-        more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
-        names = ", ".join(map(one_line, paths[:_NAMED]))
-        yield f"Not searched, since over 1 MiB: {names}{more}; divide them into smaller notes."
+        names = name_some(paths)
+        yield f"Not searched, since over 1 MiB: {names}; divide them into smaller notes."
 
 
 def _list_too_large(vaults: VaultSet) -> tuple[str, ...]:

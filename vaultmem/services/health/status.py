@@ -50,11 +50,10 @@ class GitStatus(NamedTuple):
 
     `problem` says why git cannot be used at all, `obstacle` why it takes no commit just now, and
     `person_problem` under whose name a person's changes are committed where git knows none; else
-    it is `person`.
-    `credentials` are the places because of which nothing is committed (path:line: rule), `kept_out`
-    the files that `init` has kept out of git for such a place. `sync`
-    says how it stands with a remote, where there is one; `proposals` counts proposed branches that
-    wait for a decision. `moved_links` counts broken links to files that were moved since.
+    it is `person`. `credentials` are the places because of which nothing is committed (path:line:
+    rule), `kept_out` the files that `init` has kept out of git for such a place. `sync` is the last
+    sync with a remote, where there is one; `proposals` counts proposed branches that wait for a
+    decision. `moved_links` counts broken links to files that were moved since.
     """
 
     head: Head

@@ -51,8 +51,8 @@ def restore_note(vault: Vault, address: str, at: str, *, commits: bool = False) 
     """Write a note as it was in a commit, at a branch or tag or on a date, removed or not since.
 
     It gets its old text under the path that it has now. What it is now is committed first if no
-    commit has it. With `commits`, and on a branch that is
-    not checked out, the restoration is a commit. The vault must be in sync.
+    commit has it. With `commits`, and on a branch that is not checked out, the restoration is a
+    commit. The vault must be in sync.
 
     Raises:
         NoteNotFoundError: there is no such commit, or no such note in it.

@@ -15,12 +15,7 @@ from vaultmem.core.notes.edit_properties import PropertyValue, set_property
 from vaultmem.core.notes.note import parse_note
 from vaultmem.core.paths import slugify
 from vaultmem.core.secrets.scan import mask_secrets
-from vaultmem.core.sessions.session import (
-    Status,
-    TouchedFile,
-    map_session_id,
-    session_path,
-)
+from vaultmem.core.sessions.session import Status, TouchedFile, map_session_id, session_path
 from vaultmem.core.sessions.session_note import name_session, new_session_text
 from vaultmem.core.sessions.turns import Turn
 from vaultmem.core.transcripts.event import Event, Source

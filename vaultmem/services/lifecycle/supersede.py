@@ -104,10 +104,8 @@ def supersede_several(
     """
     reason = check_reason(reason)
     with vault.lock():
-        was, by = (
-            [read_note(vault, PurePosixPath(each)) for each in olds],
-            read_note(vault, PurePosixPath(new)),
-        )
+        was = [read_note(vault, PurePosixPath(each)) for each in olds]
+        by = read_note(vault, PurePosixPath(new))
         if by.state in CLOSED_STATES:
             raise RefusedError(f"{new}: {by.state} itself, so it cannot replace another")
         links, mover, today = NewLinks(vault), name_mover(vault, False), vault.local_time().date()

@@ -117,9 +117,8 @@ def _decide_branch(vault: Vault, proposal: Proposal, choice: Choice, reason: str
     if choice is Choice.REJECT:
         vault.require_person(f"{proposal.path}: only a person rejects a proposal")
         return reject_branch(vault, proposal.path, proposal.blob, why)
-    made = [
-        *commit_all(vault).commits
-    ]  # What is uncommitted would keep the branch from being merged.
+    # What is uncommitted would keep the branch from being merged.
+    made = [*commit_all(vault).commits]
     merged = merge_branch(vault, ref)
     if merged.commit:
         made.append((merged.commit, f"merge: {merged.source.name} into {merged.into}"))

@@ -97,7 +97,9 @@ def list_known(vault: Vault) -> tuple[Proposal, ...]:
 
 
 def list_waiting(vault: Vault) -> tuple[Proposal, ...]:
-    """Return what waits for a decision as far as that is known: no notes are compared for it.
+    """Return what waits for a decision as far as that is known.
+
+    Only notes that were found to have other values of one thing are compared, to make groups.
 
     It has what was found of notes that came and in the last `list_queue`, without what was decided
     or changed since, and each candidate, unreadable and quarantined note. The vault is in sync.

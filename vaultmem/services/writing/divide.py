@@ -28,6 +28,7 @@ CLOSE = "session-close"
 
 #: How the reason begins for which a file with a credential is left out.
 LEAK = "looks like a credential"
+
 #: The event by which an author commits what changed. A person's own has their edits by hand.
 CHECKPOINT = "checkpoint"
 
@@ -148,8 +149,8 @@ def _own_paths(vault: Vault, event: Event, pending: Pending) -> set[str]:
     """Return the paths of the event's own commit."""
     if event.only:
         return pending.files.keys() & set(event.only)
-    is_persons = event.name == CHECKPOINT and not event.author.agent
-    by_hand = is_persons or not vault.config.edit_commits
+    is_persons_checkpoint = event.name == CHECKPOINT and not event.author.agent
+    by_hand = is_persons_checkpoint or not vault.config.edit_commits
     return {
         path
         for path, written in pending.authors.items()
