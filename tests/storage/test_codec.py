@@ -22,7 +22,7 @@ from whoosh.query.spans import SpanFirst, SpanNear
 from whoosh.scoring import PL2, TF_IDF, Frequency
 from whoosh.writing import NO_MERGE
 
-from vaultmem.core.finding.terms import FIELDS, list_compounds, term_sequence
+from vaultmem.core.finding.terms import FIELDS, list_compounds, list_stop_terms, term_sequence
 from vaultmem.core.indexing.packing import unpack_numbers
 from vaultmem.core.indexing.section_texts import SectionTexts
 from vaultmem.core.indexing.term_arrays import TermCounter
@@ -634,12 +634,15 @@ def find_phrase(words: list[str], field: int) -> list[int]:
     return found
 
 
+def list_terms(text: str) -> list[str]:
+    """Return all terms of a text; stop words are terms, too, but have no place in its order."""
+    return term_sequence(text) + list_compounds(text) + list_stop_terms(text)
+
+
 def score_by_hand(term: str, field: int, number: int) -> float:
     """Return the BM25F score of a section; source: `whoosh.scoring.bm25`, B 0.75 and K1 1.2."""
     lengths = [len(term_sequence(text[field])) for text in TEXTS]
-    counts = [
-        Counter(term_sequence(text[field]) + list_compounds(text[field]))[term] for text in TEXTS
-    ]
+    counts = [Counter(list_terms(text[field]))[term] for text in TEXTS]
     idf = log(len(TEXTS) / (sum(map(bool, counts)) + 1)) + 1
     norm = 1 - 0.75 + 0.75 * lengths[number] / (sum(lengths) / len(TEXTS))
     return idf * counts[number] * 2.2 / (counts[number] + 1.2 * norm)
@@ -659,7 +662,7 @@ def test_whoosh_reads_what_was_written_in_bulk(tmp_path: Path, split: int) -> No
                 holding = {
                     number: pytest.approx(score_by_hand(term.decode(), place, number))
                     for number, text in enumerate(TEXTS)
-                    if term.decode() in term_sequence(text[place]) + list_compounds(text[place])
+                    if term.decode() in list_terms(text[place])
                 }
                 assert scores == holding
         for phrase in ("tokens expire", "expire twice", "e-mail server", "mail e", "naïve"):
