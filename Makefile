@@ -6,7 +6,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-campaigns test-fleet test-long test-sdks test-web pictures kills machines lint bench wheel-check bundles packages man clean
+.PHONY: demo test test-campaigns test-fleet test-long test-sdks test-web nightly pictures kills machines lint bench wheel-check bundles packages man clean
 
 demo: $(VENV)/installed  ## Show the whole product on a copy of sample-vault.
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
@@ -31,6 +31,8 @@ test-sdks: $(VENV)/installed-test  ## Run the tests by other SDKs, each in an en
 
 test-web: $(VENV)/installed-web  ## Run the tests in a real browser, Debian's chromium.
 	$(BIN)/python -m pytest -q -n 2 -m browser tests/browser $(WEB)
+
+nightly: test-campaigns test-fleet test-sdks  ## Run the groups that take too long for each change.
 
 pictures: $(VENV)/installed-web  ## Take the pictures in docs/pictures anew.
 	$(BIN)/python tests/transcripts/recording.py
