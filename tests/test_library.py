@@ -22,7 +22,7 @@ import vaultmem.errors
 from vaultmem.environment import read_settings
 from vaultmem.services.branching.branches import make_branch
 from vaultmem.services.branching.merge import merge_branch
-from vaultmem.services.finding.ask_pack import AskPack, ask_pack
+from vaultmem.services.finding.pack import AskPack, ask_pack
 from vaultmem.services.history.restore import restore_note
 from vaultmem.services.notes.create import create_vault
 from vaultmem.services.notes.forget import forget_notes

@@ -19,7 +19,7 @@ from vaultmem.errors import RefusedError
 if TYPE_CHECKING:
     from vaultmem.core.packs.expectation import Expectation
     from vaultmem.services.finding.ask import Ask, QueryResult, Show
-    from vaultmem.services.finding.ask_pack import AskPack, PackAnswer
+    from vaultmem.services.finding.pack import AskPack, PackAnswer
     from vaultmem.services.finding.vault_set import VaultSet
     from vaultmem.services.fleetwork.jobs import JobOptions, JobResults
     from vaultmem.services.pools.pool import Pool

@@ -12,7 +12,7 @@ from vaultmem.core.packs.pack_item import PackItem, PackStyle, parse_labels
 from vaultmem.core.packs.pack_text import choose_form
 from vaultmem.errors import BusyError
 from vaultmem.services.evidence.usage import list_machines, read_usage
-from vaultmem.services.finding.own_part import pack_source, pinned_sections
+from vaultmem.services.finding.pack_parts import pack_source, pinned_sections
 from vaultmem.services.finding.trust import trusted_documents
 from vaultmem.services.reading.handles import name_notes
 from vaultmem.storage.machines import CallSums

@@ -12,7 +12,7 @@ from vaultmem.core.packs.expectation import Expectation, judge_pack, read_plain
 from vaultmem.core.packs.pack_item import PackItem
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import RefusedError
-from vaultmem.services.finding.ask_pack import make_unseen
+from vaultmem.services.finding.pack import make_unseen
 from vaultmem.services.fleetwork.jobs import Job, JobOptions, list_expected, run_job
 from vaultmem.services.history.blame import blame_bytes
 from vaultmem.services.pools.pool import Pool

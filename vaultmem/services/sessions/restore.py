@@ -16,7 +16,7 @@ from vaultmem.core.sessions.restore_text import Restore, render_restore
 from vaultmem.core.sessions.session import Decision, Session, walk_chain
 from vaultmem.core.token_count import count_tokens
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.finding.own_part import pack_source
+from vaultmem.services.finding.pack_parts import pack_source
 from vaultmem.services.reading.look import look_now
 from vaultmem.services.reading.read_notes import read_note, resolve_address
 from vaultmem.services.sessions.decide import find_unlinked
