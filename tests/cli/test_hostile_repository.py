@@ -272,7 +272,7 @@ FINE |= {
     "demo": {5},
 }
 FINE |= {name: {5} for name in COMMANDS if name.startswith("fleet ")} | {"fleet serve": {1, 3, 5}}
-FINE |= {"fleet stop": {1}, "hub revoke": {0, 4}, "hub serve": {5}}
+FINE |= {"fleet stop": {1}, "fleet start": {1, 5}, "hub revoke": {0, 4}, "hub serve": {5}}
 FINE |= {"embed": {0, 1}, "task expand": {4}, "import": {0, 1, 5}}
 
 #: What a person alone may say, in the terminal that tests have.
