@@ -14,8 +14,12 @@ from vaultmem.core.similarity.differences import (
     compare_wording,
     find_unmatched,
 )
-from vaultmem.core.similarity.events import tells_event
-from vaultmem.core.similarity.statement import Statement, read_statement, split_sentences
+from vaultmem.core.similarity.statement import (
+    Statement,
+    read_statement,
+    split_sentences,
+    tells_event,
+)
 from vaultmem.core.similarity.subjects import find_subjects, find_titled
 from vaultmem.core.similarity.tokens import Token, TokenKind
 

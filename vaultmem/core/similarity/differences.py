@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from vaultmem.core.similarity import words
 from vaultmem.core.similarity.canonical import canonical_form
-from vaultmem.core.similarity.events import tells_past
-from vaultmem.core.similarity.statement import LIMITS, Statement
+from vaultmem.core.similarity.statement import LIMITS, Statement, tells_past
 from vaultmem.core.similarity.tokens import Token, TokenKind
 
 #: Kinds of tokens that say what a difference is about.

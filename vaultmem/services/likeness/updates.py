@@ -12,8 +12,7 @@ from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.paths import PINNED_FILES
 from vaultmem.core.similarity.compare import MAX_TEXT, KnownText, Likeness, compare_texts
 from vaultmem.core.similarity.differences import Difference
-from vaultmem.core.similarity.facts import Fact, read_facts
-from vaultmem.core.similarity.relations import list_keys, list_related
+from vaultmem.core.similarity.facts import Fact, list_keys, list_related, read_facts
 from vaultmem.core.similarity.statement import split_sentences
 from vaultmem.core.similarity.subjects import find_titled
 from vaultmem.core.similarity.updates import Update, compare_facts, find_update
