@@ -10,8 +10,13 @@ from vaultmem.core.lifecycle import OPEN_STATES, Kind
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.paths import PINNED_FILES
-from vaultmem.core.similarity.compare import MAX_TEXT, KnownText, Likeness, compare_texts
-from vaultmem.core.similarity.differences import Difference
+from vaultmem.core.similarity.compare import (
+    MAX_TEXT,
+    Difference,
+    KnownText,
+    Likeness,
+    compare_texts,
+)
 from vaultmem.core.similarity.facts import Fact, list_keys, list_related, read_facts
 from vaultmem.core.similarity.statement import split_sentences
 from vaultmem.core.similarity.subjects import find_titled
