@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         TouchedFile,
         Window,
     )
-    from vaultmem.core.similarity.differences import Difference
+    from vaultmem.core.similarity.compare import Difference
     from vaultmem.errors import (
         BusyError,
         ChangedError,
@@ -193,7 +193,7 @@ _HOMES = {
     "core.sessions.session": (
         "Decision Edge Relation Session SessionFacts Status Told TouchedFile Window"
     ),
-    "core.similarity.differences": "Difference",
+    "core.similarity.compare": "Difference",
     "errors": (
         "BusyError ChangedError ConflictError DamagedError FaultError ForbiddenError "
         "MergeConflictError NoVaultError NoteNotFoundError PendingError RefusedError VaultError"

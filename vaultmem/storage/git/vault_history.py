@@ -23,7 +23,6 @@ from vaultmem.storage.git.head import (
     read_head,
 )
 from vaultmem.storage.git.identity import Person, find_person
-from vaultmem.storage.git.killed_rebase import KilledRebase, find_killed_rebase
 from vaultmem.storage.git.locks import describe_lock, free_lock
 from vaultmem.storage.git.objects import ObjectReader
 from vaultmem.storage.git.person_index import PersonIndex
@@ -32,11 +31,6 @@ from vaultmem.storage.git.repository import check_repository, find_checkout, ref
 from vaultmem.storage.git.runner import GitRunner, make_repository
 from vaultmem.storage.git.times import read_time
 from vaultmem.storage.git.unmerged import read_unmerged
-
-#: Why no commit can be made where a rebase was killed.
-_KILLED = (
-    "a rebase is under way whose git was killed; `vaultmem resolve --all` goes back to before it"
-)
 
 #: How often a commit is written where what it needs is taken away meanwhile.
 _ATTEMPTS = 2
@@ -90,7 +84,7 @@ class History:
         Another git's lock is waited for until it is `patience` seconds old.
         """
         if told := find_obstacle(self.git_folder, may_be_detached, self.prefix):
-            return _KILLED if self.find_killed_rebase() else told
+            return told
         if told := find_pull(self.git.work_tree):
             return told
         head = read_head(self.git_folder)
@@ -99,10 +93,6 @@ class History:
         locks = (name.with_name(f"{name.name}.lock") for name in names)
         held = (lock for lock in locks if not free_lock(lock, self.git.place, patience))
         return next(map(describe_lock, held), "")
-
-    def find_killed_rebase(self) -> KilledRebase | None:
-        """Return what a rebase was at whose git was killed; only where the vault is all of it."""
-        return None if self.prefix else find_killed_rebase(self.git.place)
 
     def unmerged(self) -> frozenset[str]:
         """Return the vault's files that a merge or `git stash pop` left in conflict."""
