@@ -193,7 +193,6 @@ RARE = {
     "resolve": {"left_rebase_of"},
     "recall": {"model", "weight", "embedded", "sections", "problem"},
     "session start": {"path", "status", "left", "commit", "problem"},
-    "stats": {"machine", "name"},
     "status": {"pid", "version", "since"},
     "watch": {"time", "what", "text", "log"},
 }
