@@ -18,7 +18,7 @@ from vaultmem.core.safe_text import escape_bytes, one_line
 from vaultmem.storage.git.commit_draft import Identity, clean_name
 from vaultmem.storage.git.identity import NOBODY
 from vaultmem.storage.git.machine_refs import MachineRef, list_refs, read_files, read_owner
-from vaultmem.storage.signed_trust import SignedList
+from vaultmem.storage.trust import SignedList
 
 if TYPE_CHECKING:
     from vaultmem.storage.git.vault_history import History
