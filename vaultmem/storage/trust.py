@@ -188,7 +188,7 @@ class SignedList(NamedTuple):
 
 
 class _Stamp(NamedTuple):
-    """What changes with a file of signers; zeros if it is not there."""
+    """A file of signers, as it was when lists were verified; zeros if it was not there."""
 
     file: str
     changed: int = 0
