@@ -21,16 +21,14 @@ from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import FaultError, RefusedError, VaultError, name_failure
 from vaultmem.storage.git.head import Head, find_git_folder, read_head
 from vaultmem.storage.journal import Author, Journal
+from vaultmem.storage.kept import ArtifactStore, Names, ReceiptStore
 from vaultmem.storage.lock import READER, WRITER, hold_lock
 from vaultmem.storage.manifest import Manifest
 from vaultmem.storage.obsidian_settings import ObsidianFolder
-from vaultmem.storage.places import Names
-from vaultmem.storage.receipts import ArtifactStore, ReceiptStore
-from vaultmem.storage.signed_trust import SignedTrust
 from vaultmem.storage.spare_state import claim_state_folder
 from vaultmem.storage.state import StateDatabase
 from vaultmem.storage.stored_views import ViewStore
-from vaultmem.storage.trust import TrustStore
+from vaultmem.storage.trust import SignedTrust, TrustStore
 from vaultmem.storage.user_folders import find_user_folder
 from vaultmem.storage.views import View
 

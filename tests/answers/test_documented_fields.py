@@ -192,7 +192,6 @@ RARE = {
     "pack": {"reason", "instead"},
     "recall": {"model", "weight", "embedded", "sections", "problem"},
     "session start": {"path", "status", "left", "commit", "problem"},
-    "stats": {"machine", "name"},
     "status": {"pid", "version", "since"},
     "watch": {"time", "what", "text", "log"},
 }

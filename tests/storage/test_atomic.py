@@ -16,7 +16,7 @@ import pytest
 from vaultmem.errors import VaultError
 from vaultmem.storage.atomic import TEMPORARY, make_private_folder, write_atomically
 from vaultmem.storage.git.person_index import PersonIndex
-from vaultmem.storage.receipts import ArtifactStore, ReceiptStore
+from vaultmem.storage.kept import ArtifactStore, ReceiptStore
 from vaultmem.storage.session_table import ActiveSession, ActiveSessions
 from vaultmem.storage.trust import TrustStore
 

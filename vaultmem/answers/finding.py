@@ -233,4 +233,4 @@ def receipt_json(receipt: Receipt) -> dict[str, Any]:
     """Return a receipt without the texts that it keeps."""
     content: dict[str, Any] = as_named(receipt)
     del content["texts"]
-    return {**content, "machine": receipt.machine or None}
+    return content
