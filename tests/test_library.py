@@ -46,7 +46,7 @@ PAGE = PACKAGE.parent / "docs/reference/api.md"
 
 #: What a vault stores with, for the services; no promise to anybody else.
 STORAGE = {"state", "manifest", "view", "stored_views", "journal", "seen_through", "share_storage"}
-STORAGE |= {"obsidian"}
+STORAGE |= {"obsidian", "operations"}
 
 #: What a set of vaults is searched by.
 STORAGE |= {"count", "score_words", "search", "open_models"}
