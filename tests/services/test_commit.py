@@ -524,7 +524,7 @@ def test_row_21_a_lock_that_appears_in_the_middle_of_a_commit_makes_the_event_wa
     assert git(root, "rev-parse", "HEAD") == head
     lock.unlink()
     monkeypatch.undo()
-    assert [number for number, _ in vault.operations.list_waiting()] == [1]
+    assert [event["name"] for _, event in vault.operations.list_waiting()] == ["checkpoint"]
 
 
 def _on_git_call(patch: pytest.MonkeyPatch, command: str, act: Callable[[], object]) -> None:

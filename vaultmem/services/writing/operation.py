@@ -51,10 +51,10 @@ def operate(vault: Vault, undone: str, work: Callable[[Operation], T]) -> T:
     """
     with naming_faults(undone), vault.lock():
         is_inner = str(vault.state_folder) in UNDER_WAY
-        recover(vault)
         for _ in range(ATTEMPTS - 1):
             operation = Operation(vault)
             try:
+                recover(vault)
                 return operation.run(work)
             except RefMovedError:
                 continue
