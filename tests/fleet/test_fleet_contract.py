@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pool_contract import MakePool, PoolContract, WriteContract, remotes, three
 
+from vaultmem.services.pools.clone import Source
 from vaultmem.services.pools.pool import Pool
-from vaultmem.services.pools.source import Source
 
 __all__ = ["remotes", "three"]
 

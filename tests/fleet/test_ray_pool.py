@@ -29,9 +29,9 @@ from works import (
 
 from vaultmem.errors import BusyError, NoteNotFoundError, VaultError
 from vaultmem.services.finding.ask import Ask
+from vaultmem.services.pools.clone import Source
 from vaultmem.services.pools.clones import LATE
 from vaultmem.services.pools.pool import LocalPool
-from vaultmem.services.pools.source import Source
 
 pytestmark = [pytest.mark.fleet, pytest.mark.filterwarnings("default")]
 

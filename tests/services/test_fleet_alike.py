@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from remote_vaults import Remotes, Told
 
-from vaultmem.services.fleetwork.compare import Comparison, Differing, compare_all
-from vaultmem.services.fleetwork.jobs import JobOptions
 from vaultmem.services.likeness.pairs import Pair, compare_vault
+from vaultmem.services.pools.comparison import Comparison, Differing, compare_all
+from vaultmem.services.pools.jobs import JobOptions
 from vaultmem.services.pools.pool import LocalPool
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.storage.kept_work import KeptWork

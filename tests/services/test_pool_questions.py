@@ -12,8 +12,8 @@ from pool_contract import Remotes, remotes, three
 from vaultmem.core.packs.expectation import read_plain
 from vaultmem.services.finding.ask import Ask
 from vaultmem.services.finding.ask_pack import AskPack
+from vaultmem.services.pools.clone import Source
 from vaultmem.services.pools.clones import LATE
-from vaultmem.services.pools.source import Source
 
 __all__ = ["remotes", "three"]
 

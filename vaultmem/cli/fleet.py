@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vaultmem.answers import fleet as answers
-from vaultmem.cli.fleet_text import say_alike, say_believers, say_contradictions
+from vaultmem.cli import fleet_work as work
 from vaultmem.cli.front_door import NamesOption, ProxyOption, find_served, say_places, serving
 from vaultmem.cli.judging import EXPECTING, Asked
 from vaultmem.cli.options import ONLY_HERE, HostOption, JsonOption, PortOption
@@ -96,9 +95,7 @@ def status(fleet: _FleetArgument, folder: _FolderOption = "", as_json: JsonOptio
       vaultmem fleet status fleet.txt
       vaultmem fleet status ray:auto
     """
-    from vaultmem.cli.fleet_work import open_fleet
-
-    with open_fleet(fleet, folder) as pool:
+    with work.open_fleet(fleet, folder) as pool:
         found = pool.status()
     _show_status(found, as_json)
 
@@ -117,11 +114,9 @@ def start(
     Examples:
       vaultmem fleet start fleet.txt --address auto
     """
-    from vaultmem.cli.fleet_work import find_folder, read_fleet
-
     with needing("fleet", "fleet"):
         from vaultmem.fleet.pool import start_fleet
-    pool = start_fleet(address, read_fleet(file), str(find_folder(folder)))
+    pool = start_fleet(address, work.read_fleet(file), str(work.find_folder(folder)))
     try:
         pool.refresh()
         found = pool.status()
@@ -173,12 +168,11 @@ def serve(
       vaultmem fleet serve fleet.txt --hub ~/door
       vaultmem fleet serve ray:auto --hub /srv/door --name example.org --proxy
     """
-    from vaultmem.cli.fleet_work import open_fleet
     from vaultmem.services.hub.folder import open_hub
 
     served = find_served("fleet serve", port, host, name, proxy)
     opened = open_hub(Path(hub).expanduser())
-    with open_fleet(fleet, folder) as pool, serving(opened, served, lambda: pool) as address:
+    with work.open_fleet(fleet, folder) as pool, serving(opened, served, lambda: pool) as address:
         say_places(count_things(len(pool.names), "vault"), address)
 
 
@@ -199,10 +193,10 @@ def bisect(
     Examples:
       vaultmem fleet bisect fleet.txt "refunds" --says "through the queue"
     """
-    from vaultmem.services.fleetwork.beliefs import find_believers
+    from vaultmem.services.pools.jobs import find_believers
 
     find = partial(find_believers, expected=asked.expect())
-    _find_over(fleet, vault, seconds, again, find, as_json, answers.believers_json, say_believers)
+    _find_over(fleet, vault, seconds, again, find, as_json, work.believers_json, work.say_believers)
 
 
 def duplicates(
@@ -220,10 +214,10 @@ def duplicates(
     Examples:
       vaultmem fleet duplicates fleet.txt
     """
-    from vaultmem.services.fleetwork.compare import compare_all
+    from vaultmem.services.pools.comparison import compare_all
 
-    say_found = partial(say_alike, limit=limit)
-    given = (compare_all, as_json, answers.duplicates_json, say_found)
+    say_found = partial(work.say_alike, limit=limit)
+    given = (compare_all, as_json, work.duplicates_json, say_found)
     _find_over(fleet, vault, seconds, again, *given)
 
 
@@ -242,10 +236,10 @@ def contradictions(
     Examples:
       vaultmem fleet contradictions fleet.txt
     """
-    from vaultmem.services.fleetwork.compare import compare_all
+    from vaultmem.services.pools.comparison import compare_all
 
-    say_found = partial(say_contradictions, limit=limit)
-    given = (compare_all, as_json, answers.contradictions_json, say_found)
+    say_found = partial(work.say_contradictions, limit=limit)
+    given = (compare_all, as_json, work.contradictions_json, say_found)
     _find_over(fleet, vault, seconds, again, *given)
 
 
@@ -260,20 +254,18 @@ def _find_over(
     say_found: Callable[[Any], None],
 ) -> None:
     """Print what is found over all vaults."""
-    from vaultmem.cli.fleet_work import open_job, warn_missing
-
-    with open_job(fleet, seconds, again) as (pool, options):
+    with work.open_job(fleet, seconds, again) as (pool, options):
         found = find(pool, vaults, options)
     if as_json:
         emit_json(to_json(found))
         return
     say_found(found)
-    warn_missing(found.missing, found.behind)
+    work.warn_missing(found.missing, found.behind)
 
 
 def _show_status(found: PoolStatus, as_json: bool) -> None:
     if as_json:
-        emit_json(answers.fleet_status_json(found))
+        emit_json(work.fleet_status_json(found))
         return
     nodes = count_things(len(found.nodes), "node")
     say(f"{count_things(found.vaults, 'vault')}, {found.ready:,} ready; {nodes}")

@@ -15,12 +15,20 @@ import ray
 from ray.exceptions import GetTimeoutError, RayError, RayTaskError, TaskCancelledError
 
 from vaultmem.errors import BusyError, FaultError, NoteNotFoundError, RefusedError, VaultError
-from vaultmem.fleet.cluster import join_cluster, leave_cluster
-from vaultmem.fleet.node import VERSION, Plan, Registry, name_node, start_nodes, stop_nodes
+from vaultmem.fleet.node import (
+    VERSION,
+    Plan,
+    Registry,
+    join_cluster,
+    leave_cluster,
+    name_node,
+    start_nodes,
+    stop_nodes,
+)
+from vaultmem.services.pools.clone import Source, check_sources
 from vaultmem.services.pools.clones import FRESH_FOR, LATE, Clones
 from vaultmem.services.pools.pool import Lane, Pool
 from vaultmem.services.pools.question import Opening, Part
-from vaultmem.services.pools.source import Source, check_sources
 from vaultmem.services.pools.status import NodeStatus, NodeVaults, PoolStatus, describe_pool
 
 T = TypeVar("T")

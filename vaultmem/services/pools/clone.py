@@ -1,18 +1,17 @@
-"""A vault's clone on this disk: made of its remote, kept where that is, made again if damaged."""
+"""Vaults of a pool, each named with its remote, and the clone of one on this disk."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
 from vaultmem.core.json_values import as_named
-from vaultmem.errors import FaultError, NoVaultError, VaultError, name_failure
-from vaultmem.services.pools.source import Source
+from vaultmem.errors import FaultError, NoVaultError, RefusedError, VaultError, name_failure
 from vaultmem.storage.atomic import make_private_folder, write_atomically
 from vaultmem.storage.git.clones import (
     fetch_branches,
@@ -25,6 +24,7 @@ from vaultmem.storage.git.remote import LONGEST, Listed, list_branches
 from vaultmem.storage.git.remotes import Remote
 from vaultmem.storage.git.vault_history import History
 from vaultmem.storage.lock import hold_lock
+from vaultmem.storage.vault_list import is_vault_name
 from vaultmem.vault import UserFolders, make_key
 
 #: Seconds that a remote is given to say where its branches are: somebody waits for an answer.
@@ -32,6 +32,77 @@ _TELLS_WITHIN = 10.0
 
 #: Seconds after which it is written down again that a remote was heard of.
 _EXACT = 1.0
+
+
+class Source(NamedTuple):
+    """A vault of a pool: its name there, its remote (URL or path), its branch, else HEAD's."""
+
+    name: str
+    remote: str
+    branch: str = ""
+
+
+def check_sources(sources: Iterable[Source]) -> dict[str, Source]:
+    """Return sources by name, in their order.
+
+    Raises:
+        RefusedError: a name cannot be one, or two are the same but for capitals; a remote is none.
+    """
+    found: dict[str, Source] = {}
+    known: set[str] = set()
+    for each in sources:
+        if not is_vault_name(each.name):
+            raise RefusedError(
+                f'"{each.name}" cannot be a vault\'s name: letters, digits, "-", "." and "_", '
+                "40 at most"
+            )
+        if each.name.casefold() in known:
+            raise RefusedError(f"{each.name}: named twice; give each vault a name of its own")
+        if not each.remote.strip() or each.remote.startswith("-") or "\n" in each.remote:
+            raise RefusedError(f"{each.name}: its remote has to be an address or a folder")
+        known.add(each.name.casefold())
+        found[each.name] = each
+    return found
+
+
+def read_sources(file: Path) -> list[Source]:
+    """Return the sources of a file: `NAME REMOTE [BRANCH]` a line; `#` begins a remark.
+
+    A remote that is a relative path is one from the file's folder. Of a folder, they are the bare
+    repositories in it (`NAME.git`).
+
+    Raises:
+        RefusedError: a line says something else, or names cannot be used.
+        VaultError: the file cannot be read.
+    """
+    if file.is_dir():
+        return _list_repositories(file)
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise RefusedError(f"{file}: not UTF-8; save it so") from None
+    except OSError as error:
+        why = error.strerror or error
+        raise VaultError(f"{file}: {why}; name a file or folder that says which vaults") from None
+    found = []
+    for number, line in enumerate(lines, 1):
+        words = line.partition(" #")[0].split()
+        if not words or words[0].startswith("#"):
+            continue
+        if len(words) not in {2, 3}:
+            raise RefusedError(f"{file}, line {number}: write NAME REMOTE, and a branch if need be")
+        remote = words[1]
+        if remote.startswith((".", "~")):
+            remote = str((file.parent / Path(remote).expanduser()).resolve())
+        found.append(Source(words[0], remote, *words[2:]))
+    return list(check_sources(found).values())
+
+
+def _list_repositories(folder: Path) -> list[Source]:
+    found = sorted(each for each in folder.glob("*.git") if (each / "HEAD").is_file())
+    if not found:
+        raise RefusedError(f"{folder}: no bare repository (NAME.git) is in this folder")
+    return list(check_sources(Source(each.stem, str(each.resolve())) for each in found).values())
 
 
 class Freshness(NamedTuple):

@@ -13,6 +13,7 @@ from vaultmem.core.packs.division import tell_missing
 from vaultmem.errors import VaultError
 from vaultmem.services.finding.ask import Ask, QueryResult, run_query
 from vaultmem.services.finding.ask_pack import AskPack, PackAnswer, ask_pack
+from vaultmem.services.pools.clone import Source
 from vaultmem.services.pools.clones import FRESH_FOR, Clones, Work
 from vaultmem.services.pools.question import (
     LostVaultsError,
@@ -21,7 +22,6 @@ from vaultmem.services.pools.question import (
     PoolVaults,
     map_part,
 )
-from vaultmem.services.pools.source import Source
 from vaultmem.services.pools.status import PoolStatus, VaultStats, describe_pool
 from vaultmem.vault import VaultSettings
 

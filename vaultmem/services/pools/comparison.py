@@ -13,8 +13,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from vaultmem.config import CONFIG_NAME
-from vaultmem.services.fleetwork.jobs import Job, JobOptions, JobResults, run_job
 from vaultmem.services.likeness.pairs import Pair, compare_vault, is_counted, read_whole
+from vaultmem.services.pools.jobs import Job, JobOptions, JobResults, run_job
 from vaultmem.services.pools.pool import Pool
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.vault import UserFolders, Vault, open_vault
