@@ -127,14 +127,6 @@ class Clones:
                 self._close(name)
                 known[name].forget()
 
-    def take(self, source: Source) -> None:
-        """Have this vault too, or from another remote."""
-        known = self._clones.get(source.name)
-        if known is None or known.source != source:
-            check_sources([source])
-            self._clones[source.name] = self._make(source)
-            self._heard.pop(source.name, None)
-
     def find(self, name: str) -> Clone:
         """Return a vault's clone, made or not.
 

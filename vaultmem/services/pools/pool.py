@@ -79,10 +79,6 @@ class Pool(ABC):
         """All vaults, in the order of their sources."""
 
     @abstractmethod
-    def hold(self, sources: Sequence[Source]) -> None:
-        """Have these vaults from now on; clones of others that it had are removed."""
-
-    @abstractmethod
     def submit(
         self,
         name: str,
