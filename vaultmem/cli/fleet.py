@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -45,20 +45,40 @@ _FolderOption = Annotated[
         show_default=False,
     ),
 ]
-_VaultsOption = Annotated[
-    list[str],
-    typer.Option("--vault", metavar="NAME", help="A vault of the fleet (repeatable); else all."),
-]
-_SecondsOption = Annotated[
-    float,
-    typer.Option("--seconds", metavar="N", help="Seconds that a vault may take."),
-]
-_AgainOption = Annotated[
-    bool, typer.Option("--again", help="Begin anew, not with what was done before.")
-]
 _LimitOption = Annotated[
     int, typer.Option("-n", "--limit", metavar="N", help="How many are printed; JSON has all.")
 ]
+
+
+class _Job(NamedTuple):
+    """What is asked of a job over a fleet."""
+
+    fleet: str
+    vault: list[str] = []  # noqa: RUF012
+    seconds: float = work.JOB_SECONDS
+    again: bool = False
+    as_json: bool = False
+
+
+_takes_job = give_options(
+    _Job,
+    {
+        "fleet": _FleetArgument,
+        "vault": Annotated[
+            list[str],
+            typer.Option(
+                "--vault", metavar="NAME", help="A vault of the fleet (repeatable); else all."
+            ),
+        ],
+        "seconds": Annotated[
+            float, typer.Option("--seconds", metavar="N", help="Seconds that a vault may take.")
+        ],
+        "again": Annotated[
+            bool, typer.Option("--again", help="Begin anew, not with what was done before.")
+        ],
+        "as_json": JsonOption,
+    },
+)
 
 #: What is asked of who says something: what nobody says has no beginning.
 _SAYING = {name: EXPECTING[name] for name in ("finds", "says", "budget")} | {
@@ -177,14 +197,8 @@ def serve(
 
 
 @give_options(Asked, _SAYING)
-def bisect(
-    asked: Asked,
-    fleet: _FleetArgument,
-    vault: _VaultsOption = [],  # noqa: B006
-    seconds: _SecondsOption = 120.0,
-    again: _AgainOption = False,
-    as_json: JsonOption = False,
-) -> None:
+@_takes_job
+def bisect(job: _Job, asked: Asked) -> None:
     """Show who says something, and since when.
 
     A vault says it since the commit from which on a note of it has always said it, or another note
@@ -196,17 +210,11 @@ def bisect(
     from vaultmem.services.pools.jobs import find_believers
 
     find = partial(find_believers, expected=asked.expect())
-    _find_over(fleet, vault, seconds, again, find, as_json, work.believers_json, work.say_believers)
+    _run_job(job, find, work.believers_json, work.say_believers)
 
 
-def duplicates(
-    fleet: _FleetArgument,
-    limit: _LimitOption = 20,
-    vault: _VaultsOption = [],  # noqa: B006
-    seconds: _SecondsOption = 120.0,
-    again: _AgainOption = False,
-    as_json: JsonOption = False,
-) -> None:
+@_takes_job
+def duplicates(job: _Job, limit: _LimitOption = 20) -> None:
     """Show what notes of several vaults say alike.
 
     By the rules of `similar` and `curate`; what one vault says twice is left to its own `dedup`.
@@ -216,19 +224,11 @@ def duplicates(
     """
     from vaultmem.services.pools.comparison import compare_all
 
-    say_found = partial(work.say_alike, limit=limit)
-    given = (compare_all, as_json, work.duplicates_json, say_found)
-    _find_over(fleet, vault, seconds, again, *given)
+    _run_job(job, compare_all, work.duplicates_json, partial(work.say_alike, limit=limit))
 
 
-def contradictions(
-    fleet: _FleetArgument,
-    limit: _LimitOption = 20,
-    vault: _VaultsOption = [],  # noqa: B006
-    seconds: _SecondsOption = 120.0,
-    again: _AgainOption = False,
-    as_json: JsonOption = False,
-) -> None:
+@_takes_job
+def contradictions(job: _Job, limit: _LimitOption = 20) -> None:
     """Show in what notes of several vaults contradict each other.
 
     The older note stands first. Who is right is for the vaults' owners to decide.
@@ -239,24 +239,19 @@ def contradictions(
     from vaultmem.services.pools.comparison import compare_all
 
     say_found = partial(work.say_contradictions, limit=limit)
-    given = (compare_all, as_json, work.contradictions_json, say_found)
-    _find_over(fleet, vault, seconds, again, *given)
+    _run_job(job, compare_all, work.contradictions_json, say_found)
 
 
-def _find_over(
-    fleet: str,
-    vaults: list[str],
-    seconds: float,
-    again: bool,
+def _run_job(
+    job: _Job,
     find: Callable[..., Any],
-    as_json: bool,
     to_json: Callable[[Any], object],
     say_found: Callable[[Any], None],
 ) -> None:
     """Print what is found over all vaults."""
-    with work.open_job(fleet, seconds, again) as (pool, options):
-        found = find(pool, vaults, options)
-    if as_json:
+    with work.open_job(job.fleet, job.seconds, job.again) as (pool, options):
+        found = find(pool, job.vault, options)
+    if job.as_json:
         emit_json(to_json(found))
         return
     say_found(found)
@@ -265,7 +260,7 @@ def _find_over(
 
 def _show_status(found: PoolStatus, as_json: bool) -> None:
     if as_json:
-        emit_json(work.fleet_status_json(found))
+        emit_json(found._asdict())
         return
     nodes = count_things(len(found.nodes), "node")
     say(f"{count_things(found.vaults, 'vault')}, {found.ready:,} ready; {nodes}")

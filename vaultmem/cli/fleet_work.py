@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from vaultmem.services.pools.comparison import Comparison, Differing, Side
     from vaultmem.services.pools.jobs import Believers, JobOptions, JobResults
     from vaultmem.services.pools.pool import Pool
-    from vaultmem.services.pools.status import PoolStatus, VaultStats
+    from vaultmem.services.pools.status import VaultStats
 
 #: What stands before the address of a cluster.
 _RAY = "ray:"
@@ -353,11 +353,6 @@ def _tell_time(at: float) -> str:
 def _shorten(text: str, most: int = 70) -> str:
     line = one_line(text)
     return line if len(line) <= most else f"{line[: most - 3]}..."
-
-
-def fleet_status_json(status: PoolStatus) -> dict[str, Any]:
-    """Return how a pool or fleet is."""
-    return status._asdict()
 
 
 def fleet_stats_json(found: Mapping[str, VaultStats], missing: Mapping[str, str]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from vaultmem.errors import VaultError
 from vaultmem.services.pools.clone import Source
 from vaultmem.services.pools.clones import FRESH_FOR, Clones
 from vaultmem.services.pools.pool import THREADS, Lane
-from vaultmem.services.pools.question import Opening, Part
+from vaultmem.services.pools.question import Each, Opening
 from vaultmem.services.pools.status import NodeVaults
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -103,10 +103,10 @@ class Node:
     def call_part(
         self,
         given: Mapping[str, Sequence[Any]],
-        work: Callable[..., Part],
+        work: Callable[..., Each[Any]],
         opening: Opening,
         args: Sequence[Any],
-    ) -> Part:
+    ) -> Each[Any]:
         """Return what a function makes of the clones of some vaults together."""
         return work(self._clones, given, opening, *args)
 

@@ -17,7 +17,7 @@ from vaultmem.fleet.node import VERSION, Plan, join_cluster, name_node, start_no
 from vaultmem.services.pools.clone import Source, check_sources
 from vaultmem.services.pools.clones import FRESH_FOR, LATE, Clones
 from vaultmem.services.pools.pool import Lane, Pool
-from vaultmem.services.pools.question import Opening, Part
+from vaultmem.services.pools.question import Each, Opening
 from vaultmem.services.pools.status import NodeStatus, NodeVaults, PoolStatus, describe_pool
 
 T = TypeVar("T")
@@ -79,10 +79,10 @@ class RayPool(Pool):
     def call_parts(
         self,
         given: Mapping[str, Sequence[Any]],
-        work: Callable[..., Part],
+        work: Callable[..., Each[T]],
         opening: Opening,
         *args: Any,
-    ) -> list[Part]:
+    ) -> Each[T]:
         """Call a function for some vaults, once on each node that has some."""
         divided: dict[int, dict[str, Sequence[Any]]] = {}
         for name, own in given.items():
@@ -92,19 +92,27 @@ class RayPool(Pool):
             for number, part in divided.items()
         }
         seconds = None if opening.seconds is None else opening.seconds + _GRACE
-        ready, late = ray.wait([*running], num_returns=len(running), timeout=seconds)
-        for each in late:
-            ray.cancel(each)
-        parts = [Part({}, dict.fromkeys(running[each], LATE)) for each in late]
-        for each in ready:
+        _, late = ray.wait([*running], num_returns=len(running), timeout=seconds)
+        results: dict[str, T] = {}
+        missing: dict[str, str] = {}
+        for reference, part in running.items():
+            if reference in late:
+                ray.cancel(reference)
+                missing |= dict.fromkeys(part, LATE)
+                continue
             try:
-                parts.append(ray.get(each))
+                found = ray.get(reference)
+                results |= found.results
+                missing |= found.missing
             except RayError as error:
-                missing = self._translate(error, AWAY)
-                if not isinstance(missing, BusyError):
-                    raise missing from None
-                parts.append(Part({}, dict.fromkeys(running[each], str(missing))))
-        return parts
+                cause = self._translate(error, AWAY)
+                if not isinstance(cause, BusyError):
+                    raise cause from None
+                missing |= dict.fromkeys(part, str(cause))
+        return Each(
+            {name: results[name] for name in given if name in results},
+            {name: missing[name] for name in given if name in missing},
+        )
 
     def status(self) -> PoolStatus:
         """Return how the fleet is; a node that does not answer is named."""
