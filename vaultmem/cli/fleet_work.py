@@ -227,8 +227,8 @@ def say_believers(found: Believers) -> None:
 def say_alike(found: Comparison, limit: int) -> None:
     """Print what is stated in several vaults, then what is nearly the same."""
     for group in found.same[:limit]:
-        say_painted("same  ", "dim", _shorten(group.notes[0].title))
-        _say_sides(group.notes)
+        say_painted("same  ", "dim", _shorten(group[0].title))
+        _say_sides(group)
     for pair in found.near[: max(0, limit - len(found.same))]:
         say_painted("near  ", "dim", f"{pair.similarity:.0%} alike, and no difference is known")
         _say_sides((pair.older, pair.newer))
@@ -381,8 +381,7 @@ def believers_json(found: Believers) -> dict[str, Any]:
 
 def duplicates_json(found: Comparison) -> dict[str, Any]:
     """Return what is stated in several vaults, and what is nearly the same."""
-    same = [each.notes for each in found.same]
-    return {"same": same, "near": _differing_json(found.near), **_compared_json(found)}
+    return {"same": found.same, "near": _differing_json(found.near), **_compared_json(found)}
 
 
 def contradictions_json(found: Comparison) -> dict[str, Any]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -27,8 +28,8 @@ from vaultmem.storage.lock import hold_lock
 from vaultmem.storage.vault_list import is_vault_name
 from vaultmem.vault import UserFolders, make_key
 
-#: Seconds that a remote is given to say where its branches are: somebody waits for an answer.
-_TELLS_WITHIN = 10.0
+#: Seconds that a remote has to list its branches, where a caller cannot go on without it.
+TELLS_WITHIN = 10.0
 
 #: Seconds after which it is written down again that a remote was heard of.
 _EXACT = 1.0
@@ -105,19 +106,11 @@ def _list_repositories(folder: Path) -> list[Source]:
     return list(check_sources(Source(each.stem, str(each.resolve())) for each in found).values())
 
 
-class Freshness(NamedTuple):
-    """At which commit a clone is, and when its remote was last heard of (seconds since the epoch).
-
-    `problem` says why it could not be asked since; empty where it could.
-    """
-
-    commit: str = ""
-    contacted: float = 0.0
-    problem: str = ""
-
-
 class Record(NamedTuple):
-    """What is remembered of a clone: of what it was made, and where it stands.
+    """What is remembered of a clone: of what it was made, and at which commit it is.
+
+    `contacted` is when its remote was last heard of (seconds since the epoch); `problem` says why
+    it could not be asked since, "" where it could.
 
     `made` is another for each time it is made; `place` is which folder its remote is, where that is
     on this machine: another one in its place is another vault's. One that is not `settled` is on
@@ -134,23 +127,18 @@ class Record(NamedTuple):
     settled: bool = True
     place: str = ""
 
-    @property
-    def freshness(self) -> Freshness:
-        """What is said of it."""
-        return Freshness(self.commit, self.contacted, self.problem)
-
 
 class Clone:
     """One vault's folder in a pool's; one thread at a time reads or changes it, by its `lock`.
 
-    `now` is the clock, in seconds since the epoch.
+    `asked_at` is when this process last asked the remote (`time.monotonic`), None if never, and
+    `problem` why that failed.
     """
 
-    def __init__(
-        self, source: Source, folder: Path, folders: UserFolders, now: Callable[[], float]
-    ) -> None:
+    def __init__(self, source: Source, folder: Path, folders: UserFolders) -> None:
         self.source = source
-        self.now = now
+        self.asked_at: float | None = None
+        self.problem = ""
         self.root = folder / "clones" / source.name
         self.lock = folder / "locks" / f"{source.name}.lock"
         self.state = folders.state / "vaults" / make_key(self.root)
@@ -177,8 +165,8 @@ class Clone:
         named = known and self.source.branch in {"", known.branch}
         return known if known and named and known.remote == self.source.remote else None
 
-    def follow(self, patience: float = LONGEST) -> Freshness:
-        """Bring it to where its remote is; where that cannot be asked, say so and stay.
+    def follow(self, patience: float = LONGEST, seconds: float = TELLS_WITHIN) -> Record:
+        """Bring it to where its remote is; where that does not answer in time, say so and stay.
 
         Raises:
             VaultError: there is no clone yet, and none could be made.
@@ -191,7 +179,7 @@ class Clone:
                 self.forget()
             elif known is not None:
                 try:
-                    return self._follow(known)
+                    return self._follow(known, seconds)
                 except (VaultError, OSError) as error:
                     if self.is_whole():  # A full disk, say.
                         return self._note(known, str(name_failure(error)), settled=False)
@@ -205,11 +193,11 @@ class Clone:
                 raise FaultError(f"no clone yet: {told}")
             return self._settle(history, self._begin_record(listed), None)
 
-    def ask(self, history: History) -> Listed:
+    def ask(self, history: History, seconds: float = TELLS_WITHIN) -> Listed:
         """Ask the remote for its branches; one on this machine is looked at."""
         folder = self.remote.folder
         found = read_branches(folder) if folder is not None else None
-        return found or list_branches(history, self.remote, _TELLS_WITHIN)
+        return found or list_branches(history, self.remote, seconds)
 
     def unsettle(self) -> None:
         """Note that it is about to be changed, so that who was killed meanwhile is noticed."""
@@ -247,9 +235,9 @@ class Clone:
         for folder in self._kept.glob(f"*/{self.state.name}"):
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _follow(self, known: Record) -> Freshness:
+    def _follow(self, known: Record, seconds: float) -> Record:
         history = History(self.root, self.state)
-        listed = self.ask(history)
+        listed = self.ask(history, seconds)
         if listed.trouble:
             return self._stay(history, known, f"its remote was not reached: {listed.told}")
         try:
@@ -259,33 +247,31 @@ class Clone:
         if known.settled and (found.branches, found.branch) == (known.branches, known.branch):
             if known.problem or found.contacted - known.contacted > _EXACT:
                 self._keep(found)
-            return found.freshness
+            return found
         if found.branches != known.branches and (
             told := fetch_branches(history, self.remote, LONGEST)
         ):
             return self._stay(history, known, f"its remote was not read: {told}")
         return self._settle(history, found, known.branches if known.settled else None)
 
-    def _stay(self, history: History, known: Record, problem: str) -> Freshness:
+    def _stay(self, history: History, known: Record, problem: str) -> Record:
         """Note why it is as it was; what somebody who was killed left goes all the same."""
         if not known.settled:
             self._settle(history, known, None)
         return self._note(known, problem)
 
-    def _note(self, known: Record, problem: str, settled: bool = True) -> Freshness:
+    def _note(self, known: Record, problem: str, settled: bool = True) -> Record:
         found = known._replace(problem=problem, settled=settled)
         if found != known:
             self._keep(found)
-        return found.freshness
+        return found
 
-    def _settle(
-        self, history: History, found: Record, known: Mapping[str, str] | None
-    ) -> Freshness:
+    def _settle(self, history: History, found: Record, known: Mapping[str, str] | None) -> Record:
         self.unsettle()
         settle_clone(history, found.branches, found.branch, known)
         found = found._replace(settled=True)
         self._keep(found)
-        return found.freshness
+        return found
 
     def _begin_record(self, listed: Listed, known: Record | None = None) -> Record:
         """Return what is to be remembered of a remote's branches.
@@ -299,7 +285,7 @@ class Clone:
             raise NoVaultError(f"its remote has {told} yet")
         made = known.made if known else os.urandom(8).hex()
         branches = dict(listed.branches)
-        stands = branch, branches[branch], branches, self.now()
+        stands = branch, branches[branch], branches, time.time()
         return Record(self.source.remote, made, *stands, place=self._find_place())
 
     def _find_place(self) -> str:

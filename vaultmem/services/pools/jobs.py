@@ -92,12 +92,15 @@ class JobResults(NamedTuple):
 
 
 class _Ran(NamedTuple):
-    """At which commit a vault is, and what was made of it; nothing where that is known."""
+    """At which commit a vault is, why it may be older than its remote, and what was made of it.
+
+    The value is None where it `is_known`.
+    """
 
     commit: str
     problem: str
     is_known: bool
-    value: Any = None
+    value: Any
 
 
 def run_job(pool: Pool, names: Iterable[str], options: JobOptions, job: Job) -> JobResults:
@@ -115,51 +118,53 @@ def run_job(pool: Pool, names: Iterable[str], options: JobOptions, job: Job) -> 
         options.kept.forget(job.key)
     known = options.kept.list_stands(job.key)
     running: dict[Future[_Ran], str] = {}
-    ran: dict[str, _Ran] = {}
+    done: set[str] = set()
+    asked = 0
     missing: dict[str, str] = {}
+    behind: dict[str, str] = {}
     tell = options.tell(job.name)
     try:
         for name in wanted:
             given = (job.run, known.get(name, ""))
             running[pool.submit(name, _run_unless_known, *given, lane=Lane.LONG)] = name
         while running:
-            done, _ = wait(running, options.seconds, FIRST_COMPLETED)
-            if not done:
+            ended, _ = wait(running, options.seconds, FIRST_COMPLETED)
+            if not ended:
                 missing |= dict.fromkeys(running.values(), f"{LATE} ({options.seconds:g} s)")
                 break
-            for future in done:
+            for future in ended:
                 name = running.pop(future)
                 try:
-                    ran[name] = _keep(options.kept, job.key, name, future.result())
+                    ran = future.result()
+                    if not ran.is_known:
+                        options.kept.keep(job.key, name, ran.commit, ran.value)
+                        asked += 1
+                    if ran.problem:
+                        behind[name] = ran.problem
+                    done.add(name)
                 except (VaultError, OSError) as error:
                     missing[name] = str(name_failure(error))
-                tell(len(ran) + len(missing), len(wanted))
+                tell(len(done) + len(missing), len(wanted))
     finally:
         for future in running:
             future.cancel()
     return JobResults(
         job.key,
         options.kept,
-        tuple(name for name in wanted if name in ran),
-        sum(not each.is_known for each in ran.values()),
+        tuple(name for name in wanted if name in done),
+        asked,
         {name: missing[name] for name in wanted if name in missing},
-        {name: each.problem for name, each in ran.items() if each.problem},
+        behind,
     )
-
-
-def _keep(kept: KeptWork, key: str, name: str, ran: _Ran) -> _Ran:
-    if not ran.is_known:
-        kept.keep(key, name, ran.commit, ran.value)
-    return ran._replace(value=None)
 
 
 def _run_unless_known(clones: Clones, name: str, run: Work[Any], known: str) -> _Ran:
     """Return what a function makes of a vault, unless it is still at the commit that is known."""
     fresh = clones.bring(name)
     if fresh.commit == known:
-        return _Ran(fresh.commit, fresh.problem, True)
+        return _Ran(fresh.commit, fresh.problem, is_known=True, value=None)
     value = as_plain(clones.read(name, run, takes_long=True))
-    return _Ran(fresh.commit, fresh.problem, False, value)
+    return _Ran(fresh.commit, fresh.problem, is_known=False, value=value)
 
 
 def judge_all(
