@@ -37,8 +37,12 @@ _SHARE = 0.01
 #: Seconds within which a cluster has to be reached, and within which nodes have to end.
 _REACHED_WITHIN, _ENDED_WITHIN = 5.0, 30.0
 
+#: How often Ray repeats a read whose node is lost: without end, as each time that it does not reach
+#: the node counts, and ten tries are used up before the node is there again.
+_TRIES = -1
 
-def _in_lane(lane: Lane, tries: int = -1) -> Callable[[Method], Method]:
+
+def _in_lane(lane: Lane, tries: int = _TRIES) -> Callable[[Method], Method]:
     """Have Ray run a method in threads of a lane, and again where its node is lost."""
     marked: Callable[[Method], Method]
     marked = ray.method(concurrency_group=lane.value, max_task_retries=tries)
@@ -72,12 +76,12 @@ class Node:
         folder = Path(plan.folder.replace("{node}", machine)).expanduser()
         self._clones = Clones(folder, plan.sources, plan.fresh_for)
 
-    @ray.method(max_task_retries=-1)  # type: ignore[untyped-decorator]
+    @ray.method(max_task_retries=_TRIES)  # type: ignore[untyped-decorator]
     def describe(self) -> Plan:
         """Return what the fleet is."""
         return self._plan
 
-    @ray.method(max_task_retries=-1)  # type: ignore[untyped-decorator]
+    @ray.method(max_task_retries=_TRIES)  # type: ignore[untyped-decorator]
     def answer(self) -> None:
         """Do nothing: a caller that waits for this learns that the node is there."""
 
