@@ -25,7 +25,7 @@ from recall_quality import read_lines
 from year import Clock
 from year_script import DAY, DAYS, START
 
-from vaultmem.core.finding.measures import measure_recall
+from vaultmem.core.finding.evaluation import measure_recall
 from vaultmem.core.finding.query import MAX_QUERY_CHARS
 from vaultmem.core.lifecycle import HIDDEN_STATES, State
 from vaultmem.core.notes.note import parse_note

@@ -204,9 +204,9 @@ def print_counts(counts: dict[str, Tally], questions: int) -> None:
 def _ask_all(folder: Path, questions: Sequence[str]) -> Iterator[Found]:
     from vaultmem.core.finding.query import parse_query
     from vaultmem.environment import open_named_vault
-    from vaultmem.services.finding.hits import list_sections
+    from vaultmem.services.finding.annotations import add_shown_lines
     from vaultmem.services.finding.recall import recall
-    from vaultmem.services.finding.shown_lines import add_shown_lines
+    from vaultmem.services.finding.search import list_sections
     from vaultmem.services.reading.sync import sync_vault
 
     vault: Vault = open_named_vault(folder)

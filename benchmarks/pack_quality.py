@@ -33,7 +33,7 @@ from growing import grow
 from measure import isolate
 from recall_quality import describe_figure, read_lines
 
-from vaultmem.core.finding.measures import measure_share, summarise
+from vaultmem.core.finding.evaluation import measure_share, summarise
 from vaultmem.core.token_count import count_tokens
 
 BUDGETS = (500, 1_000, 2_000)

@@ -33,7 +33,7 @@ from baselines import Fts5, PlainWhoosh, list_notes
 from growing import grow
 from measure import isolate
 
-from vaultmem.core.finding.measures import Figure, measure_ndcg, measure_recall, summarise
+from vaultmem.core.finding.evaluation import Figure, measure_ndcg, measure_recall, summarise
 
 if TYPE_CHECKING:
     from vaultmem.services.embedding.score import DenseScorer

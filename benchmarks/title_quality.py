@@ -25,7 +25,7 @@ from measure import isolate
 from recall_quality import describe_figure, judge
 from sources import Source, describe_source, write_source
 
-from vaultmem.core.finding.measures import summarise
+from vaultmem.core.finding.evaluation import summarise
 
 #: What Whoosh counts a word of a title for.
 TITLE_WEIGHT = 5.0

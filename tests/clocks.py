@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from vaultmem.core.finding.query import parse_query
-from vaultmem.services.finding.count import count_recall
+from vaultmem.services.finding.ask import count_recall
 from vaultmem.services.finding.recall import recall
 from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.reading.sync import sync_vault

@@ -96,11 +96,10 @@ class Machines(NamedTuple):
         )
 
     def make_own(self) -> None:
-        """Make all machines one person's, and the remote one that nobody else reads."""
+        """Make all machines one person's."""
         for each in self.all:
             for key, value in (("name", "anna"), ("email", "anna@example.org")):
                 each.git("config", "--global", f"user.{key}", value)
-            each.git("config", "--global", "vaultmem.ownRemote", str(self.remote))
 
     def read_all(self) -> str:
         """Return all that the remote holds, as text; also what no ref names any more."""

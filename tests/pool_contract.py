@@ -19,8 +19,8 @@ from vaultmem.core.packs.division import tell_missing
 from vaultmem.core.packs.expectation import Expectation
 from vaultmem.errors import ForbiddenError, NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.finding.ask import Ask, run_query
-from vaultmem.services.finding.ask_pack import AskPack, ask_pack
 from vaultmem.services.finding.judge import judge_vault
+from vaultmem.services.finding.pack import AskPack, ask_pack
 from vaultmem.services.hub.folder import Limits
 from vaultmem.services.hub.grants import Grant, Kind, Scope
 from vaultmem.services.hub.visit import Pusher

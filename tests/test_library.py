@@ -22,7 +22,7 @@ import vaultmem.errors
 from vaultmem.environment import read_settings
 from vaultmem.services.branching.branches import make_branch
 from vaultmem.services.branching.merge import merge_branch
-from vaultmem.services.finding.ask_pack import AskPack, ask_pack
+from vaultmem.services.finding.pack import AskPack, ask_pack
 from vaultmem.services.history.restore import restore_note
 from vaultmem.services.notes.create import create_vault
 from vaultmem.services.notes.forget import forget_notes
@@ -46,7 +46,7 @@ PAGE = PACKAGE.parent / "docs/reference/api.md"
 
 #: What a vault stores with, for the services; no promise to anybody else.
 STORAGE = {"state", "manifest", "view", "stored_views", "journal", "seen_through", "share_storage"}
-STORAGE |= {"obsidian"}
+STORAGE |= {"obsidian", "operations"}
 
 #: What a set of vaults is searched by.
 STORAGE |= {"count", "score_words", "search", "open_models"}

@@ -11,10 +11,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from vaultmem.config import Config
-    from vaultmem.core.finding.hit import Further, Hit, Match
+    from vaultmem.core.finding.hit import Further, Hit, Match, Sureness
     from vaultmem.core.finding.query import NoteFilter, RecallQuery, parse_query
-    from vaultmem.core.finding.reranking import Reranked, Reranker
-    from vaultmem.core.finding.sureness import Sureness
     from vaultmem.core.lifecycle import Kind, State
     from vaultmem.core.notes.conflict import Otherwise
     from vaultmem.core.notes.handler import NoteHandler
@@ -40,7 +38,7 @@ if TYPE_CHECKING:
         TouchedFile,
         Window,
     )
-    from vaultmem.core.similarity.differences import Difference
+    from vaultmem.core.similarity.compare import Difference
     from vaultmem.errors import (
         BusyError,
         ChangedError,
@@ -56,9 +54,9 @@ if TYPE_CHECKING:
         VaultError,
     )
     from vaultmem.services.finding.ask import Ask, QueryResult, run_query
-    from vaultmem.services.finding.ask_pack import AskPack, PackAnswer, ask_pack
-    from vaultmem.services.finding.pack import make_pack
+    from vaultmem.services.finding.pack import AskPack, PackAnswer, ask_pack, make_pack
     from vaultmem.services.finding.recall import recall
+    from vaultmem.services.finding.rerank import Reranked, Reranker
     from vaultmem.services.finding.score import Scorer
     from vaultmem.services.finding.vault_set import ByMeaning, VaultSet
     from vaultmem.services.lifecycle.promote import Promotion, promote_notes
@@ -184,9 +182,8 @@ __all__ = [
 #: The module that has each of them.
 _HOMES = {
     "config": "Config",
-    "core.finding.hit": "Further Hit Match",
+    "core.finding.hit": "Further Hit Match Sureness",
     "core.finding.query": "NoteFilter RecallQuery parse_query",
-    "core.finding.sureness": "Sureness",
     "core.lifecycle": "Kind State",
     "core.notes.conflict": "Otherwise",
     "core.notes.handler": "NoteHandler",
@@ -196,18 +193,17 @@ _HOMES = {
     "core.sessions.session": (
         "Decision Edge Relation Session SessionFacts Status Told TouchedFile Window"
     ),
-    "core.similarity.differences": "Difference",
+    "core.similarity.compare": "Difference",
     "errors": (
         "BusyError ChangedError ConflictError DamagedError FaultError ForbiddenError "
         "MergeConflictError NoVaultError NoteNotFoundError PendingError RefusedError VaultError"
     ),
     "services.finding.ask": "Ask QueryResult run_query",
-    "services.finding.ask_pack": "AskPack PackAnswer ask_pack",
-    "services.finding.pack": "make_pack",
+    "services.finding.pack": "AskPack PackAnswer ask_pack make_pack",
     "services.finding.recall": "recall",
     "services.finding.score": "Scorer",
     "services.finding.vault_set": "ByMeaning VaultSet",
-    "core.finding.reranking": "Reranked Reranker",
+    "services.finding.rerank": "Reranked Reranker",
     "services.lifecycle.promote": "Promotion promote_notes",
     "services.lifecycle.supersede": "Supersession supersede_note",
     "services.lifecycle.transition": "Move Transition change_state",

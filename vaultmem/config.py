@@ -74,7 +74,6 @@ class Config(NamedTuple):
     memory_lines: int = 150
     compact_every: str = "never"
     share_evidence: bool = True
-    share_turns: bool = False
     sync_remote: str = ""
     sync_every: str = "never"
     with_vaults: tuple[str, ...] = ()

@@ -21,16 +21,15 @@ from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import FaultError, RefusedError, VaultError, name_failure
 from vaultmem.storage.git.head import Head, find_git_folder, read_head
 from vaultmem.storage.journal import Author, Journal
+from vaultmem.storage.kept import ArtifactStore, Names, ReceiptStore
 from vaultmem.storage.lock import READER, WRITER, hold_lock
 from vaultmem.storage.manifest import Manifest
 from vaultmem.storage.obsidian_settings import ObsidianFolder
-from vaultmem.storage.places import Names
-from vaultmem.storage.receipts import ArtifactStore, ReceiptStore
-from vaultmem.storage.signed_trust import SignedTrust
+from vaultmem.storage.operations import Operations
 from vaultmem.storage.spare_state import claim_state_folder
 from vaultmem.storage.state import StateDatabase
 from vaultmem.storage.stored_views import ViewStore
-from vaultmem.storage.trust import TrustStore
+from vaultmem.storage.trust import SignedTrust, TrustStore
 from vaultmem.storage.user_folders import find_user_folder
 from vaultmem.storage.views import View
 
@@ -202,6 +201,11 @@ class Vault:
         return Journal(self.state)
 
     @cached_property
+    def operations(self) -> Operations:
+        """The operation that is under way, and events whose commit has to wait."""
+        return Operations(self.state)
+
+    @cached_property
     def index(self) -> SearchIndex:
         """The inverted index."""
         if self._lender is not None:
@@ -221,7 +225,7 @@ class Vault:
             return self._lender.history.seen_by(self.environment)
         from vaultmem.storage.git.vault_history import History
 
-        return History(self.root, self.state_folder, self.environment)
+        return History(self.root, self.state_folder, self.environment, self.operations)
 
     def seen_through(self, view: View, config: Config) -> Vault:
         """Return the same vault, its storage shared, with another view and settings for reading."""
@@ -233,7 +237,7 @@ class Vault:
 
     def share_storage(self, other: Vault) -> None:
         """Use what another Vault of the same folder has open; that one alone is closed."""
-        for name in ("state", "manifest", "stored_views", "journal"):
+        for name in ("state", "manifest", "stored_views", "journal", "operations"):
             self.__dict__[name] = getattr(other, name)
         for name in ("index", "history"):  # Made when one of the two needs it.
             self.__dict__.pop(name, None)

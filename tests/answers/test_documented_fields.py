@@ -190,10 +190,8 @@ RARE = {
     "review": {"decided", "choice", "told", "other", "reject"},
     "merge": {"would_merge", "value", "other", "authors", "refused"},
     "pack": {"reason", "instead"},
-    "resolve": {"left_rebase_of"},
     "recall": {"model", "weight", "embedded", "sections", "problem"},
     "session start": {"path", "status", "left", "commit", "problem"},
-    "stats": {"machine", "name"},
     "status": {"pid", "version", "since"},
     "watch": {"time", "what", "text", "log"},
 }

@@ -21,6 +21,7 @@ from vaultmem.mcp_server.finding import recall_tool
 from vaultmem.mcp_server.tool import run_tool
 from vaultmem.services.finding.ask import Ask, run_query
 from vaultmem.services.watching.lease import catch_up
+from vaultmem.storage.operations import FileChanges
 from vaultmem.vault import Vault, find_user_folders, open_vault
 from vaultmem.workers.caller import Caller
 from vaultmem.workers.kept_vault import KeptVault
@@ -145,11 +146,11 @@ def test_an_interrupted_transaction_is_left_to_whoever_has_the_lock(
     root: Path, run_cli: RunCli
 ) -> None:
     run_cli("list", cwd=root)
-    intent = open_vault(root).state_folder / "transaction.json"
-    intent.write_text("{}")
+    operations = open_vault(root).operations
+    operations.write_files(FileChanges("", False, {}, {}))
     with stopped(root):
         assert "blue" in run_soon(run_cli, root, "recall", "gangway").out
-        assert intent.read_text() == "{}"
+        assert operations.is_open()
 
 
 @pytest.mark.campaign

@@ -141,13 +141,13 @@ COMMANDS: dict[str, list[list[str]]] = {
     "get": [["get", "a"], ["get", "a", "--at", "HEAD~1"]],
     "list": [["list"], ["list", "--at", "side"]],
     "edit": [["edit", "a"]],
-    "fleet serve": [["fleet", "serve", "--hub", "."]],
-    "fleet start": [["fleet", "start", "--remotes", "."]],
-    "fleet status": [["fleet", "status", "--remotes", "."]],
-    "fleet bisect": [["fleet", "bisect", "tokens", "--says", "x", "--remotes", "."]],
-    "fleet duplicates": [["fleet", "duplicates", "--remotes", "."]],
-    "fleet contradictions": [["fleet", "contradictions", "--remotes", "."]],
-    "fleet stop": [["fleet", "stop"]],
+    "fleet serve": [["fleet", "serve", ".", "--hub", "."]],
+    "fleet start": [["fleet", "start", ".", "--address", "127.0.0.1:1"]],
+    "fleet status": [["fleet", "status", "."]],
+    "fleet bisect": [["fleet", "bisect", ".", "tokens", "--says", "x"]],
+    "fleet duplicates": [["fleet", "duplicates", "."]],
+    "fleet contradictions": [["fleet", "contradictions", "."]],
+    "fleet stop": [["fleet", "stop", "--address", "127.0.0.1:1"]],
     "hub init": [_HUB],
     "hub serve": [["hub", "serve", "."]],
     "hub add": [_HUB, ["hub", "add", "x", "--from", ".", *_IN]],
@@ -271,8 +271,8 @@ FINE |= {
     "sync": {1, 4},
     "demo": {5},
 }
-FINE |= {name: {5} for name in COMMANDS if name.startswith("fleet ")} | {"fleet serve": {1, 3}}
-FINE |= {"hub revoke": {0, 4}, "hub serve": {5}}
+FINE |= {name: {5} for name in COMMANDS if name.startswith("fleet ")} | {"fleet serve": {1, 3, 5}}
+FINE |= {"fleet stop": {1}, "fleet start": {1, 5}, "hub revoke": {0, 4}, "hub serve": {5}}
 FINE |= {"embed": {0, 1}, "task expand": {4}, "import": {0, 1, 5}}
 
 #: What a person alone may say, in the terminal that tests have.

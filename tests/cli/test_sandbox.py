@@ -16,7 +16,7 @@ from vaultmem.core.blob import blob_id
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.storage import spare_state
 from vaultmem.storage.git.commit_draft import TreeEntry
-from vaultmem.storage.git.intent import Intent, write_intent
+from vaultmem.storage.operations import FileChanges
 from vaultmem.storage.spare_state import claim_state_folder
 from vaultmem.storage.user_folders import find_user_folder
 from vaultmem.vault import Vault
@@ -139,7 +139,7 @@ def test_a_change_that_is_half_done_outside_is_not_undone_from_a_sandbox(
     moves = {"notes/ferry.md": (before, after)}
     head = vault.head()
     assert head is not None
-    write_intent(vault.state_folder, Intent(head.commit, True, moves, {before.blob: old}))
+    vault.operations.write_files(FileChanges(head.commit, True, moves, {before.blob: old}))
     file.write_bytes(new)
     (home / "file").touch()
     monkeypatch.setattr(spare_state.tempfile, "gettempdir", lambda: str(tmp_path))

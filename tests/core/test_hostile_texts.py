@@ -90,7 +90,7 @@ from pathlib import PurePosixPath
 from vaultmem.core.claims import find_claim
 from vaultmem.core.clients.jsonc import read_jsonc
 from vaultmem.core.finding.query import parse_query
-from vaultmem.core.finding.questions import list_questions, split_notes
+from vaultmem.core.finding.evaluation import list_questions, split_notes
 from vaultmem.core.imports.markdown import divide_text, parse_markdown
 from vaultmem.core.indexing.analysis import analyse_note
 from vaultmem.core.merging.note import merge_texts

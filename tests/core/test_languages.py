@@ -25,7 +25,6 @@ LINES = {
     "relations": r"[a-z]+ [a-z,]+(?: [^A-Z#]+)+",
     "updates": r"[a-z]+ [^A-Z#]+",
     "times": r"[a-z]+ [^A-Z#]+",
-    "exclusive": rf"{WORD}(?: {WORD})+",
     "words": rf"{WORD}(?: [a-z-]+)+",
     "synonyms": rf"{WORD}(?: {WORD})+",
     "same": rf"{WORD}(?: {WORD})+",
@@ -47,7 +46,7 @@ LINES = {
 #: Tables that are not sorted by their bytes.
 ORDERED = {"numbers", "units", "months", "weekdays"}
 #: Tables in which a word may stand in more than one line.
-REPEATED = {"claims", "exclusive", "relations", "series", "standing", "synonyms", "times"}
+REPEATED = {"claims", "relations", "series", "standing", "synonyms", "times"}
 REPEATED |= {"updates"}
 #: Tables in which each line begins with its sort.
 SORTED = ("claims", "relations", "series", "standing", "times", "updates")

@@ -15,7 +15,7 @@ from vaultmem.core.lifecycle import State
 from vaultmem.core.upkeep.proposal import Action, Proposal
 from vaultmem.services.archiving.export_archive import export_archive
 from vaultmem.services.branching.branches import make_branch
-from vaultmem.services.finding.count import count_recall
+from vaultmem.services.finding.ask import count_recall
 from vaultmem.services.finding.recall import recall
 from vaultmem.services.notes.create import create_vault
 from vaultmem.services.notes.remember import Memory, remember

@@ -59,11 +59,18 @@ def by_rebase(laptop: Laptop, kill_after: float = 0) -> Carried:
 
 
 def _abort(laptop: Laptop) -> bool:
-    """Go back by git; tell whether it refused, so that it took what vaultmem advises."""
+    """Go back by git; tell whether it refused, for files that it had just written, or too early.
+
+    All was committed before, so what git does not know is of git.
+    """
     _clear(laptop)
     laptop.git("rebase", "--abort")
     if refused := _is_rebasing(laptop):
-        laptop.vaultmem("resolve", "--all")
+        laptop.git("clean", "-fdq")
+        laptop.git("rebase", "--abort")
+    if _is_rebasing(laptop):  # Git was killed before it had noted the branch.
+        laptop.git("rebase", "--quit")
+        laptop.git("checkout", "-qf", "main")
     return refused
 
 

@@ -19,7 +19,7 @@ from vaultmem.answers.finding import hit_json
 from vaultmem.core.json_values import as_plain
 from vaultmem.core.packs.context_file import write_plainly
 from vaultmem.services.finding.ask import Ask, run_query
-from vaultmem.services.finding.ask_pack import AskPack, ask_pack
+from vaultmem.services.finding.pack import AskPack, ask_pack
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

@@ -21,6 +21,7 @@ from vaultmem.services.lifecycle.promote import promote_notes
 from vaultmem.services.notes.create import create_vault
 from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.writing import operation
 from vaultmem.services.writing.checkpoint import save_checkpoint
 from vaultmem.services.writing.pending import find_pending, tell_left_out
 from vaultmem.vault import Vault
@@ -523,7 +524,7 @@ def test_row_21_a_lock_that_appears_in_the_middle_of_a_commit_makes_the_event_wa
     assert git(root, "rev-parse", "HEAD") == head
     lock.unlink()
     monkeypatch.undo()
-    assert [number for number, _ in vault.journal.pending()] == [1]
+    assert [number for number, _ in vault.operations.list_waiting()] == [1]
 
 
 def _on_git_call(patch: pytest.MonkeyPatch, command: str, act: Callable[[], object]) -> None:
@@ -800,6 +801,7 @@ def test_row_26_a_kill_after_the_index_moved_and_before_head_did_leaves_nothing_
         raise KeyboardInterrupt
 
     _on_git_call(monkeypatch, "update-ref", stop)
+    monkeypatch.setattr(operation, "close_operation", lambda _: None)  # Killed, it undoes nothing.
     with pytest.raises(KeyboardInterrupt):
         save_checkpoint(vault, "killed")
     monkeypatch.undo()

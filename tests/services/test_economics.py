@@ -16,10 +16,8 @@ from vaultmem.core.finding.query import parse_query
 from vaultmem.core.plot import plot_lines
 from vaultmem.core.token_count import count_tokens
 from vaultmem.services.economics import read_pack_sizes, read_stats
-from vaultmem.services.finding.ask import Ask, run_query
-from vaultmem.services.finding.ask_pack import AskPack, ask_pack
-from vaultmem.services.finding.count import count_pack, count_recall
-from vaultmem.services.finding.pack import make_pack
+from vaultmem.services.finding.ask import Ask, count_pack, count_recall, run_query
+from vaultmem.services.finding.pack import AskPack, ask_pack, make_pack
 from vaultmem.services.finding.recall import recall
 from vaultmem.services.finding.receipts import keep_receipt
 from vaultmem.services.reading.sync import sync_vault

@@ -26,7 +26,7 @@ from vaultmem.services.embedding.embed import (
 from vaultmem.services.embedding.meaning import open_meaning
 from vaultmem.services.embedding.score import DenseScorer, find_scorer
 from vaultmem.services.finding.ask import Ask, run_query
-from vaultmem.services.finding.ask_pack import AskPack, ask_pack
+from vaultmem.services.finding.pack import AskPack, ask_pack
 from vaultmem.services.finding.recall import find_sections, recall
 from vaultmem.services.finding.vault_set import VaultSet
 from vaultmem.services.reading.look import look_at

@@ -14,8 +14,7 @@ from vaultmem.core.blob import blob_id
 from vaultmem.core.packs.labels import name_handle
 from vaultmem.core.token_count import count_tokens
 from vaultmem.errors import NoteNotFoundError
-from vaultmem.services.finding.ask_pack import AskPack, ask_pack
-from vaultmem.services.finding.pack import make_pack
+from vaultmem.services.finding.pack import AskPack, ask_pack, make_pack
 from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.reading.look import look_at
 from vaultmem.services.reading.read_notes import get_note

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from vaultmem import Vault, parse_query, recall, sync_vault
-from vaultmem.services.finding import eligible as eligible_module
-from vaultmem.services.finding import hits as hits_module
+from vaultmem.services.finding import score as score_module
+from vaultmem.services.finding import search as search_module
 from vaultmem.services.finding.pack import make_pack
 from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.storage.index.search_index import SearchIndex
@@ -192,8 +192,8 @@ def test_damage_in_the_midst_of_a_read_changes_no_answer(
     sync_vault(vault)
     owners = {
         "snapshot": SearchIndex,
-        "choose_sections": eligible_module,
-        "read_places": hits_module,
+        "choose_sections": score_module,
+        "read_places": search_module,
     }
     owner: Any = owners[where]
     original = getattr(owner, where)

@@ -26,7 +26,6 @@ from support import git, write_notes
 from vaultmem.core.lifecycle import State
 from vaultmem.services.notes.create import create_vault
 from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.reading.recovery import is_interrupted
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.checkpoint import save_checkpoint
 from vaultmem.vault import open_vault
@@ -133,7 +132,7 @@ class Campaign:
             lock.unlink()
         vault = open_vault(self.root)
         report = save_checkpoint(vault, f"after {self.rounds}")
-        assert not is_interrupted(vault)
+        assert not vault.operations.is_open()
         vault.close()
         left = list(self.root.rglob(".vaultmem-*.tmp"))
         assert not left or work in {"promote", "session"}  # Of a note's own write, as told there.

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from vaultmem.core.finding.blending import share_scores
 from vaultmem.core.finding.query import NoteFilter, parse_query
+from vaultmem.core.finding.ranking import share_scores
 from vaultmem.core.lifecycle import Kind
 from vaultmem.services.finding.links import (
     expand_hits,

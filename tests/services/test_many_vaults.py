@@ -12,12 +12,11 @@ from support import write_notes
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import parse_query
-from vaultmem.core.finding.statistics import Statistics, add_statistics
-from vaultmem.core.finding.weights import WEIGHTS
+from vaultmem.core.finding.weights import WEIGHTS, Statistics, add_statistics
 from vaultmem.core.packs.division import name_vaults, share_room
-from vaultmem.services.finding import hits as hits_module
+from vaultmem.services.finding import search as search_module
 from vaultmem.services.finding.ask import Ask, run_query
-from vaultmem.services.finding.ask_pack import AskPack, ask_pack
+from vaultmem.services.finding.pack import AskPack, ask_pack
 from vaultmem.services.finding.recall import find_hits
 from vaultmem.services.finding.receipts import replay_receipt
 from vaultmem.services.finding.trust import trust_vault
@@ -132,9 +131,9 @@ def test_hits_below_those_of_other_vaults_are_not_read(
     query = parse_query("gangway ferry", 5)
     _, expected = find_hits(split.many, query, 5)
     read = []
-    whole = hits_module.read_section
+    whole = search_module.read_section
     monkeypatch.setattr(
-        hits_module, "read_section", lambda *given: read.append(given[0].root) or whole(*given)
+        search_module, "read_section", lambda *given: read.append(given[0].root) or whole(*given)
     )
     _, found = find_hits(split.many, query, 5)
     assert found == expected
@@ -148,9 +147,9 @@ def test_a_question_of_stop_words_reads_only_what_it_returns(
     vault = split.one.first
     write_notes(vault.root, notes)
     read = []
-    whole = hits_module.read_section
+    whole = search_module.read_section
     monkeypatch.setattr(
-        hits_module, "read_section", lambda *given: read.append(given[2].start) or whole(*given)
+        search_module, "read_section", lambda *given: read.append(given[2].start) or whole(*given)
     )
     query, hits = find_hits(split.one, parse_query("Who is it?", 5), 5, by_note=True)
     assert [hit.record.path for hit in hits[:2]] == ["notes/who.md", "notes/of.md"]

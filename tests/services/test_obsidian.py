@@ -17,7 +17,7 @@ from vaultmem.core.notes.frontmatter import Frontmatter
 from vaultmem.core.notes.note import parse_note
 from vaultmem.core.obsidian.set_aside import EXCLUDED, SetAside
 from vaultmem.core.obsidian.settings import ObsidianSettings
-from vaultmem.services.finding.new_links import NewLinks
+from vaultmem.services.finding.links import NewLinks
 from vaultmem.services.health.status import read_status
 from vaultmem.services.reading.look import look_at
 from vaultmem.services.watching.sync_hints import sync_pending

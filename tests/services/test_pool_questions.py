@@ -11,7 +11,7 @@ from pool_contract import Remotes, remotes, three
 
 from vaultmem.core.packs.expectation import read_plain
 from vaultmem.services.finding.ask import Ask
-from vaultmem.services.finding.ask_pack import AskPack
+from vaultmem.services.finding.pack import AskPack
 from vaultmem.services.pools.clone import Source
 from vaultmem.services.pools.clones import LATE
 

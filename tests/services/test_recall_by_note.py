@@ -10,7 +10,7 @@ import pytest
 from conftest import RunCli
 from serving import play
 
-from vaultmem.core.finding.grouping import group_places
+from vaultmem.core.finding.hit import group_places
 from vaultmem.core.finding.query import parse_query
 from vaultmem.core.hook_payload import HookPayload
 from vaultmem.services.finding.ask import Ask, run_query

@@ -13,11 +13,10 @@ from support import git, write_notes
 
 from vaultmem.core.blob import blob_id
 from vaultmem.errors import ConflictError
-from vaultmem.services.reading.recovery import is_interrupted
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.change import Change
 from vaultmem.services.writing.divide import Event
-from vaultmem.services.writing.folder import one_transaction
+from vaultmem.services.writing.operation import Operation, operate
 from vaultmem.services.writing.write import write, write_event
 from vaultmem.vault import Vault, open_vault
 
@@ -33,7 +32,7 @@ _KILLED = """
 import os, sys
 from pathlib import PurePosixPath
 from vaultmem import open_vault
-from vaultmem.services.writing import folder
+from vaultmem.storage import operations as operation
 from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.write import write_event
 from vaultmem.storage import work_tree
@@ -45,7 +44,7 @@ def replace(base, path, *rest):
     real(base, path, *rest)
 work_tree.replace_file = replace
 if where == "end":
-    folder.drop_intent = lambda *_: os._exit(9)
+    operation.Operations.close = lambda *_: os._exit(9)
 vault = open_vault(root, agent="claude", session="s-1")
 edits = {PurePosixPath(path): (lambda note: note.text + "New.\\n") for path in paths}
 write_event(vault, edits, Event("state", "state: all", vault.author, ("because",), "refine"))
@@ -74,11 +73,11 @@ def test_a_recall_undoes_what_was_interrupted(root: Path, opened: Open) -> None:
     assert texts(root) == changed(*PATHS[:2])
 
     vault = opened(root)
-    assert is_interrupted(vault)
+    assert vault.operations.is_open()
     sync_vault(vault)
 
     assert texts(root) == NOTES
-    assert not is_interrupted(vault)
+    assert not vault.operations.is_open()
     assert git(root, "status", "--porcelain") == ""
 
 
@@ -113,17 +112,17 @@ def test_an_event_that_git_has_is_whole_whatever_comes_then(root: Path, opened: 
     assert git(root, "status", "--porcelain") == ""
 
 
-def test_a_damaged_intent_is_set_aside_and_stops_nobody(root: Path, opened: Open) -> None:
+def test_a_lost_database_stops_nobody_and_what_was_written_stays(root: Path, opened: Open) -> None:
     kill(root, PATHS[2])
     vault = opened(root)
-    intent = vault.state_folder / "transaction.json"
-    intent.write_bytes(intent.read_bytes()[:40])
+    vault.close()
+    for file in vault.state_folder.glob("state*"):
+        file.unlink()
 
     sync_vault(vault)
 
     assert texts(root) == changed(*PATHS[:2])
-    assert intent.with_suffix(".damaged").exists()
-    assert not is_interrupted(vault)
+    assert not vault.operations.is_open()
 
 
 def test_without_git_it_is_undone_as_well(tmp_path: Path, home: Path) -> None:
@@ -156,19 +155,18 @@ def test_what_is_written_inside_of_a_transaction_stands_or_falls_with_it(
 ) -> None:
     vault = opened(root, agent="claude")
 
-    def fail() -> None:
-        with one_transaction(vault):
-            for text in ("One.\n", "Two.\n"):  # The same file twice: each version is known.
-                leave(vault, PATHS[0], text)
-            write(vault, lambda change: change.put(PurePosixPath("notes/new.md"), b"# New\n"))
-            raise ZeroDivisionError
+    def fail(_: Operation) -> None:
+        for text in ("One.\n", "Two.\n"):  # The same file twice: each version is known.
+            leave(vault, PATHS[0], text)
+        write(vault, lambda change: change.put(PurePosixPath("notes/new.md"), b"# New\n"))
+        raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        fail()
+        operate(vault, "nothing was written", fail)
 
     assert texts(root) == NOTES
     assert not (root / "notes/new.md").exists()
-    assert not is_interrupted(vault)
+    assert not vault.operations.is_open()
     leave(vault, PATHS[0], "Three.\n")
     assert texts(root) == {**NOTES, PATHS[0]: NOTES[PATHS[0]] + "Three.\n"}
 
@@ -177,15 +175,17 @@ def test_what_is_written_inside_of_a_transaction_stands_or_falls_with_it(
 def test_a_part_that_fails_leaves_the_rest_of_its_transaction(root: Path, opened: Open) -> None:
     vault = opened(root, agent="claude")
 
-    with one_transaction(vault):
+    def work(_: Operation) -> None:
         leave(vault, PATHS[0], "One.\n")
         with pytest.raises(ConflictError):
             write(vault, lambda change: change.put(PurePosixPath(PATHS[1]), b"There already.\n"))
         add(vault, PATHS[0], "Two.\n")
 
+    operate(vault, "nothing was written", work)
+
     assert texts(root) == {**NOTES, PATHS[0]: NOTES[PATHS[0]] + "One.\nTwo.\n"}
     assert git(root, "log", "-1", "--format=%s") == f"state: {PATHS[0]}"
-    assert not is_interrupted(vault)
+    assert not vault.operations.is_open()
 
 
 #: Tags a note and ends without a word when half of its new bytes are written.
@@ -273,5 +273,5 @@ def test_an_undo_that_finds_a_file_where_a_folder_was_stops_nobody(
 
     sync_vault(vault)
 
-    assert not is_interrupted(vault)
+    assert not vault.operations.is_open()
     assert (root / "notes").read_text() == "A file now.\n"

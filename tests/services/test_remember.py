@@ -16,7 +16,7 @@ from vaultmem.core.finding.query import parse_query
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.notes.edit_properties import set_property
 from vaultmem.core.notes.note import parse_note
-from vaultmem.core.similarity.titled import Titled, state_same
+from vaultmem.core.similarity.canonical import Titled, state_same
 from vaultmem.errors import RefusedError
 from vaultmem.integrations.memory_commands import run_command
 from vaultmem.services.finding.recall import recall

@@ -16,13 +16,12 @@ from vaultmem.services.finding.links import list_backlinks, list_broken
 from vaultmem.services.finding.recall import recall
 from vaultmem.services.finding.trust import trust_vault
 from vaultmem.services.notes.rename import plan_rename, rename_note
-from vaultmem.services.reading.recovery import is_interrupted
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.checkpoint import save_checkpoint
 from vaultmem.services.writing.edit_notes import change_tags, write_note
 from vaultmem.storage import work_tree
 from vaultmem.storage.git.commit_draft import TreeEntry
-from vaultmem.storage.git.intent import Intent, write_intent
+from vaultmem.storage.operations import FileChanges
 from vaultmem.vault import Vault, open_vault
 
 Make = Callable[..., Path]
@@ -262,7 +261,7 @@ def test_a_folder_may_differ_in_case_alone_and_the_next_move_goes_as_well(
     assert (moved.code, moved.err.partition(":")[0]) == (0, "hint")
     assert [file.name for file in (root / "projects").glob("Al*")] == ["Alpha.md"]
     assert (root / "Projects/Beta.md").exists() is stays
-    assert not is_interrupted(opened(root))
+    assert not opened(root).operations.is_open()
     assert run_cli("mv", "Home", "Start", cwd=root).code == 0
     vault = opened(root)
     sync_vault(vault)
@@ -283,13 +282,13 @@ def test_a_move_that_fails_and_one_that_was_killed_stop_no_later_one(
     monkeypatch.setattr(work_tree, "create_file", fail_once)
     with pytest.raises(VaultError, match="No space"):
         rename_note(vault, "old", "notes/c/new")
-    assert not is_interrupted(vault)
+    assert not vault.operations.is_open()
     monkeypatch.undo()
 
     moves = {"gone/x.md": (TreeEntry("100644", "0" * 40), None), "gone/y.md": (None, None)}
-    write_intent(vault.state_folder, Intent("", False, moves, {}))
+    vault.operations.write_files(FileChanges("", False, moves, {}))
     rename_note(vault, "old", "notes/c/new")
-    assert not is_interrupted(vault)
+    assert not vault.operations.is_open()
     assert list_broken(vault) == []
 
 

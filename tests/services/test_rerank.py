@@ -16,7 +16,7 @@ from small_model import write_cross_encoder
 from support import write_notes
 
 from vaultmem.services.finding.ask import Ask, run_query
-from vaultmem.services.finding.ask_pack import AskPack, ask_pack
+from vaultmem.services.finding.pack import AskPack, ask_pack
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

@@ -91,15 +91,11 @@ def signed(vault: Vault) -> tuple[str, str]:
     return found.text, found.signature
 
 
-def test_what_was_vouched_for_by_hand_elsewhere_is_told_and_trusts_nothing(pair: Pair) -> None:
+def test_what_was_vouched_for_by_hand_elsewhere_trusts_nothing(pair: Pair) -> None:
     trust_vault(pair.a)
     pair.send(pair.a)
-    write_notes(pair.b.root, {HORN: RULE.format(times="for ever")})
     assert pair.receive(pair.b) == []
-
-    bell, horn = check_trust(pair.b).paths
-    assert bell.startswith(f"{BELL}  (vouched for on ")
-    assert horn == HORN
+    assert check_trust(pair.b).paths == (BELL, HORN)
 
 
 def test_what_the_owner_signs_on_one_machine_counts_on_another_that_allows_the_key(

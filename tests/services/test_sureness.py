@@ -12,12 +12,12 @@ from branching import commit_on
 from conftest import RunCli
 from support import write_notes
 
+from vaultmem.core.finding.hit import Sureness, judge_hits, tell_sureness
 from vaultmem.core.finding.query import parse_query
-from vaultmem.core.finding.sureness import Sureness, judge_hits, tell_sureness
 from vaultmem.core.token_count import count_tokens
 from vaultmem.mcp_server.finding import recall_tool
 from vaultmem.services.finding.ask import Ask, QueryResult, run_query, tell_how_sure
-from vaultmem.services.finding.ask_pack import AskPack, ask_pack
+from vaultmem.services.finding.pack import AskPack, ask_pack
 from vaultmem.services.finding.recall import recall
 from vaultmem.services.finding.receipts import replay_receipt
 from vaultmem.services.reading.sync import sync_vault

@@ -42,6 +42,7 @@ from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.checkpoint import save_checkpoint
 from vaultmem.storage import work_tree as move
 from vaultmem.storage.git.refs import Refs
+from vaultmem.storage.operations import Operations
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]
@@ -485,14 +486,10 @@ def test_a_failure_or_another_git_at_the_last_moment_leaves_all_as_it_was(
 def test_what_cannot_be_tidied_up_after_head_has_moved_ends_no_switch(
     root: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = Path.unlink
+    def fail(_: Operations) -> None:
+        raise OSError(errno.EIO, "Input/output error")
 
-    def fail(file: Path, missing_ok: bool = False) -> None:
-        if file.name == "index-entries.json":
-            raise OSError(errno.EIO, "Input/output error", str(file))
-        real(file, missing_ok)
-
-    monkeypatch.setattr(Path, "unlink", fail)
+    monkeypatch.setattr(Operations, "close", fail)
     switch_branch(opened(root), "side")
     monkeypatch.undo()
 

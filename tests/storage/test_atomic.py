@@ -15,8 +15,7 @@ import pytest
 
 from vaultmem.errors import VaultError
 from vaultmem.storage.atomic import TEMPORARY, make_private_folder, write_atomically
-from vaultmem.storage.git.person_index import PersonIndex
-from vaultmem.storage.receipts import ArtifactStore, ReceiptStore
+from vaultmem.storage.kept import ArtifactStore, ReceiptStore
 from vaultmem.storage.session_table import ActiveSession, ActiveSessions
 from vaultmem.storage.trust import TrustStore
 
@@ -28,7 +27,6 @@ TRUTHS: dict[str, Callable[[Path], object]] = {
     "receipt": lambda folder: ReceiptStore(folder).write("20260101", "{}\n"),
     "artifact": lambda folder: ArtifactStore(folder).keep("text\n"),
     "session": lambda folder: ActiveSessions(folder).put(ActiveSession("s", "a", "/w", 1.0)),
-    "index entries": lambda folder: PersonIndex(None, folder)._write_intent({"a.md": ""}),  # type: ignore[arg-type]
 }
 
 

@@ -46,7 +46,7 @@ def test_pack_is_copied_byte_for_byte(served: Served) -> None:
 
 
 def _make_pack(vault: object) -> str:
-    from vaultmem.services.finding.ask_pack import make_unseen
+    from vaultmem.services.finding.pack import make_unseen
 
     return make_unseen(vault, "how are refunds paid out", 1500).text  # type: ignore[arg-type]
 

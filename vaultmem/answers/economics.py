@@ -49,17 +49,6 @@ def stats_json(found: Stats) -> dict[str, Any]:
             for each in found.most
         ],
         "never_recalled": found.never,
-        "machines": [
-            {
-                "machine": each.id,
-                "name": each.name,
-                "packs": each.packs,
-                "recalls": each.recalls,
-                "sent": each.sent,
-                "last": each.last,
-            }
-            for each in found.machines
-        ],
     }
 
 

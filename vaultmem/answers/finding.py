@@ -9,15 +9,15 @@ from vaultmem.core.json_values import as_named
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from vaultmem.core.finding.evaluation import Figure
     from vaultmem.core.finding.hit import Hit
-    from vaultmem.core.finding.measures import Figure
     from vaultmem.core.packs.pack_item import LeftOut, PackItem
     from vaultmem.core.packs.pack_text import Pack
     from vaultmem.core.packs.receipt import Receipt
     from vaultmem.services.finding.ask import QueryResult
-    from vaultmem.services.finding.ask_pack import PackAnswer
     from vaultmem.services.finding.evaluate import Evaluation
     from vaultmem.services.finding.judge import Bisected
+    from vaultmem.services.finding.pack import PackAnswer
     from vaultmem.services.finding.question_file import AddedQuestion
     from vaultmem.services.finding.receipts import Replay
     from vaultmem.services.history.diff import ShownCommit
@@ -233,4 +233,4 @@ def receipt_json(receipt: Receipt) -> dict[str, Any]:
     """Return a receipt without the texts that it keeps."""
     content: dict[str, Any] = as_named(receipt)
     del content["texts"]
-    return {**content, "machine": receipt.machine or None}
+    return content

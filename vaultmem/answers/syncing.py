@@ -31,7 +31,6 @@ def sync_json(report: SyncReport, review: int, proposals: int) -> dict[str, Any]
         "told": report.told or None,
         "evidence": report.evidence or None,
         "conflicts": report.conflicts,
-        "left_rebase_of": report.left_rebase_of or None,
         "token_ends": report.token_ends or None,
         "review": review,
         "proposals": proposals,

@@ -215,12 +215,6 @@ def merge(
         say_merged(done)
 
 
-def say_left(branch: str) -> None:
-    """Tell that a branch is where it was before a rebase."""
-    what = f"{one_line(branch)} is as it was before a rebase whose git was killed"
-    say_painted("back    ", "green", what)
-
-
 def say_merged(done: MergeReport | MergePlan) -> None:
     """Tell what a merge had to decide."""
     for twin in done.twins:

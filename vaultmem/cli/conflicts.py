@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.answers.branches import conflicts_json, resolved_json
-from vaultmem.cli.branches import say_left, say_merged
+from vaultmem.cli.branches import say_merged
 from vaultmem.cli.history_text import say_commits
 from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.cli.shared import Here, takes
@@ -155,11 +155,7 @@ def _edit(file: Path, text: str) -> str:
 def _finish(vault: Vault, as_json: bool) -> None:
     from vaultmem.answers.branches import merge_json
     from vaultmem.services.branching.finish import finish_merge
-    from vaultmem.services.branching.unrebase import leave_rebase
 
-    if branch := leave_rebase(vault):
-        emit_json({"left_rebase_of": branch}) if as_json else say_left(branch)
-        return
     done = finish_merge(vault)
     if as_json:
         emit_json(merge_json(done))

@@ -120,7 +120,6 @@ def stats(
     _say_sums(found)
     if not session and len(found.sessions) > 1:
         _say_sessions(found)
-    _say_machines(found)
     _say_lists(found)
     if plot:
         from vaultmem.core.plot import plot_lines
@@ -158,18 +157,6 @@ def _say_sessions(found: Stats) -> None:
         )
     if len(found.sessions) > _SHOWN:
         say(f"  and {len(found.sessions) - _SHOWN:,} more")
-
-
-def _say_machines(found: Stats) -> None:
-    if found.machines:
-        say()
-        say("other machines, as they were last synced")
-    for each in found.machines:
-        last = tell_time(each.last)[:10] if each.last else "-"
-        say(
-            f"  {one_line(each.name):<32}  {each.packs:>5,} packs  {each.recalls:>5,} recalls  "
-            f"{each.sent:>9,} sent  {last:>10}"
-        )
 
 
 def _say_lists(found: Stats) -> None:

@@ -17,7 +17,7 @@ from vaultmem.core.safe_text import one_line
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vaultmem.core.finding.questions import Question
+    from vaultmem.core.finding.evaluation import Question
     from vaultmem.services.finding.evaluate import Evaluation, Run
 
 #: Questions that are listed below the figures.

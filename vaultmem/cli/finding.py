@@ -23,7 +23,7 @@ from vaultmem.cli.shared import Here, takes
 
 if TYPE_CHECKING:
     from vaultmem.services.finding.ask import QueryResult
-    from vaultmem.services.finding.ask_pack import PackAnswer
+    from vaultmem.services.finding.pack import PackAnswer
 
 
 def _warn_of_models(answer: QueryResult | PackAnswer) -> None:
@@ -193,7 +193,7 @@ def pack(
     """
     from vaultmem.cli.fleet_work import pack_fleet, warn_missing
     from vaultmem.core.packs.pack_item import PackStyle, parse_labels
-    from vaultmem.services.finding.ask_pack import AskPack, ask_pack
+    from vaultmem.services.finding.pack import AskPack, ask_pack
     from vaultmem.services.finding.trust import tell_trust_elsewhere
 
     if output not in _FORMATS:

@@ -20,7 +20,7 @@ from vaultmem.errors import RefusedError
 if TYPE_CHECKING:
     from vaultmem.core.packs.expectation import Expectation
     from vaultmem.services.finding.ask import Ask, QueryResult, Show
-    from vaultmem.services.finding.ask_pack import AskPack, PackAnswer
+    from vaultmem.services.finding.pack import AskPack, PackAnswer
     from vaultmem.services.finding.vault_set import VaultSet
     from vaultmem.services.pools.clone import Source
     from vaultmem.services.pools.comparison import Comparison, Differing, Side

@@ -225,8 +225,6 @@ def replay(
         emit_json(replayed_json(found))
     else:
         say(found.text.rstrip("\n"))
-    if machine := found.receipt.machine:
-        warn(f"{found.receipt.id}: of {machine}, which says that this was shown there")
     for each in found.gone:
         place = f"{each.path}#{each.heading}" if each.heading else each.path
         warn(f"{place}: gone from git, so it is left out here (blob {each.blob[:12]})")
@@ -244,8 +242,7 @@ def _list_receipts(opened: Vault, agent: str, session: str, limit: int, as_json:
     if not found:
         say("No receipts yet; `vaultmem pack --receipt` keeps one, and each pack of an agent does.")
     for receipt in found:
-        place = receipt.machine and f"on {receipt.machine}"
-        who = " ".join(filter(None, (receipt.agent or "person", place, receipt.session)))
+        who = " ".join(filter(None, (receipt.agent or "person", receipt.session)))
         cost = f"{len(receipt.shown):>3} sections {receipt.account.sent:>6} tokens"
         asked = one_line(receipt.query) or "(no question)"
         say_painted(receipt.id, "yellow", f"  {who[:24]:<24}  {cost}  {asked[:60]}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.answers.syncing import sync_json, sync_plan_json
-from vaultmem.cli.branches import say_conflicts, say_left, say_merged
+from vaultmem.cli.branches import say_conflicts, say_merged
 from vaultmem.cli.opening import open_here
 from vaultmem.cli.options import DryRunOption
 from vaultmem.cli.output import emit_json, say, say_painted, warn
@@ -109,8 +109,6 @@ def _end(report: SyncReport) -> None:
 
 def _say_report(report: SyncReport, review: int) -> None:
     remote, offline = one_line(report.remote), report.outcome.value == "offline"
-    if report.left_rebase_of:
-        say_left(report.left_rebase_of)
     if report.checkpoint:
         say_painted("saved   ", "green", f"{report.checkpoint[:7]}  what was not committed")
     if report.fetched:

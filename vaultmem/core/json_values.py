@@ -35,6 +35,30 @@ def as_plain(value: Any) -> Any:
     return escape_bytes(str(value))
 
 
+def as_typed(value: Any, hint: Any) -> Any:
+    """Return what JSON has as the type that an annotation names, such as a named tuple.
+
+    A named tuple is read by the names of its fields, or by their order. Fields that it does not
+    have are ignored; those that are missing have their defaults.
+
+    Raises:
+        ValueError: the value is not of this type.
+        TypeError: a field is missing that has no default.
+    """
+    kind, inner = get_origin(hint) or hint, get_args(hint)
+    if hasattr(kind, "_fields") and isinstance(value, dict | list):
+        hints = get_type_hints(kind)
+        given = value if isinstance(value, dict) else dict(zip(kind._fields, value, strict=False))
+        named = [name for name in kind._fields if name in given]
+        return kind(**{name: as_typed(given[name], hints[name]) for name in named})
+    if kind is tuple and isinstance(value, list):
+        each = inner[:1] * len(value) if inner[-1:] == (...,) else inner
+        return tuple(as_typed(item, of) for item, of in zip(value, each, strict=True))
+    if not fits(value, hint):
+        raise ValueError(f"not {getattr(hint, '__name__', hint)}: {str(value)[:60]}")
+    return value
+
+
 def fits(value: Any, hint: Any) -> bool:
     """Tell whether a value, with all that it holds, is of the type that an annotation names."""
     kind, inner = get_origin(hint) or hint, get_args(hint)

@@ -14,7 +14,7 @@ from vaultmem.hub.pool_workers import read_caller
 from vaultmem.hub.request_log import RequestLog
 from vaultmem.hub.vault_apps import make_caller
 from vaultmem.services.finding.ask import Ask, QueryResult
-from vaultmem.services.finding.ask_pack import AskPack, PackAnswer
+from vaultmem.services.finding.pack import AskPack, PackAnswer
 from vaultmem.services.hub.folder import Hub
 from vaultmem.services.hub.grants import Grant, Scope, may
 from vaultmem.services.pools.pool import Pool, PoolAnswer

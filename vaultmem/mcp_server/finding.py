@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from vaultmem.core.packs.pack_item import PackForm, PackItem
     from vaultmem.core.packs.pack_text import Pack
     from vaultmem.services.finding.ask import Ask, QueryResult, Show
-    from vaultmem.services.finding.ask_pack import AskPack, PackAnswer
+    from vaultmem.services.finding.pack import AskPack, PackAnswer
     from vaultmem.services.finding.vault_set import VaultSet
     from vaultmem.vault import Vault
 
@@ -88,7 +88,7 @@ def tell_hits(answer: QueryResult, offset: int, beside: Sequence[str]) -> Answer
 
 def pack_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     """Answer with a context pack, and keep its receipt."""
-    from vaultmem.services.finding.ask_pack import ask_pack
+    from vaultmem.services.finding.pack import ask_pack
     from vaultmem.services.vaults.beside import add_others
 
     asked = read_pack(given)
@@ -104,7 +104,7 @@ def pack_tool(vault: Vault, given: dict[str, Any]) -> Answer:
 def read_pack(given: dict[str, Any]) -> AskPack:
     """Return what the pack is for that a tool was asked for."""
     from vaultmem.core.packs.pack_item import PackLabels
-    from vaultmem.services.finding.ask_pack import AskPack
+    from vaultmem.services.finding.pack import AskPack
 
     return AskPack(
         given.get("query", ""),

@@ -55,14 +55,14 @@ def render_resource(uri: str, vault: Vault) -> str:
 
 
 def _render_pack(vault: Vault, query: str) -> str:
-    from vaultmem.services.finding.ask_pack import AskPack, ask_pack
+    from vaultmem.services.finding.pack import AskPack, ask_pack
 
     return tell_behind(vault, cut_text(ask_pack(vault, AskPack(query)).pack.text, 0, MOST)[0])
 
 
 def tell_state(about: str, vault: Vault) -> str:
     """Return what the last session here knew, if there was one, and what the vault has to add."""
-    from vaultmem.services.finding.ask_pack import AskPack, ask_pack
+    from vaultmem.services.finding.pack import AskPack, ask_pack
     from vaultmem.services.sessions.identify import require_session
     from vaultmem.services.sessions.restore import restore_session
 

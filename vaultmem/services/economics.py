@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from vaultmem.core.notes.record import NoteRecord
@@ -11,11 +11,10 @@ from vaultmem.core.packs.labels import count_items
 from vaultmem.core.packs.pack_item import PackItem, PackStyle, parse_labels
 from vaultmem.core.packs.pack_text import choose_form
 from vaultmem.errors import BusyError
-from vaultmem.services.evidence.usage import list_machines, read_usage
-from vaultmem.services.finding.own_part import pack_source, pinned_sections
+from vaultmem.services.evidence.usage import read_usage
+from vaultmem.services.finding.pack_parts import pack_source, pinned_sections
 from vaultmem.services.finding.trust import trusted_documents
 from vaultmem.services.reading.handles import name_notes
-from vaultmem.storage.machines import CallSums
 from vaultmem.storage.signals import Account, Call, SignalStore, Surfaced
 from vaultmem.vault import Vault
 
@@ -78,22 +77,11 @@ class SessionSums(NamedTuple):
     last: float
 
 
-class MachineSums(NamedTuple):
-    """Another machine's packs and recalls, tokens sent, and when the last was (0 for never)."""
-
-    id: str
-    name: str
-    packs: int
-    recalls: int
-    sent: int
-    last: float
-
-
 class Stats(NamedTuple):
-    """The account of a vault; `machines` are others, what surfaced there counts in `most`.
+    """The account of a vault, as it is used on this machine.
 
-    `failed` are questions that found nothing with how often, the latest first; `most` the notes
-    that surfaced most often; `never` those that no recall or pack ever brought up.
+    `failed` are queries that found nothing with how often, the latest first; `most` the notes that
+    surfaced most often here; `never` those that surfaced on no machine.
     """
 
     notes: int
@@ -104,7 +92,6 @@ class Stats(NamedTuple):
     failed: tuple[tuple[str, int], ...]
     most: tuple[Surfaced, ...]
     never: tuple[str, ...]
-    machines: tuple[MachineSums, ...] = ()
 
 
 def read_stats(vault: Vault, session: str = "") -> Stats:
@@ -132,18 +119,9 @@ def read_stats(vault: Vault, session: str = "") -> Stats:
         _sum(accounts, "recall"),
         _by_session(accounts),
         _failed(calls),
-        tuple(each for each in most if each.path in paths)[:_LISTED],
+        tuple(each for each in most if each.times and each.path in paths)[:_LISTED],
         tuple(sorted(paths - surfaced.keys())),
-        () if session else tuple(_by_machine(vault)),
     )
-
-
-def _by_machine(vault: Vault) -> Iterator[MachineSums]:
-    for each in list_machines(vault, with_usage=False):
-        calls = each.calls.values()
-        packs, recalls = (each.calls.get(kind, CallSums()).calls for kind in ("pack", "recall"))
-        last = max((sums.last for sums in calls), default=0.0)
-        yield MachineSums(each.id, each.name, packs, recalls, sum(s.sent for s in calls), last)
 
 
 def _sum(accounts: Iterable[Account], kind: str) -> Sums:

@@ -80,7 +80,7 @@ def list_saying(
     """Return the recalls and packs that showed a section with a text, newest first.
 
     Only these sections of each are returned. Case and line breaks do not count. A pack is read from
-    its receipt, also from another machine's: it has what the note was then. A recall, or a pack
+    its receipt, which has what the note was then. A recall, or a pack
     without a receipt, is read from the last commit of its notes before it, else the first after it.
 
     Raises:

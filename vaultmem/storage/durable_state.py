@@ -13,7 +13,7 @@ from vaultmem.storage.state import StateDatabase
 #: Tables and columns that travel; what else there is, the notes give.
 _TABLES = {
     "journal": ("path", "blob", "agent", "session", "tool", "at", "data"),
-    "pending": ("event",),
+    "operations": ("event",),
     "candidates": ("path",),
     "calls": ("id", "at", "kind", "query", "agent", "session", "sent", "flat", "found"),
     "signals": ("call", "number", "path", "heading", "score"),
@@ -23,7 +23,7 @@ _TABLES = {
 }
 
 #: Of these the rows' order says which came first.
-_NUMBERED = frozenset({"journal", "pending"})
+_NUMBERED = frozenset({"journal", "operations"})
 
 #: What of `meta` is no cache: this machine's id, what arrived, and how far was imported what.
 _KEYS = ("machine", "arrived", "arrived_found")

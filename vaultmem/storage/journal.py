@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from vaultmem.core.delta.renames import count_lines, find_renamed
 from vaultmem.storage.state import StateDatabase
@@ -63,7 +62,7 @@ def choose_lost(drafts: Sequence[LostDraft], added: Mapping[str, bytes]) -> dict
 
 
 class Journal:
-    """The state database's tables of writes and of commits that have to wait."""
+    """The state database's table of writes that no commit has yet."""
 
     def __init__(self, state: StateDatabase) -> None:
         self._state = state
@@ -139,19 +138,6 @@ class Journal:
         moved = {old for blob in blobs.values() for old, _ in self.find_moved(blob)}
         gone = ((path,) for path in {*blobs, *moved})
         self._state.execute_many("DELETE FROM journal WHERE path = ?", gone)
-
-    def add_pending(self, event: dict[str, Any]) -> None:
-        """Keep an event whose commit has to wait."""
-        self._state.execute("INSERT INTO pending (event) VALUES (?)", (json.dumps(event),))
-
-    def pending(self) -> list[tuple[int, dict[str, Any]]]:
-        """Return the waiting events, oldest first."""
-        rows = self._state.query("SELECT id, event FROM pending ORDER BY id")
-        return [(int(number), json.loads(event)) for number, event in rows]
-
-    def drop_pending(self, number: int) -> None:
-        """Forget a waiting event that was committed."""
-        self._state.execute("DELETE FROM pending WHERE id = ?", (number,))
 
 
 class Candidates:

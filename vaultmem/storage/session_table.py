@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 from vaultmem.core.json_values import as_named
 from vaultmem.core.sessions.session import Edge, Relation, SessionFacts
-from vaultmem.errors import FaultError
-from vaultmem.storage.atomic import write_atomically
+from vaultmem.storage.kept import KeptFolder, read_value_if_sound
 from vaultmem.storage.processes import Process, is_gone
 from vaultmem.storage.state import StateDatabase
 from vaultmem.storage.views import View
@@ -142,7 +141,7 @@ class ActiveSessions:
 
     def find(self, session: str) -> ActiveSession | None:
         """Return what is known of a session, None if nothing is."""
-        return _read(self.file_of(session))
+        return read_value_if_sound(self.file_of(session), ActiveSession)
 
     def all(self) -> list[ActiveSession]:
         """Return all sessions, those last begun or taken up first."""
@@ -150,7 +149,8 @@ class ActiveSessions:
             files = sorted(self.folder.glob("*.json"))
         except OSError:
             return []
-        found = [record for file in files if (record := _read(file)) is not None]
+        read = (read_value_if_sound(file, ActiveSession) for file in files)
+        found = [record for record in read if record is not None]
         return sorted(found, key=lambda record: (-record.at, record.id))
 
     def list_open(self, workspace: str) -> list[ActiveSession]:
@@ -158,32 +158,4 @@ class ActiveSessions:
         return [each for each in self.all() if each.workspace == workspace and not each.recovered]
 
     def _write(self, record: ActiveSession) -> None:
-        file = self.file_of(record.id)
-        try:
-            self.folder.mkdir(mode=0o700, exist_ok=True)
-            write_atomically(file, json.dumps(as_named(record)).encode(), mode=0o600)
-        except OSError as error:
-            raise FaultError(f"{file}: could not be written: {error.strerror}") from error
-
-
-def _read(file: Path) -> ActiveSession | None:
-    """Return what a file tells, None if it is not there or broken."""
-    try:
-        value: Any = json.loads(file.read_text(encoding="utf-8"))
-        return ActiveSession(
-            id=str(value["id"]),
-            agent=str(value["agent"]),
-            workspace=str(value["workspace"]),
-            at=float(value["at"]),
-            processes=tuple(_read_processes(value["processes"])),
-            recovered=bool(value["recovered"]),
-            ref=str(value.get("ref", "")),
-        )
-    except (OSError, ValueError, TypeError, KeyError):
-        return None
-
-
-def _read_processes(values: Iterable[Any]) -> Iterable[Process]:
-    for value in values:
-        node, boot, space = map(str, value["place"])
-        yield Process(int(value["pid"]), str(value["started"]), (node, boot, space))
+        KeptFolder(self.folder).write_value(self.file_of(record.id).name, record)

@@ -203,12 +203,6 @@ class SignalStore:
                 self._surface(new, times, last, best)
             self._state.execute("DELETE FROM surfaced WHERE path = ?", (old,))
 
-    def forget_sums(self) -> None:
-        """Forget how often each note surfaced, and all accounts; calls themselves stay."""
-        with self._state.transaction():
-            self._state.execute("DELETE FROM surfaced")
-            self._state.execute("DELETE FROM accounts")
-
     def _take(self, row: list[Any], flat: int) -> None:
         name, at, kind, query, agent, session, sent, counted, found, sections = row
         whole = flat if counted < 0 else counted

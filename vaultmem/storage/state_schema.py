@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 #: A database of another one is made anew.
-VERSION = 17
+VERSION = 18
 
 SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -47,7 +47,10 @@ CREATE TABLE journal (
 );
 CREATE INDEX journal_path ON journal (path);
 CREATE INDEX journal_blob ON journal (blob);
-CREATE TABLE pending (id INTEGER PRIMARY KEY AUTOINCREMENT, event TEXT NOT NULL);
+CREATE TABLE operations (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, files TEXT NOT NULL DEFAULT '',
+    staged TEXT NOT NULL DEFAULT '', event TEXT NOT NULL
+);
 CREATE TABLE candidates (path TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE links (
     document INTEGER NOT NULL, number INTEGER NOT NULL, kind TEXT NOT NULL, path TEXT NOT NULL,

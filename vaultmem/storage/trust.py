@@ -3,18 +3,21 @@
 Not a cache: it records promotions by the person, or by an agent that vaultmem.yaml allows. A
 promotion is for the text of an active note. When the owner moves the note out of `active`, removes
 it or replaces its text, the entry is withdrawn (`services/reading/withdraw.py`).
+
+Next to it are the signed lists of notes that were verified here. The newest of each signer is kept,
+with its signature, so that none that is older ever counts again, and so that it can be verified
+again when another signer is allowed, or one no longer.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from vaultmem.errors import FaultError, VaultError
-from vaultmem.storage.atomic import make_private_folder, write_atomically
-from vaultmem.storage.places import NAMELESS, Names
+from vaultmem.storage.kept import NAMELESS, KeptFolder, Names, read_value, read_value_if_sound
 
 
 class TrustRecord(NamedTuple):
@@ -25,12 +28,12 @@ class TrustRecord(NamedTuple):
     counts, with the time (seconds since the epoch). A record that is not `trusted` only withdraws.
     """
 
-    vault: str
-    names: tuple[str, ...]
+    trusted: bool
     notes: dict[str, str]
+    vault: str = ""
+    names: tuple[str, ...] = ()
     companions: tuple[str, ...] = ()
     withdrawn: dict[str, dict[str, float]] = {}  # noqa: RUF012  # A NamedTuple's default, never changed.
-    trusted: bool = True
 
 
 class TrustStore:
@@ -82,7 +85,7 @@ class TrustStore:
 
     def withdrawn(self) -> dict[tuple[str, str], float]:
         """Return when each text was withdrawn last, in any clone of this user."""
-        records = filter(None, map(_read_anyway, self._list_files()))
+        records = filter(None, map(_read_if_sound, self._list_files()))
         return _list_withdrawn(each for each in records if each.withdrawn and self._holds(each))
 
     def companions(self) -> set[str]:
@@ -120,7 +123,7 @@ class TrustStore:
 
     def _find_named(self) -> TrustRecord:
         """Return this place's own record with all names of its repository, a new one if none is."""
-        found = self._find() or TrustRecord(self._vault, (), {}, trusted=False)
+        found = self._find() or TrustRecord(trusted=False, notes={})
         names = tuple(dict.fromkeys((*found.names, *self._names.every())))
         return found._replace(vault=self._vault, names=names)
 
@@ -134,19 +137,19 @@ class TrustStore:
         found = [
             record
             for file in files
-            if (record := _read_anyway(file)) and record.vault and record.trusted
+            if (record := _read_if_sound(file)) and record.vault and record.trusted
         ]
         same = [each for each in found if name in each.names]
-        mine = _read_anyway(self._file)
+        mine = _read_if_sound(self._file)
         return same if mine is None or self.is_trusted() else [mine, *same]
 
     def _find_all(self) -> list[TrustRecord]:
         """Return the records that hold here: this place's own, and those of other work trees."""
-        found = [self._find(), *map(_read_anyway, self._beside())]
+        found = [self._find(), *map(_read_if_sound, self._beside())]
         return [record for record in found if record and self._holds(record)]
 
     def _find(self) -> TrustRecord | None:
-        record = _read(self._file)
+        record = read_value(self._file, TrustRecord)
         return record if record and self._holds(record) else None
 
     def _holds(self, record: TrustRecord) -> bool:
@@ -156,12 +159,7 @@ class TrustStore:
         return bool(set(record.names) & set(self._names.every()))
 
     def _write(self, record: TrustRecord) -> None:
-        content = record._asdict()
-        try:
-            make_private_folder(self._file.parent)
-            write_atomically(self._file, json.dumps(content, indent=1, sort_keys=True).encode())
-        except OSError as error:
-            raise FaultError(f"{self._file}: could not be written: {error.strerror}") from error
+        KeptFolder(self._file.parent).write_value(self._file.name, record)
 
 
 def _list_withdrawn(records: Iterable[TrustRecord]) -> dict[tuple[str, str], float]:
@@ -173,24 +171,97 @@ def _list_withdrawn(records: Iterable[TrustRecord]) -> dict[tuple[str, str], flo
     return found
 
 
-def _read(file: Path) -> TrustRecord | None:
-    """Return what a record says, None where there is none."""
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-        names = tuple(map(str, content.get("names", ())))
-        companions = tuple(map(str, content.get("companions", ())))
-        where = str(content.get("vault", ""))
-        withdrawn = {str(path): dict(each) for path, each in content.get("withdrawn", {}).items()}
-        notes = dict(content["notes"])
-        return TrustRecord(where, names, notes, companions, withdrawn, bool(content["trusted"]))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise VaultError(f"{file}: cannot be read ({error}); remove it") from error
+def _read_if_sound(file: Path) -> TrustRecord | None:
+    return read_value_if_sound(file, TrustRecord)
 
 
-def _read_anyway(file: Path) -> TrustRecord | None:
-    try:
-        return _read(file)
-    except VaultError:
-        return None
+#: Seconds after which signatures are verified again: a key may be allowed until a date.
+_FRESH = 86_400
+
+
+class SignedList(NamedTuple):
+    """A list as it was signed, and the name of an allowed signer who did, "" if none did."""
+
+    signer: str
+    text: str
+    signature: str
+
+
+class _Stamp(NamedTuple):
+    """A file of signers, as it was when lists were verified; zeros if it was not there."""
+
+    file: str
+    changed: int = 0
+    size: int = 0
+    inode: int = 0
+
+
+class _Verified(NamedTuple):
+    """When lists were verified, against files as they were then."""
+
+    at: float
+    stamps: tuple[_Stamp, ...]
+    lists: tuple[SignedList, ...]
+
+
+class SignedTrust:
+    """The file of one vault, which is known by its names."""
+
+    def __init__(self, file: Path, names: Names = NAMELESS) -> None:
+        self._file = file
+        self._names = names
+
+    def lists(self) -> tuple[SignedList, ...]:
+        """Return all lists that were ever verified here, but those that newer ones replaced."""
+        known = self._read()
+        return known.lists if known else ()
+
+    def named(self) -> set[tuple[str, str]]:
+        """Return path and digest of each text that a list names, whether or not it counts now."""
+        lists = [json.loads(each.text) for each in self.lists()]
+        return {text for each in lists for text in each["notes"].items()}
+
+    def notes(self, now: float) -> dict[tuple[str, str], int] | None:
+        """Return path and digest of each text that is vouched for, each with its list's serial.
+
+        None: the lists must be verified.
+        """
+        known = self._read()
+        if known is None:
+            return {}
+        files = [stamp.file for stamp in known.stamps]
+        if not 0 <= now - known.at < _FRESH or _stamp(files) != known.stamps:
+            return None
+        found: dict[tuple[str, str], int] = {}
+        for each in known.lists:
+            content = json.loads(each.text) if each.signer else {}  # Verified when it was kept.
+            for text in content["notes"].items() if self.is_meant(content.get("names", ())) else ():
+                found[text] = max(content["serial"], found.get(text, 0))
+        return found
+
+    def is_meant(self, names: Sequence[str]) -> bool:
+        """Tell whether a list that names a vault so means this one."""
+        return self._names.one() in names or not set(self._names.every()).isdisjoint(names)
+
+    def write(self, lists: Iterable[SignedList], signers: Iterable[str], now: float) -> None:
+        """Keep lists that were verified against these files of signers just now."""
+        known = _Verified(now, _stamp(signers), tuple(lists))
+        KeptFolder(self._file.parent).write_value(self._file.name, known)
+
+    def _read(self) -> _Verified | None:
+        """Return what was verified, None where nothing was; a damaged file has nothing."""
+        known = read_value_if_sound(self._file, _Verified)
+        return known or (_Verified(0.0, (), ()) if self._file.exists() else None)
+
+
+def _stamp(files: Iterable[str]) -> tuple[_Stamp, ...]:
+    """Return what changes with each of the files."""
+    stamps = []
+    for file in files:
+        try:
+            found = os.stat(file)
+        except OSError:
+            stamps.append(_Stamp(file))
+        else:
+            stamps.append(_Stamp(file, found.st_mtime_ns, found.st_size, found.st_ino))
+    return tuple(stamps)

@@ -26,7 +26,7 @@ from vaultmem.storage.git.commit_draft import REGULAR, TreeEntry
 from vaultmem.storage.replacing import has_to_stay
 
 if TYPE_CHECKING:
-    from vaultmem.storage.git.intent import Move, Moves
+    from vaultmem.storage.git.commit_draft import Move, Moves
 
 _EXECUTABLE = "100755"
 

@@ -110,7 +110,7 @@ def settle(_: Vault) -> None:
 def warm_up(_: Vault) -> None:
     """Load what finds, so that the first question waits less."""
     import vaultmem.core.finding.ranking
-    import vaultmem.services.finding.ask_pack  # noqa: F401
+    import vaultmem.services.finding.pack  # noqa: F401
 
 
 def _look(vault: Vault) -> Vault:

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vaultmem.core.finding.statistics import Statistics
 from vaultmem.core.finding.terms import FIELDS
-from vaultmem.core.finding.weights import RankingWeights
+from vaultmem.core.finding.weights import RankingWeights, Statistics
 
 Numbers = NDArray[np.int64]
 Whole = NDArray[np.integer[Any]]

@@ -12,8 +12,7 @@ from vaultmem.core.notes.edit_properties import add_to_list, list_items, set_pro
 from vaultmem.core.notes.frontmatter import Frontmatter
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.notes.values import read_timestamp
-from vaultmem.core.similarity.canonical import read_title
-from vaultmem.core.similarity.titled import Titled, state_same
+from vaultmem.core.similarity.canonical import Titled, read_title, state_same
 from vaultmem.errors import RefusedError
 
 

@@ -10,8 +10,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from vaultmem.core.counting import count_things
-from vaultmem.core.finding.hit import Hit
-from vaultmem.core.finding.sureness import Sureness
+from vaultmem.core.finding.hit import Hit, Sureness
 from vaultmem.core.packs.labels import render_items
 from vaultmem.core.packs.pack_item import (
     LeftOut,

@@ -5,24 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence, Set
-from datetime import datetime
-from pathlib import PurePath, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.indexing.analysis import AnalysedNote, analyse_note
-from vaultmem.core.json_values import as_named, fits
+from vaultmem.core.json_values import as_named
 from vaultmem.core.notes.hidden import drop_unseen
 from vaultmem.core.notes.record import SectionRecord
 from vaultmem.core.packs.pack_item import PackItem, PackLabels, PackSource, PackStyle
 from vaultmem.core.packs.pack_text import Pack, PackAccount, render_pack
 from vaultmem.core.packs.passages import render_passages
 from vaultmem.core.packs.units import Span
-from vaultmem.core.secrets.scan import find_secrets
 from vaultmem.errors import VaultError
-
-#: When the last year begins that a date can have, in seconds.
-_LAST_YEAR = 253_370_764_800
 
 #: Receipts of format 1 are of packs whose labels were full.
 FORMAT = 2
@@ -58,8 +53,7 @@ class Receipt(NamedTuple):
 
     `vault` is the folder that it was made of, `digest` the sha256 of the pack's UTF-8 text;
     `texts` holds, by blob id, the notes that no commit had at that time, bytes that are no UTF-8
-    as lone surrogates. `machine` is the name of the other machine that it was made on, "" for this
-    one.
+    as lone surrogates.
     """
 
     id: str
@@ -80,7 +74,6 @@ class Receipt(NamedTuple):
     style: PackStyle = PackStyle.MARKDOWN
     labels: PackLabels = PackLabels.SHORT
     told: tuple[str, ...] = ()
-    machine: str = ""
 
 
 def digest_text(text: str) -> str:
@@ -152,9 +145,7 @@ def render_receipt(receipt: Receipt, items: Sequence[PackItem], unshown: Sequenc
 
 def write_receipt(receipt: Receipt) -> str:
     """Return a receipt as JSON."""
-    content = {"format": FORMAT, **as_named(receipt)}
-    del content["machine"]
-    text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    text = json.dumps({"format": FORMAT, **as_named(receipt)}, indent=1, ensure_ascii=False) + "\n"
     return text.encode("utf-8", "backslashreplace").decode()  # So JSON writes lone surrogates.
 
 
@@ -167,7 +158,6 @@ def parse_receipt(text: str) -> Receipt:
     try:
         content: dict[str, Any] = json.loads(text)
         made_as = content.pop("format")
-        content.pop("machine", None)
         if made_as not in {1, FORMAT}:
             raise VaultError("this receipt is of another format; use the vaultmem that made it")
         for name in ("shown", "unshown"):
@@ -181,43 +171,6 @@ def parse_receipt(text: str) -> Receipt:
         return Receipt(**{**content, "labels": PackLabels(labels)})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise VaultError(f"this is not a receipt ({type(error).__name__}: {error})") from None
-
-
-def parse_foreign(text: str, name: str, machine: str) -> Receipt | None:
-    """Return the receipt of an id that another machine wrote, None if it is not one in all parts.
-
-    Whatever it keeps of texts is left out: what it shows is read from git.
-    """
-    try:
-        receipt = parse_receipt(text)._replace(machine=machine, texts={})
-    except (VaultError, RecursionError):
-        return None
-    is_sound = receipt.id == name and fits(receipt, Receipt) and _has_dates(receipt)
-    return receipt if is_sound else None
-
-
-def _has_dates(receipt: Receipt) -> bool:
-    """Tell whether what is a time in a receipt can be one."""
-    times = [receipt.source.at, *(each.changed for each in (*receipt.shown, *receipt.unshown))]
-    try:
-        datetime.fromisoformat(receipt.time)
-    except ValueError:
-        return False
-    return all(0 <= each < _LAST_YEAR for each in times)
-
-
-def write_shared(receipt: Receipt) -> str | None:
-    """Return a receipt as JSON for other machines, None if it has what looks like a credential.
-
-    Texts that no commit has stay on this machine, as does the folder that the vault is in.
-    """
-    shown = (each for sections in (receipt.shown, receipt.unshown) for each in sections)
-    words = [receipt.query, *receipt.told]
-    for each in shown:
-        words += (each.path, each.heading, each.caution, each.conflict)
-    if find_secrets("\n".join(words)):
-        return None
-    return write_receipt(receipt._replace(texts={}, vault=PurePath(receipt.vault).name))
 
 
 def _describe(hit: Hit, pinned: bool = False, trusted: bool = False) -> ShownSection:

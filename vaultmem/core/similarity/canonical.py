@@ -14,19 +14,36 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 
 from vaultmem.core.languages import find_words, read_lines, read_pairs
+from vaultmem.core.notes.titles import TITLE, derive_title, is_named_for, make_name
 from vaultmem.core.similarity.language import spell_american
 from vaultmem.core.similarity.words import (
+    ALTERNATIVES,
     CONDITIONS,
     EXCEPTIONS,
+    FUTURE,
     HEDGES,
     NEGATIONS,
     ONLY,
+    PAST,
     QUANTIFIERS,
     RELATIONS,
+    TAKING_BACK,
 )
 
 #: A sentence, an item or a paragraph ends; something is set off within a sentence.
 _END, _PAUSE = "\n", ","
+
+#: With one of these a title says when, where, for whom, or whether at all its text is so.
+_LIMITS = NEGATIONS | ONLY | QUANTIFIERS | EXCEPTIONS | CONDITIONS | HEDGES | ALTERNATIVES
+_LIMITS |= RELATIONS | PAST | FUTURE | TAKING_BACK | find_words("denial")
+
+
+class Titled(NamedTuple):
+    """A text, its title, and its file's name without the ending, "" for none."""
+
+    text: str
+    title: str
+    stem: str = ""
 
 
 class _Piece(NamedTuple):
@@ -38,6 +55,28 @@ class _Piece(NamedTuple):
     @property
     def is_mark(self) -> bool:
         return not self.is_code and self.text in {_END, _PAUSE, "?", '"'}
+
+
+def state_same(ours: Titled, theirs: Titled) -> bool:
+    """Tell whether two texts state the same under their titles.
+
+    What a title says besides its text is part of the statement, so it is equal on both sides. Or
+    one side says nothing besides, and the other was made of its words alone, as its file's name
+    tells: then what it is called now is a name that somebody gave it since.
+    """
+    extras = [read_title(each.title, each.text) for each in (ours, theirs)]
+    is_one = extras[0] == extras[1] or (
+        not all(extras) and (_is_named_since(ours, extras[0]) or _is_named_since(theirs, extras[1]))
+    )
+    return is_one and say_same(ours.text, theirs.text)
+
+
+def _is_named_since(one: Titled, extra: frozenset[str]) -> bool:
+    """Tell whether a title was given after a note was made, and what it adds limits nothing."""
+    title = derive_title(one.text)
+    begins = (f"{make_name(title)}-", f"{make_name(title, TITLE)} ")
+    is_of_words = is_named_for(one.stem, title, is_given=True) or one.stem.startswith(begins)
+    return bool(extra) and is_of_words and _LIMITS.isdisjoint(canonical_form(" ".join(extra)))
 
 
 def say_same(

@@ -1,66 +1,94 @@
-"""What the clauses of a text state: of whom, by which relation, with which value, and if it is new.
+"""The fact that a sentence states: of whom, by which relation, with which value, and if it is new.
 
-The words that it knows are tables: `relations.txt` and `updates.txt` of each language.
+The words are tables: `relations.txt` and `updates.txt` of each language.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from functools import cached_property, lru_cache
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from vaultmem.core.languages import find_words
+from vaultmem.core.finding.terms import find_stem, plain_text
+from vaultmem.core.languages import list_languages, read_lines, read_pairs
 from vaultmem.core.similarity import words as traits
-from vaultmem.core.similarity.events import is_past
-from vaultmem.core.similarity.figures import MONTHS
-from vaultmem.core.similarity.marks import BE, list_sort, read_key, take_marks
-from vaultmem.core.similarity.relations import (
-    Found,
-    Word,
-    Words,
-    find_relation,
-    list_keys,
-    list_last_verbs,
-    list_ties,
-    list_verbs,
-    may_be_verb,
-)
-from vaultmem.core.similarity.statement import split_sentences
+from vaultmem.core.similarity.statement import is_past, split_sentences
 
 #: Longer sentences say more than one thing; and of a text no more sentences are read.
 _MAX_SENTENCE, _MAX_SENTENCES = 200, 40
 
-#: Words of a clause, and of a subject or value.
-_MAX_CLAUSE, _MAX_PART = 14, 5
+#: Words of a sentence, and of a subject or value.
+_MAX_WORDS, _MAX_PART = 14, 5
+
+#: Words between the parts of a relation ("we moved the database to").
+_MAX_GAP = 4
+
+#: The sorts of `updates.txt` that are no part of what a sentence says.
+_MARKS = frozenset(
+    ["again", "ended", "fresh", "gone", "last", "more", "now", "passing", "since", "unreal"]
+)
+
+#: Forms of `be`, and those that tell what was.
+BE = traits.COPULAS | {"been", "being", "wurde", "wurden", "worden"}
+_WAS = traits.PAST | {"war", "waren"}
+_LITTLE = traits.AUXILIARIES | traits.COPULAS | traits.RELATIONS | {"be"}
+
+_TOKEN = re.compile(r"[+#@]?[^\W_](?:[\w.\-/@:+#&]*[\w+#])?(?:'[^\W_]+)?|[,;:()]")
+_NOISE = re.compile(
+    r"[*`\"“”„«»]+|(?<!\w)_+|_+(?!\w)|\[\[|\]\]|^[ \t]*(?:[-+>]|#{1,6}|\d+[.)])[ \t]+"
+)
+_IDENTIFIER = re.compile(r".*\d|.+[A-Z]|.+[/_@#+]|.+\.\w")
 
 
-class _Clause(NamedTuple):
-    """What was read of a clause."""
+class Word(NamedTuple):
+    """A word in its one form, as it was written, and the article or the like before it."""
+
+    key: str
+    raw: str
+    article: str = ""
+
+    @property
+    def is_proper(self) -> bool:
+        """Tell whether it is written as a name, an identifier or a figure is."""
+        return self.raw[0].isupper() or _IDENTIFIER.match(self.raw) is not None
+
+    @property
+    def is_tie(self) -> bool:
+        """Tell whether it ties what follows to the rest."""
+        return self.raw.lower() in traits.RELATIONS
+
+    @property
+    def is_figure(self) -> bool:
+        """Tell whether it is or holds a number."""
+        return any(map(str.isdigit, self.raw))
+
+
+Words = tuple[Word, ...]
+
+
+@dataclass(frozen=True)
+class Fact:
+    """What one sentence says; it is compared with many others, so what follows of it is cached.
+
+    `words` are all but marks and articles, `marks` the sorts of `updates.txt` that were found.
+    With a relation of `relations.txt`, `kind` and `classes` are that one's, `verb` and `tie` its
+    first and last word, `subject` and `value` what it ties. `gone` is what the value replaces.
+    """
 
     text: str
     words: Words
-    subject: Words
-    kind: str
-    classes: frozenset[str]
-    verb: str
-    tie: str
-    value: Words
-    gone: frozenset[str]
     marks: frozenset[str]
+    gone: frozenset[str]
     is_negative: bool
-
-
-class Fact(_Clause):
-    """What one clause says.
-
-    `kind` and `classes` are those of its relation in `relations.txt` ("" and none without one),
-    `verb` and `tie` that one's first and last word. `subject` is of whom or what it says the
-    `value`, `gone` what that takes the place of. `words` are all of the clause but marks and
-    articles, `marks` the sorts of `updates.txt` that tell what is new. It is held against many
-    others, so what follows of it is found once.
-    """
+    kind: str = ""
+    classes: frozenset[str] = frozenset()
+    verb: str = ""
+    tie: str = ""
+    subject: Words = ()
+    value: Words = ()
 
     @cached_property
     def is_new(self) -> bool:
@@ -73,8 +101,8 @@ class Fact(_Clause):
         """Tell whether its relation is told in the past: so it was."""
         if any(w.key == "be" and w.raw.lower() in _WAS for w in self.words):
             return True
-        told = next((word.raw for word in self.words if word.key == self.verb), "")
-        return is_past(told) and not any(word.key == "be" for word in self.words)
+        verb = next((word.raw for word in self.words if word.key == self.verb), "")
+        return is_past(verb) and not any(word.key == "be" for word in self.words)
 
     @cached_property
     def is_doing(self) -> bool:
@@ -101,39 +129,15 @@ class Fact(_Clause):
         return list_keys(self.subject or self.words[:1])
 
     @cached_property
-    def said(self) -> frozenset[str]:
-        """The words behind the first as they are written, but for case."""
-        return frozenset(word.raw.casefold() for word in self.words[1:])
-
-    @cached_property
     def content(self) -> frozenset[str]:
         """The words that name something."""
-        return self.keys - _LITTLE - {"be"}
+        return self.keys - _LITTLE
 
     @cached_property
     def predicate(self) -> frozenset[str]:
         """The words behind the subject that name something."""
-        rest = self.words[len(self.subject) :] if self.words[:1] == self.subject[:1] else self.words
-        return list_keys(rest) - _LITTLE - {"be"}
-
-
-_TOKEN = re.compile(r"[+#@]?[^\W_](?:[\w.\-/@:+#&]*[\w+#])?(?:'[^\W_]+)?|[,;:()]")
-_NOISE = re.compile(
-    r"[*`\"“”„«»]+|(?<!\w)_+|_+(?!\w)|\[\[|\]\]|^[ \t]*(?:[-+>]|#{1,6}|\d+[.)])[ \t]+"
-)
-_DAY = r"\d{1,2}(?:st|nd|rd|th)?\.?"
-#: A date, with what ties it to a clause.
-_DATE = re.compile(
-    rf"[(]?\b(?:(?P<since>since|seit|as of|starting|ab) |(?:on|in|at|by|am|im|bis) )?"
-    rf"(?:\d{{4}}-\d\d(?:-\d\d)?\b|\d{{1,2}}\.\d{{1,2}}\.\d{{4}}"
-    rf"|{_DAY} (?:of )?{MONTHS}\b(?:,? \d{{4}})?"
-    rf"|{MONTHS}\b(?: {_DAY}(?!\d))?(?:,? \d{{4}})?|(?:1[5-9]|20)\d\d\b"
-    r"|(?:last|this|next|letzte[nsm]?|diese[nsm]?) (?:week|month|year|Woche|Monat|Jahr)\b"
-    r"|(?:yesterday|today|gestern|heute)\b)[):,]*"
-)
-#: Forms of `be` that tell what was.
-_WAS = traits.PAST | {"war", "waren"}
-_LITTLE = find_words("auxiliary") | find_words("copula") | traits.RELATIONS
+        is_first = self.words[:1] == self.subject[:1]
+        return list_keys(self.words[len(self.subject) if is_first else 0 :]) - _LITTLE
 
 
 @lru_cache(maxsize=4096)
@@ -141,124 +145,121 @@ def read_facts(text: str) -> tuple[Fact, ...]:
     """Return what a text states; questions and long sentences are left out."""
     sentences = split_sentences(text)[:_MAX_SENTENCES]
     is_list = len(sentences) > 1  # Whose owner "Owner: Alice" tells, only what is around it does.
-    return tuple(
-        fact
+    found = (
+        read_sentence(each)
         for each in sentences
-        if len(each) <= _MAX_SENTENCE and not each.endswith("?") and not (is_list and ": " in each)
-        for fact in read_sentence(each)
+        if not each.endswith("?") and not (is_list and ": " in each)
     )
+    return tuple(fact for fact in found if fact)
 
 
 @lru_cache(maxsize=4096)
-def read_sentence(sentence: str) -> tuple[Fact, ...]:
-    """Return what one sentence of a text states."""
-    return tuple(_list_facts(sentence))
-
-
-def _list_facts(sentence: str) -> Iterator[Fact]:
-    plain = _NOISE.sub(" ", sentence).replace("’", "'").replace("n't ", " not ")
-    dated = _DATE.search(plain)
-    is_since = bool(dated and dated["since"])
-    subject: Words = ()
-    for tokens in _divide(_TOKEN.findall(_DATE.sub(" ", plain))):
-        fact = _read_clause(sentence, tokens, subject)
-        if fact is not None:
-            subject = subject or fact.subject or _cut_subject(fact.words)
-            yield fact._replace(marks=fact.marks | {"since"}) if is_since else fact
-
-
-def _divide(tokens: Sequence[str]) -> Iterator[list[str]]:
-    """Yield the clauses: a joint begins one where a verb or a pronoun follows it."""
-    clause: list[str] = []
-    for place, token in enumerate(tokens):
-        is_joint = token in {",", ";", ":"} or token.lower() in list_sort("joint")
-        if is_joint and clause and _opens_clause(token, tokens[place + 1 :]):
-            yield clause
-            clause = []
-        elif clause or not is_joint:
-            clause.append(token)
-    if clause:
-        yield clause
-
-
-def _opens_clause(joint: str, tokens: Sequence[str]) -> bool:
-    if joint == ";":
-        return True
-    passing = list_sort("passing") | list_sort("now")
-    first, behind = ([t for t in tokens if t.lower() not in passing] + ["", ""])[:2]
-    if first.lower() in list_sort("pronoun") or may_be_verb(first):
-        return True
-    if joint.isalpha() and first.lower() in list_sort("article"):
-        return any(read_key(token) == "be" for token in tokens[1:4])
-    is_inflected = re.fullmatch(r"[a-z]+[a-rt-z]s", first) is not None
-    return is_inflected and behind[:1].isalnum() and behind not in traits.RELATIONS
-
-
-def _read_clause(text: str, tokens: Sequence[str], before: Words) -> Fact | None:
-    """Read a clause that says how something is; without a subject, it goes on about `before`."""
-    tokens, marks, gone = take_marks(tokens)
-    words, is_negative = _read_words(tokens)
-    words = _put_verb_first(words)
-    if words and words[0].raw.lower() in list_sort("pronoun"):
-        words = (*before, *words[1:]) if before else ()
-    is_unreal = "unreal" in marks and "now" not in marks
-    if is_unreal or not 0 < len(words) <= _MAX_CLAUSE or list_sort("indefinite") & _open(words[0]):
+def read_sentence(sentence: str) -> Fact | None:
+    """Return what a sentence states; None if it is long, about a pronoun, or says nothing."""
+    if len(sentence) > _MAX_SENTENCE:
         return None
-    is_negative = is_negative or "ended" in marks
-    fact = Fact(text, words, (), "", frozenset(), "", "", (), gone, marks, is_negative)
-    found = find_relation(words, 0 if before and words[: len(before)] != before else 1)
-    said = _tie(fact, found, before) if found else _open_fact(fact, before)
+    plain = _NOISE.sub(" ", sentence).replace("’", "'").replace("n't ", " not ")
+    tokens, marks, gone = _take_marks(_TOKEN.findall(plain))
+    words, is_negative = _read_words(tokens)
+    if ("unreal" in marks and "now" not in marks) or not 0 < len(words) <= _MAX_WORDS:
+        return None
+    first = words[0].raw.lower()
+    if first in list_sort("pronoun") or list_sort("indefinite") & {words[0].article, first}:
+        return None
+    words = _put_verb_first(words)
+    fact = Fact(sentence, words, marks, gone, is_negative or "ended" in marks)
+    found = _find_relation(words)
+    said = _tie(fact, found) if found else fact
     return said if said and max(len(said.subject), len(said.value)) <= _MAX_PART else None
 
 
-def _open(word: Word) -> set[str]:
-    return {word.article, word.raw.lower()}
+def list_keys(words: Iterable[Word]) -> frozenset[str]:
+    """Return the keys of words."""
+    return frozenset(word.key for word in words)
 
 
-def _open_fact(fact: Fact, before: Words) -> Fact | None:
-    """Return a fact without a known relation: of whom it is said stands before `be`, if it does."""
-    if fact.words[0].key in list_verbs() | {"be"}:
-        is_said = bool(before) or fact.words[0].key != "be"
-        return fact._replace(subject=before) if is_said else None
-    is_told = "be" in fact.keys
-    return fact._replace(subject=_cut_subject(fact.words)) if is_told else fact
+@cache
+def list_sort(sort: str) -> frozenset[str]:
+    """Return the words of a sort of `updates.txt`."""
+    lines = (line.partition(" ") for line in read_lines("updates"))
+    return frozenset(phrase for name, _, phrase in lines if name == sort)
 
 
-def _tie(fact: Fact, found: Found, before: Words) -> Fact | None:
-    """Return a fact with subject and value on their sides of its relation."""
-    words, gone, between = fact.words, fact.gone, _strip(found.between)
-    subject, value = _strip(words[: found.start]), _cut_value(words[found.end :])
-    subject = subject or before
-    if not subject or subject[0].raw.lower() in list_ties():
-        return None
-    if found.kind == "swaps":
-        is_tied = found.end - found.start > 1
-        gone |= list_keys((between or subject) if is_tied else value)
-        value, subject = value if is_tied else subject, subject if between else ()
-    elif between and between[0].raw.lower() in list_sort("source"):
-        gone |= list_keys(between[1:])
-    elif (
-        between
-        and found.verb != "be"
-        and (between[0].article or list_keys(subject) & list_sort("agent"))
-    ):
-        subject = between
-    elif between and found.verb != "be":
-        return None
-    if found.kind in {"held", "taken"}:
-        subject, value = value, subject
-    elif found.kind == "ends" and not value:
-        subject, value = (), subject
-    is_value = not value or value[0].raw.lower() not in traits.RELATIONS
-    return fact._replace(
-        subject=subject,
-        kind=found.kind,
-        classes=found.classes,
-        verb=found.verb,
-        tie=found.tie,
-        value=value if is_value else (),
-        gone=gone,
+@cache
+def list_verbs() -> frozenset[str]:
+    """Return the first words of all relations but `be`."""
+    return frozenset(_read_relations()) - {"be"}
+
+
+@lru_cache(maxsize=256)
+def list_related(classes: frozenset[str]) -> tuple[str, ...]:
+    """Return the first words of the relations that may have a value of one of these classes."""
+    relations = _read_relations().items()
+    return tuple(
+        sorted(verb for verb, each in relations if any(classes & found for _, found, _ in each))
     )
+
+
+@lru_cache(maxsize=20_000)
+def read_key(word: str) -> str:
+    """Return the one form of a word: its stem, or itself where search would drop it."""
+    word = plain_text(word).casefold().removesuffix("'s")
+    return "be" if word in BE else find_stem(word) or word
+
+
+def _take_marks(tokens: Sequence[str]) -> tuple[list[str], frozenset[str], frozenset[str]]:
+    """Return the tokens without the words that tell what is new, their sorts, and what is gone."""
+    left: list[str] = []
+    marks: set[str] = set()
+    gone: set[str] = set()
+    place = 0
+    while place < len(tokens):
+        sort, length = _find_mark(tokens, place)
+        place += length
+        if sort == "gone":
+            rest = tokens[place:]
+            stop = next((n for n, t in enumerate(rest) if not t[0].isalnum()), len(rest))
+            gone.update(read_key(t) for t in rest[:stop] if t.lower() not in traits.RELATIONS)
+            place += stop
+        elif sort == "fresh":
+            marks.add("now")
+        elif sort == "since":
+            marks.add(sort)
+            break
+        elif sort:
+            marks.update({sort} - {"passing"})
+        else:
+            left.append(tokens[place])
+            place += 1
+    return left, frozenset(marks), frozenset(gone)
+
+
+def _find_mark(tokens: Sequence[str], place: int) -> tuple[str, int]:
+    """Return the sort of the mark at a place and its length, "" and 0 where none is."""
+    for sort, phrase in _read_marks().get(tokens[place].lower(), ()):
+        end = place + len(phrase)
+        if tuple(t.lower() for t in tokens[place:end]) != phrase:
+            continue
+        if sort == "fresh":  # "The new landlord" takes a place, "a new landlord" need not.
+            sort = sort if place == 1 and tokens[0].lower() in list_sort("article") else ""
+        elif sort == "last":
+            sort = "more" if end == len(tokens) else ""
+        if sort:
+            return sort, len(phrase)
+    return "", 0
+
+
+@cache
+def _read_marks() -> dict[str, list[tuple[str, tuple[str, ...]]]]:
+    """Return the phrases that mark a change by their first word, longer ones first."""
+    found: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
+    for line in read_lines("updates"):
+        sort, *phrase = line.split()
+        if sort in _MARKS:
+            found.setdefault(phrase[0], []).append((sort, tuple(phrase)))
+    for phrases in found.values():
+        phrases.sort(key=lambda each: -len(each[1]))
+    return found
 
 
 def _read_words(tokens: Sequence[str]) -> tuple[Words, bool]:
@@ -274,27 +275,99 @@ def _read_words(tokens: Sequence[str]) -> tuple[Words, bool]:
             article = lower
         elif not (token[0].isalnum() or token[0] in "+#@"):
             article = ","
-        else:
-            if lower not in traits.AUXILIARIES - kept or read_key(lower) in list_verbs():
-                owns = "'s" if token.endswith("'s") else ""
-                found.append(Word(read_key(token) + owns, token, article))
-                article = ""
+        elif lower not in traits.AUXILIARIES - kept or read_key(lower) in list_verbs():
+            owns = "'s" if token.endswith("'s") else ""
+            found.append(Word(read_key(token) + owns, token, article))
+            article = ""
     return tuple(found), is_negative
 
 
-def _cut_subject(words: Words) -> Words:
-    """Return what stands before the verb of a clause, none without a verb that is known."""
-    verbs = list_verbs() | {"be"}
-    return words[: next((n for n, w in enumerate(words) if w.key in verbs or is_past(w.raw)), 0)]
-
-
 def _put_verb_first(words: Words) -> Words:
-    """Return words whose clause ends with its verb, as in German, with that verb before its tie."""
-    if words and words[-1].key in list_last_verbs():
-        tie = next((n for n, word in enumerate(words[1:-1], 1) if word.key in list_ties()), 0)
+    """Return words that end with their verb, as in German, with that verb before its tie."""
+    if words[-1].key in _list_last_verbs():
+        tie = next((n for n, word in enumerate(words[1:-1], 1) if word.key in _list_ties()), 0)
         if tie:
             return (*words[:tie], words[-1], *words[tie:-1])
     return words
+
+
+class _Found(NamedTuple):
+    """A relation of a sentence: its first and last word, where it is, and what is in between."""
+
+    kind: str
+    classes: frozenset[str]
+    verb: str
+    tie: str
+    start: int
+    end: int
+    between: Words
+
+
+_Parts = tuple[frozenset[str], ...]
+
+
+def _find_relation(words: Words) -> _Found | None:
+    """Return the first relation behind the first word, of several at one place the longest."""
+    for start in range(1, len(words)):
+        relations = _read_relations().get(words[start].key, ())
+        found = [each for one in relations if (each := _match(words, start, *one))]
+        if found:
+            best = max(found, key=lambda each: (each.end - len(each.between), -each.end))
+            alike = (each.classes for each in found if each[2:] == best[2:])
+            return best._replace(classes=best.classes.union(*alike))
+    return None
+
+
+def _match(
+    words: Words, start: int, kind: str, classes: frozenset[str], parts: _Parts
+) -> _Found | None:
+    """Return a relation if it is at a place; before its last word others may come."""
+    place = start + len(parts) - 1
+    if len(words) <= place or any(
+        word.key not in part for word, part in zip(words[start:place], parts, strict=False)
+    ):
+        return None
+    has_role = words[place].article in list_sort("indefinite")
+    is_open = len(parts) > 1 and (words[start].key != "be" or has_role)
+    limit = place + (_MAX_GAP if is_open else 0)
+    for last in range(place, min(limit, len(words) - 1) + 1):
+        if words[last].key in parts[-1]:
+            ends = (words[start].key, words[last].key)
+            return _Found(kind, classes, *ends, start, last + 1, words[place:last])
+    return None
+
+
+def _tie(fact: Fact, found: _Found) -> Fact | None:
+    """Return a fact with subject and value on their sides of its relation."""
+    words, gone, between = fact.words, fact.gone, _strip(found.between)
+    subject, value = _strip(words[: found.start]), _cut_value(words[found.end :])
+    if not subject or subject[0].raw.lower() in _list_ties():
+        return None
+    if found.kind == "swaps":
+        is_tied = found.end - found.start > 1
+        gone |= list_keys((between or subject) if is_tied else value)
+        value, subject = value if is_tied else subject, subject if between else ()
+    elif between and between[0].raw.lower() in list_sort("source"):
+        gone |= list_keys(between[1:])
+    elif between and found.verb != "be":
+        if not (between[0].article or list_keys(subject) & list_sort("agent")):
+            return None
+        subject = between
+    if found.kind in {"held", "taken"}:
+        subject, value = value, subject
+    elif found.kind == "ends" and not value:
+        subject, value = (), subject
+    is_value = not value or value[0].raw.lower() not in traits.RELATIONS
+    return replace(
+        fact,
+        gone=gone,
+        kind=found.kind,
+        classes=found.classes,
+        verb=found.verb,
+        tie=found.tie,
+        subject=subject,
+        value=value if is_value else (),
+    )
 
 
 def _strip(words: Words) -> Words:
@@ -307,8 +380,35 @@ def _strip(words: Words) -> Words:
 
 def _cut_value(words: Words) -> Words:
     """Return a value without what is tied to it: "Denver" of "Denver with her family"."""
-    ends = (traits.RELATIONS | list_ties() | list_sort("joint") | {"be"}) - list_sort("part")
+    ends = (traits.RELATIONS | _list_ties() | list_sort("joint") | {"be"}) - list_sort("part")
     stop = next(
         (n for n, w in enumerate(words) if n and (w.raw in ends or w.article == ",")), len(words)
     )
     return words[:stop]
+
+
+@cache
+def _read_relations() -> dict[str, list[tuple[str, frozenset[str], _Parts]]]:
+    """Return the relations by their first word."""
+    found: dict[str, list[tuple[str, frozenset[str], _Parts]]] = {}
+    for line in read_lines("relations"):
+        kind, classes, *parts = line.split()
+        keys = tuple(frozenset(map(read_key, part.split("|"))) for part in parts)
+        for first in keys[0]:
+            found.setdefault(first, []).append((kind, frozenset(classes.split(",")), keys))
+    return found
+
+
+@cache
+def _list_last_verbs() -> frozenset[str]:
+    """Return the first words of relations in languages whose verbs may end a sentence."""
+    codes = [c for c in list_languages() if read_pairs("language", c).get("verb_last") == "yes"]
+    lines = (line for code in codes for line in read_lines("relations", code))
+    return frozenset(read_key(word) for line in lines for word in line.split()[2].split("|"))
+
+
+@cache
+def _list_ties() -> frozenset[str]:
+    """Return what ties a value to a verb: the last words of relations that have several."""
+    relations = (each for group in _read_relations().values() for each in group)
+    return frozenset().union(*(parts[-1] for _, _, parts in relations if len(parts) > 1))

@@ -1,16 +1,18 @@
-"""The sentences of a text, what each states, and how its little words limit it."""
+"""The sentences of a text: what each states, how little words limit it, and its tense."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
+from vaultmem.core.languages import read_pairs
 from vaultmem.core.notes.full_text import read_keywords
 from vaultmem.core.similarity import words
+from vaultmem.core.similarity.figures import MONTHS
 from vaultmem.core.similarity.tokens import Token, TokenKind, read_tokens
 
 #: How a statement is limited; each is counted, and the counts have to agree.
@@ -32,6 +34,20 @@ _GOES_ON = re.compile(r"(?i)(?:except|unless|but not|only if|apart from|außer|e
 
 #: What `remember` writes behind a sentence that it adds: who said it.
 _SIGNATURE = re.compile(r"\*\([^()\n]{1,200}\)\*[ \t]*$")
+
+_WORD = re.compile(r"[^\W\d_]+")
+
+#: A note of a day: "3 July 2023: we met" or "On 3 July 2023, we met".
+_DAY = re.compile(
+    rf"\W*(?:(?:On|Am) )?(?:\d{{4}}-\d\d-\d\d|\d{{1,2}}\.\d{{1,2}}\.\d{{4}}"
+    rf"|\d{{1,2}}\.? {MONTHS} \d{{4}}|{MONTHS} \d{{1,2}}, \d{{4}})"
+)
+
+#: Behind these a form in the past is a participle.
+_NO_PAST = (words.COPULAS - words.PAST) | {"has", "have", "been", "the", "a", "an", "by", "to"}
+
+#: Forms of the table that are of the present too, or of no verb.
+_PRESENT = frozenset({"children", "feet", "indices", "lives", "matrices", "men", "mice", "people"})
 
 
 class Statement(NamedTuple):
@@ -66,6 +82,26 @@ def split_sentences(text: str) -> list[str]:
             elif re.search(r"\w", sentence):
                 found.append(sentence.strip())
     return found
+
+
+def tells_event(text: str) -> bool:
+    """Tell whether a sentence begins with its day, or has a verb in the past."""
+    return _DAY.match(text) is not None or any(map(is_past, _WORD.findall(text)))
+
+
+def tells_past(text: str) -> bool:
+    """Tell whether a sentence has a verb in the past; "is used" and "has moved" are none."""
+    found = _WORD.findall(text)
+    return any(
+        word.lower() in words.PAST or (is_past(word) and before.lower() not in _NO_PAST)
+        for before, word in pairwise(["", *found])
+    )
+
+
+def is_past(word: str) -> bool:
+    """Tell whether a word is written as a verb in the past is; a participle may be one too."""
+    lower = word.lower()
+    return lower in words.PAST or lower in _read_forms() or (word == lower and word[-2:] == "ed")
 
 
 def list_added(text: str, full: str) -> list[str]:
@@ -197,3 +233,8 @@ def _join_neighbours(tokens: tuple[Token, ...]) -> Iterator[str]:
     for first, second in pairwise(tokens):
         if first.raw.isalpha() and second.raw.isalpha():
             yield (first.raw + second.raw).casefold()
+
+
+@cache
+def _read_forms() -> frozenset[str]:
+    return frozenset(read_pairs("irregular_forms")) - _PRESENT

@@ -15,13 +15,10 @@ from typing import NamedTuple
 
 from vaultmem.core.languages import find_words, read_lines, read_pairs
 from vaultmem.core.similarity import figures, words
-from vaultmem.core.similarity.events import is_past, tells_past
-from vaultmem.core.similarity.facts import read_sentence
+from vaultmem.core.similarity.facts import list_sort, list_verbs, read_key, read_sentence
 from vaultmem.core.similarity.figures import MONTHS
 from vaultmem.core.similarity.language import guess_language
-from vaultmem.core.similarity.marks import list_sort, read_key
-from vaultmem.core.similarity.relations import list_verbs
-from vaultmem.core.similarity.statement import split_sentences
+from vaultmem.core.similarity.statement import is_past, split_sentences, tells_past
 
 #: Longer texts (characters) are read up to here: what they are about is at their beginning.
 _MAX_TEXT = 300
@@ -190,8 +187,8 @@ def _read(text: str) -> _Read:
     tokens = _split(text)
     has_german = guess_language(text).has_capital_nouns
     verbs = [n for n in range(len(tokens)) if _is_verb(tokens, n, has_german)]
-    facts = read_sentence(text) if len(text) < _MAX_TEXT else ()
-    is_new = any(f.kind in {"begins", "swaps", "taken"} or f.marks - {"more"} for f in facts)
+    fact = read_sentence(text)
+    is_new = bool(fact and (fact.kind in {"begins", "swaps", "taken"} or fact.marks - {"more"}))
     tense = _read_tense(text, tokens, verbs, is_new, has_german)
     verb = verbs[0] if verbs else len(tokens)
     found: list[_Key] = []

@@ -1,24 +1,33 @@
 """Whether a text says a new value of what another says: where somebody lives, what a thing runs on.
 
-Two facts are held against each other: of the same subject, by the same relation, or in the same
-words but one, each says another value; or the new one says itself what is no longer so.
+Two facts are compared. The new one says itself what is no longer so; or both have one subject and
+one relation with two values; or they are the same words but for one value.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
-from functools import cache
 from typing import NamedTuple
 
-from vaultmem.core.languages import read_lines
-from vaultmem.core.similarity.facts import Fact, read_facts
-from vaultmem.core.similarity.marks import list_sort, read_key
-from vaultmem.core.similarity.relations import Words, list_keys
-from vaultmem.core.similarity.slots import MAX_WORDS, find_now, find_slot, is_alike, may_be_any
+from vaultmem.core.similarity.facts import (
+    Fact,
+    Word,
+    Words,
+    list_keys,
+    list_sort,
+    list_verbs,
+    read_facts,
+    read_key,
+)
+from vaultmem.core.similarity.statement import is_past
 from vaultmem.core.similarity.subjects import find_subjects
 
 #: What has a name: somebody works at Acme, not at the chess club.
 _PROPER = frozenset({"city", "employer"})
+
+#: Words in the one place where two sentences differ, and of such a sentence, at most.
+_MAX_SLOT, _MAX_WORDS = 3, 10
 
 
 class Update(NamedTuple):
@@ -48,9 +57,8 @@ def _find_update(old: Fact, new: Fact) -> Update | None:
         return found
     if "more" in new.marks or (new.is_over and not new.is_new):
         return None  # What is so besides, or was so, takes the place of nothing.
-    rules = (_find_gone, _find_value, _find_amount, _find_wish, _find_state, _find_place)
-    found = next((each for rule in rules if (each := rule(old, new))), None)
-    return None if found is None or _is_exchange(old, new, found.after) else found
+    found = _find_gone(old, new) or _find_value(old, new) or _find_slot(old, new)
+    return None if found is None or _is_exchange(old, found.after) else found
 
 
 def _find_reversal(old: Fact, new: Fact) -> Update | None:
@@ -65,34 +73,34 @@ def _find_reversal(old: Fact, new: Fact) -> Update | None:
     is_all = "ended" in new.marks and bool(ours) and ours <= theirs
     if not is_all and 2 * len(ours & theirs) < max(len(ours), len(theirs), 1):
         return None
-    kind = "no longer" if new.is_negative else "again"
-    return Update(old.text, new.text, kind, _say(old.words), _say(new.words))
+    return _make("no longer" if new.is_negative else "again", old, old.words, new, new.words)
 
 
 def _find_gone(old: Fact, new: Fact) -> Update | None:
     """Find the old value that the new fact names itself: switched from it, left it, sold it."""
     gone = list_keys(new.value) if new.kind == "ends" else new.gone
-    said = list_keys(old.value) if old.kind else old.predicate
-    is_long = not old.kind and len(old.words) > MAX_WORDS
-    if not gone or not gone <= said or old.is_negative or is_long:
+    known = list_keys(old.value) if old.kind else old.predicate
+    is_long = not old.kind and len(old.words) > _MAX_WORDS
+    if not gone or not gone <= known or old.is_negative or is_long:
         return None
     topic = old.predicate & new.predicate - gone
-    if not (_is_same_subject(old, new) or topic or _is_agent(new)):
+    is_of_us = bool(list_keys(new.words[:1]) & {"we", "i", "wir", "ich", "team"})
+    if not (_is_same_subject(old, new) or topic or is_of_us or not new.subject):
         return None
     kind = min(old.classes & new.classes, default="value")
-    return _tell(kind, old, old.value or old.words, new, () if new.kind == "ends" else new.value)
+    return _make(kind, old, old.value or old.words, new, () if new.kind == "ends" else new.value)
 
 
 def _find_value(old: Fact, new: Fact) -> Update | None:
     """Find another value of the same relation to the same subject."""
-    classes = old.classes & new.classes - {"choice", "wish"}
+    classes = old.classes & new.classes - {"choice"}
     if not classes or old.is_negative or new.is_negative or "ends" in {old.kind, new.kind}:
         return None
     before, after = list_keys(old.value), list_keys(new.value)
     if not (before - after and after - before) or not _is_same_subject(old, new):
         return None
     is_definite = new.is_new and old.value[0].article in list_sort("article")
-    if not (is_definite or is_alike(old.value, new.value)) or not _is_single(old, new, classes):
+    if not (is_definite or _is_alike(old.value, new.value)) or not _is_single(old, new, classes):
         return None
     articles = [each.value[0].article for each in (old, new)]
     if not new.is_new and articles[1] in list_sort("indefinite"):
@@ -102,81 +110,7 @@ def _find_value(old: Fact, new: Fact) -> Update | None:
         is_other = len({article in list_sort("article") for article in articles}) > 1
         if classes <= _PROPER or is_vague or is_other or new.is_doing:
             return None
-    return _tell(min(classes), old, old.value, new, new.value)
-
-
-def _find_amount(old: Fact, new: Fact) -> Update | None:
-    """Find another figure of what was raised, lowered or set."""
-    if "amount" not in new.classes or not new.value or not new.value[0].is_figure:
-        return None
-    if list_keys(old.words[: len(new.subject)]) != list_keys(new.subject):
-        return None
-    rest = old.words[len(new.subject) :]
-    at = next((n for n, word in enumerate(rest) if word.is_figure), 0)
-    units = {each[1].key for each in (rest[at:], new.value) if len(each) > 1}
-    is_bare = rest[at - 1].key == "be" or rest[at - 1].is_tie if at else False
-    is_same = len(units) == 1 if not is_bare else len(units) < 2
-    if not at or not is_same or rest[at].key == new.value[0].key:
-        return None
-    return _tell("amount", old, rest[at:], new, new.value)
-
-
-def _find_wish(old: Fact, new: Fact) -> Update | None:
-    """Find what somebody wishes otherwise now, of the same thing."""
-    if "wish" not in old.classes & new.classes or not new.marks or not _is_same_subject(old, new):
-        return None
-    before, after = (each.predicate - {each.verb} for each in (old, new))
-    is_other = bool(before - after and (after - before or "choice" in new.classes))
-    is_other = is_other and 2 * len(before & after) >= max(len(before), len(after))
-    return _tell("wish", old, old.words, new, new.words) if is_other else None
-
-
-def _find_state(old: Fact, new: Fact) -> Update | None:
-    """Find two states of which a subject is in one at a time."""
-    if any(each.is_negative or each.said.isdisjoint(_states()) for each in (old, new)):
-        return None
-    if new.is_doing or not _is_same_subject(old, new):
-        return None
-    for group in _groups():
-        if group.isdisjoint(old.said) or group.isdisjoint(new.said):
-            continue
-        if not (new.is_new or (_is_in_state(old, group) and _is_in_state(new, group))):
-            continue  # Who works with a senior need not be one.
-        states = [
-            tuple(w for w in each.words[1:] if w.raw.casefold() in group) for each in (old, new)
-        ]
-        before, after = map(list_keys, states)
-        if not before & after:
-            rest = old.predicate - before, new.predicate - after
-            if rest[0] <= rest[1] or rest[1] <= rest[0]:
-                return _tell("state", old, states[0], new, states[1])
-    return None
-
-
-def _is_in_state(fact: Fact, group: frozenset[str]) -> bool:
-    """Tell whether a clause says a state of its subject, and not of what is tied to that."""
-    at = next((n for n, w in enumerate(fact.words) if n and w.raw.casefold() in group), 0)
-    ahead = fact.words[:at]
-    if "be" in list_keys(ahead):
-        return ahead[-1].key == "be"
-    return not any(word.is_tie for word in ahead)
-
-
-def _find_place(old: Fact, new: Fact) -> Update | None:
-    """Find the one place where two sentences differ."""
-    values = find_slot(old, new) or find_now(old, new)
-    return _tell("value", old, values[0], new, values[1]) if values else None
-
-
-def _tell(kind: str, old: Fact, before: Words, new: Fact, after: Words) -> Update:
-    return Update(old.text, new.text, kind, _say(before), _say(after))
-
-
-def _is_exchange(old: Fact, new: Fact, after: str) -> bool:
-    """Tell whether the older sentence has the new value too, at another place."""
-    keys = frozenset(map(read_key, after.split()))
-    said = frozenset().union(*(list_keys(each.words) for each in read_facts(old.text)))
-    return bool(keys) and keys <= said and "wish" not in old.classes & new.classes
+    return _make(min(classes), old, old.value, new, new.value)
 
 
 def _is_single(old: Fact, new: Fact, classes: frozenset[str]) -> bool:
@@ -189,7 +123,7 @@ def _is_single(old: Fact, new: Fact, classes: frozenset[str]) -> bool:
     before, after = (rest - {old.verb, old.tie, new.verb, new.tie, "be"} for rest in rests)
     if before and after and before != after:
         return False  # A cook at one place may be a guest at another.
-    if "be" in {old.verb, new.verb} and may_be_any((*old.value, *new.value)):
+    if "be" in {old.verb, new.verb} and _may_be_any((*old.value, *new.value)):
         return False
     return not classes <= {"doer", "tool"} and (
         old.verb == new.verb or "be" not in {old.verb, new.verb}
@@ -204,19 +138,115 @@ def _is_same_subject(old: Fact, new: Fact) -> bool:
     return bool(ours & theirs) and ours <= old.keys and theirs <= new.keys
 
 
-def _is_agent(new: Fact) -> bool:
-    return not new.subject or bool(list_keys(new.words[:1]) & {"we", "i", "wir", "ich", "team"})
+class _Slot(NamedTuple):
+    """What stands ahead of the words that differ, these, and how many stand behind them."""
+
+    ahead: Words
+    before: Words
+    after: Words
+    behind: int
 
 
-def _say(words: Words) -> str:
-    return " ".join(word.raw for word in words)
+def _find_slot(old: Fact, new: Fact) -> Update | None:
+    """Find the one place in which two sentences of the same words differ, where a value stands."""
+    if old.is_negative != new.is_negative or old.gone or new.gone:
+        return None
+    if max(len(old.words), len(new.words)) > _MAX_WORDS or old.is_event or new.is_event:
+        return None
+    theirs, ours = _put_value_last(old.words), _put_value_last(new.words)
+    keys = [word.key for word in theirs], [word.key for word in ours]
+    head = _count_common(*keys)
+    tail = _count_common(keys[0][head:][::-1], keys[1][head:][::-1])
+    before, after = (w[head : len(w) - tail] for w in (theirs, ours))
+    if after and not new.marks and after[0].article in list_sort("indefinite"):
+        return None
+    if set(keys[0]) & list_keys(after) or not _is_alike(before, after):
+        return None
+    slot = _Slot(theirs[:head], before, after, tail)
+    if not (_may_be_value(before) and _may_be_value(after) and _is_filled(slot, old, new)):
+        return None
+    return _make("value", old, before, new, after)
 
 
-@cache
-def _groups() -> tuple[frozenset[str], ...]:
-    return tuple(frozenset(line.split()) for line in read_lines("exclusive"))
+def _is_filled(slot: _Slot, old: Fact, new: Fact) -> bool:
+    """Tell whether what stands in a place has one value at a time."""
+    if slot.ahead[:1] and slot.ahead[0].key == "be":
+        return False  # Whose sentence that is, it does not say.
+    if not any(map(_may_be_verb, slot.ahead)):
+        return False
+    last = slot.ahead[-1]
+    is_tied = last.is_tie or last.key == "be"
+    is_in = last.is_tie and list_keys(slot.ahead[-2:-1]) == {"be"}
+    if is_in and not new.marks and _may_be_any((*slot.before, *slot.after)):
+        return False
+    if any(word.is_proper for word in slot.before):
+        behind = old.words[len(old.words) - slot.behind :]
+        is_known = old.kind or old.subject or any(word.is_tie for word in behind)
+        is_version = last.is_proper and slot.before[0].is_figure
+        return is_tied or bool(new.marks) or bool(is_known and (is_version or slot.behind))
+    if is_tied:
+        is_single = any(word.raw.lower() in list_sort("single") for word in slot.ahead)
+        return last.key == "be" and (is_single or bool(new.marks) or _is_attribute(slot))
+    is_followed = slot.behind and old.words[-slot.behind].is_tie
+    is_single = is_followed or bool(new.marks) or "choice" in old.classes
+    return len(slot.before) == len(slot.after) == 1 and is_single
 
 
-@cache
-def _states() -> frozenset[str]:
-    return frozenset().union(*_groups())
+def _is_attribute(slot: _Slot) -> bool:
+    """Tell whether a sentence names an attribute, what has it, and one word as its value."""
+    if len(slot.ahead) < 4 or slot.behind or len(slot.before) != 1 or len(slot.after) != 1:
+        return False
+    name, tie = slot.ahead[:2]
+    return name.raw.lower() in list_sort("attribute") and tie.raw.lower() in list_sort("part")
+
+
+def _put_value_last(words: Words) -> Words:
+    """Return "the lead is Anna" for "Anna is the lead"."""
+    at = next((n for n, word in enumerate(words) if word.key == "be"), 0)
+    first, second = words[:at], words[at + 1 :]
+    if not (first and second) or second[0].article not in list_sort("article"):
+        return words
+    is_name = all(word.is_proper and not word.article for word in first)
+    return (*second, words[at], *first) if is_name else words
+
+
+def _may_be_value(words: Words) -> bool:
+    if not 0 < len(words) <= _MAX_SLOT:
+        return False
+    return not any(word.is_tie or word.key == "be" or "'s" in word.raw for word in words)
+
+
+def _may_be_verb(word: Word) -> bool:
+    is_inflected = re.fullmatch(r"[a-z]+[a-rt-z]s", word.raw) is not None and not word.article
+    return is_inflected or word.key in list_verbs() or word.key == "be"
+
+
+def _count_common(mine: list[str], yours: list[str]) -> int:
+    return next(
+        (n for n, (a, b) in enumerate(zip(mine, yours, strict=False)) if a != b),
+        min(len(mine), len(yours)),
+    )
+
+
+def _is_alike(before: Words, after: Words) -> bool:
+    """Tell whether two values are of one sort: names or figures, plain words, or participles."""
+    is_named = [any(word.is_proper for word in each) for each in (before, after)]
+    is_done = [any(is_past(word.raw) for word in each) for each in (before, after)]
+    return len({*is_named}) == len({*is_done}) == 1
+
+
+def _may_be_any(words: Words) -> bool:
+    """Tell whether what something is in may be of any sort: "in UTC", "in JSON"."""
+    return any(word.raw.isupper() or "/" in word.raw for word in words)
+
+
+def _is_exchange(old: Fact, after: str) -> bool:
+    """Tell whether the older sentence has the new value too, at another place."""
+    keys = frozenset(map(read_key, after.split()))
+    known = frozenset().union(*(list_keys(each.words) for each in read_facts(old.text)))
+    return bool(keys) and keys <= known
+
+
+def _make(kind: str, old: Fact, before: Words, new: Fact, after: Words) -> Update:
+    values = (" ".join(word.raw for word in each) for each in (before, after))
+    return Update(old.text, new.text, kind, *values)

@@ -30,8 +30,8 @@ from vaultmem.storage.git.bundle import take_bundle
 from vaultmem.storage.git.runner import make_repository
 from vaultmem.storage.git.setup import add_excludes, find_not_ignored, install_driver
 from vaultmem.storage.git.vault_history import History
+from vaultmem.storage.kept import KeptFolder, Names
 from vaultmem.storage.lock import hold_lock
-from vaultmem.storage.places import Names, make_place
 from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.storage.state import StateDatabase
 from vaultmem.storage.trust import TrustStore
@@ -282,7 +282,7 @@ def _put_in_place(stage: _Stage, target: Path, names: Names, trusted: dict[str, 
 def _add_new(source: Path, folder: Path, names: Names) -> None:
     """Copy files into one of the user's folders, but for those that it has."""
     if source.is_dir():
-        make_place(folder, names)
+        KeptFolder(folder, names).make()
         for file in sorted(source.iterdir()):
             if not (folder / file.name).exists():
                 write_atomically(folder / file.name, file.read_bytes(), mode=0o600, durable=False)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from vaultmem.core.safe_text import name_some
-from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError, naming_faults
+from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError
+from vaultmem.services.writing.operation import Operation, operate
 from vaultmem.services.writing.pending import find_pending
 from vaultmem.storage.git.checkout import list_staged, unstage
 from vaultmem.storage.git.head import Head
@@ -42,12 +43,15 @@ def make_branch(vault: Vault, name: str, start: str = "") -> Target:
         RefusedError: the name is taken or not allowed.
         NoteNotFoundError: nothing is committed yet, or there is no such start.
     """
-    with naming_faults("no branch was changed"), vault.lock():
+
+    def work(_: Operation) -> Target:
         if not start and not vault.history.head().commit:
             raise NoteNotFoundError("nothing is committed yet; make a checkpoint first")
         target = vault.history.refs.resolve(start or "HEAD")
         vault.history.refs.create_branch(name, target.commit)
-    return target
+        return target
+
+    return operate(vault, "no branch was changed", work)
 
 
 def remove_branch(vault: Vault, name: str, force: bool = False) -> str:
@@ -58,7 +62,8 @@ def remove_branch(vault: Vault, name: str, force: bool = False) -> str:
         RefusedError: it is checked out, or has commits that no other branch has (unless `force`).
     """
     refs = vault.history.refs
-    with naming_faults("no branch was changed"), vault.lock():
+
+    def work(_: Operation) -> str:
         commit = refs.branch_tip(name)
         if folder := find_checkout(vault.history.git_folder, f"refs/heads/{name}"):
             raise RefusedError(f"{name}: checked out in {folder}; switch to another branch first")
@@ -68,7 +73,9 @@ def remove_branch(vault: Vault, name: str, force: bool = False) -> str:
                 f"{name}: has commits that are on no other branch; merge it, or add --force"
             )
         refs.delete_branch(name, commit)
-    return commit
+        return commit
+
+    return operate(vault, "no branch was changed", work)
 
 
 def check_clean(vault: Vault, what: str, may_be_detached: bool = False) -> None:

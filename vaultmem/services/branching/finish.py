@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from functools import partial
 
-from vaultmem.errors import RefusedError, naming_faults
+from vaultmem.errors import RefusedError
 from vaultmem.services.branching.merge import Drafted, MergeReport, draft_merge
-from vaultmem.services.branching.tree_moves import moving_tree, plan_files, read_entry
+from vaultmem.services.branching.tree_moves import move_tree, plan_files, read_entry
 from vaultmem.services.branching.unmerged import (
     Index,
     find_edited,
@@ -17,7 +17,7 @@ from vaultmem.services.branching.unmerged import (
     stage_files,
 )
 from vaultmem.services.reading.look import find_branch
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.writing.operation import Operation, operate
 from vaultmem.storage.git.commit_draft import Draft, File
 from vaultmem.storage.git.refs import Target
 from vaultmem.vault import Vault
@@ -45,22 +45,23 @@ def finish_merge(vault: Vault) -> MergeReport:
         MergeConflictError: something in conflict is no file of the vault.
         ConflictError: somebody saved a file meanwhile; the merge is as it was.
     """
+    return operate(vault, "the merge is as it was", lambda operation: _finish(operation, vault))
+
+
+def _finish(operation: Operation, vault: Vault) -> MergeReport:
     history = vault.history
-    with naming_faults("the merge is as it was"), vault.lock():
-        if find_branch(vault):
-            raise RefusedError("a merge is finished where it was begun; drop --ref")
-        if not (history.git_folder / "MERGE_HEAD").is_file():
-            return settle_unmerged(vault)
-        source = _find_source(vault)
-        head = history.head()
-        drafted = draft_merge(vault, head.commit, source, head.branch or "HEAD")
-        draft, index = drafted.draft, read_index(vault)
-        chosen = _choose_files(vault, drafted, index)
-        moves, contents = plan_files(chosen, partial(read_entry, vault))
-        with moving_tree(vault, moves, contents):
-            commit = _commit(vault, draft, chosen, index)
-        with vault.leaving_to_next():
-            sync_vault(vault)
+    if find_branch(vault):
+        raise RefusedError("a merge is finished where it was begun; drop --ref")
+    if not (history.git_folder / "MERGE_HEAD").is_file():
+        return settle_unmerged(vault)
+    source = _find_source(vault)
+    head = history.head()
+    drafted = draft_merge(vault, head.commit, source, head.branch or "HEAD")
+    draft, index = drafted.draft, read_index(vault)
+    chosen = _choose_files(vault, drafted, index)
+    moves, contents = plan_files(chosen, partial(read_entry, vault))
+    move_tree(operation, vault, moves, contents)
+    commit = _commit(vault, draft, chosen, index)
     return MergeReport(source, head.branch, commit, tuple(sorted(moves)), *drafted.settled.told)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vaultmem.errors import PendingError, RefusedError, naming_faults
+from vaultmem.errors import PendingError, RefusedError
 from vaultmem.services.branching.branches import check_clean
-from vaultmem.services.branching.tree_moves import find_moves, moving_tree
+from vaultmem.services.branching.tree_moves import find_moves, move_tree
 from vaultmem.services.reading.look import find_branch
-from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.leaks import find_leaks_since
-from vaultmem.storage.git.commit_draft import File, RefMovedError
+from vaultmem.services.writing.operation import Operation, operate
+from vaultmem.storage.git.commit_draft import File
 from vaultmem.storage.git.trees import diff_commits
 from vaultmem.vault import Vault
 
@@ -39,7 +39,8 @@ def follow_commit(vault: Vault, commit: str) -> tuple[str, ...]:
     Raises:
         RefusedError, PendingError, ConflictError: as for `merge_branch`; nothing was changed.
     """
-    with naming_faults("nothing was changed"), vault.lock():
+
+    def work(operation: Operation) -> tuple[str, ...]:
         elsewhere = find_branch(vault)
         if not elsewhere:
             check_clean(vault, "merged")
@@ -49,14 +50,11 @@ def follow_commit(vault: Vault, commit: str) -> tuple[str, ...]:
             raise PendingError("not merged: other commits have come in; try again")
         refuse_leaks(vault, ours, commit, {})
         moves = find_moves(vault, ours, commit)
-        try:
-            if elsewhere:
-                vault.history.follow(ours, commit, f"refs/heads/{elsewhere}")
-                return tuple(sorted(moves))
-            with moving_tree(vault, moves):
-                vault.history.follow(ours, commit)
-        except RefMovedError:
-            raise PendingError("not merged: other commits have come in; try again") from None
-        with vault.leaving_to_next():
-            sync_vault(vault)
+        if elsewhere:
+            vault.history.follow(ours, commit, f"refs/heads/{elsewhere}")
+        else:
+            move_tree(operation, vault, moves)
+            vault.history.follow(ours, commit)
         return tuple(sorted(moves))
+
+    return operate(vault, "nothing was changed", work)

@@ -6,32 +6,24 @@ from typing import NamedTuple
 
 from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
-from vaultmem.errors import (
-    MergeConflictError,
-    NoteNotFoundError,
-    PendingError,
-    naming_faults,
-)
+from vaultmem.errors import MergeConflictError, NoteNotFoundError
 from vaultmem.services.branching.branches import check_clean
 from vaultmem.services.branching.clash import Conflict, name_authors
 from vaultmem.services.branching.incoming import refuse_leaks
 from vaultmem.services.branching.proposals import PROPOSALS, mark_decided
 from vaultmem.services.branching.relink import MergedNotes, list_renames, relink
 from vaultmem.services.branching.settle import Lost, Settled, settle_merge
-from vaultmem.services.branching.tree_moves import find_moves, moving_tree, plan_files
+from vaultmem.services.branching.tree_moves import find_moves, move_tree, plan_files
 from vaultmem.services.branching.twins import Twin, join_twins
 from vaultmem.services.reading.look import find_branch
-from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.commit import draft_event
 from vaultmem.services.writing.divide import Event
-from vaultmem.storage.git.commit_draft import Draft, RefMovedError
-from vaultmem.storage.git.intent import Moves
+from vaultmem.services.writing.operation import Operation, operate
+from vaultmem.storage.git.commit_draft import Draft, Moves
 from vaultmem.storage.git.merge_tree import MergedTree, merge_commits
 from vaultmem.storage.git.refs import Target
 from vaultmem.storage.git.trees import diff_commits
 from vaultmem.vault import Vault
-
-_ATTEMPTS = 5
 
 
 class MergeReport(NamedTuple):
@@ -63,30 +55,30 @@ def merge_branch(vault: Vault, name: str, joins: bool = False) -> MergeReport:
         NoteNotFoundError: there is no such ref.
     """
     refs = vault.history.refs
-    with naming_faults("nothing was merged"), vault.lock():
-        elsewhere = find_branch(vault)
-        for _ in range(_ATTEMPTS):
-            source = refs.resolve(name)
-            if not elsewhere:
-                check_clean(vault, "merged")
-            into = elsewhere or vault.history.head().branch
-            ours = _find_tip(vault, into)
-            if refs.is_ancestor(source.commit, ours):
-                _mark(vault, source, into, ours)
-                return MergeReport(source, into, "")
-            draft, settled, _ = draft_merge(vault, ours, source, into, joins)
-            report = MergeReport(source, into, "", (), *settled.told)
-            try:
-                if elsewhere:
-                    ref = f"refs/heads/{into}"
-                    commit = vault.history.write_branch_commits(ref, [draft], ours)[0]
-                    return report._replace(commit=commit)
-                done = _merge_here(vault, draft, ours, report)
-                _mark(vault, source, into, done.commit)
-                return done
-            except RefMovedError:
-                continue
-    raise PendingError("not merged: other commits keep coming in; try again")
+    elsewhere = find_branch(vault)
+
+    def work(operation: Operation) -> MergeReport:
+        source = refs.resolve(name)
+        if not elsewhere:
+            check_clean(vault, "merged")
+        into = elsewhere or vault.history.head().branch
+        ours = _find_tip(vault, into)
+        if refs.is_ancestor(source.commit, ours):
+            _mark(vault, source, into, ours)
+            return MergeReport(source, into, "")
+        draft, settled, _ = draft_merge(vault, ours, source, into, joins)
+        report = MergeReport(source, into, "", (), *settled.told)
+        if elsewhere:
+            ref = f"refs/heads/{into}"
+            commit = vault.history.write_branch_commits(ref, [draft], ours)[0]
+            return report._replace(commit=commit)
+        moves, contents = _plan_moves(vault, draft, ours)
+        move_tree(operation, vault, moves, contents)
+        commit = vault.history.write_commits([draft], ours)[0]
+        _mark(vault, source, into, commit)
+        return report._replace(commit=commit, paths=tuple(sorted(moves)))
+
+    return operate(vault, "nothing was merged", work)
 
 
 class MergePlan(NamedTuple):
@@ -205,16 +197,6 @@ def _tell(source: Target, settled: Settled) -> tuple[str, ...]:
     lines += [f"conflict {x.path}: {x.what}" for x in settled.conflicts]
     lines += [f"lost {x.path}: {x.what}: {x.value}" for x in settled.losses]
     return tuple(map(one_line, lines))
-
-
-def _merge_here(vault: Vault, draft: Draft, ours: str, report: MergeReport) -> MergeReport:
-    """Make the commit where the branch is checked out: files first, then index and branch."""
-    moves, contents = _plan_moves(vault, draft, ours)
-    with moving_tree(vault, moves, contents):
-        commit = vault.history.write_commits([draft], ours)[0]
-    with vault.leaving_to_next():
-        sync_vault(vault)
-    return report._replace(commit=commit, paths=tuple(sorted(moves)))
 
 
 def _plan_moves(vault: Vault, draft: Draft, ours: str) -> tuple[Moves, dict[str, bytes]]:

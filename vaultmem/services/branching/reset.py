@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from vaultmem.errors import RefusedError, naming_faults
+from vaultmem.errors import RefusedError
 from vaultmem.services.branching.branches import check_clean, check_head
-from vaultmem.services.branching.tree_moves import find_moves, moving_tree
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.branching.tree_moves import find_moves, move_tree
+from vaultmem.services.writing.operation import Operation, operate
 from vaultmem.storage.git.checkout import follow_index
 from vaultmem.storage.git.refs import Target
 from vaultmem.storage.git.repository import find_checkout
@@ -43,7 +43,8 @@ def reset_branch(vault: Vault, name: str, to: str = "") -> ResetReport:
             checked out and nothing says where it is to go, or an agent moves it.
         ConflictError: a file that is in no commit stands in the way.
     """
-    with naming_faults("nothing was reset"), vault.lock():
+
+    def work(operation: Operation) -> ResetReport:
         before = vault.history.refs.branch_tip(name)
         is_here = vault.history.head().branch == name
         if is_here:
@@ -55,25 +56,26 @@ def reset_branch(vault: Vault, name: str, to: str = "") -> ResetReport:
             return ResetReport(name, before, before, "", 0)
         backup = _name_backup(vault, name)
         if is_here:
-            files = _reset_here(vault, name, before, target, backup)
+            files = _reset_here(operation, vault, name, before, target, backup)
             return ResetReport(name, target.commit, before, backup, files)
         if folder := find_checkout(vault.history.git_folder, f"refs/heads/{name}"):
             raise RefusedError(f"{name}: checked out in {folder}; reset it there")
         vault.history.refs.move_branch(name, target.commit, before, backup)
         return ResetReport(name, target.commit, before, backup, 0)
 
+    return operate(vault, "nothing was reset", work)
 
-def _reset_here(vault: Vault, name: str, before: str, target: Target, backup: str) -> int:
+
+def _reset_here(
+    operation: Operation, vault: Vault, name: str, before: str, target: Target, backup: str
+) -> int:
     check_clean(vault, "reset")
     head = vault.history.head()
     moves = find_moves(vault, before, target.commit)
-    with moving_tree(vault, moves):
-        follow_index(vault.history, moves)
-        check_head(vault, head, "reset")
-        vault.history.refs.move_branch(name, target.commit, before, backup)
-        vault.history.person_index().drop_intent()
-    with vault.leaving_to_next():
-        sync_vault(vault)
+    move_tree(operation, vault, moves)
+    follow_index(vault.history, moves)
+    check_head(vault, head, "reset")
+    vault.history.refs.move_branch(name, target.commit, before, backup)
     return len(moves)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError, naming_faults
+from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError
 from vaultmem.services.branching.branches import check_clean, check_head, check_idle
-from vaultmem.services.branching.tree_moves import find_moves, moving_tree
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.branching.tree_moves import find_moves, move_tree
+from vaultmem.services.writing.operation import Operation, operate
 from vaultmem.storage.git.checkout import follow_index
 from vaultmem.storage.git.refs import Target
 from vaultmem.storage.git.repository import find_checkout
@@ -25,10 +25,13 @@ def switch_branch(vault: Vault, name: str, create: bool = False) -> tuple[Target
             commits would be on no branch any more.
         ConflictError: a file that is in no commit stands in the way.
     """
-    with naming_faults("nothing was switched"), vault.lock():
+
+    def work(operation: Operation) -> tuple[Target, int]:
         if create:
             return _create_branch(vault, name), 0
-        return _switch(vault, name)
+        return _switch(operation, vault, name)
+
+    return operate(vault, "nothing was switched", work)
 
 
 def _create_branch(vault: Vault, name: str) -> Target:
@@ -50,7 +53,7 @@ def _create_branch(vault: Vault, name: str) -> Target:
     return refs.resolve(f"refs/heads/{name}")
 
 
-def _switch(vault: Vault, name: str) -> tuple[Target, int]:
+def _switch(operation: Operation, vault: Vault, name: str) -> tuple[Target, int]:
     history, refs = vault.history, vault.history.refs
     refs.branch_tip(name)
     target = refs.resolve(f"refs/heads/{name}")
@@ -66,13 +69,10 @@ def _switch(vault: Vault, name: str) -> tuple[Target, int]:
             "`vaultmem branch NAME` keeps them"
         )
     moves = find_moves(vault, head.commit, target.commit)
-    with moving_tree(vault, moves):
-        follow_index(history, moves)
-        check_head(vault, head, "switched")
-        if refs.branch_tip(name) != target.commit:
-            raise PendingError(f"not switched: {name} has just got another commit; try again")
-        refs.checkout(name)
-        history.person_index().drop_intent()
-    with vault.leaving_to_next():
-        sync_vault(vault)
+    move_tree(operation, vault, moves)
+    follow_index(history, moves)
+    check_head(vault, head, "switched")
+    if refs.branch_tip(name) != target.commit:
+        raise PendingError(f"not switched: {name} has just got another commit; try again")
+    refs.checkout(name)
     return target, len(moves)

@@ -22,11 +22,10 @@ from vaultmem.errors import (
     NoteNotFoundError,
     PendingError,
     RefusedError,
-    naming_faults,
 )
 from vaultmem.services.branching.branches import check_idle
 from vaultmem.services.branching.clash import describe_conflicts, name_authors
-from vaultmem.services.branching.tree_moves import moving_tree
+from vaultmem.services.branching.tree_moves import move_tree
 from vaultmem.services.lifecycle.promote import (
     Promotion,
     check_activation,
@@ -41,10 +40,10 @@ from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.change import refuse_foreign
 from vaultmem.services.writing.commit import CommitReport, commit_earlier, draft_event
 from vaultmem.services.writing.divide import Event
+from vaultmem.services.writing.operation import Operation, operate
 from vaultmem.services.writing.pending import Whose, is_pending
 from vaultmem.storage.files import MAX_FILE_BYTES
-from vaultmem.storage.git.commit_draft import Draft, Identity, RefMovedError, TreeEntry
-from vaultmem.storage.git.intent import Move
+from vaultmem.storage.git.commit_draft import Draft, Identity, Move, TreeEntry
 from vaultmem.storage.git.log import Commit, read_commit
 from vaultmem.storage.git.merge_tree import find_shared_versions
 from vaultmem.storage.git.refs import Target
@@ -52,7 +51,6 @@ from vaultmem.storage.git.trees import find_entry
 from vaultmem.storage.journal import Author
 from vaultmem.vault import Vault
 
-_ATTEMPTS = 5
 _NEW = "100644"
 
 
@@ -88,25 +86,25 @@ def promote_from(vault: Vault, source: str, addresses: Sequence[str]) -> Promoti
     """
     if find_branch(vault):
         raise RefusedError("promote --from works on the branch that is checked out; drop --ref")
-    with naming_faults("nothing was promoted"), vault.lock():
+
+    def work(operation: Operation) -> Promotion:
         check_idle(vault, "promoted")
         sync_vault(vault)
         target = vault.history.refs.resolve(source)
         there = look_at(vault, target.commit)
         paths = dict.fromkeys(_find_path(there, address) for address in addresses)
-        for attempt in range(_ATTEMPTS):
-            try:
-                return _promote(vault, there, target, list(paths))
-            except RefMovedError:
-                continue
-            except ConflictError:
-                if attempt == _ATTEMPTS - 1:
-                    raise
-    raise PendingError("not promoted: other commits keep coming in; try again")
+        operation.retries_conflicts = True  # A note that is saved meanwhile is read again.
+        return _promote(operation, vault, there, target, list(paths))
+
+    return operate(vault, "nothing was promoted", work)
 
 
 def _promote(
-    vault: Vault, there: Vault, target: Target, paths: Sequence[PurePosixPath]
+    operation: Operation,
+    vault: Vault,
+    there: Vault,
+    target: Target,
+    paths: Sequence[PurePosixPath],
 ) -> Promotion:
     taken = [_plan(vault, there, target, path) for path in paths]
     here = {each.path: each.here for each in taken if each.here}
@@ -117,11 +115,10 @@ def _promote(
     commits: list[str] = []
     if drafts:
         contents = {blob_id(each.promoted): each.promoted for each in taken}
-        with moving_tree(vault, moves, contents):
-            commits = vault.history.write_commits(drafts, head)
-        with vault.leaving_to_next():
-            vault.journal.clear({each.path: blob_id(each.promoted) for each in taken})
-            sync_vault(vault)
+        written = {each.path: blob_id(each.promoted) for each in taken}
+        operation.then(lambda: vault.journal.clear(written))
+        move_tree(operation, vault, moves, contents)
+        commits = vault.history.write_commits(drafts, head)
     notes = [parse_note(PurePosixPath(each.path), each.promoted) for each in taken]
     subjects = [read_subject(draft.message) for draft in drafts]
     made = (*earlier, *zip(commits, subjects, strict=True))

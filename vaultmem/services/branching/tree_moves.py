@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from vaultmem.core.blob import blob_id
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
 from vaultmem.services.reading.recovery import read_blobs
-from vaultmem.services.writing.folder import moving
+from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.writing.operation import Operation
 from vaultmem.storage.files import UnsafeFileError, find_max_bytes, read_file
 from vaultmem.storage.git.commit_draft import REGULAR, File, TreeEntry
 from vaultmem.storage.work_tree import read_blob, remove_empty_folders
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
-    from vaultmem.storage.git.intent import Moves
+    from vaultmem.storage.git.commit_draft import Moves
 
 
-@contextlib.contextmanager
-def moving_tree(
-    vault: Vault, moves: Moves, contents: Mapping[str, bytes] | None = None
-) -> Iterator[None]:
-    """Bring the files to where `moves` says for a `with` in which HEAD follows; else undo it.
+def move_tree(
+    operation: Operation, vault: Vault, moves: Moves, contents: Mapping[str, bytes] | None = None
+) -> None:
+    """Bring the files to where `moves` says; HEAD is to follow before the operation ends.
 
     `contents` is by blob id; what is not in it is read from git.
 
@@ -36,11 +35,11 @@ def moving_tree(
     new = contents or {}
     wanted = {after.blob for _, after in moves.values() if after is not None}
     known = {**read_blobs(vault, wanted - new.keys()), **new}
-    with moving(vault, moves, known, is_committed=True):
-        for path, (_, after) in moves.items():
-            if after is None:
-                remove_empty_folders(vault.root, PurePosixPath(path).parent)
-        yield
+    operation.move(moves, known, is_committed=True)
+    for path, (_, after) in moves.items():
+        if after is None:
+            remove_empty_folders(vault.root, PurePosixPath(path).parent)
+    operation.then(lambda: sync_vault(vault))
 
 
 def plan_files(

@@ -23,16 +23,16 @@ from vaultmem.core.notes.conflict import (
 from vaultmem.core.notes.frontmatter import read_frontmatter
 from vaultmem.core.notes.note import UnreadableNoteError, parse_note
 from vaultmem.core.paths import is_note_name
-from vaultmem.errors import NoteNotFoundError, RefusedError, naming_faults
+from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.branching.conflicts import Resolved
 from vaultmem.services.branching.incoming import refuse_leaks
 from vaultmem.services.branching.merge import MergeReport
 from vaultmem.services.branching.settle import Settled, settle_merge
-from vaultmem.services.branching.tree_moves import moving_tree, plan_files, read_entry
+from vaultmem.services.branching.tree_moves import move_tree, plan_files, read_entry
 from vaultmem.services.notes.update import refuse_hidden
 from vaultmem.services.reading.look import find_branch
-from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.commit import CommitReport
+from vaultmem.services.writing.operation import Operation, operate
 from vaultmem.storage.files import UnsafeFileError, read_file
 from vaultmem.storage.git.checkout import list_staged
 from vaultmem.storage.git.commit_draft import File, TreeEntry
@@ -90,7 +90,8 @@ def decide_unmerged(vault: Vault, address: str, choice: Choice) -> Resolved | No
     """
     if find_branch(vault) or not vault.history.unmerged():
         return None
-    with naming_faults("nothing was decided"), vault.lock():
+
+    def work(_: Operation) -> Resolved | None:
         index = read_index(vault)
         named = [path for path in index.open if address in _list_names(path)]
         if len(named) != 1:
@@ -103,7 +104,9 @@ def decide_unmerged(vault: Vault, address: str, choice: Choice) -> Resolved | No
             raise RefusedError(f"{path}: edited since git left it; `{add}` keeps that")
         files = _decide(vault, path, stages, choice)
         _write(vault, files, index)
-    return Resolved(path, 1, files[path] is None, CommitReport())
+        return Resolved(path, 1, files[path] is None, CommitReport())
+
+    return operate(vault, "nothing was decided", work)
 
 
 def name_next_step(vault: Vault) -> str:
@@ -202,10 +205,12 @@ def _find_source(vault: Vault, head: str) -> tuple[Target, LastChange | None]:
 def _write(vault: Vault, files: dict[str, File], index: Index) -> tuple[str, ...]:
     """Bring files and index to this; return the paths whose files changed."""
     moves, contents = plan_files(files, partial(read_entry, vault))
-    with moving_tree(vault, moves, contents):
+
+    def work(operation: Operation) -> None:
+        move_tree(operation, vault, moves, contents)
         stage_files(vault, files, index)
-    with vault.leaving_to_next():
-        sync_vault(vault)
+
+    operate(vault, "nothing was decided", work)
     return tuple(sorted(moves))
 
 

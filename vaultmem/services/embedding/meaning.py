@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from vaultmem.core.finding.blending import FEEDBACK, best_groups, best_of_each, move_towards
+from vaultmem.core.finding.ranking import FEEDBACK, best_groups, best_of_each, move_towards
 from vaultmem.errors import RefusedError
 from vaultmem.storage.embedding.embedder import Embedder
 from vaultmem.storage.vectors import SectionVectors, VectorStore, make_keys, pack_names

@@ -61,7 +61,7 @@ def take_attribution(vault: Vault) -> None:
         VaultError: git cannot read or write it now.
     """
     found: dict[str, bytes] = {}
-    for machine in list_machines(vault, with_usage=False):
+    for machine in list_machines(vault):
         claims = dict(_read_claims(vault, machine))
         for commit in _list_commits_of(vault, machine.owner.email, claims):
             claimed = (each._replace(claimed_by=machine.name) for each in claims[commit])

@@ -10,7 +10,6 @@ from pathlib import Path
 from vaultmem.core.trust_list import NAMESPACE, TrustList, format_list, parse_list
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.storage.machines import find_signed
-from vaultmem.storage.signed_trust import SignedList
 from vaultmem.storage.ssh_signatures import (
     allow_signer,
     find_signer,
@@ -18,6 +17,7 @@ from vaultmem.storage.ssh_signatures import (
     read_public_key,
     sign,
 )
+from vaultmem.storage.trust import SignedList
 from vaultmem.vault import Vault
 
 #: Lists that are verified at once, the newest first.

@@ -1,8 +1,4 @@
-"""How often each note surfaced, on this machine and on all others, through renames.
-
-Another person's machines may count what they like, so of each other person one use of a note
-counts, and when the last was.
-"""
+"""When each note was last used on any machine, and how often on this one, through renames."""
 
 from __future__ import annotations
 
@@ -14,7 +10,7 @@ from vaultmem.storage.signals import SignalStore, Surfaced
 from vaultmem.vault import Vault
 
 
-def list_machines(vault: Vault, *, with_usage: bool = True) -> list[Machine]:
+def list_machines(vault: Vault, *, with_usage: bool = False) -> list[Machine]:
     """Return what other machines wrote of this vault, none outside of git."""
     if vault.head() is None:
         return []
@@ -22,27 +18,27 @@ def list_machines(vault: Vault, *, with_usage: bool = True) -> list[Machine]:
 
 
 def read_usage(vault: Vault) -> dict[str, Surfaced]:
-    """Return all notes that ever surfaced on any machine, by path; some may be gone."""
+    """Return all notes that ever surfaced, by path; some may be gone.
+
+    The last use is that on any machine; counts and scores are this machine's.
+    """
     now = vault.now()
-    own = list(read_own_usage(vault))
-    others: dict[str, list[Surfaced]] = {}
-    for machine in list_machines(vault):
-        rows = [each._replace(last=min(each.last, now)) for each in machine.usage.values()]
-        if machine.is_mine:
-            own += rows
-        else:
-            others.setdefault(machine.owner.email.casefold(), []).extend(rows)
-    for rows in others.values():
-        own += [each._replace(times=1, best=0.0) for each in add_up(vault, rows).values()]
-    return add_up(vault, own)
+    own = SignalStore(vault.state, vault.state_folder).surfaced().values()
+    others = (
+        Surfaced(path, 0, min(at, now), 0.0)
+        for machine in list_machines(vault, with_usage=True)
+        for path, at in machine.usage.items()
+    )
+    return _add_up(vault, [*own, *others])
 
 
-def read_own_usage(vault: Vault) -> Iterable[Surfaced]:
-    """Return all notes that ever surfaced on this machine."""
-    return SignalStore(vault.state, vault.state_folder).surfaced().values()
+def read_last_uses(vault: Vault) -> dict[str, float]:
+    """Return when each note that is here was last used on this machine, by path."""
+    own = _add_up(vault, SignalStore(vault.state, vault.state_folder).surfaced().values())
+    return {path: own[path].last for path in vault.manifest.paths() if path in own}
 
 
-def add_up(vault: Vault, rows: Iterable[Surfaced]) -> dict[str, Surfaced]:
+def _add_up(vault: Vault, rows: Iterable[Surfaced]) -> dict[str, Surfaced]:
     """Return the sums by the paths that notes have now."""
     listed = list(rows)
     here = set(vault.manifest.paths())

@@ -1,24 +1,35 @@
-"""Run a query over one or many vaults, the same for every front end."""
+"""Run a query over one or many vaults, the same for every front end, and log what was shown."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from vaultmem.core.finding.grouping import group_hits
-from vaultmem.core.finding.hit import Hit
+from vaultmem.core.finding.hit import (
+    Hit,
+    Sureness,
+    group_hits,
+    judge_hits,
+    tell_replaced,
+    tell_sureness,
+)
 from vaultmem.core.finding.query import NoteFilter, RecallQuery, parse_query
-from vaultmem.core.finding.reranking import Reranked
-from vaultmem.core.finding.sureness import Sureness, judge_hits, tell_replaced, tell_sureness
 from vaultmem.core.packs.division import group_by_vault
 from vaultmem.core.safe_text import name_some
-from vaultmem.services.finding.caution import add_cautions
-from vaultmem.services.finding.count import count_hit, count_recall
-from vaultmem.services.finding.elsewhere import find_elsewhere
-from vaultmem.services.finding.recall import find_hits
-from vaultmem.services.finding.shown_lines import add_shown_lines
+from vaultmem.core.secrets.scan import find_secrets
+from vaultmem.core.token_count import count_tokens
+from vaultmem.errors import VaultError
+from vaultmem.services.finding.annotations import add_cautions, add_shown_lines
+from vaultmem.services.finding.recall import find_elsewhere, find_hits
+from vaultmem.services.finding.rerank import Reranked
 from vaultmem.services.finding.vault_set import ByMeaning, TellProgress, VaultSet, open_set
+from vaultmem.storage.signals import Call, SignalStore, append, is_large
 from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.core.finding.hit import Hit
+    from vaultmem.core.packs.pack_text import Pack
 
 
 class Ask(NamedTuple):
@@ -194,3 +205,36 @@ def _expand(vaults: VaultSet, query: RecallQuery, hits: list[Hit]) -> list[Hit]:
 
     expanded = vaults.change(hits, expand_hits, query._replace(limit=2 * len(hits)))
     return sorted(expanded, key=lambda hit: -round(hit.score, 5))
+
+
+def count_recall(vault: Vault, query: str, hits: Sequence[Hit], shown: Sequence[str]) -> None:
+    """Count a recall; `shown` is what was shown of each hit."""
+    sent = sum(count_hit(hit, text) for hit, text in zip(hits, shown, strict=True))
+    _count(vault, "recall", query, hits, sent, -1, len(hits))
+
+
+def count_hit(hit: Hit, text: str) -> int:
+    """Return the tokens of a hit of which so much was shown."""
+    return count_tokens(f"{hit.name}\n{hit.address}\n{text}")
+
+
+def count_pack(vault: Vault, query: str, pack: Pack) -> None:
+    """Count a pack; what was pinned is no signal, for no question brought it up."""
+    hits = [item.hit for item in pack.items if not item.pinned]
+    account = pack.account
+    _count(
+        vault, "pack", query, hits if query.strip() else [], account.sent, account.flat, len(hits)
+    )
+
+
+def _count(
+    vault: Vault, kind: str, query: str, hits: Sequence[Hit], sent: int, flat: int, found: int
+) -> None:
+    author = vault.author
+    asked = "" if not vault.keeps_words or find_secrets(query) else query
+    call = Call(vault.now(), kind, asked, author.agent, author.session, sent, flat, found)
+    sections = [(hit.record.path, hit.section.heading, hit.score) for hit in hits]
+    size = append(vault.state_folder, call, sections)
+    if is_large(size):
+        with contextlib.suppress(VaultError, OSError):
+            SignalStore(vault.state, vault.state_folder).fold(vault.view.totals()[1], 0.0)

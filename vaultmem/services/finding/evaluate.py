@@ -10,16 +10,22 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vaultmem.config import override
-from vaultmem.core.finding.measures import Figure, measure_ndcg, measure_recall, summarise
-from vaultmem.core.finding.questions import Question, parse_questions, refuse_lines
+from vaultmem.core.finding.evaluation import (
+    Figure,
+    Question,
+    measure_ndcg,
+    measure_recall,
+    parse_questions,
+    refuse_lines,
+    summarise,
+)
 from vaultmem.core.packs.expectation import Expectation, judge_pack
 from vaultmem.core.paths import is_note_name
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.finding.ask import Ask, QueryResult, run_query
-from vaultmem.services.finding.ask_pack import AskPack, PackAnswer, ask_pack
-from vaultmem.services.finding.question_file import read_file
+from vaultmem.services.finding.pack import AskPack, PackAnswer, ask_pack
+from vaultmem.services.finding.question_file import WantedNotes, read_file
 from vaultmem.services.finding.vault_set import TellProgress, look
-from vaultmem.services.finding.wanted import WantedNotes
 from vaultmem.storage.views import View
 from vaultmem.vault import Vault
 

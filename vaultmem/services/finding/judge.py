@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from vaultmem.core.packs.expectation import Expectation, judge_pack
 from vaultmem.errors import BusyError, RefusedError, VaultError
-from vaultmem.services.finding.ask_pack import make_unseen
+from vaultmem.services.finding.pack import make_unseen
 from vaultmem.services.reading.look import look_at
 from vaultmem.vault import Vault
 

@@ -16,7 +16,6 @@ from vaultmem.core.packs.receipt import (
     leave_out,
     list_shown,
     list_unshown,
-    parse_foreign,
     parse_receipt,
     rebuild_items,
     render_receipt,
@@ -24,10 +23,8 @@ from vaultmem.core.packs.receipt import (
 )
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import ConflictError, NoteNotFoundError, VaultError
-from vaultmem.services.evidence.words import may_send_words
 from vaultmem.services.reading.texts import read_text
 from vaultmem.storage.files import read_known
-from vaultmem.storage.machines import KeptReceipt, find_receipts
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
@@ -73,19 +70,9 @@ def keep_receipt(vault: Vault, pack: Pack, query: str, name: str = "") -> Receip
 
 
 def list_receipts(vault: Vault, agent: str = "", session: str = "") -> Iterator[Receipt]:
-    """Yield the vault's receipts, newest first, of one agent or session if these are named.
-
-    Those that the user's other machines sent are among them.
-    """
-    own = {file.stem: file for file in vault.receipts.files()}
-    theirs = _find_theirs(vault)
-    for name in sorted({*own, *theirs}, reverse=True):
-        if name in own:
-            receipt = parse_receipt(vault.receipts.read(str(own[name])))
-        elif (found := _read_theirs(vault, name, theirs[name])) is not None:
-            receipt = found
-        else:
-            continue
+    """Yield the vault's receipts, newest first, of one agent or session if these are named."""
+    for file in vault.receipts.files():
+        receipt = parse_receipt(vault.receipts.read(str(file)))
         if agent in {"", receipt.agent} and session in {"", receipt.session}:
             yield _show(vault, receipt)
 
@@ -112,34 +99,14 @@ def replay_receipt(vault: Vault, name: str) -> Replay:
 def find_receipt(vault: Vault, name: str, *, in_files: bool = False) -> Receipt:
     """Return a receipt by its id, or the beginning of one, or `in_files` by its file's path.
 
-    One that is not here may be of another machine.
-
     Raises:
         NoteNotFoundError: there is none, or several begin like that.
     """
-    try:
-        return _show(vault, parse_receipt(vault.receipts.read(name, in_files=in_files)))
-    except NoteNotFoundError:
-        theirs = {each: kept for each, kept in _find_theirs(vault).items() if each.startswith(name)}
-        if len(theirs) != 1:
-            raise
-        found = _read_theirs(vault, *theirs.popitem())
-        if found is None:
-            raise
-        return found
+    return _show(vault, parse_receipt(vault.receipts.read(name, in_files=in_files)))
 
 
 def _show(vault: Vault, receipt: Receipt) -> Receipt:
     return receipt._replace(vault=vault.show_folder(receipt.vault))
-
-
-def _find_theirs(vault: Vault) -> dict[str, KeptReceipt]:
-    return find_receipts(vault.history, vault.state) if may_send_words(vault) else {}
-
-
-def _read_theirs(vault: Vault, name: str, kept: KeptReceipt) -> Receipt | None:
-    text = vault.history.objects.read(kept.blob)[1].decode("utf-8", "replace")
-    return parse_foreign(text, name, kept.machine)
 
 
 def render_again(vault: Vault, receipt: Receipt) -> Replay:

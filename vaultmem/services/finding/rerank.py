@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import RecallQuery
-from vaultmem.core.finding.reranking import Reranked
 from vaultmem.core.lifecycle import State
 from vaultmem.core.token_count import count_tokens
 from vaultmem.errors import RefusedError, VaultError
@@ -125,3 +124,22 @@ def _open(kind: str, named: tuple[tuple[str, str], ...]) -> RerankModel:
         f'"{kind}" is not a reranker; use onnx, endpoint or off in vaultmem.yaml, '
         f"and name its folder or service by {PREFIX}_*"
     )
+
+
+class Reranked(NamedTuple):
+    """Which model put how many sections in order; `problem` says why none did, "" if one did."""
+
+    model: str
+    sections: int
+    problem: str = ""
+
+
+class Reranker(Protocol):
+    """Puts the best hits in an order of its own; `sections` is how many it looks at."""
+
+    @property
+    def sections(self) -> int:
+        """How many of the best hits it has to be given, where there are so many."""
+
+    def __call__(self, query: RecallQuery, hits: list[Hit]) -> list[Hit]:
+        """Return the same hits, the best first."""

@@ -1,15 +1,17 @@
-"""Score the sections of a vault for a query, and put the best in order."""
+"""Choose the sections that a query can find, score them, and put the best in order."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from vaultmem.core.finding.grouping import group_places
-from vaultmem.core.finding.query import RecallQuery
-from vaultmem.core.finding.statistics import Statistics
-from vaultmem.core.finding.terms import mark_speaker, weak_terms
-from vaultmem.services.finding.eligible import Scope
+from vaultmem.core.finding.hit import group_places
+from vaultmem.core.finding.query import NoteFilter, RecallQuery
+from vaultmem.core.finding.terms import LINKS_ALONE, mark_speaker, weak_terms
+from vaultmem.core.finding.weights import Statistics
+from vaultmem.core.indexing.note_facts import STATES
+from vaultmem.core.lifecycle import STATE_WEIGHT
+from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
     Doubles = NDArray[np.float64]
     Numbers = NDArray[np.int64]
+    from vaultmem.core.finding.eligible import EligibleRows
 
 #: Rows of terms whose scores are cached for the next query, each 16 bytes.
 _KEPT_SHARES = 4_000_000
@@ -292,7 +295,97 @@ def _find_nearest(
 def _blend(ranking: Ranking, meant: Floats, by_words: float) -> Ranking:
     import numpy as np
 
-    from vaultmem.core.finding.blending import blend_scores
+    from vaultmem.core.finding.ranking import blend_scores
 
     score = np.asarray(blend_scores(ranking.score, meant, by_words), np.float64)
     return ranking._replace(score=score, semantic=np.nan_to_num(meant))
+
+
+#: Views and filters whose choice is kept, each some bytes a section.
+_KEPT_CHOICES = 8
+
+#: Terms whose counts are kept.
+_KEPT_COUNTS = 8_192
+
+_COLUMNS = (
+    "document",
+    "state",
+    "created",
+    "updated",
+    "title_length",
+    "tags_length",
+    "body_length",
+)
+
+
+class Scope(NamedTuple):
+    """A vault, its index as it is now, and the rows of it that a query can find."""
+
+    vault: Vault
+    snapshot: Snapshot
+    eligible: EligibleRows
+
+
+def choose_scope(vault: Vault, note_filter: NoteFilter) -> Scope | None:
+    """Return the sections that view and filter let through; None for an empty index."""
+    snapshot = vault.index.snapshot()
+    if not snapshot.size:
+        return None
+    return Scope(vault, snapshot, choose_sections(vault, snapshot, note_filter))
+
+
+def count_term(scope: Scope, term: str) -> tuple[int, int]:
+    """Return how many eligible sections and how many of all contain a term, cached."""
+    from vaultmem.core.finding.ranking import count_rows
+
+    known = scope.eligible.kept.setdefault("counts", {})
+    if term not in known:
+        if len(known) > _KEPT_COUNTS:
+            known.clear()
+        rows, _ = scope.snapshot.term(term)
+        known[term] = count_rows(rows, scope.eligible), len(rows)
+    found: tuple[int, int] = known[term]
+    return found
+
+
+def weigh_scope(scope: Scope, statistics: Statistics) -> Scope:
+    """Return the same rows with length norms and recency by the figures of all vaults, cached."""
+    from vaultmem.core.finding.eligible import weigh_rows
+    from vaultmem.core.finding.weights import WEIGHTS
+
+    chosen = scope.eligible
+    figures = statistics[:3]
+    if figures == chosen.statistics[:3]:
+        return scope
+    kept = chosen.kept.setdefault("weighed", {})
+    if figures not in kept:
+        columns = {name: scope.snapshot.column(name) for name in _COLUMNS}
+        links_alone = scope.snapshot.term(LINKS_ALONE)[0]
+        kept.clear()
+        kept[figures] = weigh_rows(chosen, columns, links_alone, Statistics(*figures), WEIGHTS)
+    return scope._replace(eligible=kept[figures])
+
+
+def choose_sections(vault: Vault, snapshot: Snapshot, note_filter: NoteFilter) -> EligibleRows:
+    """Return the sections of notes that view and filter let through, cached for a few filters."""
+    from vaultmem.core.finding.eligible import EligibleRows, make_eligible
+    from vaultmem.core.finding.weights import WEIGHTS
+
+    key = ("eligible", vault.view.key(), note_filter)
+    cached = snapshot.kept.get(key)
+    if isinstance(cached, EligibleRows):
+        return cached
+    made = make_eligible(
+        {name: snapshot.column(name) for name in _COLUMNS},
+        vault.view.choose(note_filter),
+        [STATES.index(state) for state in note_filter.wanted_states],
+        [STATE_WEIGHT.get(state, 1.0) for state in STATES],
+        snapshot.labels(),
+        snapshot.term(LINKS_ALONE)[0],
+        WEIGHTS,
+        vault.now(),
+    )
+    if len(snapshot.kept) >= _KEPT_CHOICES:
+        snapshot.kept.clear()
+    snapshot.kept[key] = made
+    return made

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, TypeVar
 from vaultmem.config import Config
 from vaultmem.core.finding.hit import Hit, NoteKey
 from vaultmem.core.finding.query import RecallQuery
-from vaultmem.core.finding.reranking import Reranked
-from vaultmem.core.finding.statistics import Statistics, add_statistics
+from vaultmem.core.finding.weights import Statistics, add_statistics
 from vaultmem.core.packs.division import group_by_vault
 from vaultmem.errors import VaultError
+from vaultmem.services.finding.rerank import Reranked
 from vaultmem.services.finding.score import Depth, Scorer
 from vaultmem.services.finding.search import count, score_words, search_all
 from vaultmem.services.reading.behind import sync_once

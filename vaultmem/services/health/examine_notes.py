@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
 
 from vaultmem.core.check import Check, Verdict, count_found
 from vaultmem.core.indexing.note_facts import date_note
 from vaultmem.core.notes.problems import describe_group, describe_repairs, group_problems
-from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.obsidian.daily import read_day
 from vaultmem.core.paths import find_twins, is_conflict_copy
-from vaultmem.services.evidence.usage import list_machines
 from vaultmem.services.finding.trust import list_owned, tell_trust_elsewhere, trusted_documents
 from vaultmem.services.notes.add_quotes import quote_properties
 from vaultmem.services.notes.repair import HOW_TO_REPAIR, plan_repair
@@ -160,7 +157,7 @@ def check_trust(vault: Vault) -> Check:
     """Tell whether policies, skills and preferences of this vault are on record."""
     records = list_owned(vault)
     trusted = trusted_documents(vault)
-    others = tuple(_name_vouchers(vault, [r for r in records if r.document not in trusted]))
+    others = tuple(each.path for each in records if each.document not in trusted)
     count = len(records) - len(others)
     told = f"{count:,} of {len(records):,} active policies, skills and preferences are on record"
     if records and not others:
@@ -177,12 +174,3 @@ def check_trust(vault: Vault) -> Check:
         return Check("trust", told=told)
     remedy = "read them, and `vaultmem promote` or `vaultmem trust` them"
     return Check("trust", Verdict.WARNING, told, others, remedy)
-
-
-def _name_vouchers(vault: Vault, records: Sequence[NoteRecord]) -> Iterator[str]:
-    """Yield the paths of notes, each with the other machines where its very text is vouched for."""
-    machines = list_machines(vault, with_usage=False) if records else []
-    for record in records:
-        promoted = (record.path, record.body_digest)
-        where = ", ".join(each.name for each in machines if promoted in each.promotions)
-        yield f"{record.path}  (vouched for on {where}, not here)" if where else record.path

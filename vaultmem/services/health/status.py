@@ -129,7 +129,9 @@ def read_status(
         sync=report,
         is_in_sync=looks and not sync_problem and not is_index_behind(vault),
         git=_read_git(vault, looks),
-        waiting=tuple(str(event.get("subject", "")) for _, event in vault.journal.pending()),
+        waiting=tuple(
+            str(event.get("subject", "")) for _, event in vault.operations.list_waiting()
+        ),
         in_doubt=(doubtful := tuple(vault.manifest.in_doubt())),
         trust_problem=_tell_trust(vault),
         problems=tuple(each for each in vault.manifest.problems() if each not in doubtful),

@@ -10,7 +10,7 @@ from vaultmem.core.packs.already_had import name_shown
 from vaultmem.core.packs.pack_item import PackStyle
 from vaultmem.core.packs.pack_text import Pack
 from vaultmem.errors import BusyError, FaultError, NoteNotFoundError, RefusedError
-from vaultmem.services.finding.ask_pack import AskPack, ask_pack
+from vaultmem.services.finding.pack import AskPack, ask_pack
 from vaultmem.services.hooks.answer import find_folder
 from vaultmem.services.sessions.begin import Begun, NewSession, resume_session, start_session
 from vaultmem.services.sessions.edit_session import act_in

@@ -32,11 +32,11 @@ def check_each(commits: Iterable[NewCommit]) -> Iterator[Refusal]:
 
 def check_form(commits: Iterable[NewCommit]) -> Iterator[Refusal]:
     """Yield what is in a machine's commits that nobody else is to read."""
-    from vaultmem.storage.machines import is_for_others  # Most pushes have no need of it.
+    from vaultmem.storage.machines import is_shared  # Most pushes have no need of it.
 
     for commit in commits:
         for change in commit.changes:
-            if change.mode and not is_for_others(change.path):
+            if change.mode and not is_shared(change.path):
                 why = "is nothing that machines share at a hub: words of questions, perhaps"
                 what = f"{show_path(change.path)} in {commit.commit[:9]}"
                 yield Refusal(what, why, "update vaultmem, and run `vaultmem sync`")

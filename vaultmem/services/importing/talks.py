@@ -15,7 +15,13 @@ from vaultmem.core.notes.edit_properties import PropertyValue, set_property
 from vaultmem.core.notes.note import parse_note
 from vaultmem.core.paths import slugify
 from vaultmem.core.secrets.scan import mask_secrets
-from vaultmem.core.sessions.session import Status, TouchedFile, map_session_id, session_path
+from vaultmem.core.sessions.session import (
+    SessionFacts,
+    Status,
+    TouchedFile,
+    map_session_id,
+    session_path,
+)
 from vaultmem.core.sessions.session_note import name_session, new_session_text
 from vaultmem.core.sessions.turns import Turn
 from vaultmem.core.transcripts.event import Event, Source
@@ -26,6 +32,7 @@ from vaultmem.services.importing.take import PROPERTY, Outcome, Taken, as_local,
 from vaultmem.services.sessions.edit_session import act_in, edit_session
 from vaultmem.services.sessions.identify import find_workspace
 from vaultmem.services.sessions.import_turns import (
+    Imported,
     find_first_turn,
     has_more,
     identify_transcript,
@@ -39,7 +46,7 @@ from vaultmem.services.sessions.windows import append_turns, read_tally, write_w
 from vaultmem.services.sessions.wishes import propose_said
 from vaultmem.services.writing.change import Change
 from vaultmem.services.writing.divide import Event as VaultEvent
-from vaultmem.services.writing.folder import one_transaction
+from vaultmem.services.writing.operation import Operation, operate
 from vaultmem.services.writing.write import write
 from vaultmem.vault import Vault
 
@@ -136,7 +143,9 @@ def take_transcript(vault: Vault, file: Path, dry_run: bool) -> Taken:
     writer = act_in(vault, "", found.agent)
     title = f"transcripts {file.parent.name}/{file.name}"
     head = Head(session, found, title, read_moment(first.at))
-    with one_transaction(writer, is_committed=False):
+
+    def add(_: Operation) -> tuple[Imported, SessionFacts, bool]:
+        nonlocal head
         if not is_there:
             _begin_note(writer, head)
         done = import_turns(writer, session, file)
@@ -147,6 +156,9 @@ def take_transcript(vault: Vault, file: Path, dry_run: bool) -> Taken:
             ended = as_local(read_moment(done.ended))
             head = head._replace(title=record.title)
             _edit(writer, head, partial(_end, writer, head, record, ended))
+        return done, facts, is_more
+
+    done, facts, is_more = operate(writer, "nothing was imported", add)
     if is_more:
         with vault.leaving_to_next():
             propose_said(act_in(writer, session, found.agent), facts)

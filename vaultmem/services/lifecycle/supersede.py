@@ -20,7 +20,7 @@ from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.similarity.compare import KnownText
 from vaultmem.core.validity import Span, find_start, read_day
 from vaultmem.errors import RefusedError
-from vaultmem.services.finding.new_links import NewLinks
+from vaultmem.services.finding.links import NewLinks
 from vaultmem.services.lifecycle.transition import check_move, check_reason, name_mover
 from vaultmem.services.likeness.updates import list_unsaid
 from vaultmem.services.reading.read_notes import read_note, resolve_address

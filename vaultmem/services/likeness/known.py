@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.lifecycle import OPEN_STATES, OWNER_KINDS, Kind, State
 from vaultmem.core.notes.confirm import Saying, confirm_note, has_room
 from vaultmem.core.paths import PINNED_FILES, note_context
 from vaultmem.core.similarity.canonical import say_same
-from vaultmem.core.similarity.compare import MAX_TEXT, KnownText, Likeness, compare_texts, is_brief
-from vaultmem.core.similarity.differences import Difference
-from vaultmem.errors import RefusedError
-from vaultmem.services.likeness.earlier import find_earlier_contexts
+from vaultmem.core.similarity.compare import (
+    MAX_TEXT,
+    Difference,
+    KnownText,
+    Likeness,
+    compare_texts,
+    is_brief,
+)
+from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.likeness.similar import Asked, SimilarNote, find_similar, says_same
 from vaultmem.services.likeness.updates import add_updated, list_unsaid
 from vaultmem.services.reading.read_notes import find_note
 from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.writing.pending import read_pending
+from vaultmem.storage.git.log import follow_path
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
@@ -158,7 +167,29 @@ def _may_take(vault: Vault, note: Note, new: NewMemory) -> bool:
     if may_absorb(vault, note, new):
         return True
     is_open = may_absorb(vault, note, new._replace(context=""))  # In whichever context it is.
-    return is_open and new.context.strip("/") in find_earlier_contexts(vault, note)
+    return is_open and new.context.strip("/") in _find_earlier_contexts(vault, note)
+
+
+def _find_earlier_contexts(vault: Vault, note: Note) -> frozenset[str]:
+    """Return the contexts of a note under its earlier paths, moves without a commit included.
+
+    Without git, none is known. A note's whole history is walked, so ask for few.
+    """
+    path, paths = str(note.path), []
+    with contextlib.suppress(VaultError, ImportError):
+        if vault.view.is_work_tree:
+            paths += [written for written, _ in vault.journal.find_moved(note.blob)]
+            head = vault.head()
+            commit = head.commit if head else ""
+            moved = read_pending(vault).moved if commit else {}
+            for _ in moved:  # From move to move.
+                path = moved.get(path, path)
+                paths.append(path)
+        else:
+            commit = vault.view.sources[0].commit
+        for _, change in follow_path(vault.history, commit, path) if commit else ():
+            paths += [change.path, change.previous]
+    return frozenset(note_context(PurePosixPath(each)) for each in paths if each)
 
 
 def _find_wording(note: Note, new: NewMemory) -> str:

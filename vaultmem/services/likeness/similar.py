@@ -13,6 +13,7 @@ from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.notes.sections import Section
 from vaultmem.core.paths import note_context
+from vaultmem.core.similarity.canonical import Titled, state_same
 from vaultmem.core.similarity.compare import (
     MAX_TEXT,
     KnownText,
@@ -21,7 +22,6 @@ from vaultmem.core.similarity.compare import (
     compare_texts,
     compare_titled,
 )
-from vaultmem.core.similarity.titled import Titled, state_same
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.reading.heal import heals
 from vaultmem.services.reading.read_notes import find_note, read_note, resolve_address

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from vaultmem.core.finding.terms import term_sequence
 from vaultmem.core.lifecycle import OPEN_STATES, Kind
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.paths import PINNED_FILES
-from vaultmem.core.similarity.compare import MAX_TEXT, KnownText, Likeness, compare_texts
-from vaultmem.core.similarity.differences import Difference
-from vaultmem.core.similarity.facts import Fact, read_facts
-from vaultmem.core.similarity.relations import list_keys, list_related
+from vaultmem.core.similarity.compare import (
+    MAX_TEXT,
+    Difference,
+    KnownText,
+    Likeness,
+    compare_texts,
+)
+from vaultmem.core.similarity.facts import Fact, list_keys, list_related, read_facts
 from vaultmem.core.similarity.statement import split_sentences
 from vaultmem.core.similarity.subjects import find_titled
 from vaultmem.core.similarity.updates import Update, compare_facts, find_update
@@ -21,10 +25,6 @@ from vaultmem.services.likeness.similar import Asked, SimilarNote
 from vaultmem.services.reading.read_notes import find_note
 from vaultmem.storage.index.sharing import find_with_all
 from vaultmem.vault import Vault
-
-#: What says something, as a note, and what that may be found by.
-Teller = TypeVar("Teller")
-Topic = TypeVar("Topic")
 
 #: Sessions and tasks tell what was, and reference material is no memory.
 _LEFT_OUT = ("sessions/", "tasks/", "handoffs/", "primed/")
@@ -48,17 +48,12 @@ class NoteUpdate(NamedTuple):
     @property
     def why(self) -> str:
         """What is another value now."""
-        return tell_update(self.update)
+        return f"{self.update.kind}: {self.update.before}, now {self.update.after or 'no longer'}"
 
     @property
     def likeness(self) -> Likeness:
         """How much of the newer note the older one says, and in what they differ."""
-        return measure_update(self.update, self.update.new)
-
-
-def tell_update(update: Update) -> str:
-    """Return both values in words."""
-    return f"{update.kind}: {update.before}, now {update.after or 'no longer'}"
+        return _measure_update(self.update, self.update.new)
 
 
 def list_unsaid(old: Note, new: KnownText) -> list[str]:
@@ -92,7 +87,7 @@ def add_updated(vault: Vault, asked: Asked, found: Sequence[SimilarNote]) -> lis
         if path in known and known[path].likeness.is_contradiction:
             continue
         note = known[path].note if path in known else find_note(vault, record.path)
-        if note is None or path == asked.path or not holds_values(record, note):
+        if note is None or path == asked.path or not _holds_values(record, note):
             continue
         update = find_update(read_facts(note.visible_body), facts)
         there = (note.visible_body, note.title)
@@ -103,10 +98,10 @@ def add_updated(vault: Vault, asked: Asked, found: Sequence[SimilarNote]) -> lis
 
 def find_updates(vault: Vault, record: NoteRecord, note: Note) -> Iterator[NoteUpdate]:
     """Yield what a note says a new value of, and what says a new value of it, by the index."""
-    facts = read_facts(note.visible_body) if holds_values(record, note) else ()
+    facts = read_facts(note.visible_body) if _holds_values(record, note) else ()
     for each in _find_about(vault, facts):
         other = find_note(vault, each.path)
-        if other is None or each.path == record.path or not holds_values(each, other):
+        if other is None or each.path == record.path or not _holds_values(each, other):
             continue
         sides = [(record.written, record.path, note), (each.written, each.path, other)]
         old, new = (side[2] for side in sorted(sides, key=lambda side: side[:2]))
@@ -128,66 +123,50 @@ def list_updates(vault: Vault, apart: Container[frozenset[str]] = ()) -> list[No
     dated = []
     for record in vault.view.records():
         note = find_note(vault, record.path)
-        if note and holds_values(record, note) and len(note.body) <= MAX_TEXT:
+        if note and _holds_values(record, note) and len(note.body) <= MAX_TEXT:
             dated.append((record.written, record.path, note))
-    told = (
-        (note, [(fact, list(list_topics(fact))) for fact in read_facts(note.visible_body)])
-        for _, _, note in sorted(dated, key=lambda each: each[:2])
-    )
+    known: dict[tuple[str, ...], list[tuple[Note, Fact]]] = {}
     found: dict[str, NoteUpdate] = {}
-    for older, note, update, is_new in pair_facts(told):
-        if frozenset((str(older.path), str(note.path))) not in apart and not are_apart(older, note):
-            found.setdefault(str(older.path), NoteUpdate(older, note, update, is_new))
+    for _, _, note in sorted(dated, key=lambda each: each[:2]):
+        facts = read_facts(note.visible_body)
+        for fact in facts:
+            for older, update in _find_older(known, fact):
+                names = frozenset((str(older.path), str(note.path)))
+                if names not in apart and not are_apart(older, note):
+                    found.setdefault(str(older.path), NoteUpdate(older, note, update, fact.is_new))
+        for fact in facts:
+            for topic in _list_topics(fact):
+                known.setdefault(topic, []).append((note, fact))
     return [found[path] for path in sorted(found)]
 
 
-def are_apart(one: Note, other: Note) -> bool:
-    """Tell whether the titles or first sentences of two notes name different things."""
-    there = (other.visible_body, other.title)
-    return find_titled(one.visible_body, one.title, *there) is not None
-
-
-def pair_facts(
-    told: Iterable[tuple[Teller, Sequence[tuple[Fact, Sequence[Topic]]]]],
-) -> Iterator[tuple[Teller, Teller, Update, bool]]:
-    """Yield who is updated by whom, how, and whether that says of itself that it is new.
-
-    What tells facts, each with what it may be found by, comes in order of time. Of those about one
-    thing, each is held against the last ones.
-    """
-    seen: dict[Topic, list[tuple[Teller, Fact]]] = {}
-    for teller, facts in told:
-        for fact, topics in facts:
-            for older, update in _find_older(seen, teller, fact, topics):
-                yield older, teller, update, fact.is_new
-        for fact, topics in facts:
-            for topic in topics:
-                seen.setdefault(topic, []).append((teller, fact))
-
-
 def _find_older(
-    seen: Mapping[Topic, Sequence[tuple[Teller, Fact]]],
-    teller: Teller,
-    fact: Fact,
-    topics: Iterable[Topic],
-) -> Iterator[tuple[Teller, Update]]:
+    known: Mapping[tuple[str, ...], Sequence[tuple[Note, Fact]]], fact: Fact
+) -> Iterator[tuple[Note, Update]]:
+    """Yield the older notes that a fact updates: of those about one thing, the last ones."""
     compared: dict[int, Update | None] = {}  # Many are found by several topics, or in many notes.
-    for topic in topics:
-        for older, said in seen.get(topic, ())[-_OLDER:]:
-            if id(said) not in compared:
-                compared[id(said)] = compare_facts(said, fact)
-            if older is not teller and (update := compared[id(said)]) is not None:
+    for topic in _list_topics(fact):
+        for older, stated in known.get(topic, ())[-_OLDER:]:
+            if id(stated) not in compared:
+                compared[id(stated)] = compare_facts(stated, fact)
+            if (update := compared[id(stated)]) is not None:
                 yield older, update
 
 
-def list_topics(fact: Fact) -> Iterator[tuple[str, ...]]:
-    """Yield what a fact may be found by: its subject, its first words, and the values it names."""
+def _list_topics(fact: Fact) -> Iterator[tuple[str, ...]]:
+    """Yield what a fact is found by: its subject, its first words, and the values it names."""
     if fact.subject:
         yield ("of", *sorted(list_keys(fact.subject)))
     yield ("of", fact.words[0].key)
     yield ("by", *(word.key for word in fact.words[:2]))
     values = list_keys(w for w in fact.value or fact.words[1:] if w.is_proper)
     yield from (("value", key) for key in values | fact.gone)
+
+
+def are_apart(one: Note, other: Note) -> bool:
+    """Tell whether the titles or first sentences of two notes name different things."""
+    there = (other.visible_body, other.title)
+    return find_titled(one.visible_body, one.title, *there) is not None
 
 
 def _find_about(vault: Vault, facts: Iterable[Fact]) -> Iterator[NoteRecord]:
@@ -208,7 +187,7 @@ def _find_about(vault: Vault, facts: Iterable[Fact]) -> Iterator[NoteRecord]:
 
 def _as_similar(record: NoteRecord, note: Note, asked: Asked, update: Update) -> SimilarNote:
     """Return a note as one that is like the text, but for the value."""
-    likeness = measure_update(update, asked.text)
+    likeness = _measure_update(update, asked.text)
     section = next(
         (each for each in note.sections if update.old[:20] in note.section_text(each)),
         note.sections[0],
@@ -216,14 +195,14 @@ def _as_similar(record: NoteRecord, note: Note, asked: Asked, update: Update) ->
     return SimilarNote(record, note, section, likeness)
 
 
-def measure_update(update: Update, text: str) -> Likeness:
+def _measure_update(update: Update, text: str) -> Likeness:
     """Return how much of a text the older sentence says, and the update as what differs."""
     differs = Difference("update", update.after or "no longer", update.before)
     similarity = compare_texts(text, KnownText(update.old)).similarity
     return Likeness(similarity, differences=(differs,), nearest=update.old)
 
 
-def holds_values(record: NoteRecord, note: Note) -> bool:
+def _holds_values(record: NoteRecord, note: Note) -> bool:
     """Tell whether a note holds values: what happened on a day holds none."""
     if record.path in PINNED_FILES or record.path.startswith(_LEFT_OUT):
         return False

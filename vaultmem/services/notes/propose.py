@@ -11,7 +11,7 @@ from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.paths import fold, parse_note_path
 from vaultmem.core.preferences.standing import Speaker, Standing, find_standing
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.finding.new_links import NewLinks
+from vaultmem.services.finding.links import NewLinks
 from vaultmem.services.notes.memory import Memory, choose_title, compose_note, name_note
 from vaultmem.services.reading.read_notes import read_note
 from vaultmem.services.writing.change import Change

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -150,38 +150,31 @@ def _list_remotes(vault: Vault) -> Iterator[PurgeStep]:
 
 def _list_own(vault: Vault, paths: tuple[str, ...]) -> Iterator[PurgeStep]:
     """Yield what vaultmem itself keeps outside of the repository."""
-    showing = [
-        receipt
+    shown = [
+        receipt.id
         for receipt in list_receipts(vault)
         if {section.path for section in (*receipt.shown, *receipt.unshown)} & set(paths)
     ]
-    shown = [receipt.id for receipt in showing if not receipt.machine]
     if shown:
         yield PurgeStep(
             "Packs that agents were given showed it, and their receipts say so. Remove these "
             f"files: {', '.join(f'{name}.json' for name in shown)}.",
         )
-    yield from _list_evidence(vault, {receipt.machine for receipt in showing} - {""})
+    yield from _list_evidence(vault)
     yield PurgeStep(
         "vaultmem's own index is made from the notes and made again without them.",
         (f"rm -r {shlex.quote(str(vault.state_folder))}", "vaultmem index"),
     )
 
 
-def _list_evidence(vault: Vault, machines: Set[str]) -> Iterator[PurgeStep]:
-    """Yield what becomes of evidence of use, which names notes and what was asked."""
+def _list_evidence(vault: Vault) -> Iterator[PurgeStep]:
+    """Yield what becomes of evidence of use, which names notes."""
     own = find_own(vault.history, vault.state)
     if own.commit:
         remotes = vault.history.git.run("remote", check=False).splitlines()
         pushed = (f"git push {shlex.quote(name)} :{own.name}" for name in remotes)
         yield PurgeStep(
             "What this machine wrote of the vault's use names the note: remove it, here and where "
-            "it was pushed. The next `vaultmem sync` writes what is left of it under a new name, "
-            "and counts of use begin again.",
+            "it was pushed. The next `vaultmem sync` writes what is left of it under a new name.",
             (f"git update-ref -d {own.name}", *pushed),
-        )
-    if machines:
-        yield PurgeStep(
-            "Receipts of other machines show it, too. Run `vaultmem forget --purge` on each: "
-            f"{', '.join(sorted(machines))}. What others have fetched of it stays with them."
         )

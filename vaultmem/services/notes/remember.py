@@ -9,7 +9,7 @@ from vaultmem.core.blob import blob_id
 from vaultmem.core.lifecycle import CLOSED_STATES, OWNER_KINDS, Kind, State
 from vaultmem.core.paths import parse_note_path
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.finding.new_links import NewLinks
+from vaultmem.services.finding.links import NewLinks
 from vaultmem.services.likeness.known import (
     Known,
     Nearby,

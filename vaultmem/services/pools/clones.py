@@ -464,8 +464,8 @@ def land(vault: Vault, work: Callable[[Vault], T], check: Check | None) -> tuple
 
 def forget_waiting(vault: Vault) -> None:
     """Drop events that were to be committed later: what they are about is taken back."""
-    for number, _ in vault.journal.pending():
-        vault.journal.drop_pending(number)
+    for number, _ in vault.operations.list_waiting():
+        vault.operations.drop_waiting(number)
 
 
 def begin_vault(clone: Clone, settings: VaultSettings, check: Check | None) -> None:

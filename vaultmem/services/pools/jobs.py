@@ -18,8 +18,8 @@ from vaultmem.core.packs.expectation import Expectation, judge_pack, read_plain
 from vaultmem.core.packs.pack_item import PackItem
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import RefusedError, VaultError, name_failure
-from vaultmem.services.finding.ask_pack import make_unseen
 from vaultmem.services.finding.judge import judge_vault
+from vaultmem.services.finding.pack import make_unseen
 from vaultmem.services.history.blame import blame_bytes
 from vaultmem.services.pools.clones import LATE, Clones, Work
 from vaultmem.services.pools.pool import Lane, Pool

@@ -12,7 +12,7 @@ from typing import Any, Concatenate, Generic, NamedTuple, TypeVar, TypeVarTuple,
 from vaultmem.core.packs.division import tell_missing
 from vaultmem.errors import VaultError
 from vaultmem.services.finding.ask import Ask, QueryResult, run_query
-from vaultmem.services.finding.ask_pack import AskPack, PackAnswer, ask_pack
+from vaultmem.services.finding.pack import AskPack, PackAnswer, ask_pack
 from vaultmem.services.pools.clone import Source
 from vaultmem.services.pools.clones import FRESH_FOR, Clones, Work
 from vaultmem.services.pools.question import (

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, TypeVar
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import RecallQuery
-from vaultmem.core.finding.statistics import Statistics, add_statistics
+from vaultmem.core.finding.weights import Statistics, add_statistics
 from vaultmem.core.packs.division import tell_missing
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError, name_failure
 from vaultmem.services.finding.score import Depth, Scorer

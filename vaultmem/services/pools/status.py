@@ -14,7 +14,7 @@ from typing import NamedTuple
 from vaultmem import __version__
 from vaultmem.core.finding.query import NoteFilter
 from vaultmem.errors import VaultError, name_failure
-from vaultmem.services.finding.eligible import choose_sections
+from vaultmem.services.finding.score import choose_sections
 from vaultmem.services.pools.clone import Clone
 from vaultmem.vault import Vault
 

@@ -1,59 +1,63 @@
-"""Undo what an interrupted transaction left in files and in the person's index.
+"""Undo the operation that a killed process left unfinished, in files and in git's index.
 
-It is over when its intent is dropped; one that a commit belongs to is over with that commit. So
-a crash anywhere before leaves nothing of it, and one behind leaves all of it.
+An operation is over when its row is gone; one that makes a commit is over with that commit. So a
+crash anywhere before leaves nothing of it, and one after leaves all of it.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
+from typing import Any
 
 from vaultmem.errors import PendingError
 from vaultmem.storage.asides import clear_leftover, find_leftovers
-from vaultmem.storage.git.commit_draft import REGULAR, TreeEntry
-from vaultmem.storage.git.intent import Intent, Moves, drop_intent, has_intent, read_intent
+from vaultmem.storage.git.commit_draft import REGULAR, Moves, TreeEntry
+from vaultmem.storage.operations import FileChanges
 from vaultmem.storage.work_tree import order_moves, put_back
 from vaultmem.vault import Vault
 
-#: State folders whose transaction is under way in this process, by the thread with the lock.
-_under_way: set[str] = set()
-
-
-def is_interrupted(vault: Vault) -> bool:
-    """Tell whether a transaction is under way or was interrupted; a look at one file."""
-    return has_intent(vault.state_folder)
-
-
-def is_under_way(vault: Vault) -> bool:
-    """Tell whether the caller, who has the lock, is inside of a transaction itself."""
-    return str(vault.state_folder) in _under_way
-
-
-def mark_under_way(vault: Vault, is_it: bool) -> None:
-    """Say that the transaction of this vault begins here, or is over."""
-    (_under_way.add if is_it else _under_way.discard)(str(vault.state_folder))
+#: The outermost operation that is under way in this process, by state folder.
+UNDER_WAY: dict[str, Any] = {}
 
 
 def recover(vault: Vault) -> None:
-    """Undo the transaction that an earlier process left unfinished, if there is one.
+    """Undo the operation that an earlier process left unfinished, if there is one.
 
-    A file that somebody changed since is left as it is, and so is one that HEAD has as it was
-    written or as somebody else committed it.
+    Where git's index is locked, the entries that were staged for a commit stay known until it is
+    free.
     """
-    if not is_interrupted(vault):
+    if not vault.operations.is_open():
         return
     with vault.lock():
-        if is_under_way(vault) or (intent := read_intent(vault.state_folder)) is None:
+        if str(vault.state_folder) in UNDER_WAY:
             return
-        moves = _find_undone(vault, intent)
-        undo_moves(vault, moves, intent.contents, intent.earlier)
-        _clear_leftovers(vault, intent)
-        if vault.head() is not None:
-            with contextlib.suppress(PendingError):  # The next commit or clean index sees to it.
-                vault.history.settle_index()
-        drop_intent(vault.state_folder)
+        if files := vault.operations.read_files():
+            undo(vault, files)
+        close_operation(vault)
+
+
+def undo(vault: Vault, files: FileChanges) -> None:
+    """Bring the files of an operation back that no commit has.
+
+    A file that another program changed since is left as it is, and so is one that HEAD has as it
+    was written or as another commit has it.
+    """
+    undo_moves(vault, _find_undone(vault, files), files.contents, files.earlier)
+    for folder in {PurePosixPath(path).parent for path in files.moves}:
+        for file in find_leftovers(vault.root / folder):
+            clear_leftover(file)
+
+
+def close_operation(vault: Vault) -> None:
+    """Make git's index agree with HEAD where an operation staged something, and end it."""
+    if vault.head() is not None:
+        try:
+            vault.history.settle_index()
+        except PendingError:
+            vault.operations.drop_files()
+            return
+    vault.operations.close()
 
 
 def undo_moves(
@@ -88,17 +92,17 @@ def read_blobs(vault: Vault, blobs: Iterable[str]) -> dict[str, bytes]:
     return {blob: data for blob, (_, data) in zip(names, found, strict=True)}
 
 
-def _find_undone(vault: Vault, intent: Intent) -> Moves:
+def _find_undone(vault: Vault, files: FileChanges) -> Moves:
     """Return the moves that no commit has: all of them, unless HEAD has moved meanwhile."""
-    head = vault.head() if intent.is_committed else None
-    if head is None or head.commit == intent.head:
-        return intent.moves
+    head = vault.head() if files.is_committed else None
+    if head is None or head.commit == files.head:
+        return files.moves
     now = vault.history.tree(head.commit)
     return {
         path: (before, after)
-        for path, (before, after) in intent.moves.items()
+        for path, (before, after) in files.moves.items()
         if not _is_same(now.get(path), after)
-        or (after is None and before is not None and before.blob in intent.contents)
+        or (after is None and before is not None and before.blob in files.contents)
     }
 
 
@@ -107,13 +111,6 @@ def _is_same(held: TreeEntry | None, wanted: TreeEntry | None) -> bool:
     if held is None or wanted is None:
         return held is wanted
     return held.blob == wanted.blob and (wanted.mode not in REGULAR or held.mode == wanted.mode)
-
-
-def _clear_leftovers(vault: Vault, intent: Intent) -> None:
-    """Remove what an interrupted write left beside the files, in hidden folders too."""
-    for folder in {PurePosixPath(path).parent for path in intent.moves}:
-        for file in find_leftovers(vault.root / folder):
-            clear_leftover(file)
 
 
 def _read_held(vault: Vault, blobs: set[str]) -> dict[str, bytes]:

@@ -21,7 +21,7 @@ from vaultmem.services.reading.indexing import (
 )
 from vaultmem.services.reading.leftovers import clear_leftovers
 from vaultmem.services.reading.note_rules import read_note_rules
-from vaultmem.services.reading.recovery import is_interrupted, recover
+from vaultmem.services.reading.recovery import recover
 from vaultmem.services.reading.withdraw import find_in_force, review_files, write_withdrawals
 from vaultmem.storage.manifest import KnownFile
 from vaultmem.storage.scan import Scan, Stat, scan_vault
@@ -67,8 +67,7 @@ def sync_vault(vault: Vault, progress: Progress | None = None) -> SyncReport:
 def _sync_vault(vault: Vault, progress: Progress | None) -> SyncReport:
     started = time.monotonic()
     report = SyncReport()
-    if is_interrupted(vault):
-        recover(vault)
+    recover(vault)
     rules = read_note_rules(vault)
     looked = time.time_ns()
     scan = scan_vault(vault.root, rules.for_scan)

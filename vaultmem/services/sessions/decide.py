@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vaultmem.core.lifecycle import Kind
 from vaultmem.core.sessions.section_edit import append_to_section, as_item
 from vaultmem.core.sessions.session_note import DECISIONS
-from vaultmem.services.finding.new_links import NewLinks
+from vaultmem.services.finding.links import NewLinks
 from vaultmem.services.reading.look import look_now
 from vaultmem.services.sessions.edit_session import act_in, edit_session
 from vaultmem.services.sessions.read import find_path

@@ -16,11 +16,10 @@ from vaultmem.core.sessions.restore_text import Restore, render_restore
 from vaultmem.core.sessions.session import Decision, Session, walk_chain
 from vaultmem.core.token_count import count_tokens
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.finding.own_part import pack_source
+from vaultmem.services.finding.pack_parts import pack_source
 from vaultmem.services.reading.look import look_now
 from vaultmem.services.reading.read_notes import read_note, resolve_address
 from vaultmem.services.sessions.decide import find_unlinked
-from vaultmem.services.sessions.elsewhere import read_shared_turns
 from vaultmem.services.sessions.identify import find_workspace
 from vaultmem.services.sessions.read import get_session, open_table, read_session
 from vaultmem.services.sessions.touched_files import trace_files
@@ -129,8 +128,7 @@ def _read_turns(vault: Vault, session: str, budget: int) -> list[tuple[int, Turn
     """Return the last turns, as many as could be shown."""
     kept: list[tuple[int, Turn]] = []
     left = budget
-    turns = read_last_turns(vault, session, _MAX_TURNS) or read_shared_turns(vault, session)
-    for number, turn in reversed(turns):
+    for number, turn in reversed(read_last_turns(vault, session, _MAX_TURNS)):
         if left <= 0:
             break
         left -= min(count_tokens(turn.text), 1_500)

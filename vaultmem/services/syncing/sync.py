@@ -29,7 +29,6 @@ from vaultmem.services.branching.finish import finish_merge, is_stopped
 from vaultmem.services.branching.incoming import follow_commit
 from vaultmem.services.branching.merge import MergeReport, merge_branch
 from vaultmem.services.branching.proposals import list_decided
-from vaultmem.services.branching.unrebase import leave_rebase
 from vaultmem.services.evidence.publish import begin_anew, publish
 from vaultmem.services.reading.look import find_branch
 from vaultmem.services.syncing.contact import (
@@ -101,7 +100,6 @@ class SyncReport(NamedTuple):
     told: str = ""
     evidence: str = ""
     conflicts: tuple[object, ...] = ()
-    left_rebase_of: str = ""
     token_ends: float = 0.0
     removed: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
@@ -122,10 +120,10 @@ def sync_remote(
     `where` is a remote's name, or the address of one that the repository is given with this first
     sync. With `joins`, two histories without a common commit become one. Another sync is waited for
     `patience` seconds. With `ends_merges`, a merge at which git has stopped is settled and
-    committed first, a rebase whose git was killed is left, and a file on disk counts for what is
-    staged of it; who syncs unasked leaves all that to the person who may be at it. With `alone`,
-    nothing but the branch goes to the remote: not how the vault is used here, and no commit that
-    the branch does not take. `check` is asked before each push of the branch.
+    committed first, and a file on disk counts for what is staged of it; a sync that nobody asked
+    for leaves that to the person who may be at it. With `alone`, nothing but the branch goes to the
+    remote: not how the vault is used here, and no commit that the branch does not take. `check` is
+    asked before each push of the branch.
 
     Raises:
         NoteNotFoundError: there is no such remote, or none at all.
@@ -135,13 +133,12 @@ def sync_remote(
         VaultError: the remote cannot be used, other than that it cannot be reached.
     """
     with hold_lock(vault.state_folder / "sync.lock", patience):
-        left = leave_rebase(vault) if ends_merges else ""
         place = find_place(vault, where)
         known = read_record(vault)
         if known.agreed != name_address(place.remote):  # What is known of it is another one's.
             known = known._replace(agreed="", rescue="", evidence="", refused_at=0.0)
         try:
-            sync = _Sync(vault, place, known, joins, left, alone, check)
+            sync = _Sync(vault, place, known, joins, alone, check)
             if ends_merges and is_stopped(vault):
                 sync.finish_merge()
             report = sync.run(takes_staged=ends_merges)
@@ -177,16 +174,13 @@ class _Sync:
         place: Place,
         known: LastSync,
         joins: bool,
-        left: str,
         alone: bool,
         check: Check | None,
     ) -> None:
         self._vault, self._place, self.known, self._joins = vault, place, known, joins
         self._alone, self._check = alone, check
         self._evidence = "", ""
-        self._report = SyncReport(
-            Outcome.SYNCED, place.remote.name, place.branch, left_rebase_of=left
-        )
+        self._report = SyncReport(Outcome.SYNCED, place.remote.name, place.branch)
 
     def run(self, *, takes_staged: bool) -> SyncReport:
         self._save()

@@ -20,7 +20,7 @@ from vaultmem.core.upkeep.proposal import NEW_STATES, Action, Proposal
 from vaultmem.errors import RefusedError
 from vaultmem.services.branching.merge import merge_branch
 from vaultmem.services.branching.proposals import reject_branch
-from vaultmem.services.finding.new_links import NewLinks
+from vaultmem.services.finding.links import NewLinks
 from vaultmem.services.lifecycle.promote import promote_notes
 from vaultmem.services.lifecycle.supersede import (
     chain_edits,

@@ -15,7 +15,7 @@ from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.notes.values import read_timestamp
 from vaultmem.core.paths import note_context
 from vaultmem.errors import ConflictError, RefusedError
-from vaultmem.services.finding.new_links import NewLinks
+from vaultmem.services.finding.links import NewLinks
 from vaultmem.services.lifecycle.supersede import check_supersession, plan_supersession
 from vaultmem.services.lifecycle.transition import name_mover
 from vaultmem.services.likeness.known import NewMemory, may_absorb

@@ -14,7 +14,7 @@ from vaultmem.core.notes.note import Note
 from vaultmem.core.paths import DREAMS
 from vaultmem.core.upkeep.memory_file import MEMORY, MemoryMove, add_bullets, name_heading
 from vaultmem.errors import NoteNotFoundError
-from vaultmem.services.finding.new_links import NewLinks
+from vaultmem.services.finding.links import NewLinks
 from vaultmem.services.lifecycle.transition import act_as_machine, refuse_branch
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.upkeep.nights import is_night, note_night

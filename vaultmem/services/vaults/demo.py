@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from vaultmem.core.lifecycle import State
 from vaultmem.errors import RefusedError
-from vaultmem.services.finding.ask_pack import AskPack, ask_pack
+from vaultmem.services.finding.pack import AskPack, ask_pack
 from vaultmem.services.finding.trust import trust_vault
 from vaultmem.services.lifecycle.promote import promote_notes
 from vaultmem.services.lifecycle.supersede import supersede_note

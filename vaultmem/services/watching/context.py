@@ -24,7 +24,7 @@ from vaultmem.core.packs.context_file import (
 )
 from vaultmem.core.paths import is_hidden
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
-from vaultmem.services.finding.ask_pack import make_unseen
+from vaultmem.services.finding.pack import make_unseen
 from vaultmem.services.finding.vault_set import look, open_scorer
 from vaultmem.storage.asides import clear_leftover, find_leftovers
 from vaultmem.storage.files import MAX_FILE_BYTES, create_file, read_file, remove_file, replace_file

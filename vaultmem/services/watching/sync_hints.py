@@ -15,7 +15,6 @@ from vaultmem.core.paths import GENERATED, is_note_name, is_text
 from vaultmem.errors import DamagedError
 from vaultmem.services.reading.indexing import is_index_behind
 from vaultmem.services.reading.note_rules import read_note_rules
-from vaultmem.services.reading.recovery import is_interrupted
 from vaultmem.services.reading.sync import mark_in_sync, stat_now, sync_paths, sync_vault
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.watcher import CHECKPOINT_FILE, EVERYTHING, FolderWatcher
@@ -162,6 +161,6 @@ def _has_moved(vault: Vault) -> bool:
     try:
         told = (vault.state.get("head"), vault.state.get("note_rules"))
         moved = told != (commit, read_note_rules(vault).key)
-        return moved or is_index_behind(vault) or is_interrupted(vault)
+        return moved or is_index_behind(vault) or vault.operations.is_open()
     except DamagedError:
         return True

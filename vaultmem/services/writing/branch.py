@@ -12,16 +12,16 @@ from typing import TypeVar
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.delta.commit_message import read_subject
-from vaultmem.errors import ConflictError, PendingError, RefusedError
+from vaultmem.errors import ConflictError, RefusedError
 from vaultmem.services.reading.look import look_at
 from vaultmem.services.writing.change import Change, Step, Written
 from vaultmem.services.writing.commit import CommitReport, draft_event
+from vaultmem.services.writing.operation import Operation, operate
 from vaultmem.storage.files import MAX_FILE_BYTES
-from vaultmem.storage.git.commit_draft import REGULAR, File, RefMovedError, TreeEntry
+from vaultmem.storage.git.commit_draft import REGULAR, File, TreeEntry
 from vaultmem.storage.git.trees import FOLDER, list_places
 from vaultmem.vault import Vault
 
-_ATTEMPTS = 30
 _NEW = "100644"
 
 T = TypeVar("T")
@@ -37,16 +37,14 @@ def write_to_branch(vault: Vault, branch: str, plan: Callable[[Change], T]) -> W
         RefusedError: something looks like a credential, or is too large; nothing was written.
         PendingError: others keep committing there.
     """
-    with vault.lock():
-        for _ in range(_ATTEMPTS):
-            seen = look_at(vault, f"refs/heads/{branch}")
-            change = Change(seen)
-            value = plan(change)
-            try:
-                return Written(value, _commit(vault, branch, seen, change))
-            except RefMovedError:
-                continue
-    raise PendingError(f"{branch}: other commits keep coming in; try again")
+
+    def work(_: Operation) -> Written[T]:
+        seen = look_at(vault, f"refs/heads/{branch}")
+        change = Change(seen)
+        value = plan(change)
+        return Written(value, _commit(vault, branch, seen, change))
+
+    return operate(vault, "nothing was written", work)
 
 
 def _commit(vault: Vault, branch: str, seen: Vault, change: Change) -> CommitReport:

@@ -11,7 +11,7 @@ from vaultmem.core.blob import blob_id
 from vaultmem.core.delta.commit_message import format_message, name_files, read_subject
 from vaultmem.core.json_values import as_named
 from vaultmem.core.paths import slugify
-from vaultmem.errors import ConflictError, DamagedError, PendingError, naming_faults
+from vaultmem.errors import ConflictError, DamagedError, PendingError
 from vaultmem.services.reading.withdraw import review_commits
 from vaultmem.services.writing.divide import (
     CLOSE,
@@ -27,13 +27,13 @@ from vaultmem.services.writing.divide import (
 )
 from vaultmem.services.writing.hand_edits import find_saying, read_edited_now
 from vaultmem.services.writing.leaks import find_leaks_since, refuse_named
+from vaultmem.services.writing.operation import Operation, operate
 from vaultmem.services.writing.pending import Pending, Whose, find_pending, is_pending
 from vaultmem.storage.git.brought import Brought
 from vaultmem.storage.git.commit_draft import (
     Draft,
     File,
     Identity,
-    RefMovedError,
     Settings,
     TreeEntry,
 )
@@ -47,8 +47,6 @@ __all__ = [
     *("UNCOMMITTED", "CommitReport", "Event"),
     *("commit_all", "commit_earlier", "commit_edits", "commit_event", "commit_said"),
 ]
-
-_ATTEMPTS = 10
 
 #: What came of a commit that a fault ended.
 UNCOMMITTED = "not committed, but the notes are safe on disk"
@@ -83,18 +81,24 @@ def commit_event(vault: Vault, event: Event, even_if_clean: bool = False) -> Com
         RefusedError: something looks like a credential; nothing was committed.
     """
     refuse_named(event.author, event.subject, event.body)
-    with naming_faults(UNCOMMITTED), vault.lock():
+
+    waited: list[Made] = []
+
+    def work(_: Operation) -> CommitReport:
+        waited.extend(_commit_waiting(vault))
+        report = _commit_one(vault, event, even_if_clean or bool(waited))
+        return report._replace(commits=(*waited, *report.commits))
+
+    with vault.lock():
         try:
-            made = _commit_waiting(vault)
-            report = _commit_one(vault, event, even_if_clean or bool(made))
+            return operate(vault, UNCOMMITTED, work)
         except PendingError as error:
-            vault.journal.add_pending(as_named(event))
+            vault.operations.add_waiting(as_named(event))
             raise PendingError(
                 f"not committed: {error}; the notes are safe on disk and "
                 f"`{event.subject or event.name}` "
                 "is committed with the next checkpoint or promote"
             ) from None
-        return report._replace(commits=(*made, *report.commits))
 
 
 def commit_said(vault: Vault) -> CommitReport:
@@ -106,15 +110,8 @@ def commit_said(vault: Vault) -> CommitReport:
         PendingError: git cannot take a commit now. The notes say all there is to know, so nothing
             is kept.
     """
-    with naming_faults(UNCOMMITTED), vault.lock():
-        waited = _commit_waiting(vault)
-        plan, made = _commit_plan(vault, lambda pending: divide_said(vault, pending))
-        return CommitReport(
-            (*waited, *made),
-            made[-1][0] if made else "",
-            skipped=plan.skipped,
-            has_closed=plan.has_closed,
-        )
+    report, made = _commit_all(vault, divide_said)
+    return report._replace(commit=made[-1][0] if made else "")
 
 
 def commit_edits(vault: Vault, may_commit: Callable[[], bool] = lambda: True) -> CommitReport:
@@ -127,13 +124,10 @@ def commit_edits(vault: Vault, may_commit: Callable[[], bool] = lambda: True) ->
         PendingError: git cannot take a commit now. Nothing is kept: the files are on disk.
     """
 
-    def divide(pending: Pending) -> Plan:
+    def divide(vault: Vault, pending: Pending) -> Plan:
         return divide_edits(vault, pending) if may_commit() else Plan([])
 
-    with naming_faults(UNCOMMITTED), vault.lock():
-        waited = _commit_waiting(vault)
-        plan, made = _commit_plan(vault, divide)
-        return CommitReport((*waited, *made), skipped=plan.skipped, has_closed=plan.has_closed)
+    return _commit_all(vault, divide)[0]
 
 
 def commit_all(vault: Vault) -> CommitReport:
@@ -143,10 +137,22 @@ def commit_all(vault: Vault) -> CommitReport:
         PendingError: git cannot take a commit now.
         RefusedError: something looks like a credential; nothing was committed.
     """
-    with naming_faults(UNCOMMITTED), vault.lock():
-        waited = _commit_waiting(vault)
-        plan, made = _commit_plan(vault, lambda pending: divide_all(vault, pending))
-        return CommitReport((*waited, *made), skipped=plan.skipped)
+    return _commit_all(vault, divide_all)[0]
+
+
+def _commit_all(
+    vault: Vault, divide: Callable[[Vault, Pending], Plan]
+) -> tuple[CommitReport, list[Made]]:
+    """Commit what `divide` chooses, after events that had to wait; also return its own commits."""
+    waited: list[Made] = []
+
+    def work(_: Operation) -> tuple[CommitReport, list[Made]]:
+        waited.extend(_commit_waiting(vault))
+        plan, made = _commit_plan(vault, lambda pending: divide(vault, pending))
+        commits = (*waited, *made)
+        return CommitReport(commits, skipped=plan.skipped, has_closed=plan.has_closed), made
+
+    return operate(vault, UNCOMMITTED, work)
 
 
 def _commit_waiting(vault: Vault) -> list[Made]:
@@ -158,9 +164,9 @@ def _commit_waiting(vault: Vault) -> list[Made]:
     if obstacle := vault.history.obstacle(patience=PATIENCE):
         raise PendingError(obstacle)
     made: list[Made] = []
-    for number, stored in vault.journal.pending():
+    for number, stored in vault.operations.list_waiting():
         made += _commit_one(vault, _restore(stored)).commits
-        vault.journal.drop_pending(number)
+        vault.operations.drop_waiting(number)
     return made
 
 
@@ -195,13 +201,12 @@ def commit_earlier(
         clean = wanted - find_leaks_since(vault, pending.of(wanted), pending.parent).keys()
         return Plan(divide_others(vault, pending, clean))
 
-    with vault.lock():
-        if vault.history.obstacle(patience=PATIENCE):
-            return []
-        try:
-            return _commit_plan(vault, divide)[1]
-        except PendingError:
-            return []
+    if vault.history.obstacle(patience=PATIENCE):
+        return []
+    try:
+        return operate(vault, "nothing was written", lambda _: _commit_plan(vault, divide)[1])
+    except PendingError:
+        return []
 
 
 def _commit_one(vault: Vault, event: Event, even_if_clean: bool = False) -> CommitReport:
@@ -220,17 +225,12 @@ def _commit_one(vault: Vault, event: Event, even_if_clean: bool = False) -> Comm
 def _commit_plan(vault: Vault, divide: Callable[[Pending], Plan]) -> tuple[Plan, list[Made]]:
     """Divide what is pending into commits and make them all at once.
 
-    Where somebody else's commit comes first, what is on disk is compared with theirs: it may
-    hold some of it.
+    Raises:
+        RefMovedError: another commit came first; what is on disk has to be compared with it.
     """
-    for _ in range(_ATTEMPTS):
-        pending = find_pending(vault)
-        plan = join_moves(divide(pending), pending)
-        try:
-            return plan, _write(vault, pending.parent, plan.parts)
-        except RefMovedError:
-            continue
-    raise PendingError("other commits keep coming in")
+    pending = find_pending(vault)
+    plan = join_moves(divide(pending), pending)
+    return plan, _write(vault, pending.parent, plan.parts)
 
 
 def _write(vault: Vault, parent: str, parts: Sequence[Part]) -> list[Made]:

@@ -9,7 +9,7 @@ from vaultmem.storage.git.commit_draft import EMPTY_TREE, TreeEntry
 from vaultmem.storage.git.trees import RAW
 
 if TYPE_CHECKING:
-    from vaultmem.storage.git.intent import Moves
+    from vaultmem.storage.git.commit_draft import Moves
     from vaultmem.storage.git.vault_history import History
 
 
@@ -59,7 +59,7 @@ def unstage(history: History, paths: Iterable[str]) -> None:
 def follow_index(history: History, moves: Moves) -> None:
     """Put the new entries into the person's index, but where they staged something else.
 
-    Until `History.person_index().drop_intent()` they are known as ours, and can be taken back.
+    Until the operation ends they are known as ours, and can be taken back.
 
     Raises:
         PendingError: another git holds the index.

@@ -39,6 +39,13 @@ class TreeEntry(NamedTuple):
     blob: str
 
 
+#: A file's entry before and after; None where there is no such file.
+Move = tuple[TreeEntry | None, TreeEntry | None]
+
+#: Moves by vault-relative path.
+Moves = Mapping[str, Move]
+
+
 class Settings(NamedTuple):
     """What git is told of a person's name, and the settings by which filters would run."""
 

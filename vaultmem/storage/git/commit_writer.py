@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.errors import PendingError, VaultError
@@ -23,7 +22,7 @@ from vaultmem.storage.git.commit_draft import (
 )
 from vaultmem.storage.git.head import find_pull
 from vaultmem.storage.git.objects import ObjectPack
-from vaultmem.storage.git.person_index import PersonIndex
+from vaultmem.storage.git.person_index import PersonIndex, StagedEntries
 from vaultmem.storage.git.tree_builder import TreeBuilder
 
 if TYPE_CHECKING:
@@ -51,12 +50,14 @@ class CommitChain(NamedTuple):
 class CommitWriter:
     """Writes one chain: `write`, then `move_head` or `move_branch`."""
 
-    def __init__(self, git: GitRunner, objects: ObjectReader, prefix: str, scratch: Path) -> None:
+    def __init__(
+        self, git: GitRunner, objects: ObjectReader, prefix: str, staged: StagedEntries
+    ) -> None:
         self._git = git
         self._prefix = prefix
         self._pack = ObjectPack()
         self._trees = TreeBuilder(objects, self._pack)
-        self._index = PersonIndex(git, scratch)
+        self._index, self._staged = PersonIndex(git, staged), staged
 
     def write(self, drafts: Sequence[Draft], parent: str) -> CommitChain:
         """Store the objects of these commits, each upon the one before."""
@@ -91,7 +92,7 @@ class CommitWriter:
             RefMovedError: HEAD is not the chain's parent any more.
             PendingError: another git holds the index or the branch.
         """
-        paths = chain.paths | self._index.read_intent().keys()
+        paths = chain.paths | self._staged.read_staged().keys()
         before = self._trees.entries(chain.old, paths)
         self._index.follow(paths, before, self._trees.entries(chain.new, paths), settings)
         try:
@@ -102,7 +103,7 @@ class CommitWriter:
             with contextlib.suppress(VaultError):
                 self.settle_index(settings)
             raise
-        self._index.drop_intent()
+        self._staged.write_staged({})
 
     def move_branch(self, chain: CommitChain, ref: str) -> None:
         """Move a ref to the chain's end, if it still is at the chain's parent.
@@ -122,14 +123,14 @@ class CommitWriter:
 
     def settle_index(self, settings: Settings) -> None:
         """Give the index what HEAD has, where a commit that did not come about left its own."""
-        paths = self._index.read_intent().keys()
+        paths = self._staged.read_staged().keys()
         head = self._find("HEAD")
         for _ in range(_ATTEMPTS):
             held = self._trees.entries(self._trees.root(head), paths)
             self._index.follow(paths, held, held, settings)
             settled, head = head, self._find("HEAD")
             if head == settled:
-                self._index.drop_intent()
+                self._staged.write_staged({})
                 return
 
     def _find(self, ref: str) -> str:

@@ -19,6 +19,9 @@ _OPERATIONS = {
     "BISECT_LOG": "bisect",
 }
 
+#: What git has written when a rebase begins; without one of these it cannot go on or back.
+_BEGUN = ("rebase-merge/orig-head", "rebase-apply/orig-head")
+
 
 class Head(NamedTuple):
     """The branch that is checked out ("" if detached) and its commit ("" before the first)."""
@@ -85,7 +88,7 @@ def find_obstacle(git: Path, may_be_detached: bool = False, prefix: str = "") ->
     is_ours = any(path.startswith(prefix) for path in unmerged)
     if operation:
         article = "an" if operation == "am" else "a"
-        return f"{article} {operation} is under way; {_name_remedy(operation, is_ours)}"
+        return f"{article} {operation} is under way; {_name_remedy(git, operation, is_ours)}"
     if unmerged:
         more = f" and {len(unmerged) - 1} more" if len(unmerged) > 1 else ""
         remedy = "`vaultmem resolve --all` settles it" if is_ours else "edit it, then `git add` it"
@@ -99,11 +102,13 @@ def find_obstacle(git: Path, may_be_detached: bool = False, prefix: str = "") ->
     return ""
 
 
-def _name_remedy(operation: str, is_unmerged: bool) -> str:
+def _name_remedy(git: Path, operation: str, is_unmerged: bool) -> str:
     if operation == "merge":
         return "`vaultmem resolve --all` ends it"
     if operation == "bisect":
         return "`git bisect reset` ends it"
+    if operation == "rebase" and not any((git / name).exists() for name in _BEGUN):
+        return "its git was killed before it began; `git rebase --quit` ends it"
     if is_unmerged:
         return "`vaultmem resolve --all` settles it"
     return f"`git {operation} --continue` goes on, `git {operation} --abort` takes it back"

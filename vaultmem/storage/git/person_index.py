@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Mapping, Set
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vaultmem.errors import VaultError
-from vaultmem.storage.atomic import drop_file, write_atomically
 
 if TYPE_CHECKING:
     from vaultmem.storage.git.commit_draft import Settings, TreeEntry
@@ -22,23 +19,33 @@ _NOTHING = "0 0000000000000000000000000000000000000000"
 _FEW, _SHORT = 200, 60_000
 
 
+class StagedEntries:
+    """Entries that vaultmem put into the index and that HEAD may not have yet: path to value.
+
+    A removal is "". Here they are in memory, for a repository without a vault.
+    """
+
+    def __init__(self) -> None:
+        self._entries: dict[str, str] = {}
+
+    def read_staged(self) -> dict[str, str]:
+        """Return these entries."""
+        return self._entries
+
+    def write_staged(self, entries: Mapping[str, str]) -> None:
+        """Replace these entries."""
+        self._entries = dict(entries)
+
+
 class PersonIndex:
-    """Git's index of the work tree; `scratch` is the vault's state folder."""
+    """Git's index of the work tree.
 
-    def __init__(self, git: GitRunner, scratch: Path) -> None:
+    `staged` has what a commit put into the index that no branch has yet.
+    """
+
+    def __init__(self, git: GitRunner, staged: StagedEntries) -> None:
         self._git = git
-        self._intent = scratch / "index-entries.json"
-
-    def read_intent(self) -> dict[str, str]:
-        """Return what a commit that did not come about put into the index: "" is a removal."""
-        try:
-            return dict(json.loads(self._intent.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
-            return {}
-
-    def drop_intent(self) -> None:
-        """Forget what was put into the index: HEAD has it, so it harms nobody if this fails."""
-        drop_file(self._intent)
+        self._staged = staged
 
     def follow(
         self,
@@ -49,14 +56,14 @@ class PersonIndex:
     ) -> None:
         """Put `after` into the index at these paths, but for those that the person staged.
 
-        Where the index has neither what the old commit has (`before`) nor what `read_intent`
-        told, the person staged it. What is put there is written down until HEAD has moved: after
+        Where the index has neither what the old commit has (`before`) nor what `staged` says, the
+        person staged it. What is put there is written down until HEAD has moved: after
         a crash in between, these entries are known as our own, and not taken for the person's.
 
         Raises:
             PendingError: another git holds the index.
         """
-        left = self.read_intent()
+        left = self._staged.read_staged()
         current = {path: value for path, _, value in self._list(paths)}
         wanted: dict[str, str] = {}
         for path in paths:
@@ -66,14 +73,14 @@ class PersonIndex:
                 wanted[path] = new
         if not wanted:
             return
-        self._write_intent({**left, **wanted})
+        self._staged.write_staged({**left, **wanted})
         lines = (f"{value or _NOTHING}\t{path}\0" for path, value in wanted.items())
         stdin = "".join(lines).encode("utf-8", "surrogateescape")
         try:
             env = settings.without_filters()
             self._git.run("update-index", "-z", "--index-info", stdin=stdin, env=env)
         except VaultError:
-            self._write_intent(left)  # Nothing was put there: git exchanges its index whole.
+            self._staged.write_staged(left)  # Nothing was put there: git exchanges its index whole.
             raise
 
     def find_skipped(self, paths: Set[str]) -> set[str]:
@@ -92,10 +99,6 @@ class PersonIndex:
             tag, *value = meta.split()
             if path in paths:
                 yield path, tag, " ".join(value)
-
-    def _write_intent(self, entries: Mapping[str, str]) -> None:
-        """Write it whole and durably: a torn one would make our entries the person's."""
-        write_atomically(self._intent, json.dumps(entries).encode())
 
 
 def _value(entry: TreeEntry | None) -> str:

@@ -23,20 +23,14 @@ from vaultmem.storage.git.head import (
     read_head,
 )
 from vaultmem.storage.git.identity import Person, find_person
-from vaultmem.storage.git.killed_rebase import KilledRebase, find_killed_rebase
 from vaultmem.storage.git.locks import describe_lock, free_lock
 from vaultmem.storage.git.objects import ObjectReader
-from vaultmem.storage.git.person_index import PersonIndex
+from vaultmem.storage.git.person_index import PersonIndex, StagedEntries
 from vaultmem.storage.git.refs import Refs
 from vaultmem.storage.git.repository import check_repository, find_checkout, refuse_bare
 from vaultmem.storage.git.runner import GitRunner, make_repository
 from vaultmem.storage.git.times import read_time
 from vaultmem.storage.git.unmerged import read_unmerged
-
-#: Why no commit can be made where a rebase was killed.
-_KILLED = (
-    "a rebase is under way whose git was killed; `vaultmem resolve --all` goes back to before it"
-)
 
 #: How often a commit is written where what it needs is taken away meanwhile.
 _ATTEMPTS = 2
@@ -45,11 +39,16 @@ _ATTEMPTS = 2
 class History:
     """The repository that a vault lives in; `prefix` is the vault's folder inside it.
 
-    `environment` is where a person may have said who they are.
+    `environment` is where a person may have said who they are; `staged` remembers what was put
+    into git's index for a commit that no branch has yet.
     """
 
     def __init__(
-        self, root: Path, scratch: Path, environment: Mapping[str, str] = MappingProxyType({})
+        self,
+        root: Path,
+        scratch: Path,
+        environment: Mapping[str, str] = MappingProxyType({}),
+        staged: StagedEntries | None = None,
     ) -> None:
         refuse_bare(root)
         found = find_git_folder(root)
@@ -63,7 +62,7 @@ class History:
         self.git = GitRunner(work_tree, self.git_folder, scratch)
         self.refs = Refs(self.git)
         self.objects = ObjectReader(self.git)
-        self._scratch = scratch
+        self.staged = staged or StagedEntries()
         self.environment = environment
 
     def seen_by(self, environment: Mapping[str, str]) -> History:
@@ -90,7 +89,7 @@ class History:
         Another git's lock is waited for until it is `patience` seconds old.
         """
         if told := find_obstacle(self.git_folder, may_be_detached, self.prefix):
-            return _KILLED if self.find_killed_rebase() else told
+            return told
         if told := find_pull(self.git.work_tree):
             return told
         head = read_head(self.git_folder)
@@ -99,10 +98,6 @@ class History:
         locks = (name.with_name(f"{name.name}.lock") for name in names)
         held = (lock for lock in locks if not free_lock(lock, self.git.place, patience))
         return next(map(describe_lock, held), "")
-
-    def find_killed_rebase(self) -> KilledRebase | None:
-        """Return what a rebase was at whose git was killed; only where the vault is all of it."""
-        return None if self.prefix else find_killed_rebase(self.git.place)
 
     def unmerged(self) -> frozenset[str]:
         """Return the vault's files that a merge or `git stash pop` left in conflict."""
@@ -247,11 +242,11 @@ class History:
 
     def person_index(self) -> PersonIndex:
         """Return git's index of the work tree."""
-        return PersonIndex(self.git, self._scratch)
+        return PersonIndex(self.git, self.staged)
 
     def settle_index(self) -> None:
         """Take out of the person's index what a commit left there that did not come about."""
-        if self.person_index().read_intent():
+        if self.staged.read_staged():
             self._writer().settle_index(self.settings())
 
     def find_skipped(self, paths: Set[str]) -> set[str]:
@@ -261,7 +256,7 @@ class History:
         return {path.removeprefix(self.prefix) for path in found}
 
     def _writer(self) -> CommitWriter:
-        return CommitWriter(self.git, self.objects, self.prefix, self._scratch)
+        return CommitWriter(self.git, self.objects, self.prefix, self.staged)
 
 
 def init_repository(root: Path, is_resumed: bool = False) -> None:

@@ -13,7 +13,7 @@ from vaultmem.web.api.operation import Given, Moment, Operation
 
 if TYPE_CHECKING:
     from vaultmem.services.finding.ask import Ask
-    from vaultmem.services.finding.ask_pack import AskPack
+    from vaultmem.services.finding.pack import AskPack
 
 
 def read_ask(given: Given) -> Ask:
@@ -35,7 +35,7 @@ def read_ask(given: Given) -> Ask:
 
 def read_ask_pack(given: Given) -> AskPack:
     """Return what the pack is for that an operation was asked for."""
-    from vaultmem.services.finding.ask_pack import AskPack
+    from vaultmem.services.finding.pack import AskPack
 
     return AskPack(
         given.get("query", ""),
@@ -60,7 +60,7 @@ def _recall(vault: Vault, given: Given) -> Any:
 
 
 def _pack(vault: Vault, given: Given) -> Any:
-    from vaultmem.services.finding.ask_pack import ask_pack
+    from vaultmem.services.finding.pack import ask_pack
 
     asked = read_ask_pack(given)
     vaults, told = _add_others(vault, given)

@@ -15,7 +15,7 @@ from vaultmem.core.delta.note_changes import diff_text
 from vaultmem.core.delta.words import Passage, mark_diff
 from vaultmem.core.packs.pack_text import PackAccount
 from vaultmem.errors import VaultError
-from vaultmem.services.finding.ask_pack import AskPack
+from vaultmem.services.finding.pack import AskPack
 from vaultmem.vault import Vault
 from vaultmem.web.around import look_around
 from vaultmem.web.asking import answers, open_asked, read
@@ -122,7 +122,7 @@ def gather_comparison(wanted: Wanted, other: str, vault: Vault) -> Comparison:
 
 
 def _ask(asked: AskPack, other: str, vault: Vault) -> Side:
-    from vaultmem.services.finding.ask_pack import ask_pack
+    from vaultmem.services.finding.pack import ask_pack
 
     name = f"as of {asked.at}" if asked.at else "now"
     try:

@@ -22,7 +22,7 @@ from vaultmem.core.packs.pack_item import (
 )
 from vaultmem.core.packs.pack_text import Pack, PackAccount, choose_form
 from vaultmem.core.safe_text import clean_text
-from vaultmem.services.finding.ask_pack import AskPack, PackAnswer
+from vaultmem.services.finding.pack import AskPack, PackAnswer
 from vaultmem.vault import Vault
 from vaultmem.web.around import look_around
 from vaultmem.web.asking import answers, open_asked, read, read_count
@@ -121,7 +121,7 @@ def gather_pack(asked: AskPack, at: str, other: str, vault: Vault) -> PackPage:
 
     The vault looks at `at` already; its links lead there.
     """
-    from vaultmem.services.finding.ask_pack import ask_pack
+    from vaultmem.services.finding.pack import ask_pack
 
     return describe_pack(
         ask_pack(open_asked(vault, other), asked), look_around(at, vault, embeds=False)

@@ -1,12 +1,15 @@
-"""What is to be said of a pack's sections besides their own words: what contradicts what."""
+"""Annotate sections: warnings, a sentence that shows the note, and what contradicts what."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from vaultmem.core.finding.hit import Hit, NoteKey
 from vaultmem.core.finding.query import NoteFilter
+from vaultmem.core.finding.terms import count_terms
+from vaultmem.core.packs.caution import find_caution, written_at
 from vaultmem.core.packs.conflicts import (
     CONFLICT_PROPERTIES,
     ORDERED,
@@ -15,17 +18,99 @@ from vaultmem.core.packs.conflicts import (
     find_same_titles,
 )
 from vaultmem.core.packs.division import group_by_vault
+from vaultmem.core.packs.excerpt import choose_sentence, has_sentence
 from vaultmem.core.packs.order import bring_together
 from vaultmem.core.paths import fold
 from vaultmem.core.upkeep.proposal import Action
+from vaultmem.errors import VaultError
+from vaultmem.services.finding.search import list_sections
 from vaultmem.services.finding.vault_set import VaultSet, name_vault
-from vaultmem.services.reading.texts import read_sections
+from vaultmem.services.reading.texts import read_sections, read_text
 from vaultmem.storage.arrivals import read_found
 from vaultmem.storage.links import LinkStore
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
     from vaultmem.core.links.link import Link
+    from vaultmem.core.notes.conflict import Otherwise
+    from vaultmem.services.finding.links import LinkGraph
+
+
+def add_cautions(vault: Vault, hits: Sequence[Hit], at: float) -> list[Hit]:
+    """Return the hits with what is to be said of each; `at` is what counts as now."""
+    changed = _find_changed_refs(vault, hits) if hits else {}
+    cautions = [find_caution(hit, at, changed.get(hit.record.document, ())) for hit in hits]
+    return [
+        hit._replace(caution=caution, otherwise=_find_otherwise(vault, hit)) if caution else hit
+        for hit, caution in zip(hits, cautions, strict=True)
+    ]
+
+
+def _find_otherwise(vault: Vault, hit: Hit) -> tuple[Otherwise, ...]:
+    """Return what another side of a merge says in place of words of a section."""
+    if not hit.record.conflict or hit.record.caution != hit.record.conflict:
+        return ()
+    from vaultmem.core.notes.note import parse_note
+
+    text = read_text(vault, hit.record.path, hit.record.blob) or ""
+    note = parse_note(PurePosixPath(hit.record.path), text.encode("utf-8", "surrogatepass"))
+    return note.otherwise.get(hit.section.ordinal, ())
+
+
+def _find_changed_refs(vault: Vault, hits: Sequence[Hit]) -> dict[int, list[str]]:
+    """Return, by document, the vault's files that a note rests on and that changed after it."""
+    documents = {hit.record.document: hit for hit in hits}
+    found: dict[int, list[str]] = {}
+    graph: LinkGraph | None = None
+    for document, links in LinkStore(vault.state).refs(documents).items():
+        for link in links:
+            hit = documents[document]
+            path: str | None = link.path
+            if link.kind != "path":
+                graph = graph or _open_graph(vault)
+                path = graph.names.find(link, hit.record.path)
+            since = max(written_at(hit), hit.record.changed)
+            if path and (vault.view.changed_at(path) or 0) > since:
+                found.setdefault(document, []).append(path)
+    return found
+
+
+def _open_graph(vault: Vault) -> LinkGraph:
+    from vaultmem.services.finding.links import LinkGraph
+
+    return LinkGraph(vault)
+
+
+def add_shown_lines(vault: Vault, hits: Sequence[Hit]) -> list[Hit]:
+    """Return hits with a sentence of the rest of the note where their own text has none.
+
+    A text that compaction left has none for the terms that only the full text has.
+    """
+    return [hit._replace(shown_line=_find_line(vault, hit)) for hit in hits]
+
+
+def _find_line(vault: Vault, hit: Hit) -> str:
+    terms = [match.term for match in hit.matches]
+    if hit.record.full_text:
+        in_body = {match.term for match in hit.matches if "body" in match.fields}
+        lacking = in_body - count_terms(hit.text).keys()
+        line = choose_sentence(_read_full(vault, hit), terms) if lacking else ""
+        return line if lacking.intersection(count_terms(line)) else ""
+    if has_sentence(hit.text):
+        return ""
+    whole = "\n\n".join(each.text for each in list_sections(vault, [hit.record]))
+    return choose_sentence(whole, terms) if has_sentence(whole) else ""
+
+
+def _read_full(vault: Vault, hit: Hit) -> str:
+    """Return what people see of a note's full text, "" if it is not here."""
+    from vaultmem.services.reading.shortened import read_full_note
+
+    path, full_text = PurePosixPath(hit.record.path), hit.record.full_text
+    try:
+        return read_full_note(vault, path, full_text).visible_body
+    except VaultError:  # A shallow clone may lack it.
+        return ""
 
 
 def add_remarks(
