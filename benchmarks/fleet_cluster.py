@@ -19,7 +19,7 @@ from vaultmem.errors import VaultError
 from vaultmem.services.finding.ask import Ask
 from vaultmem.services.notes.memory import Memory
 from vaultmem.services.notes.remember import remember
-from vaultmem.services.pools.source import Source
+from vaultmem.services.pools.clone import Source
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:

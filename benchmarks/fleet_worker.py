@@ -24,8 +24,8 @@ from generate import SEED
 from memory import read_cpu, read_shares
 
 from vaultmem.services.finding.ask import Ask
+from vaultmem.services.pools.clone import Source
 from vaultmem.services.pools.pool import LocalPool, Pool
-from vaultmem.services.pools.source import Source
 
 #: Callers at once where the questions of a second are counted, and for how many seconds.
 _CALLERS, _SPAN = 8, 5.0

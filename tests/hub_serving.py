@@ -130,9 +130,9 @@ class PicklingPool(LocalPool):
         work, args = pickle.loads(pickle.dumps((work, args)))
         return super().submit(name, _answer_in_bytes, work, args, lane=lane)
 
-    def call_parts(self, given: Any, work: Any, opening: Any, *args: Any) -> list[Any]:
+    def call_parts(self, given: Any, work: Any, opening: Any, *args: Any) -> Any:
         sent = pickle.loads(pickle.dumps((given, work, opening, args)))
-        return [*pickle.loads(pickle.dumps(super().call_parts(*sent[:3], *sent[3])))]
+        return pickle.loads(pickle.dumps(super().call_parts(*sent[:3], *sent[3])))
 
 
 def _answer_in_bytes(clones: Any, name: str, work: Any, args: Any) -> Any:

@@ -27,9 +27,9 @@ from vaultmem.services.hub.visit import Pusher
 from vaultmem.services.hub.writing import write_checked
 from vaultmem.services.notes.memory import Memory
 from vaultmem.services.notes.remember import remember
+from vaultmem.services.pools.clone import Source
 from vaultmem.services.pools.clones import LATE
 from vaultmem.services.pools.pool import Lane, Pool
-from vaultmem.services.pools.source import Source
 from vaultmem.vault import Vault
 
 MakePool = Callable[..., Pool]

@@ -29,9 +29,9 @@ from works import (
 
 from vaultmem.errors import BusyError, NoteNotFoundError, VaultError
 from vaultmem.services.finding.ask import Ask
+from vaultmem.services.pools.clone import Source
 from vaultmem.services.pools.clones import LATE
 from vaultmem.services.pools.pool import LocalPool
-from vaultmem.services.pools.source import Source
 
 pytestmark = [pytest.mark.fleet, pytest.mark.filterwarnings("default")]
 
@@ -193,13 +193,16 @@ def test_a_killed_machines_vaults_come_back_by_themselves_and_nothing_is_lost(
 
 
 def test_a_vault_that_cannot_be_had_is_named_with_why(
-    pool: Any, place: Path, sources: list[Source]
+    pool: Any, cluster: Any, place: Path, sources: list[Source]
 ) -> None:
-    pool.hold([*sources, Source("gone", str(place / "gone.git"))])
+    """The fleet is another by then, which the pool learns when its nodes do not answer."""
+    from vaultmem.fleet.pool import start_fleet
+
+    gone = Source("gone", str(place / "gone.git"))
+    start_fleet(cluster.address, [*sources, gone], str(place / "clones/{node}"))
+    assert set(pool.each(NAMES[:1], list_notes).missing) <= {NAMES[0]}
     each = pool.each(["gone", NAMES[0]], list_notes, seconds=10)
     assert each.results.keys() == {NAMES[0]}, each
     assert "gone.git" in each.missing["gone"]
     with pytest.raises(VaultError, match=r"gone\.git"):
         pool.run("gone", list_notes).result(30)
-    pool.hold(sources)
-    assert list(pool.names) == NAMES

@@ -9,9 +9,14 @@ import pytest
 from remote_vaults import Remotes, Told
 
 from vaultmem.core.packs.expectation import expect
-from vaultmem.services.fleetwork.beliefs import find_believers
-from vaultmem.services.fleetwork.compare import compare_all
-from vaultmem.services.fleetwork.jobs import JobOptions, compact_all, curate_all, judge_all
+from vaultmem.services.pools.comparison import compare_all
+from vaultmem.services.pools.jobs import (
+    JobOptions,
+    compact_all,
+    curate_all,
+    find_believers,
+    judge_all,
+)
 from vaultmem.services.pools.pool import LocalPool, Pool
 from vaultmem.storage.kept_work import KeptWork
 

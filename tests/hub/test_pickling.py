@@ -35,7 +35,7 @@ _CALLS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(autouse=True)
 def _pickling(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vaultmem.hub.pools.LocalPool", PicklingPool)
+    monkeypatch.setattr("vaultmem.hub.pool_workers.LocalPool", PicklingPool)
 
 
 def test_all_pages_and_operations_that_read(team: Team) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from remote_vaults import Remotes, Told
 
-from vaultmem.services.fleetwork.compare import Comparison, Differing, compare_all
-from vaultmem.services.fleetwork.jobs import JobOptions
 from vaultmem.services.likeness.pairs import Pair, compare_vault
+from vaultmem.services.pools.comparison import Comparison, Differing, compare_all
+from vaultmem.services.pools.jobs import JobOptions
 from vaultmem.services.pools.pool import LocalPool
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.storage.kept_work import KeptWork
@@ -63,7 +63,7 @@ def _list_crossing(pairs: tuple[Pair, ...]) -> set[frozenset[str]]:
 
 def _list_pairs(found: Comparison, pairs: tuple[Differing, ...]) -> set[frozenset[str]]:
     """Return the names of both sides of each pair, with all notes that state the same."""
-    copies = [{Path(each.path).stem for each in group.notes} for group in found.same]
+    copies = [{Path(each.path).stem for each in group} for group in found.same]
 
     def spread(path: str) -> set[str]:
         return next((group for group in copies if Path(path).stem in group), {Path(path).stem})
@@ -84,7 +84,7 @@ def test_vaults_are_compared_as_one_would_be(
     expected = compare_vault(whole)
     found = _compare(remotes, tmp_path / "pool")
     assert (found.vaults, found.notes, found.asked, found.missing) == (3, 10, 3, {})
-    assert [[(e.vault, e.agent) for e in group.notes] for group in found.same] == [
+    assert [[(e.vault, e.agent) for e in group] for group in found.same] == [
         [("crew", "crew-bot"), ("pier", "pier-bot")]
     ]
     for mine, theirs in (

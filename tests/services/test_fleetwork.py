@@ -8,12 +8,12 @@ from remote_vaults import Remotes, Told
 
 from vaultmem.core.packs.expectation import expect
 from vaultmem.errors import RefusedError
-from vaultmem.services.fleetwork.beliefs import find_believers
-from vaultmem.services.fleetwork.jobs import (
+from vaultmem.services.pools.jobs import (
     Job,
     JobOptions,
     compact_all,
     curate_all,
+    find_believers,
     judge_all,
     run_job,
 )

@@ -12,8 +12,8 @@ from pool_contract import Remotes, remotes, three
 from vaultmem.core.packs.expectation import read_plain
 from vaultmem.services.finding.ask import Ask
 from vaultmem.services.finding.pack import AskPack
+from vaultmem.services.pools.clone import Source
 from vaultmem.services.pools.clones import LATE
-from vaultmem.services.pools.source import Source
 
 __all__ = ["remotes", "three"]
 
@@ -25,14 +25,14 @@ class LosingPool(PicklingPool):
 
     step, late = 0, -1
 
-    def call_parts(self, given: Any, work: Any, opening: Any, *args: Any) -> list[Any]:
+    def call_parts(self, given: Any, work: Any, opening: Any, *args: Any) -> Any:
         self.step += 1
         if self.step != self.late or "pier" not in given:
             return super().call_parts(given, work, opening, *args)
         rest = {name: own for name, own in given.items() if name != "pier"}
-        parts = super().call_parts(rest, work, opening, *args)
-        parts[0].missing["pier"] = LATE
-        return parts
+        found = super().call_parts(rest, work, opening, *args)
+        found.missing["pier"] = LATE
+        return found
 
     def lose(self, late: int) -> None:
         self.step, self.late = 0, late

@@ -32,10 +32,10 @@ from vaultmem.services.finding.ask import Ask
 from vaultmem.services.hub import writing
 from vaultmem.services.hub.refusal import Refusal
 from vaultmem.services.hub.visit import Visit
-from vaultmem.services.pools import landing
+from vaultmem.services.pools import clones as clones_module
+from vaultmem.services.pools.clone import Source, check_sources, read_sources
 from vaultmem.services.pools.clones import Clones
 from vaultmem.services.pools.pool import LocalPool
-from vaultmem.services.pools.source import Source, check_sources, read_sources
 from vaultmem.services.reading.look import look_at
 from vaultmem.vault import Vault
 
@@ -157,7 +157,7 @@ def test_a_write_that_is_killed_is_in_the_remote_or_nowhere(
 
 
 def _write_and_die(folder: Path, source: Source, lands: bool) -> None:
-    sync = landing.sync_remote
+    sync = clones_module.sync_remote
 
     def end(*given: object, **named: object) -> None:
         if lands:
@@ -165,7 +165,7 @@ def _write_and_die(folder: Path, source: Source, lands: bool) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     try:
-        landing.sync_remote = end  # type: ignore[assignment]
+        clones_module.sync_remote = end  # type: ignore[assignment]
         own = Clones(folder, [source])
         own.write("crew", partial(note, text="The cook is called Ole."), SCOUT)
     finally:

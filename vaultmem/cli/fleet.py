@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from vaultmem.answers import fleet as answers
-from vaultmem.cli.fleet_text import say_alike, say_believers, say_contradictions
+from vaultmem.cli import fleet_work as work
 from vaultmem.cli.front_door import NamesOption, ProxyOption, find_served, say_places, serving
 from vaultmem.cli.judging import EXPECTING, Asked
 from vaultmem.cli.options import ONLY_HERE, HostOption, JsonOption, PortOption
@@ -46,20 +45,40 @@ _FolderOption = Annotated[
         show_default=False,
     ),
 ]
-_VaultsOption = Annotated[
-    list[str],
-    typer.Option("--vault", metavar="NAME", help="A vault of the fleet (repeatable); else all."),
-]
-_SecondsOption = Annotated[
-    float,
-    typer.Option("--seconds", metavar="N", help="Seconds that a vault may take."),
-]
-_AgainOption = Annotated[
-    bool, typer.Option("--again", help="Begin anew, not with what was done before.")
-]
 _LimitOption = Annotated[
     int, typer.Option("-n", "--limit", metavar="N", help="How many are printed; JSON has all.")
 ]
+
+
+class _Job(NamedTuple):
+    """What is asked of a job over a fleet."""
+
+    fleet: str
+    vault: list[str] = []  # noqa: RUF012
+    seconds: float = work.JOB_SECONDS
+    again: bool = False
+    as_json: bool = False
+
+
+_takes_job = give_options(
+    _Job,
+    {
+        "fleet": _FleetArgument,
+        "vault": Annotated[
+            list[str],
+            typer.Option(
+                "--vault", metavar="NAME", help="A vault of the fleet (repeatable); else all."
+            ),
+        ],
+        "seconds": Annotated[
+            float, typer.Option("--seconds", metavar="N", help="Seconds that a vault may take.")
+        ],
+        "again": Annotated[
+            bool, typer.Option("--again", help="Begin anew, not with what was done before.")
+        ],
+        "as_json": JsonOption,
+    },
+)
 
 #: What is asked of who says something: what nobody says has no beginning.
 _SAYING = {name: EXPECTING[name] for name in ("finds", "says", "budget")} | {
@@ -96,9 +115,7 @@ def status(fleet: _FleetArgument, folder: _FolderOption = "", as_json: JsonOptio
       vaultmem fleet status fleet.txt
       vaultmem fleet status ray:auto
     """
-    from vaultmem.cli.fleet_work import open_fleet
-
-    with open_fleet(fleet, folder) as pool:
+    with work.open_fleet(fleet, folder) as pool:
         found = pool.status()
     _show_status(found, as_json)
 
@@ -117,11 +134,9 @@ def start(
     Examples:
       vaultmem fleet start fleet.txt --address auto
     """
-    from vaultmem.cli.fleet_work import find_folder, read_fleet
-
     with needing("fleet", "fleet"):
         from vaultmem.fleet.pool import start_fleet
-    pool = start_fleet(address, read_fleet(file), str(find_folder(folder)))
+    pool = start_fleet(address, work.read_fleet(file), str(work.find_folder(folder)))
     try:
         pool.refresh()
         found = pool.status()
@@ -173,24 +188,17 @@ def serve(
       vaultmem fleet serve fleet.txt --hub ~/door
       vaultmem fleet serve ray:auto --hub /srv/door --name example.org --proxy
     """
-    from vaultmem.cli.fleet_work import open_fleet
     from vaultmem.services.hub.folder import open_hub
 
     served = find_served("fleet serve", port, host, name, proxy)
     opened = open_hub(Path(hub).expanduser())
-    with open_fleet(fleet, folder) as pool, serving(opened, served, lambda: pool) as address:
+    with work.open_fleet(fleet, folder) as pool, serving(opened, served, lambda: pool) as address:
         say_places(count_things(len(pool.names), "vault"), address)
 
 
 @give_options(Asked, _SAYING)
-def bisect(
-    asked: Asked,
-    fleet: _FleetArgument,
-    vault: _VaultsOption = [],  # noqa: B006
-    seconds: _SecondsOption = 120.0,
-    again: _AgainOption = False,
-    as_json: JsonOption = False,
-) -> None:
+@_takes_job
+def bisect(job: _Job, asked: Asked) -> None:
     """Show who says something, and since when.
 
     A vault says it since the commit from which on a note of it has always said it, or another note
@@ -199,20 +207,14 @@ def bisect(
     Examples:
       vaultmem fleet bisect fleet.txt "refunds" --says "through the queue"
     """
-    from vaultmem.services.fleetwork.beliefs import find_believers
+    from vaultmem.services.pools.jobs import find_believers
 
     find = partial(find_believers, expected=asked.expect())
-    _find_over(fleet, vault, seconds, again, find, as_json, answers.believers_json, say_believers)
+    _run_job(job, find, work.believers_json, work.say_believers)
 
 
-def duplicates(
-    fleet: _FleetArgument,
-    limit: _LimitOption = 20,
-    vault: _VaultsOption = [],  # noqa: B006
-    seconds: _SecondsOption = 120.0,
-    again: _AgainOption = False,
-    as_json: JsonOption = False,
-) -> None:
+@_takes_job
+def duplicates(job: _Job, limit: _LimitOption = 20) -> None:
     """Show what notes of several vaults say alike.
 
     By the rules of `similar` and `curate`; what one vault says twice is left to its own `dedup`.
@@ -220,21 +222,13 @@ def duplicates(
     Examples:
       vaultmem fleet duplicates fleet.txt
     """
-    from vaultmem.services.fleetwork.compare import compare_all
+    from vaultmem.services.pools.comparison import compare_all
 
-    say_found = partial(say_alike, limit=limit)
-    given = (compare_all, as_json, answers.duplicates_json, say_found)
-    _find_over(fleet, vault, seconds, again, *given)
+    _run_job(job, compare_all, work.duplicates_json, partial(work.say_alike, limit=limit))
 
 
-def contradictions(
-    fleet: _FleetArgument,
-    limit: _LimitOption = 20,
-    vault: _VaultsOption = [],  # noqa: B006
-    seconds: _SecondsOption = 120.0,
-    again: _AgainOption = False,
-    as_json: JsonOption = False,
-) -> None:
+@_takes_job
+def contradictions(job: _Job, limit: _LimitOption = 20) -> None:
     """Show in what notes of several vaults contradict each other.
 
     The older note stands first. Who is right is for the vaults' owners to decide.
@@ -242,38 +236,31 @@ def contradictions(
     Examples:
       vaultmem fleet contradictions fleet.txt
     """
-    from vaultmem.services.fleetwork.compare import compare_all
+    from vaultmem.services.pools.comparison import compare_all
 
-    say_found = partial(say_contradictions, limit=limit)
-    given = (compare_all, as_json, answers.contradictions_json, say_found)
-    _find_over(fleet, vault, seconds, again, *given)
+    say_found = partial(work.say_contradictions, limit=limit)
+    _run_job(job, compare_all, work.contradictions_json, say_found)
 
 
-def _find_over(
-    fleet: str,
-    vaults: list[str],
-    seconds: float,
-    again: bool,
+def _run_job(
+    job: _Job,
     find: Callable[..., Any],
-    as_json: bool,
     to_json: Callable[[Any], object],
     say_found: Callable[[Any], None],
 ) -> None:
     """Print what is found over all vaults."""
-    from vaultmem.cli.fleet_work import open_job, warn_missing
-
-    with open_job(fleet, seconds, again) as (pool, options):
-        found = find(pool, vaults, options)
-    if as_json:
+    with work.open_job(job.fleet, job.seconds, job.again) as (pool, options):
+        found = find(pool, job.vault, options)
+    if job.as_json:
         emit_json(to_json(found))
         return
     say_found(found)
-    warn_missing(found.missing, found.behind)
+    work.warn_missing(found.missing, found.behind)
 
 
 def _show_status(found: PoolStatus, as_json: bool) -> None:
     if as_json:
-        emit_json(answers.fleet_status_json(found))
+        emit_json(found._asdict())
         return
     nodes = count_things(len(found.nodes), "node")
     say(f"{count_things(found.vaults, 'vault')}, {found.ready:,} ready; {nodes}")

@@ -1,19 +1,20 @@
-"""What commands do with `--fleet FILE`: with all vaults whose remotes a file names."""
+"""What commands do with `--fleet FILE`, and how they print it, as text and as JSON."""
 
 from __future__ import annotations
 
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from vaultmem.answers import fleet as answers
-from vaultmem.cli import fleet_text as text
-from vaultmem.cli.output import ProgressLine, emit_json, warn
+from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted, warn
 from vaultmem.cli.shared import needing
 from vaultmem.core.counting import count_things
+from vaultmem.core.safe_text import one_line
 from vaultmem.errors import RefusedError
 
 if TYPE_CHECKING:
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
     from vaultmem.services.finding.ask import Ask, QueryResult, Show
     from vaultmem.services.finding.pack import AskPack, PackAnswer
     from vaultmem.services.finding.vault_set import VaultSet
-    from vaultmem.services.fleetwork.jobs import JobOptions, JobResults
+    from vaultmem.services.pools.clone import Source
+    from vaultmem.services.pools.comparison import Comparison, Differing, Side
+    from vaultmem.services.pools.jobs import Believers, JobOptions, JobResults
     from vaultmem.services.pools.pool import Pool
-    from vaultmem.services.pools.source import Source
+    from vaultmem.services.pools.status import VaultStats
 
 #: What stands before the address of a cluster.
 _RAY = "ray:"
@@ -57,7 +60,7 @@ def open_fleet(fleet: str, folder: str = "") -> Iterator[Pool]:
 
 def read_fleet(fleet: str) -> list[Source]:
     """Return the vaults that a file or folder names."""
-    from vaultmem.services.pools.source import read_sources
+    from vaultmem.services.pools.clone import read_sources
 
     return read_sources(Path(fleet).expanduser())
 
@@ -80,7 +83,7 @@ def open_job(
 
     Where Ctrl-C stops it, it is said that what is done stays.
     """
-    from vaultmem.services.fleetwork.jobs import JobOptions
+    from vaultmem.services.pools.jobs import JobOptions
     from vaultmem.storage.kept_work import KeptWork
 
     with open_fleet(fleet) as pool, KeptWork(find_folder(), time.time()) as kept:
@@ -129,18 +132,18 @@ def stats_fleet(fleet: str, vault: str, as_json: bool) -> None:
         found = pool.stats(names)
     missing = {name: why for name, why in missing.items() if not found.results[name].problem}
     if as_json:
-        emit_json(answers.fleet_stats_json(found.results, {**missing, **found.missing}))
+        emit_json(fleet_stats_json(found.results, {**missing, **found.missing}))
         return
-    text.say_stats(found.results)
+    say_stats(found.results)
     warn_missing({**missing, **found.missing})
 
 
 def assert_fleet(fleet: str, vault: str, expected: Expectation, as_json: bool) -> bool | None:
     """Print which vaults' packs are not as expected; return whether all are, None if unknown."""
-    from vaultmem.services.fleetwork.jobs import judge_all
+    from vaultmem.services.pools.jobs import judge_all
 
     judge = partial(judge_all, expected=expected)
-    given = (judge, answers.fleet_judged_json, text.say_judged)
+    given = (judge, fleet_judged_json, say_judged)
     judged, done = _do_each(fleet, vault, as_json, *given)
     if any(judged.values()):
         return False
@@ -149,17 +152,17 @@ def assert_fleet(fleet: str, vault: str, expected: Expectation, as_json: bool) -
 
 def curate_fleet(fleet: str, vault: str, as_json: bool) -> None:
     """Print what `curate` would propose in each vault."""
-    from vaultmem.services.fleetwork.jobs import curate_all
+    from vaultmem.services.pools.jobs import curate_all
 
-    given = (curate_all, answers.fleet_curated_json, text.say_proposals)
+    given = (curate_all, fleet_curated_json, say_proposals)
     _do_each(fleet, vault, as_json, *given)
 
 
 def compact_fleet(fleet: str, vault: str, as_json: bool) -> None:
     """Print what `compact` would shorten in each vault."""
-    from vaultmem.services.fleetwork.jobs import compact_all
+    from vaultmem.services.pools.jobs import compact_all
 
-    given = (compact_all, answers.fleet_compacted_json, text.say_compactions)
+    given = (compact_all, fleet_compacted_json, say_compactions)
     _do_each(fleet, vault, as_json, *given)
 
 
@@ -192,3 +195,245 @@ def warn_missing(missing: Mapping[str, str], behind: Mapping[str, str] | None = 
     if behind:
         some = ", ".join(list(behind)[:_NAMED])
         warn(f"as their clones were, for their remotes were not read: {some}")
+
+
+def say_judged(judged: Mapping[str, Sequence[str]]) -> None:
+    """Print which packs are not as expected, and how many are."""
+    bad = {name: reasons for name, reasons in judged.items() if reasons}
+    width = max(map(len, bad), default=0)
+    for name, reasons in bad.items():
+        say_painted(f"{name:<{width}}", "red", f"  {one_line('; '.join(reasons))}")
+    say(f"{len(judged) - len(bad):,} of {count_things(len(judged), 'vault')} as expected")
+
+
+def say_believers(found: Believers) -> None:
+    """Print who says something, the first before the others."""
+    rows = [
+        (_tell_time(each.at), name, each.who, each.session or "-", each.path, each.source)
+        for name, each in found.believers
+    ]
+    _say_table(("since", "vault", "who", "session", "note", "source"), rows)
+    of = count_things(len(rows) + len(found.others), "vault")
+    if not rows:
+        say(f"None of {of} says so.")
+        return
+    name, first = found.believers[0]
+    say(f"{len(rows):,} of {of} say so; {name} was the first:")
+    say(f"  {_shorten(first.says, 76)}")
+    about = [first.event, first.commit[:7], one_line(first.subject)]
+    say_painted(f"  {'  '.join(filter(None, about))}", "dim")
+
+
+def say_alike(found: Comparison, limit: int) -> None:
+    """Print what is stated in several vaults, then what is nearly the same."""
+    for group in found.same[:limit]:
+        say_painted("same  ", "dim", _shorten(group[0].title))
+        _say_sides(group)
+    for pair in found.near[: max(0, limit - len(found.same))]:
+        say_painted("near  ", "dim", f"{pair.similarity:.0%} alike, and no difference is known")
+        _say_sides((pair.older, pair.newer))
+    told = f"{count_things(len(found.same), 'statement')} in several vaults"
+    told += f", {count_things(len(found.near), 'pair')} nearly the same"
+    _say_sum(found, told, len(found.same) + len(found.near) - limit)
+
+
+def say_contradictions(found: Comparison, limit: int) -> None:
+    """Print what contradicts what."""
+    for pair in found.contradicting[:limit]:
+        is_update = any(kind == "update" for kind, _, _ in pair.differences)
+        say_painted("update  " if is_update else "contradicts  ", "yellow", _tell_values(pair))
+        _say_sides((pair.older, pair.newer), titled=True)
+    told = count_things(len(found.contradicting), "contradiction")
+    _say_sum(found, told, len(found.contradicting) - limit)
+
+
+def _tell_values(pair: Differing) -> str:
+    told = [
+        f"{'' if kind == 'update' else f'{kind}: '}{older or 'nothing'}, then {newer or 'nothing'}"
+        for kind, older, newer in pair.differences
+        if kind != "wording"
+    ]
+    return _shorten("; ".join(told), 150)
+
+
+def _say_sides(sides: Sequence[Side], titled: bool = False) -> None:
+    for each in sides[:8]:
+        about = [_tell_time(each.written)[:10], f"{each.vault}:{one_line(each.path)}"]
+        about += [each.agent] if each.agent else []
+        about += [f'"{_shorten(each.title)}"'] if titled else []
+        say(f"  {'  '.join(about)}")
+    if (more := len(sides) - 8) > 0:
+        say(f"  and {count_things(more, 'more note')}")
+
+
+def _say_sum(found: Comparison, told: str, more: int) -> None:
+    if more > 0:
+        say(f"{more:,} more are not shown; -n N shows as many, --json all.")
+    say(f"{told}; {count_things(found.notes, 'note')} of {count_things(found.vaults, 'vault')}.")
+
+
+def say_proposals(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+    """Print what would be proposed: in all, then by vault."""
+    sums: Counter[str] = Counter()
+    vaults: Counter[str] = Counter()
+    rows = []
+    for name, proposals in found.items():
+        counts = Counter(str(each["action"]).replace("_", " ") for each in proposals)
+        sums.update(counts)
+        vaults.update(counts.keys())
+        if counts:
+            rows.append((name, _tell_counts(counts)))
+    _say_table(("vault", "proposals"), rows)
+    for action, count in sums.most_common():
+        say_painted(
+            f"{action:<20}", "bold", f" {count:>7,} in {count_things(vaults[action], 'vault')}"
+        )
+    if sums:
+        say("Nothing was changed; `vaultmem curate` in a vault shows each, with reasons.")
+    else:
+        say("Nothing to do: these vaults are healthy.")
+
+
+def say_compactions(found: Mapping[str, Mapping[str, Any]]) -> None:
+    """Print what would be shortened: by vault, then in all."""
+    rows = []
+    before = left = 0
+    for name, done in found.items():
+        steps = done["steps"]
+        counts = Counter(str(each["step"]) for each in steps)
+        tokens = [sum(each[key] for each in steps) for key in ("tokens", "tokens_left")]
+        before, left = before + tokens[0], left + tokens[1]
+        if steps:
+            rows.append((name, _tell_counts(counts), f"{tokens[0]:,} to {tokens[1]:,} tokens"))
+    _say_table(("vault", "steps", ""), rows)
+    exempt = sum((Counter(done["exempt"]) for done in found.values()), Counter[str]())
+    for reason, count in exempt.most_common():
+        say_painted("stays  ", "dim", f"{count_things(count, 'note')}: {reason}")
+    if rows:
+        say(f"Nothing was changed; {before:,} tokens would become {left:,}.")
+    else:
+        say("Nothing is due.")
+
+
+def say_stats(found: Mapping[str, VaultStats]) -> None:
+    """Print what each vault holds."""
+    rows = [
+        (
+            *(name, f"{each.notes:,}", f"{each.tokens:,}"),
+            f"{(each.clone_bytes + each.index_bytes) / 1e6:.1f} MB",
+            *(each.commit[:7] or "-", f"{each.age:,.0f} s" if each.age >= 0 else "-"),
+            one_line(each.problem),
+        )
+        for name, each in found.items()
+    ]
+    _say_table(("vault", "notes", "tokens", "disk", "commit", "heard of", ""), rows)
+    notes = sum(each.notes for each in found.values())
+    say(f"{count_things(notes, 'note')} of {count_things(len(found), 'vault')}")
+
+
+def _say_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print rows below their heads, each column as wide as it has to be."""
+    if not rows:
+        return
+    cleaned = [tuple(map(one_line, row)) for row in (heads, *rows)]
+    widths = [max(map(len, column)) for column in zip(*cleaned, strict=True)]
+    for number, row in enumerate(cleaned):
+        line = "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
+        (say if number else partial(say_painted, style="dim"))(line.rstrip())
+
+
+def _tell_counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {what}" for what, count in counts.items())
+
+
+def _tell_time(at: float) -> str:
+    return datetime.fromtimestamp(at).isoformat(" ", "minutes")
+
+
+def _shorten(text: str, most: int = 70) -> str:
+    line = one_line(text)
+    return line if len(line) <= most else f"{line[: most - 3]}..."
+
+
+def fleet_stats_json(found: Mapping[str, VaultStats], missing: Mapping[str, str]) -> dict[str, Any]:
+    """Return what each vault holds, and of which that is not known."""
+    return {
+        "vaults": [_of(name, each._asdict()) for name, each in found.items()],
+        "missing": missing,
+    }
+
+
+def fleet_judged_json(judged: Mapping[str, Sequence[str]], done: JobResults) -> dict[str, Any]:
+    """Return which vaults' packs are as expected, and why others are not."""
+    vaults = [
+        _of(name, {"as_expected": not reasons, "reasons": reasons})
+        for name, reasons in judged.items()
+    ]
+    return {"as_expected": not any(judged.values()), "vaults": vaults, **_done_json(done)}
+
+
+def believers_json(found: Believers) -> dict[str, Any]:
+    """Return who believes something, the first before the others."""
+    believers = [{"vault": name, **each._asdict()} for name, each in found.believers]
+    told = {"others": found.others, "missing": found.missing, "behind": found.behind}
+    return {"believers": believers, **told}
+
+
+def duplicates_json(found: Comparison) -> dict[str, Any]:
+    """Return what is stated in several vaults, and what is nearly the same."""
+    return {"same": found.same, "near": _differing_json(found.near), **_compared_json(found)}
+
+
+def contradictions_json(found: Comparison) -> dict[str, Any]:
+    """Return in what notes of several vaults contradict each other."""
+    pairs = _differing_json(found.contradicting)
+    return {"contradictions": pairs, **_compared_json(found)}
+
+
+def _differing_json(pairs: Sequence[Differing]) -> list[dict[str, Any]]:
+    return [
+        {
+            **each._asdict(),
+            "differences": [
+                {"kind": kind, "older": older or None, "newer": newer or None}
+                for kind, older, newer in each.differences
+            ],
+        }
+        for each in pairs
+    ]
+
+
+def _compared_json(found: Comparison) -> dict[str, Any]:
+    counts = {"vaults": found.vaults, "notes": found.notes, "asked": found.asked}
+    return {**counts, "missing": found.missing, "behind": found.behind}
+
+
+def fleet_curated_json(
+    found: Mapping[str, Sequence[Mapping[str, Any]]], done: JobResults
+) -> dict[str, Any]:
+    """Return what would be proposed in each vault."""
+    vaults = [_of(name, {"proposals": proposals}) for name, proposals in found.items()]
+    return {"vaults": vaults, **_done_json(done)}
+
+
+def fleet_compacted_json(
+    found: Mapping[str, Mapping[str, Any]], done: JobResults
+) -> dict[str, Any]:
+    """Return what would be shortened in each vault, and what stays and why."""
+    names = ("path", "step", "idle_days", "tokens", "tokens_left")
+    vaults = []
+    for vault, plan in found.items():
+        steps = [
+            {**{name: each[name] for name in names}, "from": each["before"]}
+            for each in plan["steps"]
+        ]
+        vaults.append(_of(vault, {"steps": steps, "exempt": plan["exempt"]}))
+    return {"vaults": vaults, **_done_json(done)}
+
+
+def _of(vault: str, told: Mapping[str, Any]) -> dict[str, Any]:
+    return {"vault": vault, **told}
+
+
+def _done_json(done: JobResults) -> dict[str, Any]:
+    return {"asked": done.asked, "missing": done.missing, "behind": done.behind}

@@ -1,46 +1,49 @@
-"""The actors of a fleet: a node on each machine, and the list of the fleet's vaults."""
+"""The actors of a fleet, one for each machine, and the cluster of Ray's in which they are."""
 
 from __future__ import annotations
 
 import contextlib
+import signal
+import socket
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import ray
-from ray.util.placement_group import (
-    PlacementGroup,
-    get_placement_group,
-    placement_group,
-    remove_placement_group,
-)
-from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+from ray.util import list_named_actors
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from vaultmem import __version__
 from vaultmem.errors import VaultError
-from vaultmem.services.pools.clones import FRESH_FOR
-from vaultmem.services.pools.pool import THREADS, Lane, LocalPool
-from vaultmem.services.pools.question import Opening, Part
-from vaultmem.services.pools.source import Source
+from vaultmem.services.pools.clone import Source
+from vaultmem.services.pools.clones import FRESH_FOR, Clones
+from vaultmem.services.pools.pool import THREADS, Lane
+from vaultmem.services.pools.question import Each, Opening
 from vaultmem.services.pools.status import NodeVaults
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 #: What the actors of a fleet and those who ask them have to agree on.
-VERSION = f"{__version__}+2"
+VERSION = f"{__version__}+3"
+
+#: Where a fleet's actors are found in a cluster.
+NAMESPACE = "vaultmem"
 
 #: What of a CPU Ray counts for a node, so that it is on a machine that has one for work.
 _SHARE = 0.01
 
-#: The name of the nodes' places in a cluster, and seconds within which these are found.
-_GROUP, _READY_WITHIN = "vaultmem", 60.0
+#: Seconds within which a cluster has to be reached, and within which nodes have to end.
+_REACHED_WITHIN, _ENDED_WITHIN = 5.0, 30.0
 
-#: How often a read is tried again whose node is lost.
-_TRIES = 5
+#: How often Ray repeats a read whose node is lost: without end, as each time that it does not reach
+#: the node counts, and ten tries are used up before the node is there again.
+_TRIES = -1
 
 
 def _in_lane(lane: Lane, tries: int = _TRIES) -> Callable[[Method], Method]:
-    """Have Ray run a method in threads of a lane, and so often again where its node is lost."""
+    """Have Ray run a method in threads of a lane, and again where its node is lost."""
     marked: Callable[[Method], Method]
     marked = ray.method(concurrency_group=lane.value, max_task_retries=tries)
     return marked
@@ -60,111 +63,153 @@ class Plan(NamedTuple):
     version: str = VERSION
 
 
-class Registry:
-    """An actor that knows what the fleet is, for all who ask the fleet."""
-
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-
-    def describe(self) -> Plan:
-        """Return what the fleet is."""
-        return self._plan
-
-
 class Node:
     """An actor that keeps clones on its machine, of the vaults that it is asked for.
 
-    Where its machine is lost, Ray starts it on another one, and it fetches them there.
+    If its machine is lost, Ray starts it on another one, and it fetches them there.
     """
 
     def __init__(self, name: str, plan: Plan) -> None:
         self._name = name
+        self._plan = plan
         machine = ray.get_runtime_context().get_node_id()[:12]
         folder = Path(plan.folder.replace("{node}", machine)).expanduser()
-        self._pool = LocalPool([], folder, plan.fresh_for)
+        self._clones = Clones(folder, plan.sources, plan.fresh_for)
 
-    @_in_lane(Lane.LONG)
-    def hold(self, sources: Sequence[Source]) -> None:
-        """Remove the clones of all other vaults."""
-        self._pool.hold(sources)
+    @ray.method(max_task_retries=_TRIES)  # type: ignore[untyped-decorator]
+    def describe(self) -> Plan:
+        """Return what the fleet is."""
+        return self._plan
 
-    @_in_lane(Lane.READ)
+    @ray.method(max_task_retries=_TRIES)  # type: ignore[untyped-decorator]
     def answer(self) -> None:
-        """Do nothing: who waits for this learns that the node is there."""
+        """Do nothing: a caller that waits for this learns that the node is there."""
 
     @_in_lane(Lane.READ)
-    def read(self, source: Source, work: Callable[..., Any], args: Sequence[Any]) -> Any:
+    def read(self, name: str, work: Callable[..., Any], args: Sequence[Any]) -> Any:
         """Return what a function makes of the clone of a vault."""
-        return self._call(source, work, args)
+        return work(self._clones, name, *args)
 
     @_in_lane(Lane.LONG)
-    def long(self, source: Source, work: Callable[..., Any], args: Sequence[Any]) -> Any:
+    def long(self, name: str, work: Callable[..., Any], args: Sequence[Any]) -> Any:
         """Return what a function makes of the clone of a vault, which may take minutes."""
-        return self._call(source, work, args)
+        return work(self._clones, name, *args)
 
     @_in_lane(Lane.WRITE, tries=0)
-    def write(self, source: Source, work: Callable[..., Any], args: Sequence[Any]) -> Any:
-        """Return what a function writes to a vault; it is not tried again."""
-        return self._call(source, work, args)
+    def write(self, name: str, work: Callable[..., Any], args: Sequence[Any], _: None) -> Any:
+        """Return what a function writes to a vault; it is not tried again.
+
+        Ray sends it once the last argument is there, the node's `answer`.
+        """
+        return work(self._clones, name, *args)
 
     @_in_lane(Lane.READ)
     def call_part(
         self,
-        sources: Sequence[Source],
         given: Mapping[str, Sequence[Any]],
-        work: Callable[..., Part],
+        work: Callable[..., Each[Any]],
         opening: Opening,
         args: Sequence[Any],
-    ) -> Part:
+    ) -> Each[Any]:
         """Return what a function makes of the clones of some vaults together."""
-        for source in sources:
-            self._pool.clones.take(source)
-        return work(self._pool.clones, given, opening, *args)
+        return work(self._clones, given, opening, *args)
 
     @_in_lane(Lane.LONG)
     def look(self) -> NodeVaults:
         """Return how the node is."""
-        found = self._pool.clones.describe()
+        found = self._clones.describe()
         return found._replace(status=found.status._replace(name=self._name))
-
-    def _call(self, source: Source, work: Callable[..., Any], args: Sequence[Any]) -> Any:
-        self._pool.clones.take(source)
-        return work(self._pool.clones, source.name, *args)
-
-
-def start_nodes(plan: Plan) -> list[Any]:
-    """Start the nodes, spread over machines; Ray moves those of a lost machine to another one.
-
-    Raises:
-        VaultError: there is no room for them.
-    """
-    group = placement_group([{"CPU": _SHARE}] * plan.nodes, "SPREAD", _GROUP, lifetime="detached")
-    if not group.wait(_READY_WITHIN):
-        raise VaultError("no machine of this cluster has a CPU to work with (`--num-cpus`)")
-    return [_start_node(number, group, plan) for number in range(plan.nodes)]
-
-
-def _start_node(number: int, group: PlacementGroup, plan: Plan) -> Any:
-    lanes = {lane.value: count for lane, count in THREADS.items()}
-    made = ray.remote(concurrency_groups=lanes)(Node).options(
-        name=name_node(number),
-        lifetime="detached",
-        max_restarts=-1,
-        num_cpus=_SHARE,
-        scheduling_strategy=PlacementGroupSchedulingStrategy(group, number),
-    )
-    return made.remote(name_node(number), plan)
-
-
-def stop_nodes(plan: Plan) -> None:
-    """End the nodes; their folders stay."""
-    for number in range(plan.nodes):
-        with contextlib.suppress(ValueError):
-            ray.kill(ray.get_actor(name_node(number)))
-    with contextlib.suppress(ValueError):
-        remove_placement_group(get_placement_group(_GROUP))
 
 
 def name_node(number: int) -> str:
     """Return the name by which the cluster knows a node."""
     return f"node-{number}"
+
+
+def start_nodes(plan: Plan) -> None:
+    """Start a node on each machine that has a CPU for Ray's work.
+
+    Ray moves a node to another machine if its own is lost.
+
+    Raises:
+        VaultError: there is no such machine.
+    """
+    alive = [each for each in ray.nodes() if each["Alive"] and each["Resources"].get("CPU")]
+    if not alive:
+        raise VaultError("no machine of this cluster has a CPU to work with (`--num-cpus`)")
+    plan = plan._replace(nodes=len(alive))
+    lanes = {lane.value: count for lane, count in THREADS.items()}
+    started = []
+    for number, machine in enumerate(alive):
+        made = ray.remote(concurrency_groups=lanes)(Node).options(
+            name=name_node(number),
+            lifetime="detached",
+            max_restarts=-1,
+            num_cpus=_SHARE,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(machine["NodeID"], soft=True),
+        )
+        started.append(made.remote(name_node(number), plan))
+    ray.get([each.answer.remote() for each in started])
+
+
+def stop_nodes() -> None:
+    """End the nodes, and wait until their names are free; their folders stay."""
+    for name in list_named_actors():
+        with contextlib.suppress(ValueError):
+            ray.kill(ray.get_actor(name))
+    end = time.monotonic() + _ENDED_WITHIN
+    while list_named_actors() and time.monotonic() < end:
+        time.sleep(0.1)
+
+
+def join_cluster(address: str) -> None:
+    """Use the cluster at an address: HOST:PORT, or auto for the one of this machine.
+
+    It is joined without Ray's words and without its handlers of signals.
+
+    Raises:
+        VaultError: there is none.
+    """
+    _check_reached(address)
+    is_main = threading.current_thread() is threading.main_thread()
+    kept = signal.getsignal(signal.SIGTERM) if is_main else None  # Ray takes it for itself.
+    given = {"address": address, "log_to_driver": False, "logging_level": "ERROR"}
+    try:
+        ray.init(namespace=NAMESPACE, ignore_reinit_error=True, **given)
+    except (OSError, RuntimeError, ValueError) as error:
+        why = str(error).strip().splitlines()[0]
+        also = "if it asks for Ray's token, set RAY_AUTH_MODE=token"
+        raise VaultError(f"{address}: no cluster could be used: {why}; {also}") from None
+    finally:
+        if kept is not None:
+            signal.signal(signal.SIGTERM, kept)
+    _keep_silent()
+
+
+def _check_reached(address: str) -> None:
+    """Check that a process listens at HOST:PORT: Ray tries for minutes, and tells of each try.
+
+    Raises:
+        VaultError: none does.
+    """
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not (host and port.isdecimal()):
+        return
+    try:
+        socket.create_connection((host, int(port)), _REACHED_WITHIN).close()
+    except OSError as error:
+        raise VaultError(
+            f"{address}: no cluster is reached there ({error.strerror or error}); "
+            "`ray start --head` says the address of its own"
+        ) from None
+
+
+def _keep_silent() -> None:
+    """Keep what Ray tells of dead processes off standard output, where answers go.
+
+    It prints that whatever `log_to_driver` says, and has no setting against it; a later Ray that
+    names this differently prints it again.
+    """
+    from ray._private import worker
+
+    worker.print_to_stdstream = lambda *given, **named: None

@@ -13,11 +13,12 @@ from vaultmem.hub.guests import make_visitor
 from vaultmem.hub.pool_workers import read_caller
 from vaultmem.hub.request_log import RequestLog
 from vaultmem.hub.vault_apps import make_caller
-from vaultmem.services.finding.ask import Ask
-from vaultmem.services.finding.pack import AskPack
+from vaultmem.services.finding.ask import Ask, QueryResult
+from vaultmem.services.finding.pack import AskPack, PackAnswer
 from vaultmem.services.hub.folder import Hub
 from vaultmem.services.hub.grants import Grant, Scope, may
-from vaultmem.services.pools.pool import Each, Pool, PoolAnswer, PoolPack
+from vaultmem.services.pools.pool import Pool, PoolAnswer
+from vaultmem.services.pools.question import Each
 from vaultmem.services.pools.status import VaultStats
 from vaultmem.storage.vault_list import is_vault_name
 from vaultmem.workers.caller import Guest
@@ -114,16 +115,18 @@ class Overall:
 
     async def recall(
         self, grant: Grant, asked: Ask, wanted: Iterable[str], origin: str
-    ) -> PoolAnswer:
+    ) -> PoolAnswer[QueryResult]:
         """Return what answers a question, of all these vaults as of one."""
-        found: PoolAnswer = await self._ask(Pool.recall, "recall", grant, asked, wanted, origin)
+        given = (grant, asked, wanted, origin)
+        found: PoolAnswer[QueryResult] = await self._ask(Pool.recall, "recall", *given)
         return found
 
     async def pack(
         self, grant: Grant, asked: AskPack, wanted: Iterable[str], origin: str
-    ) -> PoolPack:
+    ) -> PoolAnswer[PackAnswer]:
         """Return a pack of all these vaults as of one."""
-        found: PoolPack = await self._ask(Pool.pack, "pack", grant, asked, wanted, origin)
+        given = (grant, asked, wanted, origin)
+        found: PoolAnswer[PackAnswer] = await self._ask(Pool.pack, "pack", *given)
         return found
 
     async def _ask(

@@ -1,9 +1,11 @@
-"""Does what callers ask of one vault of a pool, wherever that has it."""
+"""The pool of a hub, and what does for callers what they ask of one vault of a pool."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from functools import partial
@@ -15,7 +17,10 @@ from anyio import to_thread
 from vaultmem.errors import ForbiddenError, RefusedError, VaultError
 from vaultmem.hub.doorkeeper import Doorkeeper
 from vaultmem.hub.request_log import RequestLog
-from vaultmem.services.pools.pool import Pool
+from vaultmem.services.hub.folder import Hub
+from vaultmem.services.hub.repositories import list_repositories
+from vaultmem.services.pools.clone import Source
+from vaultmem.services.pools.pool import LocalPool, Pool
 from vaultmem.vault import Vault, VaultSettings, find_user_folders
 from vaultmem.workers.caller import Caller, Guest
 from vaultmem.workers.kept_vault import Work, in_session
@@ -163,3 +168,40 @@ def _act(work: Work[Result], vault: Vault) -> Result:
     except RefusedError as error:
         error.add_note(_BY_VAULT)
         raise
+
+
+#: Seconds for which it is not looked again whether there are other repositories.
+_PAUSE = 1.0
+
+#: Seconds for which a clone counts as fresh: what is pushed is found so soon.
+_FRESH = 0.5
+
+
+class HubPool:
+    """Finds the pool of the repositories that there are now."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._lock = threading.Lock()
+        self._sources = self._list()
+        self._looked = time.monotonic()
+        self._pool = LocalPool(self._sources, hub.folder / "pool", _FRESH)
+
+    def find(self) -> Pool:
+        """Return the pool; vaults that were added or taken out are soon so there."""
+        with self._lock:
+            if time.monotonic() - self._looked > _PAUSE:
+                self._looked = time.monotonic()
+                found = self._list()
+                if found != self._sources:
+                    self._sources = found
+                    self._pool.hold(found)
+        return self._pool
+
+    def close(self) -> None:
+        """Wait for what runs, and close all vaults."""
+        self._pool.close()
+
+    def _list(self) -> list[Source]:
+        found = list_repositories(self._hub)
+        return [Source(name, str(place)) for name, place in found.items()]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from vaultmem.errors import BusyError, RefusedError
 from vaultmem.hub.front import Front
 from vaultmem.hub.gate import HubSite
-from vaultmem.hub.pools import HubPool
+from vaultmem.hub.pool_workers import HubPool
 from vaultmem.hub.sweeping import Sweeper
 from vaultmem.serve.async_thread import AsyncThread
 from vaultmem.serve.http import Place, Port

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -14,20 +15,25 @@ from vaultmem.errors import (
     BusyError,
     DamagedError,
     FaultError,
+    ForbiddenError,
     NoteNotFoundError,
     NoVaultError,
+    RefusedError,
     VaultError,
     name_failure,
 )
-from vaultmem.services.pools.clone import Clone, Freshness
-from vaultmem.services.pools.landing import begin_vault, forget_waiting, land, sign
-from vaultmem.services.pools.source import Source, check_sources
+from vaultmem.services.notes.create import add_missing
+from vaultmem.services.pools.clone import Clone, Record, Source, check_sources
 from vaultmem.services.pools.status import NodeVaults, VaultStats, count_vault, measure_node
 from vaultmem.services.reading.look import look_at
 from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.syncing.sync import Check
+from vaultmem.services.syncing.place import ORIGIN
+from vaultmem.services.syncing.sync import Check, Outcome, sync_remote
+from vaultmem.services.writing.commit import commit_event
+from vaultmem.services.writing.divide import Event
 from vaultmem.storage.file_limit import raise_file_limit
-from vaultmem.storage.git.remote import LONGEST
+from vaultmem.storage.git.clones import make_clone
+from vaultmem.storage.git.remote import LONGEST, Fate, push
 from vaultmem.storage.lock import WRITER, hold_lock
 from vaultmem.vault import UserFolders, Vault, VaultSettings, find_user_folders, open_vault
 
@@ -50,8 +56,8 @@ _AFTER_FAILURE = 15.0
 #: Seconds that a reader waits for a writer; then it reads the last commit.
 _READER = 0.5
 
-#: Seconds that a reader of a clone waits for its remote on a network; how many are asked at once.
-_NETWORK, _AT_ONCE = 2.0, 8
+#: Seconds that a reader of a clone waits for its remote; how many remotes are asked at once.
+_ASKS, _AT_ONCE = 3.0, 8
 
 #: Where an index keeps for which commit of the clone it was made.
 _AT = "pool_commit"
@@ -67,13 +73,6 @@ class _Opened(NamedTuple):
     commit: str
 
 
-class _Heard(NamedTuple):
-    """When a remote was last asked (`time.monotonic`), and why it did not answer."""
-
-    at: float
-    problem: str = ""
-
-
 class Clones:
     """The clones of some vaults; any thread may use them, and processes may share a `folder`.
 
@@ -87,19 +86,16 @@ class Clones:
         sources: Sequence[Source] = (),
         fresh_for: float = FRESH_FOR,
         most_open: int = MOST_OPEN,
-        now: Callable[[], float] = time.time,
     ) -> None:
         self.folder = folder.absolute()
         own = find_user_folders({}).config
         self._folders = UserFolders(self.folder / "state", own, self.folder / "data")
-        self._fresh_for, self._now = fresh_for, now
+        self._fresh_for = fresh_for
         files = raise_file_limit(most_open * _FILES_EACH + _OTHER_FILES)
         self._most_open = max(1, min(most_open, (files - _OTHER_FILES) // _FILES_EACH))
         self._clones: dict[str, Clone] = {}
-        self._heard: dict[str, _Heard] = {}
         self._open: dict[str, _Opened] = {}
         self._helpers = ThreadPoolExecutor(_AT_ONCE, "vaultmem-helper")
-        self._followers = ThreadPoolExecutor(_AT_ONCE, "vaultmem-follow")
         self.hold(sources)
 
     @property
@@ -112,22 +108,12 @@ class Clones:
         known, clones = self._clones, dict[str, Clone]()
         for name, source in check_sources(sources).items():
             is_known = name in known and known[name].source == source
-            clones[name] = known[name] if is_known else self._make(source)
-            if not is_known:
-                self._heard.pop(name, None)
+            clones[name] = known[name] if is_known else Clone(source, self.folder, self._folders)
         self._clones = clones
         for name in known.keys() - clones.keys():
             with hold_lock(known[name].lock):
                 self._close(name)
                 known[name].forget()
-
-    def take(self, source: Source) -> None:
-        """Have this vault too, or from another remote."""
-        known = self._clones.get(source.name)
-        if known is None or known.source != source:
-            check_sources([source])
-            self._clones[source.name] = self._make(source)
-            self._heard.pop(source.name, None)
 
     def find(self, name: str) -> Clone:
         """Return a vault's clone, made or not.
@@ -139,7 +125,7 @@ class Clones:
             raise NoteNotFoundError(f"{name}: no vault of that name")
         return self._clones[name]
 
-    def bring(self, name: str, anew: bool = False) -> Freshness:
+    def bring(self, name: str, anew: bool = False) -> Record:
         """Clone a vault, or follow its remote if that was not asked lately, or `anew`.
 
         Raises:
@@ -150,41 +136,32 @@ class Clones:
         record = clone.record
         if not anew and not self._is_due(clone):
             if record is None:
-                raise VaultError(self._heard[name].problem)
-            return record.freshness
+                raise VaultError(clone.problem)
+            return record
         try:
-            if record is None or anew or clone.remote.folder is not None:
-                found = clone.follow(LONGEST if record is None else WRITER if anew else 0.0)
+            if record is None:
+                found = clone.follow(LONGEST)
             else:
-                found = self._followers.submit(clone.follow, 0.0).result(_NETWORK)
-        except TimeoutError:  # It goes on; the next one who asks sees more.
-            self._heard[name] = _Heard(time.monotonic())
-            return record.freshness if record else Freshness()
-        except BusyError:  # They bring it to where it is to be.
+                found = clone.follow(WRITER) if anew else clone.follow(0.0, _ASKS)
+        except BusyError:  # Another thread brings it to where it is to be.
             if record is None:
                 raise
-            return record.freshness
+            return record
         except (VaultError, OSError) as error:
-            self._heard[name] = _Heard(time.monotonic(), str(name_failure(error)))
+            clone.asked_at, clone.problem = time.monotonic(), str(name_failure(error))
             raise name_failure(error) from error
-        self._heard[name] = _Heard(time.monotonic(), found.problem)
+        clone.asked_at, clone.problem = time.monotonic(), found.problem
         return found
 
     def bring_all(self, names: Sequence[str], seconds: float | None = None) -> dict[str, str]:
-        """Bring vaults whose remotes were not asked lately, several at once; return why some fail.
+        """Bring vaults whose remotes were not asked lately; return why some have no clone.
 
-        What takes longer than some seconds goes on.
+        Several are asked at once. What takes longer than some seconds goes on.
         """
         due = [name for name in names if self._is_due(self.find(name))]
-        failed = {name: self._heard[name].problem for name in names if self._has_failed(name)}
-        if not due:
-            return failed
         _, missing = self.map(Clones.bring, dict.fromkeys(due, ()), seconds)
-        for name in due:
-            failed.pop(name, None)
-            if name in missing and (missing[name] != LATE or self.find(name).record is None):
-                failed[name] = missing[name]
-        return failed
+        without = [name for name in names if self.find(name).record is None]
+        return {name: missing.get(name) or self.find(name).problem for name in without}
 
     def map(
         self,
@@ -212,10 +189,6 @@ class Clones:
             except (VaultError, OSError) as error:
                 missing[name] = str(name_failure(error))
         return results, missing
-
-    def _has_failed(self, name: str) -> bool:
-        """Tell whether a vault has no clone, and none could be made lately."""
-        return self.find(name).record is None and not self._is_due(self.find(name))
 
     @contextlib.contextmanager
     def open(
@@ -293,7 +266,11 @@ class Clones:
         signed = sign(settings, identity, branch)
         with hold_lock(clone.lock):
             self._make_ready(clone, signed, check)
-            vault = self._lend_clean(clone, signed)
+            try:
+                vault = self._lend(clone, signed)
+            except DamagedError:  # Its files are put back as they were.
+                clone.restore()
+                vault = self._lend(clone, signed)
             clone.unsettle()
             vault.state.put(_AT, "")
             landed: dict[str, str] = {}
@@ -313,8 +290,7 @@ class Clones:
         """Return how a vault is; its remote is not asked."""
         clone = self.find(name)
         if clone.record is None:
-            problem = self._heard.get(name, _Heard(0.0)).problem
-            return VaultStats(problem=problem or "not cloned yet")
+            return VaultStats(problem=clone.problem or "not cloned yet")
         with hold_lock(clone.lock):
             return count_vault(clone, lambda: self._lend(clone, _NOTHING))
 
@@ -322,35 +298,31 @@ class Clones:
         """Return how these vaults are, without asking a remote."""
         records = {name: each.record for name, each in self._clones.items()}
         there = {name: each for name, each in records.items() if each}
-        stale = max((self._now() - each.contacted for each in there.values()), default=0.0)
+        stale = max((time.time() - each.contacted for each in there.values()), default=0.0)
         status = measure_node(self.folder, len(there), max(0.0, stale))
         missing = {
-            name: heard.problem
-            for name, heard in self._heard.items()
-            if heard.problem and name not in there
+            name: each.problem
+            for name, each in self._clones.items()
+            if each.problem and name not in there
         }
         return NodeVaults(status, {name: each.problem for name, each in there.items()}, missing)
 
     def close(self) -> None:
         """Wait for what runs, and close all vaults."""
         self._helpers.shutdown(cancel_futures=True)
-        self._followers.shutdown(cancel_futures=True)
         for name in list(self._open):
             self._close(name)
 
-    def _make(self, source: Source) -> Clone:
-        return Clone(source, self.folder, self._folders, self._now)
-
     def _is_due(self, clone: Clone) -> bool:
         """Tell whether a vault's remote is to be asked."""
-        heard, record = self._heard.get(clone.source.name), clone.record
-        if heard is None or (record is None and not heard.problem):
+        record = clone.record
+        if clone.asked_at is None or (record is None and not clone.problem):
             return True
         if record and not record.settled:
             return True
-        is_away = heard.problem and clone.remote.folder is None
+        is_away = clone.problem and clone.remote.folder is None
         pause = max(self._fresh_for, _AFTER_FAILURE) if is_away else self._fresh_for
-        return time.monotonic() - heard.at >= pause
+        return time.monotonic() - clone.asked_at >= pause
 
     def _lend(self, clone: Clone, settings: VaultSettings) -> Vault:
         """Return a Vault on what is open of a clone, in sync, for whoever holds its lock.
@@ -378,14 +350,6 @@ class Clones:
         vault.share_storage(known.vault)
         vault.name = name
         return vault
-
-    def _lend_clean(self, clone: Clone, settings: VaultSettings) -> Vault:
-        """Return a Vault to write to, after its files are put back if somebody changed them."""
-        try:
-            return self._lend(clone, settings)
-        except DamagedError:
-            clone.restore()
-            return self._lend(clone, settings)
 
     @contextlib.contextmanager
     def _open_aside(
@@ -453,3 +417,84 @@ def _sync(vault: Vault, commit: str) -> None:
     elif done.added or done.changed or done.removed:
         vault.state.put(_AT, "")
         raise DamagedError("its clone was changed by somebody, and is made as it was")
+
+
+def sign(settings: VaultSettings, identity: str, branch: str) -> VaultSettings:
+    """Return settings for writing on a branch, with a person's commits in the name of `identity`.
+
+    That is `Name <mail>`; without it, who git takes the process's user for.
+    """
+    signed = settings.copy()
+    signed["ref"] = branch
+    if identity:
+        name, _, mail = identity.partition("<")
+        named = {"GIT_AUTHOR_NAME": name.strip(), "GIT_AUTHOR_EMAIL": mail.rstrip("> ").strip()}
+        signed["environment"] = {**settings.get("environment", {}), **named}
+    return signed
+
+
+def land(vault: Vault, work: Callable[[Vault], T], check: Check | None) -> tuple[T, dict[str, str]]:
+    """Do some work in a clone and push it; return what it did, and which branches have moved.
+
+    Each branch comes with its commit, "" where it was removed.
+
+    Raises:
+        ForbiddenError: the remote does not take it, or `check`; with the words of either.
+        VaultError: the work failed, or the remote cannot be reached.
+    """
+    history = vault.history
+    here, branch = history.head(), vault.ref
+    if branch and branch not in {each.name for each in history.refs.branches()}:
+        history.refs.create_branch(branch, here.commit)
+    done = work(look_at(vault) if branch else vault)
+    if not branch:
+        event = Event("checkpoint", "", vault.author, intent="checkpoint")
+        left = commit_event(vault, event).skipped
+        if left:
+            raise RefusedError(f"not written: {'; '.join(left.values())}")
+    report = sync_remote(vault, ORIGIN, alone=True, check=check)
+    if report.outcome is Outcome.OFFLINE:
+        raise VaultError(f"not written, the vault's remote is not reached: {report.told}")
+    if report.outcome is not Outcome.SYNCED:
+        kind = ForbiddenError if report.outcome is Outcome.REFUSED else RefusedError
+        raise kind(f"not written, the vault's remote does not take it: {report.told}")
+    landed = branch or here.branch
+    return done, {landed: history.refs.branch_tip(landed), **dict.fromkeys(report.removed, "")}
+
+
+def forget_waiting(vault: Vault) -> None:
+    """Drop events that were to be committed later: what they are about is taken back."""
+    for number, _ in vault.operations.list_waiting():
+        vault.operations.drop_waiting(number)
+
+
+def begin_vault(clone: Clone, settings: VaultSettings, check: Check | None) -> None:
+    """Give a remote without a commit its first one: what `init` lays down.
+
+    Raises:
+        ForbiddenError: the remote does not take it, or `check`; with the words of either.
+        VaultError: it has commits, or is not reached.
+    """
+    clone.drop()
+    clone.state.mkdir(parents=True)
+    try:
+        history = make_clone(clone.root, clone.remote, clone.source.branch or "main", clone.state)
+        listed = clone.ask(history)
+        if listed.trouble or listed.branches:
+            raise VaultError(listed.told or "its remote has commits")
+        vault = open_vault(clone.root, **settings)
+        try:
+            add_missing(vault)
+            event = Event("init", "init: new vault", vault.author, intent="observe")
+            made = commit_event(vault, event).commit
+            ref = f"refs/heads/{clone.source.branch or listed.head or 'main'}"
+            if check is not None:
+                check(history.git_folder, ref, "", made)
+            done = push(vault.history, clone.remote, [f"{made}:{ref}"])
+        finally:
+            vault.close()
+        fate, told = next(iter(done.refs.values()), (None, done.told))
+        if fate not in {Fate.DONE, Fate.CURRENT}:
+            raise ForbiddenError(f"not written, the vault's remote does not take it: {told}")
+    finally:
+        shutil.rmtree(clone.root, ignore_errors=True)

@@ -7,21 +7,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Concatenate, Generic, NamedTuple, TypeVar, TypeVarTuple
+from typing import Any, Concatenate, Generic, NamedTuple, TypeVar, TypeVarTuple, cast
 
 from vaultmem.core.packs.division import tell_missing
 from vaultmem.errors import VaultError
 from vaultmem.services.finding.ask import Ask, QueryResult, run_query
 from vaultmem.services.finding.pack import AskPack, PackAnswer, ask_pack
+from vaultmem.services.pools.clone import Source
 from vaultmem.services.pools.clones import FRESH_FOR, Clones, Work
 from vaultmem.services.pools.question import (
+    Each,
     LostVaultsError,
     Opening,
-    Part,
     PoolVaults,
     map_part,
 )
-from vaultmem.services.pools.source import Source
 from vaultmem.services.pools.status import PoolStatus, VaultStats, describe_pool
 from vaultmem.vault import VaultSettings
 
@@ -46,24 +46,10 @@ class Lane(StrEnum):
 THREADS = {Lane.READ: 8, Lane.LONG: 2, Lane.WRITE: 8}
 
 
-class Each(NamedTuple, Generic[T]):
-    """What came of each vault, and of those of which nothing did, why."""
+class PoolAnswer(NamedTuple, Generic[T]):
+    """An answer or a pack of several vaults, and why others have no part in it."""
 
-    results: dict[str, T]
-    missing: dict[str, str]
-
-
-class PoolAnswer(NamedTuple):
-    """An answer of several vaults, and why others have no part in it."""
-
-    answer: QueryResult
-    missing: dict[str, str]
-
-
-class PoolPack(NamedTuple):
-    """A pack of several vaults, and why others have no part in it."""
-
-    answer: PackAnswer
+    answer: T
     missing: dict[str, str]
 
 
@@ -77,10 +63,6 @@ class Pool(ABC):
     @abstractmethod
     def names(self) -> Sequence[str]:
         """All vaults, in the order of their sources."""
-
-    @abstractmethod
-    def hold(self, sources: Sequence[Source]) -> None:
-        """Have these vaults from now on; clones of others that it had are removed."""
 
     @abstractmethod
     def submit(
@@ -100,13 +82,14 @@ class Pool(ABC):
     def call_parts(
         self,
         given: Mapping[str, Sequence[Any]],
-        work: Callable[..., Part],
+        work: Callable[..., Each[T]],
         opening: Opening,
         *args: Any,
-    ) -> list[Part]:
+    ) -> Each[T]:
         """Call a function for some vaults, once for all that are in one place.
 
-        It is given the clones, the vaults by name with what is given for each, and the rest.
+        It is given the clones, the vaults by name with what is given for each, and the rest. What
+        comes of them is in the order of the vaults.
 
         Raises:
             NoteNotFoundError: there is no such vault.
@@ -131,13 +114,8 @@ class Pool(ABC):
         Raises:
             NoteNotFoundError: there is no such vault.
         """
-        parts = self.call_parts(given, map_part, Opening(_NOTHING, seconds), work)
-        results = {name: each for part in parts for name, each in part.found.items()}
-        missing = {name: why for part in parts for name, why in part.missing.items()}
-        return Each(
-            {name: results[name] for name in given if name in results},
-            {name: missing[name] for name in given if name in missing},
-        )
+        found = self.call_parts(given, map_part, Opening(_NOTHING, seconds), work)
+        return cast("Each[T]", found)
 
     def run(
         self,
@@ -191,7 +169,7 @@ class Pool(ABC):
         asked: Ask,
         settings: VaultSettings = _NOTHING,
         seconds: float | None = None,
-    ) -> PoolAnswer:
+    ) -> PoolAnswer[QueryResult]:
         """Return what answers a question in these vaults.
 
         Raises:
@@ -199,7 +177,7 @@ class Pool(ABC):
             VaultError: none of them can be asked, or it is too late.
         """
         wanted = self._choose(names)
-        vaults = PoolVaults(self, wanted, settings, seconds)
+        vaults = PoolVaults(self.call_parts, wanted, settings, seconds)
         answer = _ask_all(vaults, lambda: run_query(vaults, asked))
         if len(wanted) == 1:
             answer = answer._replace(
@@ -214,20 +192,20 @@ class Pool(ABC):
         asked: AskPack,
         settings: VaultSettings = _NOTHING,
         seconds: float | None = None,
-    ) -> PoolPack:
+    ) -> PoolAnswer[PackAnswer]:
         """Return a pack for a question, of these vaults; it names those that are missing.
 
         Raises:
             RefusedError: none are named.
             VaultError: none of them can be asked, or it is too late.
         """
-        vaults = PoolVaults(self, self._choose(names), settings, seconds)
+        vaults = PoolVaults(self.call_parts, self._choose(names), settings, seconds)
 
         def ask() -> PackAnswer:
             told = (*asked.told, *tell_missing(vaults.missing))
             return ask_pack(vaults, asked._replace(told=told))
 
-        return PoolPack(_ask_all(vaults, ask), vaults.missing)
+        return PoolAnswer(_ask_all(vaults, ask), vaults.missing)
 
     def _choose(self, names: Iterable[str] | None) -> list[str]:
         return list(self.names if names is None else dict.fromkeys(names))
@@ -267,14 +245,14 @@ class LocalPool(Pool):
     def call_parts(
         self,
         given: Mapping[str, Sequence[Any]],
-        work: Callable[..., Part],
+        work: Callable[..., Each[T]],
         opening: Opening,
         *args: Any,
-    ) -> list[Part]:
+    ) -> Each[T]:
         """Call a function for some vaults together, in this thread."""
         for name in given:
             self.clones.find(name)
-        return [work(self.clones, given, opening, *args)]
+        return work(self.clones, given, opening, *args)
 
     def status(self) -> PoolStatus:
         """Return how the pool is; no remote is asked."""

@@ -10,8 +10,7 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, TypeVar
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import RecallQuery
@@ -40,6 +39,13 @@ _TIE = 1e-4
 _NO_VECTORS = "vaults of a pool are asked by words alone"
 
 
+class Each(NamedTuple, Generic[_T]):
+    """What came of each vault, and of those of which nothing did, why."""
+
+    results: dict[str, _T]
+    missing: dict[str, str]
+
+
 class LostVaultsError(VaultError):
     """Vaults did not answer; `missing` says why."""
 
@@ -57,26 +63,6 @@ class Opening(NamedTuple):
     refs: tuple[str, ...] = ()
 
 
-class Part(NamedTuple):
-    """What came of the vaults on one node, by name, and why others are missing."""
-
-    found: dict[str, Any]
-    missing: dict[str, str]
-
-
-class CallsParts(Protocol):
-    """What a pool does for a question."""
-
-    def call_parts(
-        self,
-        given: Mapping[str, Sequence[Any]],
-        work: Callable[..., Part],
-        opening: Opening,
-        *args: Any,
-    ) -> list[Part]:
-        """Call a function for some vaults, once for all that are in one place."""
-
-
 class _First(NamedTuple):
     """What the first vault of a question says for all."""
 
@@ -88,21 +74,24 @@ class _First(NamedTuple):
 class PoolVaults(VaultSet):
     """Some vaults of a pool, for one question; `missing` says why others have no part in it.
 
-    The one vault of a set is called "", as in any set.
+    `call` is the pool's `call_parts`. The one vault of a set is called "", as in any set.
     """
 
     def __init__(
-        self, pool: CallsParts, names: Sequence[str], settings: VaultSettings, seconds: float | None
+        self,
+        call: Callable[..., Each[Any]],
+        names: Sequence[str],
+        settings: VaultSettings,
+        seconds: float | None,
     ) -> None:
         super().__init__(())
         if not names:
             raise RefusedError("there is no vault to be asked")
         self.missing: dict[str, str] = {}
-        self._pool, self._wanted = pool, list(names)
+        self._call, self._wanted = call, list(names)
         self._opening = Opening(settings, seconds)
         self._first: _First | None = None
-        parts = pool.call_parts(dict.fromkeys(self._wanted, ()), bring_part, self._opening)
-        self.leave_out({name: why for part in parts for name, why in part.missing.items()})
+        self.leave_out(call(dict.fromkeys(self._wanted, ()), bring_part, self._opening).missing)
 
     @property
     def names(self) -> Sequence[str]:
@@ -152,30 +141,28 @@ class PoolVaults(VaultSet):
         self, query: RecallQuery, misspelt: Sequence[str] = (), is_alone: bool = False
     ) -> Statistics:
         """Return the sum of the vaults' figures."""
-        given = (query, misspelt, is_alone)
-        parts = self._ask(self._each(), count_part, *given)
-        return add_statistics(each for part in parts for each in part.found.values())
+        given = dict.fromkeys(self.names, (query, misspelt, is_alone))
+        return add_statistics(self.run(count, given).values())
 
     def search(
         self, query: RecallQuery, statistics: Statistics, depth: Depth, dense: Scorer | None = None
     ) -> list[tuple[str, list[Hit]]]:
         """Return the best hits of each vault."""
-        found: dict[str, list[Hit]] = {}
-        for part in self._ask(self._each(), search_part, query, statistics, depth):
-            found |= part.found
-        return [(name, found[name]) for name in self.names]
+        given = dict.fromkeys(self.names, ())
+        found = self._ask(given, search_part, query, statistics, depth)
+        return [*found.items()]
 
     def run(
         self, work: Callable[Concatenate[Vault, ...], _T], given: Mapping[str, Sequence[Any]]
     ) -> dict[str, _T]:
         """Return the result of a function of a module for some vaults."""
-        return self._order(self._ask(given, run_part, work))
+        return self._ask(given, run_part, work)
 
     def keep(
         self, work: Callable[Concatenate[Vault, ...], _T], given: Mapping[str, Sequence[Any]]
     ) -> dict[str, _T]:
         """Have some vaults store what was answered; one that is lost is left out."""
-        return self._order(self._send(given, run_part, work))
+        return self._send(given, run_part, work).results
 
     def leave_out(self, missing: Mapping[str, str]) -> None:
         """Ask some vaults no more.
@@ -189,13 +176,6 @@ class PoolVaults(VaultSet):
         if not self.names:
             raise LostVaultsError(self.missing)
 
-    def _each(self) -> dict[str, Sequence[Any]]:
-        return dict.fromkeys(self.names, ())
-
-    def _order(self, parts: Sequence[Part]) -> dict[str, Any]:
-        found = {name: each for part in parts for name, each in part.found.items()}
-        return {name: found[name] for name in self.names if name in found}
-
     def _find_first(self) -> _First:
         if self._first is None:
             name = self.names[0]
@@ -203,31 +183,29 @@ class PoolVaults(VaultSet):
         return self._first
 
     def _ask(
-        self, given: Mapping[str, Sequence[Any]], work: Callable[..., Part], *args: Any
-    ) -> list[Part]:
+        self, given: Mapping[str, Sequence[Any]], work: Callable[..., Each[Any]], *args: Any
+    ) -> dict[str, Any]:
         """Return what comes of some vaults, each with what is given for it.
 
         Raises:
             LostVaultsError: one did not answer.
         """
-        parts = self._send(given, work, *args)
-        if missing := {name: why for part in parts for name, why in part.missing.items()}:
-            raise LostVaultsError(missing)
-        return parts
+        found = self._send(given, work, *args)
+        if found.missing:
+            raise LostVaultsError(found.missing)
+        return found.results
 
     def _send(
-        self, given: Mapping[str, Sequence[Any]], work: Callable[..., Part], *args: Any
-    ) -> list[Part]:
-        """Return what comes of some vaults, and why nothing does of others."""
+        self, given: Mapping[str, Sequence[Any]], work: Callable[..., Each[Any]], *args: Any
+    ) -> Each[Any]:
+        """Return what comes of some vaults in the order of all, and why nothing does of others."""
         if not given:
-            return []
-        if len(self._wanted) == 1:
-            given = dict(zip(self._wanted, given.values(), strict=True))
-        parts = self._pool.call_parts(given, work, self._opening, *args)
-        return [
-            part._replace(found={self._name(name): each for name, each in part.found.items()})
-            for part in parts
-        ]
+            return Each({}, {})
+        asked = {name: given[own] for name in self._wanted if (own := self._name(name)) in given}
+        found = self._call(asked, work, self._opening, *args)
+        return found._replace(
+            results={self._name(name): each for name, each in found.results.items()}
+        )
 
     def _name(self, name: str) -> str:
         return name if len(self._wanted) > 1 else ""
@@ -238,32 +216,14 @@ def map_part(
     given: Mapping[str, Sequence[Any]],
     opening: Opening,
     work: Callable[Concatenate[Clones, str, ...], Any],
-) -> Part:
+) -> Each[Any]:
     """Call a function for each of some vaults, several at once."""
-    return Part(*clones.map(work, given, opening.seconds))
+    return Each(*clones.map(work, given, opening.seconds))
 
 
-def bring_part(clones: Clones, given: Mapping[str, Sequence[Any]], opening: Opening) -> Part:
+def bring_part(clones: Clones, given: Mapping[str, Sequence[Any]], opening: Opening) -> Each[Any]:
     """Follow the remotes of vaults that were not asked lately."""
-    return Part({}, clones.bring_all(list(given), opening.seconds))
-
-
-def count_part(
-    clones: Clones,
-    given: Mapping[str, Sequence[Any]],
-    opening: Opening,
-    query: RecallQuery,
-    misspelt: Sequence[str],
-    is_alone: bool,
-) -> Part:
-    """Count in some vaults; the figures of all are those of the first."""
-
-    def work(vault: Vault, _: str) -> Statistics:
-        return count(vault, query, misspelt, is_alone)
-
-    part = _do_each(clones, given, opening, work)
-    names = list(part.found)
-    return part._replace(found={names[0]: add_statistics(part.found.values())} if names else {})
+    return Each({}, clones.bring_all(list(given), opening.seconds))
 
 
 def search_part(
@@ -273,7 +233,7 @@ def search_part(
     query: RecallQuery,
     statistics: Statistics,
     depth: Depth,
-) -> Part:
+) -> Each[list[Hit]]:
     """Search some vaults; a hit below so many others that were found already is not read."""
     best: list[float] = []
 
@@ -281,57 +241,46 @@ def search_part(
         is_full = len(best) == depth.hits and not depth.sections
         return best[-1] - _TIE if is_full else 0.0
 
-    def work(vault: Vault, _: str) -> list[Hit]:
+    def search_one(vault: Vault) -> list[Hit]:
         hits = search(vault, query, statistics, depth._replace(floor=find_floor()))
         best[:] = heapq.nlargest(depth.hits, [*best, *(hit.score for hit in hits)])
         return hits
 
-    part = _do_each(clones, given, opening, work)
+    found = run_part(clones, given, opening, search_one)
     floor = find_floor()
-    found = {name: [hit for hit in own if hit.score >= floor] for name, own in part.found.items()}
-    return part._replace(found=found)
+    kept = {n: [hit for hit in own if hit.score >= floor] for n, own in found.results.items()}
+    return found._replace(results=kept)
 
 
 def run_part(
     clones: Clones,
     given: Mapping[str, Sequence[Any]],
     opening: Opening,
-    work: Callable[Concatenate[Vault, ...], Any],
-) -> Part:
-    """Call a function of some vaults, each with arguments of its own."""
-    return _do_each(clones, given, opening, lambda vault, name: work(vault, *given[name]))
-
-
-def _do_each(
-    clones: Clones,
-    given: Mapping[str, Sequence[Any]],
-    opening: Opening,
-    work: Callable[[Vault, str], _T],
-) -> Part:
-    """Do something with some vaults, one after the other, within the time that there is.
+    work: Callable[Concatenate[Vault, ...], _T],
+) -> Each[_T]:
+    """Call a function of some vaults, each with arguments of its own, one after the other.
 
     Raises:
         NoteNotFoundError: a ref does not exist.
         RefusedError: what is asked cannot be answered.
     """
     end = None if opening.seconds is None else time.monotonic() + opening.seconds
-    part = Part({}, {})
+    found = Each[_T]({}, {})
+
+    def run_one(vault: Vault) -> _T:
+        return work(look(vault, opening.at, opening.refs), *given[vault.name])
+
     for name in given:
         if end is not None and time.monotonic() > end:
-            part.missing[name] = LATE
+            found.missing[name] = LATE
             continue
-        run = partial(_do_one, work=work, name=name, opening=opening)
         try:
-            part.found[name] = clones.read(name, run, opening.settings, follows=False)
+            found.results[name] = clones.read(name, run_one, opening.settings, follows=False)
         except (NoteNotFoundError, RefusedError):
             raise
         except (VaultError, OSError) as error:
-            part.missing[name] = str(name_failure(error))
-    return part
-
-
-def _do_one(vault: Vault, work: Callable[[Vault, str], _T], name: str, opening: Opening) -> _T:
-    return work(look(vault, opening.at, opening.refs), name)
+            found.missing[name] = str(name_failure(error))
+    return found
 
 
 def _describe_first(vault: Vault) -> _First:

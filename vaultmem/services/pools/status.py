@@ -6,6 +6,7 @@ import contextlib
 import os
 import platform
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -103,7 +104,7 @@ def count_vault(clone: Clone, open_vault: Callable[[], Vault]) -> VaultStats:
         clone_bytes=measure_folder(clone.root),
         index_bytes=measure_folder(clone.state),
         commit=record.commit,
-        age=max(0.0, clone.now() - record.contacted),
+        age=max(0.0, time.time() - record.contacted),
         problem=problem,
     )
 

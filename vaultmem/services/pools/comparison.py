@@ -13,8 +13,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from vaultmem.config import CONFIG_NAME
-from vaultmem.services.fleetwork.jobs import Job, JobOptions, JobResults, run_job
 from vaultmem.services.likeness.pairs import Pair, compare_vault, is_counted, read_whole
+from vaultmem.services.pools.jobs import Job, JobOptions, JobResults, run_job
 from vaultmem.services.pools.pool import Pool
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.vault import UserFolders, Vault, open_vault
@@ -28,12 +28,6 @@ class Side(NamedTuple):
     title: str
     agent: str
     written: float
-
-
-class Same(NamedTuple):
-    """Notes of several vaults that state the same, the oldest first."""
-
-    notes: tuple[Side, ...]
 
 
 class Differing(NamedTuple):
@@ -54,11 +48,11 @@ class Differing(NamedTuple):
 class Comparison(NamedTuple):
     """What came of comparing all vaults; `asked` were read only now, `notes` are all.
 
-    What differs is in order of the newer notes, the last one first. `missing` vaults have no part
-    in it.
+    `same` has the notes that state the same, the oldest first. What differs is in order of the
+    newer notes, the last one first. `missing` vaults have no part in it.
     """
 
-    same: tuple[Same, ...]
+    same: tuple[tuple[Side, ...], ...]
     near: tuple[Differing, ...]
     contradicting: tuple[Differing, ...]
     vaults: int
@@ -148,11 +142,10 @@ class _Whole:
                 for path in [path for path, group in self._groups.items() if group is theirs]:
                     self._groups[path] = ours
 
-    def list_same(self) -> list[Same]:
+    def list_same(self) -> list[tuple[Side, ...]]:
         """Return what several vaults state, what most notes state first."""
-        groups = {id(group): group for group in self._groups.values() if _is_apart(group)}
-        found = [Same(tuple(group)) for group in groups.values()]
-        return sorted(found, key=lambda each: (-len(each.notes), _by_time(each.notes[0])))
+        groups = {id(group): tuple(group) for group in self._groups.values() if _is_apart(group)}
+        return sorted(groups.values(), key=lambda notes: (-len(notes), _by_time(notes[0])))
 
     def list_differing(self, pairs: Sequence[Pair]) -> list[Differing]:
         """Return the pairs whose notes are of several vaults, each pair of statements once."""
