@@ -55,11 +55,11 @@ class Operations(StagedEntries):
         """Remove the files of the operation under way, and keep what was staged."""
         self._write("files", "")
 
-    def read_staged(self) -> dict[str, str]:
+    def read_staged(self) -> dict[str, list[str]]:
         """Return what was put into git's index and may not be in HEAD yet; "" is a removal."""
         return dict(json.loads(self._read("staged") or "{}"))
 
-    def write_staged(self, entries: Mapping[str, str]) -> None:
+    def write_staged(self, entries: Mapping[str, list[str]]) -> None:
         """Write down, durably, what is put into git's index next."""
         if entries or self.is_open():
             self._write("staged", json.dumps(dict(entries)))

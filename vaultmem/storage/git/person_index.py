@@ -6,8 +6,6 @@ import sys
 from collections.abc import Iterator, Mapping, Set
 from typing import TYPE_CHECKING
 
-from vaultmem.errors import VaultError
-
 if TYPE_CHECKING:
     from vaultmem.storage.git.commit_draft import Settings, TreeEntry
     from vaultmem.storage.git.runner import GitRunner
@@ -20,19 +18,20 @@ _FEW, _SHORT = 200, 60_000
 
 
 class StagedEntries:
-    """Entries that vaultmem put into the index and that HEAD may not have yet: path to value.
+    """Entries that vaultmem put, or was about to put, into the index before HEAD has them.
 
-    A removal is "". Here they are in memory, for a repository without a vault.
+    They are values by path, the last one at the end; a removal is "". Here they are in memory, for
+    a repository without a vault.
     """
 
     def __init__(self) -> None:
-        self._entries: dict[str, str] = {}
+        self._entries: dict[str, list[str]] = {}
 
-    def read_staged(self) -> dict[str, str]:
+    def read_staged(self) -> dict[str, list[str]]:
         """Return these entries."""
         return self._entries
 
-    def write_staged(self, entries: Mapping[str, str]) -> None:
+    def write_staged(self, entries: Mapping[str, list[str]]) -> None:
         """Replace these entries."""
         self._entries = dict(entries)
 
@@ -69,19 +68,16 @@ class PersonIndex:
         for path in paths:
             held, old = current.get(path, ""), _value(before.get(path))
             new = _value(after.get(path))
-            if held in {old, left.get(path, old)} and new != held:
+            if held in {old, *left.get(path, ())} and new != held:
                 wanted[path] = new
         if not wanted:
             return
-        self._staged.write_staged({**left, **wanted})
+        added = {path: [*left.get(path, []), value] for path, value in wanted.items()}
+        self._staged.write_staged({**left, **added})
         lines = (f"{value or _NOTHING}\t{path}\0" for path, value in wanted.items())
         stdin = "".join(lines).encode("utf-8", "surrogateescape")
-        try:
-            env = settings.without_filters()
-            self._git.run("update-index", "-z", "--index-info", stdin=stdin, env=env)
-        except VaultError:
-            self._staged.write_staged(left)  # Nothing was put there: git exchanges its index whole.
-            raise
+        env = settings.without_filters()
+        self._git.run("update-index", "-z", "--index-info", stdin=stdin, env=env)
 
     def find_skipped(self, paths: Set[str]) -> set[str]:
         """Return those of the paths that the work tree need not have (a sparse checkout)."""
