@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from vaultmem.answers.fleet import believers_json, contradictions_json, duplicates_json
 from vaultmem.cli import fleet_work as work
 from vaultmem.cli.front_door import NamesOption, ProxyOption, find_served, say_places, serving
 from vaultmem.cli.judging import EXPECTING, Asked
@@ -210,7 +211,7 @@ def bisect(job: _Job, asked: Asked) -> None:
     from vaultmem.services.pools.jobs import find_believers
 
     find = partial(find_believers, expected=asked.expect())
-    _run_job(job, find, work.believers_json, work.say_believers)
+    _run_job(job, find, believers_json, work.say_believers)
 
 
 @_takes_job
@@ -224,7 +225,7 @@ def duplicates(job: _Job, limit: _LimitOption = 20) -> None:
     """
     from vaultmem.services.pools.comparison import compare_all
 
-    _run_job(job, compare_all, work.duplicates_json, partial(work.say_alike, limit=limit))
+    _run_job(job, compare_all, duplicates_json, partial(work.say_alike, limit=limit))
 
 
 @_takes_job
@@ -239,7 +240,7 @@ def contradictions(job: _Job, limit: _LimitOption = 20) -> None:
     from vaultmem.services.pools.comparison import compare_all
 
     say_found = partial(work.say_contradictions, limit=limit)
-    _run_job(job, compare_all, work.contradictions_json, say_found)
+    _run_job(job, compare_all, contradictions_json, say_found)
 
 
 def _run_job(
