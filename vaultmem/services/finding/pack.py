@@ -55,24 +55,35 @@ from vaultmem.vault import Vault
 _NEAREST = 5
 
 
-class PackPlan(NamedTuple):
-    """What a pack is for, and how it is made: as `make_pack` has it; `told` as in `AskPack`."""
+class AskPack(NamedTuple):
+    """What a pack is for, and how it is made; what is left out is as vaultmem.yaml has it.
 
-    text: str = ""
+    Without a question: what is pinned and most recent. `budget` is in tokens. `receipt` says
+    whether one is kept, None for those of agents. `has_sessions` is as in `make_pack`; `price` is
+    what a pack costs as it is shown, which the budget then holds for. `told` are lines that it says
+    of what was asked. The others are as in `Ask`.
+    """
+
+    question: str = ""
+    budget: int | None = None
     style: PackStyle = PackStyle.MARKDOWN
     labels: PackLabels | None = None
+    at: str = ""
+    refs: tuple[str, ...] = ()
+    semantic: bool | None = None
     expand_links: bool = False
-    dense: Scorer | None = None
-    reranker: Reranker | None = None
-    looks_elsewhere: bool = False
+    waits: bool = True
+    receipt: bool | None = None
+    counts: bool = True
     has_sessions: bool = True
+    price: Callable[[Pack], int] | None = None
     told: tuple[str, ...] = ()
 
 
 class PackMaterial(NamedTuple):
     """What a pack is made of, whatever its budget; `flat_tokens` are those of all notes."""
 
-    plan: PackPlan
+    asked: AskPack
     config: Config
     pinned: Sequence[Hit]
     relevant: Sequence[Hit]
@@ -99,9 +110,9 @@ class PackMaterial(NamedTuple):
             self.config.pinned_share,
             self.flat_tokens,
             self.remarks,
-            self.plan.style,
+            self.asked.style,
             self.wishes,
-            self.plan.labels or parse_labels(self.config.labels),
+            self.asked.labels or parse_labels(self.config.labels),
         )._replace(replaced=self.replaced, sureness=self.sureness)
 
 
@@ -130,37 +141,47 @@ def make_pack(
     Raises:
         RefusedError: the budget is under 100 tokens, or the question too long.
     """
-    plan = PackPlan(
-        text, style, labels, expand_links, dense, reranker, looks_elsewhere, has_sessions
+    asked = AskPack(
+        text,
+        style=style,
+        labels=labels,
+        expand_links=expand_links,
+        waits=looks_elsewhere,
+        has_sessions=has_sessions,
     )
-    found = gather(VaultSet([vault]), plan)
+    found = gather(VaultSet([vault]), asked, dense, reranker)
     return found.fit(vault.config.budget if budget is None else budget)
 
 
-def gather(vaults: VaultSet, plan: PackPlan) -> PackMaterial:
-    """Return what a pack over some vaults is made of.
+def gather(
+    vaults: VaultSet,
+    asked: AskPack,
+    dense: Scorer | None = None,
+    reranker: Reranker | None = None,
+) -> PackMaterial:
+    """Return what a pack over some vaults is made of; other branches are looked at if it waits.
 
     Raises:
         RefusedError: the question is too long.
     """
-    query = parse_query(plan.text, limit=CANDIDATES)
-    is_asked = bool(plan.text.strip())
-    given = {name: (nth == 0, is_asked, plan.has_sessions) for nth, name in enumerate(vaults.names)}
+    query = parse_query(asked.question, limit=CANDIDATES)
+    is_asked = bool(asked.question.strip())
+    given = {
+        name: (nth == 0, is_asked, asked.has_sessions) for nth, name in enumerate(vaults.names)
+    }
     own = vaults.run(look_over, given)
     if is_asked:
-        query, relevant = find_hits(
-            vaults, query, query.limit, dense=plan.dense, reranker=plan.reranker
-        )
+        query, relevant = find_hits(vaults, query, query.limit, dense=dense, reranker=reranker)
     else:
         relevant = _choose_recent(vaults, own)
-    if plan.expand_links:
+    if asked.expand_links:
         from vaultmem.services.finding.links import expand_hits
 
         relevant = vaults.change(relevant, expand_hits, query)
     sureness = judge_hits(relevant) if is_asked else None
-    told = (*_tell_others(vaults), *plan.told)
+    told = (*_tell_others(vaults), *asked.told)
     if sureness is not None:
-        told += tell_doubts(vaults, query, relevant, sureness, plan.looks_elsewhere)
+        told += tell_doubts(vaults, query, relevant, sureness, asked.waits)
     if sureness is Sureness.NONE:
         relevant = relevant[:_NEAREST]
     relevant = order_by_worth(vaults.change(relevant, add_next, query.filter))
@@ -169,9 +190,9 @@ def gather(vaults: VaultSet, plan: PackPlan) -> PackMaterial:
     source = _date(own[vaults.names[0]].source, [*pinned, *relevant])
     relevant, remarks = add_remarks(vaults, pinned, relevant, keys)
     moment = source.at or max((hit.record.changed for hit in [*pinned, *relevant]), default=0)
-    said = _say_of_each(vaults, plan.text, pinned, relevant, trusted, moment)
+    said = _say_of_each(vaults, asked.question, pinned, relevant, trusted, moment)
     return PackMaterial(
-        plan,
+        asked,
         vaults.config,
         said.pinned,
         said.relevant,
@@ -298,31 +319,6 @@ def _written(record: NoteRecord) -> str:
     return max(record.updated, record.created)
 
 
-class AskPack(NamedTuple):
-    """What a pack is for, and how it is made; what is left out is as vaultmem.yaml has it.
-
-    Without a question: what is pinned and most recent. `budget` is in tokens. `receipt` says
-    whether one is kept, None for those of agents. `has_sessions` is as in `make_pack`; `price` is
-    what a pack costs as it is shown, which the budget then holds for. `told` are lines that it says
-    of what was asked. The others are as in `Ask`.
-    """
-
-    question: str = ""
-    budget: int | None = None
-    style: PackStyle = PackStyle.MARKDOWN
-    labels: PackLabels | None = None
-    at: str = ""
-    refs: tuple[str, ...] = ()
-    semantic: bool | None = None
-    expand_links: bool = False
-    waits: bool = True
-    receipt: bool | None = None
-    counts: bool = True
-    has_sessions: bool = True
-    price: Callable[[Pack], int] | None = None
-    told: tuple[str, ...] = ()
-
-
 class PackAnswer(NamedTuple):
     """A pack, and the id of its receipt, "" if it has none; what scored is as in `Answer`.
 
@@ -375,18 +371,7 @@ def _find(
     models = Models()
     if asked.question.strip():
         models = seen.open_models(asked.semantic, asked.waits, progress)
-    plan = PackPlan(
-        asked.question,
-        asked.style,
-        asked.labels,
-        asked.expand_links,
-        models.dense,
-        models.reranker,
-        looks_elsewhere=asked.waits,
-        has_sessions=asked.has_sessions,
-        told=asked.told,
-    )
-    return seen, models, gather(seen, plan)
+    return seen, models, gather(seen, asked, models.dense, models.reranker)
 
 
 def _fit(asked: AskPack, found: PackMaterial) -> Pack:
