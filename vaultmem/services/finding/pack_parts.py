@@ -7,6 +7,7 @@ from functools import partial
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import NoteFilter
+from vaultmem.core.finding.weights import WEIGHTS
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.packs.pack_item import PackSource
@@ -110,8 +111,6 @@ def _find_next(
     vault: Vault, note_filter: NoteFilter, hits: Sequence[Hit]
 ) -> dict[tuple[int, int], Hit]:
     """Return by document and section the section written next, of those that have one."""
-    from vaultmem.core.finding.weights import WEIGHTS
-
     scope = choose_scope(vault, note_filter)
     if scope is None or scope.eligible.neighbours is None:
         return {}

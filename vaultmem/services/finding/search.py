@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from vaultmem.core.finding.hit import Hit, Match, point_at
 from vaultmem.core.finding.query import RecallQuery, keep_rarest
 from vaultmem.core.finding.terms import FIELDS, mark_stop_word, split_words, stem_word
-from vaultmem.core.finding.weights import Statistics
+from vaultmem.core.finding.weights import WEIGHTS, Statistics
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
 from vaultmem.services.finding.score import (
     Depth,
@@ -167,8 +167,6 @@ def merge_hits(
 
 def _add_order(query: RecallQuery, hit: Hit) -> Hit:
     """Return a hit with the gain of stop words that are side by side; the index has no order."""
-    from vaultmem.core.finding.weights import WEIGHTS
-
     idf = {match.term: match.idf for match in hit.matches}
     words = [*map(mark_stop_word, split_words(f"{hit.name}\n{hit.text}"))]
     pairs = {*pairwise(query.compounds)} & {*pairwise(words)}
