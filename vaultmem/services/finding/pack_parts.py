@@ -51,12 +51,7 @@ def pinned_sections(vault: Vault, trusted: frozenset[int]) -> list[Hit]:
 
     What agents wrote comes last: what they pin or learn has the room that the owner's leaves.
     """
-    visible = NoteFilter()
-    records = [
-        record
-        for record in vault.view.pinned()
-        if visible.admits(record.kind, record.state, record.tags, record.context, True)
-    ]
+    records = [*filter(NoteFilter().admits, vault.view.pinned())]
     records.sort(key=lambda r: (r.document not in trusted, _pin_rank(r.path), r.path))
     return sorted(list_sections(vault, records), key=partial(_stands_behind, trusted))
 
@@ -74,12 +69,10 @@ def _pin_rank(path: str) -> int:
 
 def list_recent(vault: Vault, has_sessions: bool) -> list[NoteRecord]:
     """Return the notes that were written last, newest first, with those of sessions if wanted."""
-    visible = NoteFilter()
     return [
         record
-        for record in vault.view.recent(CANDIDATES * 4)
-        if visible.admits(record.kind, record.state, record.tags, record.context, False)
-        and (has_sessions or record.context != FOLDER)
+        for record in filter(NoteFilter().admits, vault.view.recent(CANDIDATES * 4))
+        if has_sessions or record.context != FOLDER
     ][:CANDIDATES]
 
 
