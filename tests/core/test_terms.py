@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.builders import make_hit
 from vaultmem.core.finding.query import MAX_QUERY_CHARS, NoteFilter, parse_query
 from vaultmem.core.finding.terms import (
     MAX_TERM_LENGTH,
@@ -124,13 +125,12 @@ def test_terms_are_told_in_the_words_that_were_asked() -> None:
 
 
 def test_filter_lets_all_but_hidden_states_through() -> None:
-    nothing = NoteFilter()
-    admitted = {s for s in State if nothing.admits("decision", s, (), "", False)}
+    records = [make_hit("", kind="decision", state=state).record for state in State]
+    admitted = {record.state for record in records if NoteFilter().admits(record)}
     assert admitted == {State.ACTIVE, State.CANDIDATE, State.STALE, State.UNREADABLE}
-    anything = NoteFilter(any_state=True)
-    assert all(anything.admits("decision", s, (), "", False) for s in State)
+    assert all(map(NoteFilter(any_state=True).admits, records))
     archived = NoteFilter(states=frozenset({State.ARCHIVED}))
-    assert {s for s in State if archived.admits("decision", s, (), "", False)} == {State.ARCHIVED}
+    assert {r.state for r in records if archived.admits(r)} == {State.ARCHIVED}
 
 
 @pytest.mark.parametrize(
@@ -153,5 +153,5 @@ def test_filter_lets_all_but_hidden_states_through() -> None:
 def test_filter_matches_whole_names_and_what_is_inside(
     note_filter: NoteFilter, admitted: bool
 ) -> None:
-    tags = ("auth/tokens",)
-    assert note_filter.admits("decision", "active", tags, "services/auth", False) is admitted
+    record = make_hit("", kind="decision", tags=("auth/tokens",), context="services/auth").record
+    assert note_filter.admits(record) is admitted

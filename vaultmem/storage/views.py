@@ -99,11 +99,11 @@ class View:
     def choose(self, note_filter: NoteFilter) -> list[tuple[int, float]]:
         """Return number and time (seconds since the epoch) of documents, in the order of paths.
 
-        They are those that the filter admits, whatever their state.
+        They are those that the filter admits, of any state where nothing else decides.
         """
         if not note_filter.is_by_state_alone:
             chosen = self.records()
-            return [(r.document, r.changed) for r in chosen if note_filter.admits_note(r)]
+            return [(r.document, r.changed) for r in chosen if note_filter.admits(r)]
         kept = "" if note_filter.shows_proposals else f"NOT IN ({_PROPOSALS})"
         where, also = (f"WHERE d.id {kept}", f"AND f.document {kept}") if kept else ("", "")
         listed = f"SELECT v.document, v.changed {self._joined} {where} ORDER BY d.path, d.blob"

@@ -84,41 +84,27 @@ class NoteFilter(NamedTuple):
             past=self.past,
         )
 
-    def admits_note(self, record: NoteRecord) -> bool:
-        """Tell whether a note is eligible but for its state."""
-        if not self.shows_proposals and is_proposal(record.kind, record.state):
-            return False
-        state = next(iter(self.wanted_states), State.ACTIVE)
-        if not self.admits(record.kind, state, record.tags, record.context, record.pinned):
-            return False
-        if (self.session and record.session != self.session) or (
-            self.agent and record.agent != self.agent
-        ):
-            return False
-        if self.conflicted and not record.conflict:
-            return False
-        if self.paths and not any(_is_inside(record.path, pattern) for pattern in self.paths):
-            return False
+    def admits(self, record: NoteRecord) -> bool:
+        """Tell whether a note is eligible."""
+        return (
+            record.state in self.wanted_states
+            and (self.shows_proposals or not is_proposal(record.kind, record.state))
+            and (not self.kinds or record.kind in self.kinds)
+            and self.pinned in {None, record.pinned}
+            and (not self.context or f"{record.context}/".startswith(f"{self.context}/"))
+            and all(has_tag(record.tags, tag) for tag in self.tags)
+            and self.session in {"", record.session}
+            and self.agent in {"", record.agent}
+            and (not self.conflicted or bool(record.conflict))
+            and (not self.paths or any(_is_inside(record.path, each) for each in self.paths))
+            and self._admits_date(record)
+        )
+
+    def _admits_date(self, record: NoteRecord) -> bool:
         if self.since is None and self.until is None:
             return True
         at = _read_timestamp(record.updated or record.created, record.changed)
         return (self.since is None or at >= self.since) and (self.until is None or at <= self.until)
-
-    def admits(
-        self, kind: str, state: str, tags: tuple[str, ...], context: str, pinned: bool
-    ) -> bool:
-        """Tell whether a note with these properties is eligible."""
-        if state not in self.wanted_states:
-            return False
-        if not self.shows_proposals and is_proposal(kind, state):
-            return False
-        if self.kinds and kind not in self.kinds:
-            return False
-        if self.pinned is not None and pinned != self.pinned:
-            return False
-        if self.context and context != self.context and not context.startswith(f"{self.context}/"):
-            return False
-        return all(has_tag(tags, tag) for tag in self.tags)
 
 
 def _is_inside(path: str, pattern: str) -> bool:

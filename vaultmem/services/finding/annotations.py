@@ -229,13 +229,9 @@ def _find_partners(
 
 def _first_sections(vault: Vault, paths: Sequence[str]) -> list[Hit]:
     """Return the first section of each of some notes that nothing hides."""
-    visible = NoteFilter()
     marks = ", ".join("?" * len(paths))
-    records = [
-        record
-        for record in vault.view.records(f"d.path IN ({marks})", paths)
-        if visible.admits(record.kind, record.state, record.tags, record.context, record.pinned)
-    ]
+    found = vault.view.records(f"d.path IN ({marks})", paths)
+    records = [*filter(NoteFilter().admits, found)]
     sections = vault.view.sections_of({record.document for record in records}, [0])
     places = [(r, sections[r.document, 0]) for r in records if (r.document, 0) in sections]
     return [

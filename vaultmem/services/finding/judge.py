@@ -22,23 +22,16 @@ class JudgedCommit(NamedTuple):
     reasons: tuple[str, ...]
 
 
-class FirstBad(NamedTuple):
-    """The first bad commit, or where some could not be judged all that it can be.
+class Bisected(NamedTuple):
+    """The first bad commit, or where some could not be judged all that it can be; and the steps.
 
     `untested` counts the commits between that do not descend from the good one: merges brought
     them, and what they lack they never had.
     """
 
-    commits: tuple[str, ...]
-    untested: int
-
-
-class Bisected(NamedTuple):
-    """What a search found (see `FirstBad`), and its steps."""
-
     first_bad: tuple[str, ...]
-    steps: tuple[JudgedCommit, ...]
     untested: int
+    steps: tuple[JudgedCommit, ...] = ()
 
 
 _NOTHING: Mapping[str, JudgedCommit] = MappingProxyType({})
@@ -63,23 +56,16 @@ def bisect_history(
         BusyError: a commit was never looked at, and others write.
     """
     steps: list[JudgedCommit] = []
-    held: list[tuple[JudgedCommit, int]] = []  # The two ends, until both are as they should be.
     search = search_history(vault, good, bad, expected)
-
-    def report() -> None:
-        while on_step is not None and held:
-            on_step(*held.pop(0))
-
     while True:
         try:
             step, left = next(search)
         except StopIteration as end:
-            report()
-            return Bisected(end.value.commits, tuple(steps), end.value.untested)
+            found: Bisected = end.value
+            return found._replace(steps=tuple(steps))
         steps.append(step)
-        held.append((step, left))
-        if len(steps) > 2:
-            report()
+        if on_step is not None:
+            on_step(step, left)
 
 
 def search_history(
@@ -88,7 +74,7 @@ def search_history(
     bad: str,
     expected: Expectation,
     known: Mapping[str, JudgedCommit] = _NOTHING,
-) -> Generator[tuple[JudgedCommit, int], None, FirstBad]:
+) -> Generator[tuple[JudgedCommit, int], None, Bisected]:
     """Yield the steps of `bisect_history`, each with about how many are left; return where it ends.
 
     It may be left at any time, and begun again with what is `known` by then, by commit.
@@ -103,17 +89,20 @@ def search_history(
 
     tips, untested = refs.find_merged_in(last, first)
     left = _steps_left(len(refs.between(last, {first, *tips})))
+    ends: list[JudgedCommit] = []
     for name, commit, wanted in ((good, first, "good"), (bad, last, "bad")):
-        yield (step := judge(commit)), left
+        ends.append(step := judge(commit))
         if step.verdict != wanted:
             raise RefusedError(_describe_surprise(name, step.verdict, wanted, step))
+    for step in ends:
+        yield step, left
     goods, skipped = {first, *tips}, set[str]()
     while True:
         candidates = refs.between(last, goods)
         open_ones = [each for each in candidates if each != last and each not in skipped]
         if not open_ones:
             doubtful = [each for each in candidates if each in skipped]
-            return FirstBad((last, *doubtful), untested)
+            return Bisected((last, *doubtful), untested)
         commit = open_ones[0]
         yield (step := judge(commit)), _steps_left(len(open_ones) // 2)
         if step.verdict == "good":

@@ -253,8 +253,7 @@ def _find_place(
     if document is None or section is None:
         return None
     record = vault.view.records_of([document])[document]
-    facts = (record.kind, record.state, record.tags, record.context, record.pinned)
-    return (record, section) if query.filter.admits(*facts) else None
+    return (record, section) if query.filter.admits(record) else None
 
 
 def _read_hit(vault: Vault, record: NoteRecord, section: SectionRecord) -> Hit | None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from vaultmem.config import Config
 from vaultmem.core.finding.hit import Hit, NoteKey, Sureness, judge_hits
 from vaultmem.core.finding.query import parse_query
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.packs.caution import written_at
-from vaultmem.core.packs.conflicts import Remarks
 from vaultmem.core.packs.division import MANY, divide_pack, group_by_vault, name_vaults, settle_part
 from vaultmem.core.packs.order import order_by_worth
 from vaultmem.core.packs.pack import MIN_BUDGET, build_pack
@@ -27,11 +25,10 @@ from vaultmem.services.finding.annotations import add_cautions, add_remarks
 from vaultmem.services.finding.ask import count_pack
 from vaultmem.services.finding.pack_parts import (
     CANDIDATES,
-    VaultPart,
     add_next,
     find_wishes,
     list_own,
-    look_over,
+    list_recent,
     pack_source,
 )
 from vaultmem.services.finding.recall import find_hits, tell_doubts
@@ -44,258 +41,16 @@ from vaultmem.services.finding.vault_set import (
     Models,
     TellProgress,
     VaultSet,
+    name_hits,
     name_vault,
     open_set,
 )
-from vaultmem.services.reading.handles import name_notes
+from vaultmem.services.reading.behind import sync_once
 from vaultmem.services.reading.heal import heals
 from vaultmem.vault import Vault
 
 #: How many sections are shown where probably nothing answers.
 _NEAREST = 5
-
-
-class PackPlan(NamedTuple):
-    """What a pack is for, and how it is made: as `make_pack` has it; `told` as in `AskPack`."""
-
-    text: str = ""
-    style: PackStyle = PackStyle.MARKDOWN
-    labels: PackLabels | None = None
-    expand_links: bool = False
-    dense: Scorer | None = None
-    reranker: Reranker | None = None
-    looks_elsewhere: bool = False
-    has_sessions: bool = True
-    told: tuple[str, ...] = ()
-
-
-class PackMaterial(NamedTuple):
-    """What a pack is made of, whatever its budget; `flat_tokens` are those of all notes."""
-
-    plan: PackPlan
-    config: Config
-    pinned: Sequence[Hit]
-    relevant: Sequence[Hit]
-    trusted: frozenset[NoteKey]
-    source: PackSource
-    remarks: Remarks
-    wishes: Wishes
-    replaced: tuple[tuple[str, str], ...]
-    sureness: Sureness | None
-    flat_tokens: int
-
-    def fit(self, budget: int) -> Pack:
-        """Return the pack of so many tokens.
-
-        Raises:
-            RefusedError: the budget is under 100 tokens.
-        """
-        return build_pack(
-            self.pinned,
-            self.relevant,
-            self.trusted,
-            self.source,
-            budget,
-            self.config.pinned_share,
-            self.flat_tokens,
-            self.remarks,
-            self.plan.style,
-            self.wishes,
-            self.plan.labels or parse_labels(self.config.labels),
-        )._replace(replaced=self.replaced, sureness=self.sureness)
-
-
-@heals
-def make_pack(
-    vault: Vault,
-    text: str = "",
-    budget: int | None = None,
-    *,
-    style: PackStyle = PackStyle.MARKDOWN,
-    labels: PackLabels | None = None,
-    expand_links: bool = False,
-    dense: Scorer | None = None,
-    reranker: Reranker | None = None,
-    looks_elsewhere: bool = False,
-    has_sessions: bool = True,
-) -> Pack:
-    """Return the pack for a question; for an empty one, pinned and most recent notes.
-
-    With `expand_links`, what the best sections link to is found as well; with `dense`, what means
-    the same; `reranker` puts the best in its order. With `looks_elsewhere`, an answer that is not
-    sure names who has one. Without `has_sessions`, sessions are not among the recent notes. What
-    is on disk is taken in first, once for each `open_vault`. The same notes, commit, question and
-    budget give the same bytes.
-
-    Raises:
-        RefusedError: the budget is under 100 tokens, or the question too long.
-    """
-    plan = PackPlan(
-        text, style, labels, expand_links, dense, reranker, looks_elsewhere, has_sessions
-    )
-    found = gather(VaultSet([vault]), plan)
-    return found.fit(vault.config.budget if budget is None else budget)
-
-
-def gather(vaults: VaultSet, plan: PackPlan) -> PackMaterial:
-    """Return what a pack over some vaults is made of.
-
-    Raises:
-        RefusedError: the question is too long.
-    """
-    query = parse_query(plan.text, limit=CANDIDATES)
-    is_asked = bool(plan.text.strip())
-    given = {name: (nth == 0, is_asked, plan.has_sessions) for nth, name in enumerate(vaults.names)}
-    own = vaults.run(look_over, given)
-    if is_asked:
-        query, relevant = find_hits(
-            vaults, query, query.limit, dense=plan.dense, reranker=plan.reranker
-        )
-    else:
-        relevant = _choose_recent(vaults, own)
-    if plan.expand_links:
-        from vaultmem.services.finding.links import expand_hits
-
-        relevant = vaults.change(relevant, expand_hits, query)
-    sureness = judge_hits(relevant) if is_asked else None
-    told = (*_tell_others(vaults), *plan.told)
-    if sureness is not None:
-        told += tell_doubts(vaults, query, relevant, sureness, plan.looks_elsewhere)
-    if sureness is Sureness.NONE:
-        relevant = relevant[:_NEAREST]
-    relevant = order_by_worth(vaults.change(relevant, add_next, query.filter))
-    pinned, trusted = _list_pinned(vaults, relevant)
-    keys = frozenset((name, r.path, r.blob) for name, own in trusted.items() for r in own)
-    source = _date(own[vaults.names[0]].source, [*pinned, *relevant])
-    relevant, remarks = add_remarks(vaults, pinned, relevant, keys)
-    moment = source.at or max((hit.record.changed for hit in [*pinned, *relevant]), default=0)
-    said = _say_of_each(vaults, plan.text, pinned, relevant, trusted, moment)
-    return PackMaterial(
-        plan,
-        vaults.config,
-        said.pinned,
-        said.relevant,
-        keys,
-        source,
-        remarks._replace(handles=said.handles, told=told),
-        Wishes(said.wishes, vaults.config.preference_share) if said.wishes else Wishes(),
-        query.replaced,
-        sureness,
-        sum(each.tokens for each in own.values()),
-    )
-
-
-def _list_pinned(
-    vaults: VaultSet, relevant: Sequence[Hit]
-) -> tuple[list[Hit], dict[str, list[NoteRecord]]]:
-    """Return the pinned sections, and the trusted notes that count for a pack by vault.
-
-    Of many vaults they are those of the first, and of the vaults that answer best: in all they
-    would leave no room for an answer.
-    """
-    names = [*dict.fromkeys([vaults.names[0], *(hit.vault for hit in relevant)])]
-    if len(vaults.names) > MANY:
-        given = {name: (nth < MANY,) for nth, name in enumerate(names)}
-    else:
-        given = dict.fromkeys(vaults.names, (True,))
-    own = vaults.run(list_own, given)
-    pinned = [hit for name, (_, hits) in own.items() for hit in name_vault(name, hits)]
-    return pinned, {name: records for name, (records, _) in own.items()}
-
-
-class _Said(NamedTuple):
-    """Sections with what is to be said of each, the owner's wishes, and handles by note."""
-
-    pinned: Sequence[Hit]
-    relevant: Sequence[Hit]
-    wishes: Sequence[Hit]
-    handles: dict[NoteKey, str]
-
-
-def _say_of_each(
-    vaults: VaultSet,
-    text: str,
-    pinned: Sequence[Hit],
-    relevant: Sequence[Hit],
-    trusted: Mapping[str, Sequence[NoteRecord]],
-    moment: float,
-) -> _Said:
-    """Return what each vault says of its sections, and its owner's wishes that concern a text."""
-    of_pinned, of_relevant = group_by_vault(pinned), group_by_vault(relevant)
-    given = {
-        name: (
-            name,
-            of_pinned.get(name, []),
-            of_relevant.get(name, []),
-            [record.document for record in trusted.get(name, ())],
-            text,
-            moment,
-        )
-        for name in vaults.names
-        if name in of_pinned or name in of_relevant or trusted.get(name)
-    }
-    said = vaults.run(_say_of_own, given)
-    return _Said(
-        _put_back(pinned, {name: each.pinned for name, each in said.items()}),
-        _put_back(relevant, {name: each.relevant for name, each in said.items()}),
-        [hit for each in said.values() for hit in each.wishes],
-        {note: handle for each in said.values() for note, handle in each.handles.items()},
-    )
-
-
-def _put_back(hits: Sequence[Hit], changed: Mapping[str, Sequence[Hit]]) -> list[Hit]:
-    """Return what became of each hit, in their order."""
-    left = {name: iter(own) for name, own in changed.items()}
-    return [next(left[hit.vault]) for hit in hits]
-
-
-def _say_of_own(
-    vault: Vault,
-    name: str,
-    pinned: Sequence[Hit],
-    relevant: Sequence[Hit],
-    trusted: Collection[int],
-    text: str,
-    moment: float,
-) -> _Said:
-    pinned, relevant = (add_cautions(vault, hits, moment) for hits in (pinned, relevant))
-    wishes = name_vault(name, find_wishes(vault, text, relevant, trusted))
-    return _Said(pinned, relevant, wishes, name_notes(vault, [*pinned, *relevant, *wishes]))
-
-
-def _tell_others(vaults: VaultSet) -> tuple[str, ...]:
-    """Return the line that names the other vaults of a pack, if there are any."""
-    names = name_vaults(vaults.names[1:])
-    return (f"Also of {names}: what is theirs has its vault's name before it.",) if names else ()
-
-
-def _date(source: PackSource, hits: Sequence[Hit]) -> PackSource:
-    """Return the source with the time of the newest note where there is no commit."""
-    if source.commit:
-        return source
-    return source._replace(at=int(max(map(written_at, hits), default=0)))
-
-
-def _choose_recent(vaults: VaultSet, own: Mapping[str, VaultPart]) -> list[Hit]:
-    """Return the most recent sections of all vaults; each note has one at least."""
-    notes = [(name, record) for name, each in own.items() for record in each.recent]
-    if len(own) > 1:
-        notes.sort(key=lambda each: (_written(each[1]), each[1].changed), reverse=True)
-    notes = notes[:CANDIDATES]
-    given: dict[str, list[NoteRecord]] = {}
-    for name, record in notes:
-        given.setdefault(name, []).append(record)
-    found = vaults.run(list_sections, {name: (records,) for name, records in given.items()})
-    sections: dict[NoteKey, list[Hit]] = {}
-    for name, hits in found.items():
-        for hit in name_vault(name, hits):
-            sections.setdefault(hit.note, []).append(hit)
-    keys = [(name, record.path, record.blob) for name, record in notes]
-    return [hit for key in keys for hit in sections.get(key, ())][:CANDIDATES]
-
-
-def _written(record: NoteRecord) -> str:
-    return max(record.updated, record.created)
 
 
 class AskPack(NamedTuple):
@@ -323,6 +78,176 @@ class AskPack(NamedTuple):
     told: tuple[str, ...] = ()
 
 
+@heals
+def make_pack(
+    vault: Vault,
+    text: str = "",
+    budget: int | None = None,
+    *,
+    style: PackStyle = PackStyle.MARKDOWN,
+    labels: PackLabels | None = None,
+    expand_links: bool = False,
+    dense: Scorer | None = None,
+    reranker: Reranker | None = None,
+    looks_elsewhere: bool = False,
+    has_sessions: bool = True,
+) -> Pack:
+    """Return the pack for a question; for an empty one, pinned and most recent notes.
+
+    With `expand_links`, what the best sections link to is found as well; with `dense`, what means
+    the same; `reranker` puts the best in its order. With `looks_elsewhere`, an answer that is not
+    sure names who has one. Without `has_sessions`, sessions are not among the recent notes. What
+    is on disk is taken in first, once for each `open_vault`. The same notes, commit, question and
+    budget give the same bytes.
+
+    Raises:
+        RefusedError: the budget is under 100 tokens, or the question too long.
+    """
+    asked = AskPack(
+        text,
+        style=style,
+        labels=labels,
+        expand_links=expand_links,
+        waits=looks_elsewhere,
+        has_sessions=has_sessions,
+    )
+    sync_once(vault)
+    fit = prepare_pack(VaultSet([vault]), asked, dense, reranker)
+    return fit(vault.config.budget if budget is None else budget)
+
+
+def prepare_pack(
+    vaults: VaultSet,
+    asked: AskPack,
+    dense: Scorer | None = None,
+    reranker: Reranker | None = None,
+) -> Callable[[int], Pack]:
+    """Return what makes the pack over some vaults for a budget in tokens; they must be in sync.
+
+    Other branches are looked at if it waits.
+
+    Raises:
+        RefusedError: the question is too long.
+    """
+    query = parse_query(asked.question, limit=CANDIDATES)
+    is_asked = bool(asked.question.strip())
+    if is_asked:
+        query, relevant = find_hits(vaults, query, query.limit, dense=dense, reranker=reranker)
+    else:
+        relevant = _choose_recent(vaults, asked.has_sessions)
+    if asked.expand_links:
+        from vaultmem.services.finding.links import expand_hits
+
+        relevant = vaults.change(relevant, expand_hits, query)
+    sureness = judge_hits(relevant) if is_asked else None
+    told = (*_tell_others(vaults), *asked.told)
+    if sureness is not None:
+        told += tell_doubts(vaults, query, relevant, sureness, asked.waits)
+    if sureness is Sureness.NONE:
+        relevant = relevant[:_NEAREST]
+    relevant = order_by_worth(vaults.change(relevant, add_next, query.filter))
+    pinned, trusted = _list_pinned(vaults, relevant)
+    keys = frozenset((name, r.path, r.blob) for name, own in trusted.items() for r in own)
+    first = vaults.names[0]
+    source = _date(vaults.run(pack_source, {first: ()})[first], [*pinned, *relevant])
+    relevant, remarks = add_remarks(vaults, pinned, relevant, keys)
+    moment = source.at or max((hit.record.changed for hit in [*pinned, *relevant]), default=0)
+    pinned, relevant = (vaults.change(hits, add_cautions, moment) for hits in (pinned, relevant))
+    wishes = _find_wishes(vaults, asked.question, relevant, trusted)
+    remarks = remarks._replace(handles=name_hits(vaults, [*pinned, *relevant, *wishes]), told=told)
+    flat_tokens = sum(vaults.run(_count_tokens, dict.fromkeys(vaults.names, ())).values())
+    config = vaults.config
+
+    def fit(budget: int) -> Pack:
+        return build_pack(
+            pinned,
+            relevant,
+            keys,
+            source,
+            budget,
+            config.pinned_share,
+            flat_tokens,
+            remarks,
+            asked.style,
+            Wishes(wishes, config.preference_share) if wishes else Wishes(),
+            asked.labels or parse_labels(config.labels),
+        )._replace(replaced=query.replaced, sureness=sureness)
+
+    return fit
+
+
+def _list_pinned(
+    vaults: VaultSet, relevant: Sequence[Hit]
+) -> tuple[list[Hit], dict[str, list[NoteRecord]]]:
+    """Return the pinned sections, and the trusted notes that count for a pack by vault.
+
+    Of many vaults they are those of the first, and of the vaults that answer best: in all they
+    would leave no room for an answer.
+    """
+    names = [*dict.fromkeys([vaults.names[0], *(hit.vault for hit in relevant)])]
+    if len(vaults.names) > MANY:
+        given = {name: (nth < MANY,) for nth, name in enumerate(names)}
+    else:
+        given = dict.fromkeys(vaults.names, (True,))
+    own = vaults.run(list_own, given)
+    pinned = [hit for name, (_, hits) in own.items() for hit in name_vault(name, hits)]
+    return pinned, {name: records for name, (records, _) in own.items()}
+
+
+def _find_wishes(
+    vaults: VaultSet,
+    text: str,
+    relevant: Sequence[Hit],
+    trusted: Mapping[str, Sequence[NoteRecord]],
+) -> list[Hit]:
+    """Return the preferences of each vault's owner that concern a text."""
+    own = group_by_vault(relevant)
+    given = {name: (text, own.get(name, []), records) for name, records in trusted.items()}
+    found = vaults.run(find_wishes, given)
+    return [hit for name, hits in found.items() for hit in name_vault(name, hits)]
+
+
+def _count_tokens(vault: Vault) -> int:
+    """Return the tokens of all notes of a vault."""
+    return vault.view.totals()[1]
+
+
+def _tell_others(vaults: VaultSet) -> tuple[str, ...]:
+    """Return the line that names the other vaults of a pack, if there are any."""
+    names = name_vaults(vaults.names[1:])
+    return (f"Also of {names}: what is theirs has its vault's name before it.",) if names else ()
+
+
+def _date(source: PackSource, hits: Sequence[Hit]) -> PackSource:
+    """Return the source with the time of the newest note where there is no commit."""
+    if source.commit:
+        return source
+    return source._replace(at=int(max(map(written_at, hits), default=0)))
+
+
+def _choose_recent(vaults: VaultSet, has_sessions: bool) -> list[Hit]:
+    """Return the most recent sections of all vaults; each note has one at least."""
+    own = vaults.run(list_recent, dict.fromkeys(vaults.names, (has_sessions,)))
+    notes = [(name, record) for name, records in own.items() for record in records]
+    if len(own) > 1:
+        notes.sort(key=lambda each: (_written(each[1]), each[1].changed), reverse=True)
+    notes = notes[:CANDIDATES]
+    given: dict[str, list[NoteRecord]] = {}
+    for name, record in notes:
+        given.setdefault(name, []).append(record)
+    found = vaults.run(list_sections, {name: (records,) for name, records in given.items()})
+    sections: dict[NoteKey, list[Hit]] = {}
+    for name, hits in found.items():
+        for hit in name_vault(name, hits):
+            sections.setdefault(hit.note, []).append(hit)
+    keys = [(name, record.path, record.blob) for name, record in notes]
+    return [hit for key in keys for hit in sections.get(key, ())][:CANDIDATES]
+
+
+def _written(record: NoteRecord) -> str:
+    return max(record.updated, record.created)
+
+
 class PackAnswer(NamedTuple):
     """A pack, and the id of its receipt, "" if it has none; what scored is as in `Answer`.
 
@@ -348,8 +273,12 @@ def ask_pack(
         RefusedError: the budget is under 100 tokens, the question too long, or a ref's name unsafe.
     """
     opened = open_set(vaults)
-    seen, models, found = opened.heal(lambda: _find(opened, asked, progress))
-    made = _fit(asked, found)
+    seen, models, fit = opened.heal(lambda: _find(opened, asked, progress))
+    budget = seen.config.budget if asked.budget is None else asked.budget
+    if asked.price is None:
+        made = fit(budget)
+    else:
+        made = tell_budget(fit_budget(fit, asked.price, budget, MIN_BUDGET), budget)
     meaning, words_alone, reranked = models.describe()
     first = seen.names[0]
     wanted, lack = False, ""
@@ -362,38 +291,20 @@ def ask_pack(
         kept = seen.keep(_record, {name: (part, *how) for name, part in parts.items()})
         if receipt and first not in kept:
             receipt, lack = "", "its vault does not answer any more"
-    told = (warn_of_pinned(made.pinned_tokens, found.config.budget), lack and f"no receipt: {lack}")
+    told = (warn_of_pinned(made.pinned_tokens, seen.config.budget), lack and f"no receipt: {lack}")
     warning = "; ".join(filter(None, told))
     return PackAnswer(asked.question, made, receipt, meaning, words_alone, reranked, warning)
 
 
 def _find(
     vaults: VaultSet, asked: AskPack, progress: TellProgress | None
-) -> tuple[VaultSet, Models, PackMaterial]:
-    """Return what was looked at, what scored besides the words, and what the pack is made of."""
+) -> tuple[VaultSet, Models, Callable[[int], Pack]]:
+    """Return what was looked at, what scored besides the words, and what makes the pack."""
     seen = vaults.view(asked.at, asked.refs, progress)
     models = Models()
     if asked.question.strip():
         models = seen.open_models(asked.semantic, asked.waits, progress)
-    plan = PackPlan(
-        asked.question,
-        asked.style,
-        asked.labels,
-        asked.expand_links,
-        models.dense,
-        models.reranker,
-        looks_elsewhere=asked.waits,
-        has_sessions=asked.has_sessions,
-        told=asked.told,
-    )
-    return seen, models, gather(seen, plan)
-
-
-def _fit(asked: AskPack, found: PackMaterial) -> Pack:
-    budget = found.config.budget if asked.budget is None else asked.budget
-    if asked.price is None:
-        return found.fit(budget)
-    return tell_budget(fit_budget(found.fit, asked.price, budget, MIN_BUDGET), budget)
+    return seen, models, prepare_pack(seen, asked, models.dense, models.reranker)
 
 
 def _may_keep(vault: Vault, wanted: bool | None) -> tuple[bool, str]:
@@ -404,7 +315,7 @@ def _may_keep(vault: Vault, wanted: bool | None) -> tuple[bool, str]:
 
 def _record(vault: Vault, part: Pack, many: int, question: str, counts: bool, receipt: str) -> None:
     """Count what a pack has of a vault, and keep its receipt: that may go where its vault goes."""
-    part = settle_part(part, many, pack_source(vault), vault.view.totals()[1])
+    part = settle_part(part, many, pack_source(vault), _count_tokens(vault))
     if counts:
         count_pack(vault, question, part)
     if receipt:

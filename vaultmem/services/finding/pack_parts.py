@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Sequence
-from functools import lru_cache, partial
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Container, Sequence
+from functools import partial
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import NoteFilter
+from vaultmem.core.finding.weights import WEIGHTS
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.packs.pack_item import PackSource
@@ -18,36 +18,11 @@ from vaultmem.core.sessions.session import FOLDER
 from vaultmem.services.finding.score import choose_scope
 from vaultmem.services.finding.search import find_places, list_sections, name_refs
 from vaultmem.services.finding.trust import trusted_documents
-from vaultmem.services.reading.behind import sync_once
 from vaultmem.services.reading.texts import read_section, read_text
 from vaultmem.vault import Vault
 
-if TYPE_CHECKING:
-    from vaultmem.core.finding.query import NoteFilter
-
 #: How many sections are considered for a pack.
 CANDIDATES = 50
-
-
-class VaultPart(NamedTuple):
-    """What a pack has of a vault before anything is found: the tokens of all its notes.
-
-    The `source` is that of the first alone; `recent` is of packs without a question.
-    """
-
-    tokens: int
-    source: PackSource
-    recent: list[NoteRecord]
-
-
-def look_over(vault: Vault, is_first: bool, is_asked: bool, has_sessions: bool) -> VaultPart:
-    """Return what a pack has of a vault before anything is found in it."""
-    sync_once(vault)
-    return VaultPart(
-        vault.view.totals()[1],
-        pack_source(vault) if is_first else PackSource("", "", 0),
-        [] if is_asked else _list_recent(vault, has_sessions),
-    )
 
 
 def list_own(vault: Vault, pins: bool) -> tuple[list[NoteRecord], list[Hit]]:
@@ -76,12 +51,7 @@ def pinned_sections(vault: Vault, trusted: frozenset[int]) -> list[Hit]:
 
     What agents wrote comes last: what they pin or learn has the room that the owner's leaves.
     """
-    visible = NoteFilter()
-    records = [
-        record
-        for record in vault.view.pinned()
-        if visible.admits(record.kind, record.state, record.tags, record.context, True)
-    ]
+    records = [*filter(NoteFilter().admits, vault.view.pinned())]
     records.sort(key=lambda r: (r.document not in trusted, _pin_rank(r.path), r.path))
     return sorted(list_sections(vault, records), key=partial(_stands_behind, trusted))
 
@@ -97,13 +67,12 @@ def _pin_rank(path: str) -> int:
     return PINNED_FILES.index(path) if path in PINNED_FILES else len(PINNED_FILES)
 
 
-def _list_recent(vault: Vault, has_sessions: bool) -> list[NoteRecord]:
-    visible = NoteFilter()
+def list_recent(vault: Vault, has_sessions: bool) -> list[NoteRecord]:
+    """Return the notes that were written last, newest first, with those of sessions if wanted."""
     return [
         record
-        for record in vault.view.recent(CANDIDATES * 4)
-        if visible.admits(record.kind, record.state, record.tags, record.context, False)
-        and (has_sessions or record.context != FOLDER)
+        for record in filter(NoteFilter().admits, vault.view.recent(CANDIDATES * 4))
+        if has_sessions or record.context != FOLDER
     ][:CANDIDATES]
 
 
@@ -135,8 +104,6 @@ def _find_next(
     vault: Vault, note_filter: NoteFilter, hits: Sequence[Hit]
 ) -> dict[tuple[int, int], Hit]:
     """Return by document and section the section written next, of those that have one."""
-    from vaultmem.core.finding.weights import WEIGHTS
-
     scope = choose_scope(vault, note_filter)
     if scope is None or scope.eligible.neighbours is None:
         return {}
@@ -157,15 +124,16 @@ def _find_next(
 
 
 def find_wishes(
-    vault: Vault, question: str, relevant: Sequence[Hit], trusted: Collection[int]
+    vault: Vault, question: str, relevant: Sequence[Hit], trusted: Sequence[NoteRecord]
 ) -> list[Hit]:
     """Return the active preferences on record that concern a question, the newest first of equals.
 
-    `relevant` is what recall found for it, `trusted` the documents whose promotion is on record.
+    `relevant` is what recall found for it, `trusted` the notes whose promotion is on record.
     """
-    kept = vault.view.records_of(trusted).values() if trusted else ()
     records = [
-        record for record in kept if record.kind == Kind.PREFERENCE and record.state == State.ACTIVE
+        record
+        for record in trusted
+        if record.kind == Kind.PREFERENCE and record.state == State.ACTIVE
     ]
     if not records:
         return []
@@ -178,7 +146,6 @@ def find_wishes(
     return choose_preferences(known, question, relevant)
 
 
-@lru_cache(maxsize=512)
 def _read_topic(text: str) -> str:
     """Return what a preference is about by its property; "" if that is everything."""
     from vaultmem.core.notes.frontmatter import read_frontmatter

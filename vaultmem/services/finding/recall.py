@@ -20,7 +20,7 @@ from vaultmem.core.finding.hit import (
 )
 from vaultmem.core.finding.query import MAX_TERMS, RecallQuery
 from vaultmem.core.finding.terms import list_stop_terms, split_words, stem_word
-from vaultmem.core.finding.weights import Statistics
+from vaultmem.core.finding.weights import WEIGHTS, Statistics
 from vaultmem.core.languages import read_lines, read_pairs
 from vaultmem.core.lifecycle import State
 from vaultmem.core.packs.pack_item import plain_label
@@ -160,7 +160,6 @@ def _search_deep(
     if len(vaults.names) == 1:
         return vaults.search(query, statistics, depth, dense)
     from vaultmem.core.finding.ranking import count_candidates, count_read
-    from vaultmem.core.finding.weights import WEIGHTS
 
     query = query._replace(limit=max(query.limit, depth.sections))
     while True:

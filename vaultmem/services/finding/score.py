@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from vaultmem.core.finding.hit import group_places
 from vaultmem.core.finding.query import NoteFilter, RecallQuery
 from vaultmem.core.finding.terms import LINKS_ALONE, mark_speaker, weak_terms
-from vaultmem.core.finding.weights import Statistics
+from vaultmem.core.finding.weights import WEIGHTS, Statistics
 from vaultmem.core.indexing.note_facts import STATES
 from vaultmem.core.lifecycle import STATE_WEIGHT
 from vaultmem.vault import Vault
@@ -84,8 +84,6 @@ def rank_sections(
     dense: Scorer | None,
 ) -> Ranked:
     """Return the best sections, each by itself or with those of its note."""
-    from vaultmem.core.finding.weights import WEIGHTS
-
     query = query._replace(limit=max(query.limit, depth.sections))
     while True:
         ranked = _rank_once(scope, query, statistics, depth, dense)
@@ -102,8 +100,6 @@ def rank_sections(
 
 def look_deeper(query: RecallQuery) -> RecallQuery:
     """Return a query for which more sections are compared."""
-    from vaultmem.core.finding.weights import WEIGHTS
-
     return query._replace(limit=min(4 * max(query.limit, WEIGHTS.read), DEEPEST))
 
 
@@ -127,7 +123,6 @@ def _score_words(
     import numpy as np
 
     from vaultmem.core.finding import ranking as rules
-    from vaultmem.core.finding.weights import WEIGHTS
 
     shares = _score_terms(scope, _weigh_asked(query), statistics)
     total = np.zeros(scope.snapshot.size + 1, np.float32)
@@ -155,7 +150,6 @@ def _rank_once(
 
     from vaultmem.core.finding import ranking as rules
     from vaultmem.core.finding.eligible import sort_distinct
-    from vaultmem.core.finding.weights import WEIGHTS
 
     eligible, snapshot = scope.eligible, scope.snapshot
     shares, total, best = _score_words(scope, query, statistics)
@@ -188,7 +182,6 @@ def _rank_once(
 def _weigh_asked(query: RecallQuery) -> dict[str, float]:
     """Return the different terms of a query with the weight of each."""
     from vaultmem.core.finding.ranking import weigh_query
-    from vaultmem.core.finding.weights import WEIGHTS
 
     asked = weigh_query([*query.terms, *query.compounds], weak_terms(), WEIGHTS)
     return asked | {term: asked[term] * WEIGHTS.near for term in query.near}
@@ -224,7 +217,6 @@ def _score_terms(
 def _weigh_counts(snapshot: Snapshot) -> Floats:
     """Return the weighted frequency for each code of counts, cached for the next term."""
     from vaultmem.core.finding.ranking import weigh_counts
-    from vaultmem.core.finding.weights import WEIGHTS
 
     if "frequencies" not in snapshot.kept:
         snapshot.kept["frequencies"] = weigh_counts(snapshot.counts, WEIGHTS)
@@ -244,7 +236,6 @@ def _measure_order(
     import numpy as np
 
     from vaultmem.core.finding.closeness import Sequences, measure_order
-    from vaultmem.core.finding.weights import WEIGHTS
 
     if not (shares and len(rows)):  # A query without terms can be answered by meaning alone.
         empty = np.zeros(len(rows))
@@ -351,7 +342,6 @@ def count_term(scope: Scope, term: str) -> tuple[int, int]:
 def weigh_scope(scope: Scope, statistics: Statistics) -> Scope:
     """Return the same rows with length norms and recency by the figures of all vaults, cached."""
     from vaultmem.core.finding.eligible import weigh_rows
-    from vaultmem.core.finding.weights import WEIGHTS
 
     chosen = scope.eligible
     figures = statistics[:3]
@@ -369,7 +359,6 @@ def weigh_scope(scope: Scope, statistics: Statistics) -> Scope:
 def choose_sections(vault: Vault, snapshot: Snapshot, note_filter: NoteFilter) -> EligibleRows:
     """Return the sections of notes that view and filter let through, cached for a few filters."""
     from vaultmem.core.finding.eligible import EligibleRows, make_eligible
-    from vaultmem.core.finding.weights import WEIGHTS
 
     key = ("eligible", vault.view.key(), note_filter)
     cached = snapshot.kept.get(key)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from vaultmem.core.finding.hit import Hit, Match, point_at
 from vaultmem.core.finding.query import RecallQuery, keep_rarest
 from vaultmem.core.finding.terms import FIELDS, mark_stop_word, split_words, stem_word
-from vaultmem.core.finding.weights import Statistics
+from vaultmem.core.finding.weights import WEIGHTS, Statistics
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
 from vaultmem.services.finding.score import (
     Depth,
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 #: Sections of which a query of stop words reads the text.
 _ORDERED = 32
 
-#: Scores that differ by less are equal, and ordered by path.
-_TIE = 1e-5
+#: Scores that differ by less may be equal when hits are merged.
+_TIE = 1e-4
 
 #: Terms that are tried for a misspelt word, and sections that are read for each of these.
 _TRIED = 12
@@ -123,26 +123,28 @@ def score_words(vault: Vault, query: RecallQuery, statistics: Statistics) -> lis
     return list_scores(weigh_scope(chosen, statistics), query, statistics)
 
 
-def search_all(
-    vaults: Mapping[str, Vault],
-    query: RecallQuery,
-    statistics: Statistics,
-    depth: Depth,
-    dense: Scorer | None = None,
-) -> list[tuple[str, list[Hit]]]:
-    """Return the best hits of each vault by its name, without those that cannot be merged.
+class SearchOfMany:
+    """Searches vaults one after the other; hits below enough others, the `floor`, are not read."""
 
-    A hit below so many others that were found already is not read.
-    """
-    found: list[tuple[str, list[Hit]]] = []
-    best: list[float] = []
-    for name, vault in vaults.items():
-        hits = search(vault, query, statistics, depth, dense)
-        found.append((name, hits))
-        best = heapq.nlargest(depth.hits, [*best, *(hit.score for hit in hits)])
-        if len(best) == depth.hits and not depth.sections and dense is None:
-            depth = depth._replace(floor=best[-1] - _TIE)
-    return found
+    def __init__(
+        self,
+        query: RecallQuery,
+        statistics: Statistics,
+        depth: Depth,
+        dense: Scorer | None = None,
+    ) -> None:
+        self._asked, self._depth, self._dense = (query, statistics), depth, dense
+        self._best: list[float] = []
+        self.floor = 0.0
+
+    def __call__(self, vault: Vault) -> list[Hit]:
+        """Return the best hits of one more vault."""
+        many = self._depth.hits
+        hits = search(vault, *self._asked, self._depth._replace(floor=self.floor), self._dense)
+        self._best = heapq.nlargest(many, [*self._best, *(hit.score for hit in hits)])
+        if len(self._best) == many and not self._depth.sections and self._dense is None:
+            self.floor = self._best[-1] - _TIE
+        return hits
 
 
 def merge_hits(
@@ -167,8 +169,6 @@ def merge_hits(
 
 def _add_order(query: RecallQuery, hit: Hit) -> Hit:
     """Return a hit with the gain of stop words that are side by side; the index has no order."""
-    from vaultmem.core.finding.weights import WEIGHTS
-
     idf = {match.term: match.idf for match in hit.matches}
     words = [*map(mark_stop_word, split_words(f"{hit.name}\n{hit.text}"))]
     pairs = {*pairwise(query.compounds)} & {*pairwise(words)}

@@ -14,7 +14,7 @@ from vaultmem.core.packs.division import group_by_vault
 from vaultmem.errors import VaultError
 from vaultmem.services.finding.rerank import Reranked
 from vaultmem.services.finding.score import Depth, Scorer
-from vaultmem.services.finding.search import count, score_words, search_all
+from vaultmem.services.finding.search import SearchOfMany, count, score_words
 from vaultmem.services.reading.behind import sync_once
 from vaultmem.services.reading.handles import name_notes
 from vaultmem.services.reading.heal import read_healed
@@ -114,7 +114,8 @@ class VaultSet:
         self, query: RecallQuery, statistics: Statistics, depth: Depth, dense: Scorer | None = None
     ) -> list[tuple[str, list[Hit]]]:
         """Return the best hits of each vault, as `search.search` does."""
-        return search_all(self.vaults, query, statistics, depth, dense)
+        search = SearchOfMany(query, statistics, depth, dense)
+        return [(name, search(vault)) for name, vault in self.vaults.items()]
 
     def run(
         self, work: Callable[Concatenate[Vault, ...], _T], given: Mapping[str, Sequence[Any]]

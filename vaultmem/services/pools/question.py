@@ -7,7 +7,6 @@ first figure to its last text.
 
 from __future__ import annotations
 
-import heapq
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, TypeVar
@@ -18,7 +17,7 @@ from vaultmem.core.finding.weights import Statistics, add_statistics
 from vaultmem.core.packs.division import tell_missing
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError, name_failure
 from vaultmem.services.finding.score import Depth, Scorer
-from vaultmem.services.finding.search import count, search
+from vaultmem.services.finding.search import SearchOfMany, count
 from vaultmem.services.finding.vault_set import (
     Models,
     TellProgress,
@@ -32,9 +31,6 @@ if TYPE_CHECKING:
     from vaultmem.config import Config
 
 _T = TypeVar("_T")
-
-#: Scores that differ by less may be equal when hits are merged.
-_TIE = 1e-4
 
 _NO_VECTORS = "vaults of a pool are asked by words alone"
 
@@ -235,20 +231,12 @@ def search_part(
     depth: Depth,
 ) -> Each[list[Hit]]:
     """Search some vaults; a hit below so many others that were found already is not read."""
-    best: list[float] = []
-
-    def find_floor() -> float:
-        is_full = len(best) == depth.hits and not depth.sections
-        return best[-1] - _TIE if is_full else 0.0
-
-    def search_one(vault: Vault) -> list[Hit]:
-        hits = search(vault, query, statistics, depth._replace(floor=find_floor()))
-        best[:] = heapq.nlargest(depth.hits, [*best, *(hit.score for hit in hits)])
-        return hits
-
-    found = run_part(clones, given, opening, search_one)
-    floor = find_floor()
-    kept = {n: [hit for hit in own if hit.score >= floor] for n, own in found.results.items()}
+    search = SearchOfMany(query, statistics, depth)
+    found = run_part(clones, given, opening, search)
+    kept = {
+        name: [hit for hit in own if hit.score >= search.floor]
+        for name, own in found.results.items()
+    }
     return found._replace(results=kept)
 
 

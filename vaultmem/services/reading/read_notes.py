@@ -157,11 +157,7 @@ def read_bytes(vault: Vault, path: PurePosixPath) -> bytes:
 @heals
 def list_notes(vault: Vault, note_filter: NoteFilter) -> list[NoteRecord]:
     """Return the notes that the filter admits, by path; the vault must be in sync."""
-    return [
-        record
-        for record in vault.view.records()
-        if record.state in note_filter.wanted_states and note_filter.admits_note(record)
-    ]
+    return list(filter(note_filter.admits, vault.view.records()))
 
 
 def count_notes(vault: Vault, name: Callable[[NoteRecord], Iterable[str]]) -> list[tuple[str, int]]:
