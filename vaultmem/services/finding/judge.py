@@ -22,16 +22,23 @@ class JudgedCommit(NamedTuple):
     reasons: tuple[str, ...]
 
 
-class Bisected(NamedTuple):
-    """The first bad commit, or where some could not be judged all that it can be; and the steps.
+class FirstBad(NamedTuple):
+    """The first bad commit, or where some could not be judged all that it can be.
 
     `untested` counts the commits between that do not descend from the good one: merges brought
     them, and what they lack they never had.
     """
 
-    first_bad: tuple[str, ...]
+    commits: tuple[str, ...]
     untested: int
-    steps: tuple[JudgedCommit, ...] = ()
+
+
+class Bisected(NamedTuple):
+    """What a search found (see `FirstBad`), and its steps."""
+
+    first_bad: tuple[str, ...]
+    steps: tuple[JudgedCommit, ...]
+    untested: int
 
 
 _NOTHING: Mapping[str, JudgedCommit] = MappingProxyType({})
@@ -56,16 +63,23 @@ def bisect_history(
         BusyError: a commit was never looked at, and others write.
     """
     steps: list[JudgedCommit] = []
+    held: list[tuple[JudgedCommit, int]] = []  # The two ends, until both are as they should be.
     search = search_history(vault, good, bad, expected)
+
+    def report() -> None:
+        while on_step is not None and held:
+            on_step(*held.pop(0))
+
     while True:
         try:
             step, left = next(search)
         except StopIteration as end:
-            found: Bisected = end.value
-            return found._replace(steps=tuple(steps))
+            report()
+            return Bisected(end.value.commits, tuple(steps), end.value.untested)
         steps.append(step)
-        if on_step is not None:
-            on_step(step, left)
+        held.append((step, left))
+        if len(steps) > 2:
+            report()
 
 
 def search_history(
@@ -74,7 +88,7 @@ def search_history(
     bad: str,
     expected: Expectation,
     known: Mapping[str, JudgedCommit] = _NOTHING,
-) -> Generator[tuple[JudgedCommit, int], None, Bisected]:
+) -> Generator[tuple[JudgedCommit, int], None, FirstBad]:
     """Yield the steps of `bisect_history`, each with about how many are left; return where it ends.
 
     It may be left at any time, and begun again with what is `known` by then, by commit.
@@ -89,20 +103,17 @@ def search_history(
 
     tips, untested = refs.find_merged_in(last, first)
     left = _steps_left(len(refs.between(last, {first, *tips})))
-    ends: list[JudgedCommit] = []
     for name, commit, wanted in ((good, first, "good"), (bad, last, "bad")):
-        ends.append(step := judge(commit))
+        yield (step := judge(commit)), left
         if step.verdict != wanted:
             raise RefusedError(_describe_surprise(name, step.verdict, wanted, step))
-    for step in ends:
-        yield step, left
     goods, skipped = {first, *tips}, set[str]()
     while True:
         candidates = refs.between(last, goods)
         open_ones = [each for each in candidates if each != last and each not in skipped]
         if not open_ones:
             doubtful = [each for each in candidates if each in skipped]
-            return Bisected((last, *doubtful), untested)
+            return FirstBad((last, *doubtful), untested)
         commit = open_ones[0]
         yield (step := judge(commit)), _steps_left(len(open_ones) // 2)
         if step.verdict == "good":

@@ -119,7 +119,7 @@ def go_on(search: Search, verdicts: Verdicts, vault: Vault) -> Found:
             is_new = is_new or step.commit not in verdicts
             verdicts[step.commit] = step
     except StopIteration as done:
-        shown = [show_commit(vault, commit, _FILES) for commit in done.value.first_bad[:10]]
+        shown = [show_commit(vault, commit, _FILES) for commit in done.value.commits[:10]]
         changes = list(show_changes(shown[0].operations))
         return Found(_place(vault, steps), 0, shown, changes, untested=done.value.untested)
     except (NoteNotFoundError, RefusedError) as error:
