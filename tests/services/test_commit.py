@@ -7,7 +7,7 @@ import itertools
 import shutil
 import stat
 from collections.abc import Callable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -23,7 +23,9 @@ from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing import operation
 from vaultmem.services.writing.checkpoint import save_checkpoint
+from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.pending import find_pending, tell_left_out
+from vaultmem.services.writing.write import write_event
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]
@@ -525,6 +527,29 @@ def test_row_21_a_lock_that_appears_in_the_middle_of_a_commit_makes_the_event_wa
     lock.unlink()
     monkeypatch.undo()
     assert [event["name"] for _, event in vault.operations.list_waiting()] == ["checkpoint"]
+
+
+def test_entries_that_stay_staged_beside_a_waiting_event_are_not_taken_for_the_persons(
+    make_vault: Make, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = make_vault({"notes/a.md": "one\n"})
+    vault = opened(root, agent="claude")
+    locks = [root / ".git/index.lock", root / ".git/refs/heads/main.lock"]
+    _on_git_call(monkeypatch, "update-ref", lambda: [lock.write_text("theirs") for lock in locks])
+    edits = {PurePosixPath("notes/a.md"): lambda note: note.text + "two\n"}
+    event = Event("state", "state: a", vault.author, ("because",), "refine")
+
+    with pytest.raises(PendingError):
+        write_event(vault, edits, event)
+    monkeypatch.undo()
+    for lock in locks:
+        lock.unlink()
+    assert git(root, "diff", "--cached", "--name-only") == "notes/a.md"
+    write_notes(root, {"notes/a.md": "three\n"})
+
+    save_checkpoint(vault, "again")
+
+    assert git(root, "status", "--porcelain") == ""
 
 
 def _on_git_call(patch: pytest.MonkeyPatch, command: str, act: Callable[[], object]) -> None:

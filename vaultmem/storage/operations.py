@@ -53,7 +53,7 @@ class Operations(StagedEntries):
 
     def drop_files(self) -> None:
         """Remove the files of the operation under way, and keep what was staged."""
-        self._write("files", "")
+        self._state.execute("UPDATE operations SET files = '' WHERE event = ''")
 
     def read_staged(self) -> dict[str, list[str]]:
         """Return what was put into git's index and may not be in HEAD yet; "" is a removal."""

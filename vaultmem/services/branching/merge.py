@@ -55,9 +55,9 @@ def merge_branch(vault: Vault, name: str, joins: bool = False) -> MergeReport:
         NoteNotFoundError: there is no such ref.
     """
     refs = vault.history.refs
-    elsewhere = find_branch(vault)
 
     def work(operation: Operation) -> MergeReport:
+        elsewhere = find_branch(vault)
         source = refs.resolve(name)
         if not elsewhere:
             check_clean(vault, "merged")

@@ -6,11 +6,12 @@ crash anywhere before leaves nothing of it, and one after leaves all of it.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from vaultmem.errors import PendingError
+from vaultmem.errors import FaultError, PendingError
 from vaultmem.storage.asides import clear_leftover, find_leftovers
 from vaultmem.storage.git.commit_draft import REGULAR, Moves, TreeEntry
 from vaultmem.storage.operations import FileChanges
@@ -22,11 +23,7 @@ UNDER_WAY: dict[str, Any] = {}
 
 
 def recover(vault: Vault) -> None:
-    """Undo the operation that an earlier process left unfinished, if there is one.
-
-    Where git's index is locked, the entries that were staged for a commit stay known until it is
-    free.
-    """
+    """Undo the operation that an earlier process left unfinished, if there is one."""
     if not vault.operations.is_open():
         return
     with vault.lock():
@@ -50,14 +47,17 @@ def undo(vault: Vault, files: FileChanges) -> None:
 
 
 def close_operation(vault: Vault) -> None:
-    """Make git's index agree with HEAD where an operation staged something, and end it."""
+    """End an operation; entries that it staged and HEAD lacks are taken out of git's index.
+
+    While that cannot be done, these entries stay known, so that they do not count as the person's.
+    """
     if vault.head() is not None:
-        try:
+        with contextlib.suppress(OSError, FaultError, PendingError):
             vault.history.settle_index()
-        except PendingError:
-            vault.operations.drop_files()
-            return
-    vault.operations.close()
+    if vault.operations.read_staged():
+        vault.operations.drop_files()
+    else:
+        vault.operations.close()
 
 
 def undo_moves(

@@ -9,6 +9,7 @@ files on the way.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import PurePosixPath
 from typing import TypeVar
 
@@ -94,7 +95,7 @@ class Operation:
         try:
             value = work(self)
             if self.files and not (is_inner or self.files.is_committed):
-                vault.operations.close()
+                close_operation(vault)
         except BaseException:
             self._undo()
             raise
@@ -102,7 +103,7 @@ class Operation:
             if not is_inner:
                 del UNDER_WAY[str(vault.state_folder)]
         if not is_inner:  # HEAD has all of it, so that closing may fail.
-            self._last.insert(0, vault.operations.close)
+            self._last.insert(0, partial(close_operation, vault))
         for each in self._last:
             with vault.leaving_to_next():
                 each()

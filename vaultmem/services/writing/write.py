@@ -15,7 +15,7 @@ from typing import TypeVar
 from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.encoding import CANVAS, open_to_edit
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
-from vaultmem.errors import RefusedError
+from vaultmem.errors import RefusedError, naming_faults
 from vaultmem.services.reading.look import find_branch
 from vaultmem.services.writing.branch import write_to_branch
 from vaultmem.services.writing.bullets import drop_bullets
@@ -54,7 +54,9 @@ def write(vault: Vault, plan: Callable[[Change], T]) -> Written[T]:
         candidates[:] = change.candidates
         return value
 
-    if branch := find_branch(vault):
+    with naming_faults("nothing was written"):
+        branch = find_branch(vault)
+    if branch:
         done = write_to_branch(vault, branch, checked)
         vault.landed.extend([branch] if done.report.commit else ())
     else:
