@@ -120,6 +120,13 @@ def test_linked_section_has_to_pass_the_filter(vault: Vault) -> None:
     assert [hit.record.path for hit in hits] == ["notes/hub.md"]
 
 
+def test_linked_section_may_be_in_another_folder_than_the_hit(vault: Vault) -> None:
+    query = parse_query("hub", note_filter=NoteFilter(paths=("notes/hub.md",)))
+    hits = expand_hits(vault, recall(vault, query), query)
+    assert hits[0].record.path == "notes/hub.md"
+    assert len(hits) > 1
+
+
 def test_a_share_is_passed_on_once_and_never_lifts_above_its_giver() -> None:
     ranked = [("a", 10.0), ("b", 4.0), ("c", 3.9)]
     links = {"a": ["c", "x"], "b": ["x", "b"], "x": ["y"]}

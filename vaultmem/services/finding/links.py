@@ -216,7 +216,8 @@ _Key = tuple[int, int]
 def expand_hits(vault: Vault, hits: Sequence[Hit], query: RecallQuery) -> list[Hit]:
     """Return the hits and the sections that the best of them link to, at most `query.limit`.
 
-    A linked section gets a share of the linking section's score. The query's filter holds for it.
+    A linked section gets a share of the linking section's score. The query's filter holds for it,
+    but for author, folder, date and conflict.
     """
     graph = LinkGraph(vault)
     known = {hit.local_key: hit for hit in hits}
@@ -253,7 +254,10 @@ def _find_place(
     if document is None or section is None:
         return None
     record = vault.view.records_of([document])[document]
-    return (record, section) if query.filter.admits(record) else None
+    # Author, folder, date and conflict are asked of the hit, not of what it links to.
+    anybody = query.filter._replace(session="", agent="", conflicted=False)
+    wanted = anybody._replace(paths=(), since=None, until=None)
+    return (record, section) if wanted.admits(record) else None
 
 
 def _read_hit(vault: Vault, record: NoteRecord, section: SectionRecord) -> Hit | None:
