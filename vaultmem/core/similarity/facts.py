@@ -179,9 +179,9 @@ def list_keys(words: Iterable[Word]) -> frozenset[str]:
 
 
 @cache
-def list_sort(sort: str) -> frozenset[str]:
-    """Return the words of a sort of `updates.txt`."""
-    lines = (line.partition(" ") for line in read_lines("updates"))
+def list_sort(sort: str, table: str = "updates") -> frozenset[str]:
+    """Return the words of a sort of a table of words: `updates.txt`, `series.txt`."""
+    lines = (line.partition(" ") for line in read_lines(table))
     return frozenset(phrase for name, _, phrase in lines if name == sort)
 
 

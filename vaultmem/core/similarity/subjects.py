@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from vaultmem.core.languages import find_words, read_lines, read_pairs
+from vaultmem.core.languages import find_words, read_pairs
 from vaultmem.core.similarity import figures, words
 from vaultmem.core.similarity.facts import list_sort, list_verbs, read_key, read_sentence
 from vaultmem.core.similarity.figures import MONTHS
@@ -234,7 +234,7 @@ def _read_time(tokens: Sequence[_Token], place: int, verb: int, past: bool) -> _
         sort, noun = token.sort, ""
     elif token.sort not in {"number", "code"}:
         return None
-    elif place and tokens[place - 1].lower in _list("period"):
+    elif place and tokens[place - 1].lower in list_sort("period", "series"):
         sort, noun, start = "period", tokens[place - 1].lower, place - 1
     elif _is_year(tokens, place):
         sort, noun = "date", "year"
@@ -257,9 +257,9 @@ def _read_time(tokens: Sequence[_Token], place: int, verb: int, past: bool) -> _
 def _is_bound(before: Sequence[_Token], is_ahead: bool) -> bool:
     """Tell whether a time is one up to which, or from which, something is so."""
     tie = before[-1].lower if before else ""
-    if tie in _list("bound") or [t.lower for t in before[-2:]] == ["as", "of"]:
+    if tie in list_sort("bound", "series") or [t.lower for t in before[-2:]] == ["as", "of"]:
         return True
-    return not is_ahead and tie in _list("bound-behind")
+    return not is_ahead and tie in list_sort("bound-behind", "series")
 
 
 def _heads(tokens: Sequence[_Token], place: int) -> bool:
@@ -314,7 +314,7 @@ def _read_label(
         start -= 1
     noun = tokens[start] if start >= 0 and _is_noun(tokens[start]) else None
     is_lower = noun is not None and tense.has_german and noun.raw == noun.lower
-    if start in verbs or is_lower or (noun and noun.lower in _list("order")):
+    if start in verbs or is_lower or (noun and noun.lower in list_sort("order", "series")):
         noun = None
     is_code = token.sort == "code"
     behind = tokens[place + 1 :]
@@ -324,9 +324,9 @@ def _read_label(
     raw = " ".join(t.raw for t in (*([noun] if noun else ()), token))
     name = noun.lower if noun else ""
     if verbs and verbs[0] < place:
-        there = tokens[0].lower in _list("there")
+        there = tokens[0].lower in list_sort("there", "series")
         tie = tokens[start - 1].lower if noun and start else ""
-        is_place = tie in _list("place") and (tense.is_past or there)
+        is_place = tie in list_sort("place", "series") and (tense.is_past or there)
         is_key = bool(noun) and (is_place or tense.is_event)
         is_named = there or tense.is_event
         return _Key("label", name, token.lower, raw, is_named, is_place) if is_key else None
@@ -396,13 +396,6 @@ def _is_verb(tokens: Sequence[_Token], place: int, has_german: bool) -> bool:
 @cache
 def _articles() -> frozenset[str]:
     return list_sort("article") | list_sort("indefinite") | find_words("article")
-
-
-@cache
-def _list(sort: str) -> frozenset[str]:
-    """Return the words of a sort of `series.txt`."""
-    lines = (line.partition(" ") for line in read_lines("series"))
-    return frozenset(word for name, _, word in lines if name == sort)
 
 
 @cache
