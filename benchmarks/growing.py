@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,4 @@ def grow(vault: Vault, order: Mapping[str, int], asof: int | None) -> Vault:
     """Return the vault as it was when it had the notes below `asof`; as it is for None."""
     if asof is None:
         return vault
-    other = copy.copy(vault)
-    other.view = GrownView(vault.view, order, asof)
-    return other
+    return replace(vault, view=GrownView(vault.view, order, asof))

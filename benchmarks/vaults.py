@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -127,12 +128,13 @@ def open_all(folders: Sequence[Path], recency: float | None = None) -> Callable[
     from vaultmem.services.finding.recall import find_sections
     from vaultmem.services.finding.vault_set import VaultSet
 
-    opened: list[Vault] = [open_vault(folder) for folder in folders]
-    for vault in opened:
-        vault.name = vault.root.name
+    opened: list[Vault] = []
+    for folder in folders:
+        vault = replace(open_vault(folder), name=folder.name)
         if recency is not None:
-            vault.config = vault.config._replace(recency=recency)
+            vault = replace(vault, config=vault.config._replace(recency=recency))
         sync_vault(vault)
+        opened.append(vault)
     vaults = VaultSet(opened)
 
     def ask(question: str) -> list[Hit]:

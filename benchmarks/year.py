@@ -111,8 +111,7 @@ class Year:
         created.vault.close()
         (folder / "untouched").mkdir()
         self.kept = open_vault(self.root, agent="claude", now=self.clock)
-        self.person = open_vault(self.root, now=self.clock)
-        self.person.share_storage(self.kept)
+        self.person = open_vault(store=self.kept.store, now=self.clock)
         self.untouched = open_vault(folder / "untouched", agent="claude", now=self.clock)
         self.counts = Counts()
         self.asked: list[Asked] = []

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -198,9 +199,8 @@ class PoolContract:
             asked = Ask("which lamp is green", counts=False)
             found = pool.recall(None, asked)
             roots = [tmp_path / f"seed-{name}" for name in NOTES]
-            vaults = [opened(root) for root in roots]
-            for name, each in zip(NOTES, vaults, strict=True):
-                each.name = name
+            named = zip(NOTES, roots, strict=True)
+            vaults = [replace(opened(root), name=name) for name, root in named]
             expected = run_query(vaults, asked)
             shown = [(hit.address, hit.score, hit.text) for hit in found.answer.hits]
             assert shown == [(hit.address, hit.score, hit.text) for hit in expected.hits]

@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from vaultmem.services.writing.commit import CommitReport
     from vaultmem.storage.git.head import Head
     from vaultmem.storage.journal import Author
-    from vaultmem.vault import UserFolders, Vault, VaultSettings, open_vault
+    from vaultmem.vault import Notices, Store, UserFolders, Vault, VaultSettings, open_vault
 
 __version__ = "0.1.0"
 
@@ -120,6 +120,7 @@ __all__ = [
     "NoteHandler",
     "NoteNotFoundError",
     "NoteRecord",
+    "Notices",
     "Otherwise",
     "Outcome",
     "Pack",
@@ -147,6 +148,7 @@ __all__ = [
     "SessionFacts",
     "State",
     "Status",
+    "Store",
     "Supersession",
     "Sureness",
     "SyncReport",
@@ -223,7 +225,7 @@ _HOMES = {
     "services.writing.commit": "CommitReport",
     "storage.git.head": "Head",
     "storage.journal": "Author",
-    "vault": "UserFolders Vault VaultSettings open_vault",
+    "vault": "Notices Store UserFolders Vault VaultSettings open_vault",
 }
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from vaultmem.config import Config, find_around
 from vaultmem.core.clients.agents import SESSION_VARIABLES, VARIABLES, find_agent
 from vaultmem.core.sessions.session import map_session_id
+from vaultmem.storage.lock import WRITER
 from vaultmem.storage.user_folders import find_user_folder
 from vaultmem.storage.watch_socket import has_terminal
 from vaultmem.vault import Vault, VaultSettings, find_user_folders, open_vault
@@ -66,6 +67,7 @@ def open_named_vault(
     ref: str = "",
     config: Config | None = None,
     for_owner: bool = False,
+    patience: float = WRITER,
 ) -> Vault:
     """Open a vault as `open_vault` does; what is not given, the environment says.
 
@@ -76,7 +78,7 @@ def open_named_vault(
     """
     given = choose_own(current_environment()) if for_owner else None
     settings = read_settings(agent, session, ref, given)
-    settings["config"] = config
+    settings["config"], settings["patience"] = config, patience
     return open_vault(find_named_vault(path), **settings)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -68,67 +68,48 @@ class VaultSettings(TypedDict, total=False):
     keeps_words: bool
     tokenizer: str
     folders: UserFolders | None
+    store: Store | None
+    patience: float
     environment: Mapping[str, str]
     here: Path | None
     pid: int | None
 
 
-class Vault:
-    """A vault and its storage; `state_folder` is outside the vault and can be deleted.
+@dataclass
+class Notices:
+    """What a command has to say besides its answer; its Vault and those made from it share it.
 
-    `author` is who writes; its agent is empty where a person does, the vault's owner. `ref` is the
-    branch, tag or commit that was asked for, empty for what is checked out. `now` tells the time of
-    what is written, weighed and shown, in seconds since the epoch. How long something takes, and
-    whether a file has settled since it was saved, is measured and not dated: that is for
-    `time.monotonic` and `time.time_ns`. `environment`, `here` and `pid` are as `open_vault` has
-    them. With `postpones_index`, what is written is left for the next sync to index. `written` are
-    the paths that were written to, `landed` the branches, not checked out, on which that is;
-    `behind` says which faults kept a cache from it, so that the next command has to catch up.
-    `expected` are notes, by path, that are changed only where they have one of these blob ids.
-    `patience` is for how many seconds other writers are waited for. `lag` says why what is read is
-    not in sync, where that is so: somebody else writes all the while. `name` is what the vault is
-    called among others that are searched with it; `opener` opens such another by its path, None
-    where the caller has no access to others.
+    `written` are the paths that were written to, `branches` the branches, not checked out, on which
+    that is. `faults` kept a cache from what was written, so the next command has to catch up.
+    `stale` says why answers are older than the notes, where they are: somebody else writes all the
+    while, or nothing can be written.
     """
 
-    def __init__(
-        self,
-        root: Path,
-        config: Config,
-        folders: UserFolders,
-        author: Author,
-        ref: str,
-        now: Callable[[], float],
-        keeps_receipts: bool,
-        environment: Mapping[str, str],
-        here: Path | None = None,
-        pid: int | None = None,
-        keeps_words: bool = True,
-    ) -> None:
+    written: list[str] = field(default_factory=list)
+    branches: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    stale: str = ""
+
+
+class Store:
+    """What is open of one folder, for all of its Vaults; each part is opened when first needed.
+
+    `state_folder` is outside the vault and can be deleted. `patience` is for how many seconds the
+    database and the index wait for other writers.
+    """
+
+    def __init__(self, root: Path, folders: UserFolders, patience: float = WRITER) -> None:
         self.root = root
-        self.config = config
+        self.folders = folders
+        self.patience = patience
         key = make_key(root)
         self.state_place = claim_state_folder(folders.state / "vaults" / key)
         self.state_folder = self.state_place.path
-        self.author = author
-        self.ref = ref
-        self.now = now
-        self.environment = environment
-        self.here = here
-        self.pid = pid
-        self.postpones_index = False
-        self.written: list[str] = []
-        self.landed: list[str] = []
-        self.behind: list[str] = []
-        self.expected: dict[str, frozenset[str]] = {}
-        self.patience = WRITER
-        self.lag = ""
-        self.name = ""
-        self.opener: Callable[[str], Vault] | None = None
-        self.folders = folders
-        self._lender: Vault | None = None
-        self._keeps_receipts = keeps_receipts
-        self.keeps_words = keeps_words
+        self.state = StateDatabase(self.state_folder, patience)
+        self.manifest = Manifest(self.state)
+        self.stored_views = ViewStore(self.state)
+        self.journal = Journal(self.state)
+        self.operations = Operations(self.state)
         self._obsidian = ObsidianFolder(root)
         names = Names(self.name_repository, self.find_names)
         self._records = folders.config / "trust"
@@ -140,76 +121,13 @@ class Vault:
         self.artifacts = ArtifactStore(folders.data / "artifacts" / key, names)
 
     @property
-    def is_person(self) -> bool:
-        """Tell whether a person gives the commands, not an agent."""
-        return not self.author.agent
-
-    def may_activate(self, agent: str) -> bool:
-        """Tell whether an agent ("" for a person) may let policies and skills instruct."""
-        return not agent or agent in self.config.promoters
-
-    def show_folder(self, folder: str) -> str:
-        """Return a folder as answers name it: where other people ask, by its last name alone."""
-        return folder if self.keeps_words else folder.rpartition("/")[2]
-
-    def require_person(self, rule: str) -> None:
-        """Leave to the vault's owner what a rule says is theirs.
-
-        Raises:
-            RefusedError: an agent asks, or nobody that is known.
-        """
-        if not self.is_person:
-            raise RefusedError(f"{rule}: {HOW_TO_SAY}")
-
-    @property
-    def keeps_receipts(self) -> bool:
-        """Tell whether packs have a receipt unasked: an agent's always have."""
-        return self._keeps_receipts or not self.is_person
-
-    @property
     def obsidian(self) -> ObsidianSettings:
         """What Obsidian's settings in the folder say now; its defaults where there are none."""
         return self._obsidian.read()
 
-    def local_time(self) -> datetime:
-        """Return the time by the vault's clock, here and without a zone, in whole seconds."""
-        return datetime.fromtimestamp(int(self.now()))
-
-    @cached_property
-    def state(self) -> StateDatabase:
-        """The state database."""
-        return StateDatabase(self.state_folder, self.patience)
-
-    @cached_property
-    def manifest(self) -> Manifest:
-        """What the work tree holds."""
-        return Manifest(self.state)
-
-    @cached_property
-    def view(self) -> View:
-        """What is read: the work tree, unless this vault is one `seen_through` another view."""
-        return View(self.state)
-
-    @cached_property
-    def stored_views(self) -> ViewStore:
-        """The views of commits that were looked at."""
-        return ViewStore(self.state)
-
-    @cached_property
-    def journal(self) -> Journal:
-        """Who wrote what is not committed."""
-        return Journal(self.state)
-
-    @cached_property
-    def operations(self) -> Operations:
-        """The operation that is under way, and events whose commit has to wait."""
-        return Operations(self.state)
-
     @cached_property
     def index(self) -> SearchIndex:
         """The inverted index."""
-        if self._lender is not None:
-            return self._lender.index
         from vaultmem.storage.index.search_index import SearchIndex
 
         return SearchIndex(self.state_folder / "index", self.patience)
@@ -219,29 +137,11 @@ class Vault:
         """The git repository.
 
         Raises:
-            VaultError: the vault is in none.
+            VaultError: the folder is in none.
         """
-        if self._lender is not None:
-            return self._lender.history.seen_by(self.environment)
         from vaultmem.storage.git.vault_history import History
 
-        return History(self.root, self.state_folder, self.environment, self.operations)
-
-    def seen_through(self, view: View, config: Config) -> Vault:
-        """Return the same vault, its storage shared, with another view and settings for reading."""
-        _ = self.state, self.index, self.history  # What is not made yet would not be shared.
-        other = copy.copy(self)
-        other.view = view
-        other.config = config
-        return other
-
-    def share_storage(self, other: Vault) -> None:
-        """Use what another Vault of the same folder has open; that one alone is closed."""
-        for name in ("state", "manifest", "stored_views", "journal", "operations"):
-            self.__dict__[name] = getattr(other, name)
-        for name in ("index", "history"):  # Made when one of the two needs it.
-            self.__dict__.pop(name, None)
-        self._lender = other
+        return History(self.root, self.state_folder, staged=self.operations)
 
     def head(self) -> Head | None:
         """Return what is checked out, without starting git where possible; None without git."""
@@ -249,14 +149,6 @@ class Vault:
         if found is None:
             return None
         return read_head(found[1]) or self.history.head()
-
-    @contextlib.contextmanager
-    def leaving_to_next(self) -> Iterator[None]:
-        """Let trouble end what only caches need in a `with`: what was written is safe by then."""
-        try:
-            yield
-        except (OSError, VaultError) as error:
-            self.behind.append(str(name_failure(error)))
 
     def find_names(self) -> tuple[str, ...]:
         """Return by which names the vault is known wherever its repository is, that of HEAD first.
@@ -289,6 +181,148 @@ class Vault:
 
         return [self._records / f"{make_key(each)}.json" for each in list_beside(self.root)]
 
+    def close(self) -> None:
+        """Close files and database; they open again when they are needed."""
+        if "index" in self.__dict__:
+            self.index.close()
+        if "history" in self.__dict__:
+            self.history.close()
+        self.state.close()
+
+
+@dataclass(frozen=True, eq=False)
+class Vault:
+    """A vault as somebody works with it; `dataclasses.replace` makes another on the same store.
+
+    `author` is who writes; its agent is empty where a person does, the vault's owner. `ref` is the
+    branch, tag or commit that was asked for, empty for what is checked out; `view` is what is read.
+    `now` tells the time of what is written, weighed and shown, in seconds since the epoch. How long
+    something takes, and whether a file has settled since it was saved, is measured and not dated:
+    that is for `time.monotonic` and `time.time_ns`. `environment`, `here` and `pid` are as
+    `open_vault` has them. Other writers are waited for at most `patience` seconds. With
+    `postpones_index`, what is written is left for the next sync to index. `expected` are notes, by
+    path, that are changed only where they have one of these blob ids. `name` is what the vault is
+    called among others that are searched with it; `opener` opens such another by its path, None
+    where the caller has no access to others.
+    """
+
+    store: Store
+    config: Config
+    author: Author
+    view: View
+    ref: str = ""
+    now: Callable[[], float] = time.time
+    environment: Mapping[str, str] = field(default_factory=dict)
+    here: Path | None = None
+    pid: int | None = None
+    has_receipts: bool = False
+    keeps_words: bool = True
+    patience: float = WRITER
+    postpones_index: bool = False
+    expected: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    name: str = ""
+    opener: Callable[[str], Vault] | None = None
+    notices: Notices = field(default_factory=Notices)
+
+    @property
+    def root(self) -> Path:
+        """The vault's folder."""
+        return self.store.root
+
+    @property
+    def folders(self) -> UserFolders:
+        """The user's own folders."""
+        return self.store.folders
+
+    @property
+    def state_folder(self) -> Path:
+        """The folder of what can be made again."""
+        return self.store.state_folder
+
+    @property
+    def state(self) -> StateDatabase:
+        """The state database."""
+        return self.store.state
+
+    @property
+    def manifest(self) -> Manifest:
+        """What the work tree holds."""
+        return self.store.manifest
+
+    @property
+    def stored_views(self) -> ViewStore:
+        """The views of commits that were looked at."""
+        return self.store.stored_views
+
+    @property
+    def journal(self) -> Journal:
+        """Who wrote what is not committed."""
+        return self.store.journal
+
+    @property
+    def operations(self) -> Operations:
+        """The operation that is under way, and events whose commit has to wait."""
+        return self.store.operations
+
+    @property
+    def index(self) -> SearchIndex:
+        """The inverted index."""
+        return self.store.index
+
+    @property
+    def trust(self) -> TrustStore:
+        """What the owner trusts on this machine."""
+        return self.store.trust
+
+    @cached_property
+    def history(self) -> History:
+        """The git repository, for the person of whom `environment` tells.
+
+        Raises:
+            VaultError: the vault is in none.
+        """
+        return self.store.history.seen_by(self.environment)
+
+    def head(self) -> Head | None:
+        """Return what is checked out, without starting git where possible; None without git."""
+        return self.store.head()
+
+    @property
+    def is_person(self) -> bool:
+        """Tell whether a person gives the commands, not an agent."""
+        return not self.author.agent
+
+    @property
+    def wait(self) -> float:
+        """For how many seconds other writers are waited for; who only reads waits but once."""
+        return 0.0 if self.patience <= READER and self.notices.stale else self.patience
+
+    def may_activate(self, agent: str) -> bool:
+        """Tell whether an agent ("" for a person) may let policies and skills instruct."""
+        return not agent or agent in self.config.promoters
+
+    def require_person(self, rule: str) -> None:
+        """Leave to the vault's owner what a rule says is theirs.
+
+        Raises:
+            RefusedError: an agent asks, or nobody that is known.
+        """
+        if not self.is_person:
+            raise RefusedError(f"{rule}: {HOW_TO_SAY}")
+
+    @property
+    def keeps_receipts(self) -> bool:
+        """Tell whether packs have a receipt unasked: an agent's always have."""
+        return self.has_receipts or not self.is_person
+
+    def show_folder(self, folder: str) -> str:
+        """Return a folder as answers name it: where other people ask, by its last name alone."""
+        return folder if self.keeps_words else folder.rpartition("/")[2]
+
+    def local_time(self) -> datetime:
+        """Return the time by the vault's clock, here and without a zone, in whole seconds."""
+        return datetime.fromtimestamp(int(self.now()))
+
     def lock(self, patience: float | None = None) -> AbstractContextManager[None]:
         """Hold off other writers for the time of a `with`; wait for one as long as the vault does.
 
@@ -296,7 +330,7 @@ class Vault:
             BusyError: one of them takes longer.
             FaultError: the user's state folder cannot be written, where this lock is.
         """
-        if lack := self.state_place.lack:
+        if lack := self.store.state_place.lack:
             raise FaultError(
                 f"{lack}, and writers of this vault know of each other there alone; let this "
                 "process write to it, or do this outside of its sandbox"
@@ -309,23 +343,19 @@ class Vault:
         Raises:
             BusyError: one of them takes longer.
         """
-        longest = self.patience if patience is None else patience
-        return hold_lock(self.state_folder / "lock", longest)
+        return hold_lock(self.state_folder / "lock", self.wait if patience is None else patience)
 
-    def wait_briefly(self) -> None:
-        """Do not wait for who writes: this vault is only read.
-
-        What is open already waits as before.
-        """
-        self.patience = READER
+    @contextlib.contextmanager
+    def leaving_to_next(self) -> Iterator[None]:
+        """Let trouble end what only caches need in a `with`: what was written is safe by then."""
+        try:
+            yield
+        except (OSError, VaultError) as error:
+            self.notices.faults.append(str(name_failure(error)))
 
     def close(self) -> None:
-        """Close files and database; the vault can be used again."""
-        if "index" in self.__dict__:
-            self.index.close()
-        if "history" in self.__dict__:
-            self.history.close()
-        self.state.close()
+        """Close the vault's store, for all that use it; it can be used again."""
+        self.store.close()
 
 
 def make_key(root: Path) -> str:
@@ -346,6 +376,8 @@ def open_vault(
     keeps_receipts: bool = False,
     tokenizer: str = "",
     folders: UserFolders | None = None,
+    store: Store | None = None,
+    patience: float = WRITER,
     environment: Mapping[str, str] = _NOTHING,
     here: Path | None = None,
     pid: int | None = None,
@@ -364,7 +396,8 @@ def open_vault(
     gives a person's packs receipts too; without `keeps_words`, neither these nor what is counted
     have the question, for who asks is not who reads them. `tokenizer` names an encoding in which
     this process then counts tokens. `folders` are where state, trust and receipts go, else where
-    platformdirs says.
+    platformdirs says; a `store` that is open already has them. Other writers are waited for
+    `patience` seconds; who only reads does not wait for them (`storage.lock.READER`).
     `environment` is where agents name their session ($CLAUDE_CODE_SESSION_ID) and models are named
     ($VAULTMEM_EMBEDDING_*, $VAULTMEM_RERANK_*, $VAULTMEM_LLM_*), in these names: nowhere,
     unless it is given. `here` is the folder that whoever asks works in, else the current one, and
@@ -378,15 +411,26 @@ def open_vault(
         from vaultmem.storage.tokenizer import use_tokenizer
 
         use_tokenizer(tokenizer)
-    root = find_root(path)
+    root = store.root if store else find_root(path)
     config = config or read_config(root)
     if not agent and not by_person:
         agent = config.agent or (UNNAMED if by_person is False else "")
-    author = Author(*map(escape_bytes, (agent, session, tool_call)))
-    own = folders or find_user_folders(_NOTHING)
-    ref = ref or config.ref
-    given = (ref, now, keeps_receipts, environment, here, pid, keeps_words)
-    return Vault(root, config, own, author, *given)
+    if store is None:
+        store = Store(root, folders or find_user_folders(_NOTHING), patience)
+    return Vault(
+        store,
+        config,
+        Author(*map(escape_bytes, (agent, session, tool_call))),
+        View(store.state),
+        ref or config.ref,
+        now,
+        environment,
+        here,
+        pid,
+        keeps_receipts,
+        keeps_words,
+        patience,
+    )
 
 
 def find_user_folders(environment: Mapping[str, str]) -> UserFolders:

@@ -211,12 +211,12 @@ def test_a_tool_and_a_library_say_that_they_are_behind(root: Path, opened: Open)
         assert f"process {pid}" in text
         assert f"process {pid}" in data["behind"]
         assert run_query(vault, Ask("quagga")).hits == []
-        assert f"process {pid}" in vault.lag
+        assert f"process {pid}" in vault.notices.stale
     assert "behind" not in place.run(tool, caller)[1]
     place.let_go()
     catch_up(vault)
     assert [hit.record.path for hit in run_query(vault, Ask("quagga")).hits] == ["notes/late.md"]
-    assert not vault.lag
+    assert not vault.notices.stale
 
 
 @pytest.mark.campaign

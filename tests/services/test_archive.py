@@ -11,6 +11,7 @@ import sys
 import tarfile
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -336,10 +337,9 @@ def test_writers_wait_while_an_archive_is_made(
     writer = threading.Thread(target=hold)
     writer.start()
     held.wait(20)
-    vault.patience = 0.01
     try:
         with pytest.raises(BusyError):
-            export_archive(vault, tmp_path / "a.tar.gz")
+            export_archive(replace(vault, patience=0.01), tmp_path / "a.tar.gz")
     finally:
         done.set()
         writer.join()

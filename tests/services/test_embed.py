@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -425,7 +426,7 @@ def test_several_vaults_are_asked_by_meaning_with_the_vectors_of_each(
     other = opened(
         make_vault({"notes/far.md": "# Repayment\n\nCash comes back in a week.\n"}, "far")
     )
-    other.name = "far"
+    other = replace(other, name="far")
     vaults = VaultSet([vault, other])
     for each in (vault, other):
         sync_vault(each)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -68,9 +69,8 @@ def deal(make_vault: Make, opened: Open, notes: dict[str, str]) -> Split:
     made = []
     for name, paths in [("one", dealt), *((f"part{n}", dealt[n::4]) for n in range(4))]:
         vault = opened(make_empty(make_vault, name))
-        vault.config = vault.config._replace(recency=0.0)
+        vault = replace(vault, name=name, config=vault.config._replace(recency=0.0))
         write_notes(vault.root, {path: notes[path] for path in paths})
-        vault.name = name
         made.append(vault)
     return Split(VaultSet(made[:1]), VaultSet(made[1:]))
 
@@ -242,8 +242,7 @@ def pair(make_vault: Make, opened: Open) -> list[Vault]:
     first, second = opened(project, agent="claude"), opened(memory, agent="claude")
     for each in (project, memory):
         trust_vault(opened(each))
-    second.name = "memory"
-    return [first, second]
+    return [first, replace(second, name="memory")]
 
 
 def test_a_pack_shares_its_budget_and_names_the_other_vault(pair: list[Vault]) -> None:
@@ -269,6 +268,6 @@ def test_receipts_keep_apart_what_is_of_which_vault(pair: list[Vault]) -> None:
     assert "Friday" in theirs.text
     assert "Tuesdays" not in theirs.text
     assert "what a pack over 2 vaults showed of this one" in ours.text
-    stored = project.receipts.read(answer.receipt)
+    stored = project.store.receipts.read(answer.receipt)
     assert "French" not in stored
     assert "memory" not in stored

@@ -237,6 +237,6 @@ def test_a_receipt_of_which_a_note_was_purged_replays_the_rest(
     assert "notes/oak.md#Oak: gone from git, so it is left out here" in done.err
     gone = run_here("replay", receipt["id"], "--json", cwd=root).json["gone"]
     assert [each["path"] for each in gone] == ["notes/oak.md"]
-    for file in opened(root).receipts.files():  # Nobody can replay all of it any more.
+    for file in opened(root).store.receipts.files():  # Nobody can replay all of it any more.
         content = json.loads(file.read_text())
         file.write_text(json.dumps({**content, "vault": ""}))

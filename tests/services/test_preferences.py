@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -188,9 +189,9 @@ def test_preferences_take_their_share_and_no_more(vault: Vault) -> None:
     keep(vault, *(f"I prefer {name} diagrams with wide {name} frames." for name in names))
     shown = part(vault, "Where to eat in Rome?", 600)
     assert 0 < len(shown) < len(names)
-    vault.config = vault.config._replace(preference_share=0.9)
+    vault = replace(vault, config=vault.config._replace(preference_share=0.9))
     assert len(part(vault, "Where to eat in Rome?", 2_000)) == len(names)
-    vault.config = vault.config._replace(preference_share=0.0)
+    vault = replace(vault, config=vault.config._replace(preference_share=0.0))
     assert part(vault, "Where to eat in Rome?", 2_000) == []
 
 

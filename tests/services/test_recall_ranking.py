@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -305,8 +306,8 @@ def test_the_same_notes_are_ranked_alike_whenever_they_are_asked(
     before = [(hit.record.path, hit.score, hit.recency) for hit in ask(vault, "winch grease")]
     assert before[0][2] != before[1][2]
     for days in (1, 30, 400, 4_000):
-        later = opened(vault.root)
-        later.now = lambda days=days: vault.now() + days * 86_400  # type: ignore[misc]
+        now = vault.now() + days * 86_400
+        later = replace(opened(vault.root), now=lambda now=now: now)
         found = [(hit.record.path, hit.score, hit.recency) for hit in ask(later, "winch grease")]
         assert found == before, days
 

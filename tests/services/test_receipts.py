@@ -80,7 +80,7 @@ def test_packs_of_many_kinds_replay_after_commits_a_rebuild_and_a_clone(
     made.append(keep(look_at(vault, "other", ["main"]), "gangway"))
     made.append(keep(look_at(vault, "", ["other"]), "gangway painted"))
     texts = {receipt.id: pack.text for pack, receipt in made}
-    files = list(vault.receipts.files())
+    files = list(vault.store.receipts.files())
     assert len(files) == len(made) == 22
     write_notes(vault.root, dict.fromkeys(NOTES, "gone\n"))
     add_commits(vault.root)
@@ -115,7 +115,7 @@ def test_uncommitted_bytes_are_in_the_receipt_itself(vault: Vault) -> None:
 
 def test_changed_receipt_is_refused(vault: Vault) -> None:
     _, receipt = keep(vault, "gangway")
-    file = next(iter(vault.receipts.files()))
+    file = next(iter(vault.store.receipts.files()))
     text = file.read_text(encoding="utf-8")
     content = json.loads(text)
     content["shown"][0]["trusted"] = not content["shown"][0]["trusted"]
@@ -131,7 +131,7 @@ def test_changed_receipt_is_refused(vault: Vault) -> None:
 
 def test_receipt_of_a_section_that_was_cut_at_its_head_is_read(vault: Vault) -> None:
     _, receipt = keep(vault, "gangway late", 300)
-    file = next(iter(vault.receipts.files()))
+    file = next(iter(vault.store.receipts.files()))
     text = file.read_text(encoding="utf-8")
     content = json.loads(text)
     for each in (*content["shown"], *content["unshown"]):
@@ -161,7 +161,7 @@ def test_receipt_whose_note_git_has_lost_says_so(vault: Vault, make_vault: Make)
     elsewhere = open_vault(other)
     try:
         with pytest.raises(NoteNotFoundError, match="does not have this object"):
-            replay_receipt(elsewhere, str(next(iter(vault.receipts.files()))))
+            replay_receipt(elsewhere, str(next(iter(vault.store.receipts.files()))))
     finally:
         elsewhere.close()
     assert receipt.id

@@ -87,7 +87,7 @@ def pair(make_machines: MakeMachines, opened: Open, tmp_path: Path) -> Pair:
 
 def signed(vault: Vault) -> tuple[str, str]:
     """Return the list that was signed on a machine last, and its signature."""
-    (found,) = vault.signed_trust.lists()
+    (found,) = vault.store.signed_trust.lists()
     return found.text, found.signature
 
 
@@ -148,22 +148,22 @@ def test_a_signer_who_is_allowed_no_more_vouches_for_nothing_at_once(
     pair.send(pair.a)
     allow_key(pair.b, str(keys / "anna.pub"))
     assert pair.receive(pair.b) == [BELL, HORN]
-    allowed = pair.b.signers_file.read_text()
+    allowed = pair.b.store.signers_file.read_text()
 
-    pair.b.signers_file.write_text("")
+    pair.b.store.signers_file.write_text("")
     assert list_trusted(pair.b) == []
-    pair.b.signers_file.write_text(allowed)
+    pair.b.store.signers_file.write_text(allowed)
     assert list_trusted(pair.b) == [BELL, HORN]
     over = allowed.replace(" namespaces", ' valid-before="20200101" namespaces')
-    pair.b.signers_file.write_text(over)
+    pair.b.store.signers_file.write_text(over)
     assert list_trusted(pair.b) == []
-    pair.b.signers_file.unlink()
+    pair.b.store.signers_file.unlink()
     assert list_trusted(pair.b) == []
 
 
 def make_list(vault: Vault, **changed: object) -> TrustList:
     notes = {path: record.body_digest for record in vault.view.records() if (path := record.path)}
-    names = vault.find_names()
+    names = vault.store.find_names()
     return TrustList(4_000_000_000, "2026-01-01", names, notes)._replace(**changed)  # type: ignore[arg-type]
 
 
@@ -276,7 +276,7 @@ TWO_KEYS = "x ssh-ed25519 AAAA\ny ssh-ed25519 AAAA"
 def test_what_is_no_public_key_is_not_allowed(pair: Pair, given: str) -> None:
     with pytest.raises(RefusedError):
         allow_key(pair.a, given)
-    assert not pair.a.signers_file.exists()
+    assert not pair.a.store.signers_file.exists()
 
 
 def test_a_list_has_one_text_alone() -> None:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -156,7 +157,7 @@ def test_with_settings_that_cannot_be_read_nothing_is_looked_at(
     vault = opened(root)
     read_status(vault)
     write_notes(root, {"notes/new.md": "new\n"})
-    vault.config = type(vault.config)()
+    vault = replace(vault, config=type(vault.config)())
 
     found = read_status(vault, settings_problem="vaultmem.yaml: broken; correct it")
     assert found.settings_problem == "vaultmem.yaml: broken; correct it"

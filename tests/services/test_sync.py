@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -349,7 +350,7 @@ def test_what_is_left_for_later_is_indexed_by_the_next_write_or_sync(
     vault, other = opened(root), opened(root)
     sync_vault(vault)
     before = vault.index.documents()
-    vault.postpones_index = True
+    vault = replace(vault, postpones_index=True)
     write_notes(root, {"notes/two.md": "# Two\n\nharbour\n"})
 
     sync_paths(vault, [PurePosixPath("notes/two.md")])
@@ -377,4 +378,6 @@ def test_a_disk_that_takes_no_index_is_told_to_who_writes_and_read_around(
         sync_vault(opened(root))
     vault = opened(root)
     sync_to_read(vault)
-    assert vault.lag.startswith("without what was saved since the last look: index: Read-only")
+    assert vault.notices.stale.startswith(
+        "without what was saved since the last look: index: Read-only"
+    )

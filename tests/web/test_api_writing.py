@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -120,8 +121,8 @@ def test_who_saves_between_the_look_and_the_write_is_not_overwritten(
     assert answer.status_code == 412
     assert file.read_text() == "# Pier\n\nA person was quicker.\n"
     monkeypatch.undo()
-    vault = opened(small.root)
-    vault.expected["notes/pier.md"] = frozenset({known["If-Match"].strip('"')})
+    expected = {"notes/pier.md": frozenset({known["If-Match"].strip('"')})}
+    vault = replace(opened(small.root), expected=expected)
     with pytest.raises(ChangedError, match="read it again"):
         update_note(vault, Path("notes/pier.md"), Update({"tags": ["x"]}))  # type: ignore[arg-type]
 

@@ -235,7 +235,9 @@ def mcp(
     name = opened.author.agent
     if name in {"", UNNAMED}:
         name = opened.config.agent or "mcp"
-    if not alone and not opened.state_place.lack:  # Who is outside would not find a spare folder.
+    if (
+        not alone and not opened.store.state_place.lack
+    ):  # Who is outside would not find a spare folder.
         from vaultmem.serve.relay import relay
 
         code = relay(str(opened.root), name, opened.author.session, opened.ref, read_only)

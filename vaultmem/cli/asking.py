@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vaultmem.cli.opening import has_named, open_other, take_named
@@ -43,10 +44,10 @@ def open_several(here: Here, vaults: list[str], every: bool, alone: bool) -> lis
     named = list(dict.fromkeys([*take_named(), *vaults]))
     named += read_vaults(_find_folders().config).values() if every else []
     opened = here._replace(vault=named[0] if named else "").open_synced(reads=True)
-    opened.opener = open_other
+    opened = replace(opened, opener=open_other)
     if every or len(named) > 1:
-        found, told = beside.open_others(opened, named[1:])
-        opened.name = beside.name_vaults(opened.folders, [opened.root])[opened.root]
+        own = beside.name_vaults(opened.folders, [opened.root])[opened.root]
+        found, told = beside.open_others(replace(opened, name=own), named[1:])
     elif alone or opened.ref:
         return [opened]
     else:

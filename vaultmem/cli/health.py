@@ -70,7 +70,7 @@ def status(here: Here, next_: Annotated[bool, typer.Option("--next", hidden=True
     opened, problem = _open_anyway(here.vault, here.agent, here.session, here.ref)
     with following(opened) as progress:
         found = read_status(opened, progress, problem)
-    say_behind(opened.lag)
+    say_behind(opened.notices.stale)
     if here.as_json:
         emit_json(status_json(opened, found))
         return
@@ -112,7 +112,7 @@ def doctor(
     opened, problem = _open_anyway(here.vault, reads=not fix)
     with following(opened) as progress:
         checks = examine_vault(opened, fix, progress, settings_problem=problem)
-    say_behind(opened.lag)
+    say_behind(opened.notices.stale)
     show_checks(checks, here.as_json)
 
 

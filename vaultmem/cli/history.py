@@ -149,7 +149,7 @@ def diff(
 
     opened = here.open(reads=True)
     found = diff_vault(opened, old, new, path)
-    say_behind(opened.lag)
+    say_behind(opened.notices.stale)
     for name, reason in found.skipped.items():
         warn(f"left out {name}: {reason}")
     if here.as_json:

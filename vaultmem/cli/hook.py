@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vaultmem.cli.arguments import MAX_INPUT, read_words
@@ -97,14 +98,14 @@ def _answer(event: str, form: str, wait: bool, vault: str, agent: str) -> str:
     who = agent or environment.get("VAULTMEM_AGENT", "") or _AGENTS[payload.form]
     opened = open_synced(vault, who, reads=known not in _DETACHED)
     if known is HookEvent.SESSION_START and not wait:
-        opened.postpones_index = True
+        opened = replace(opened, postpones_index=True)
     if known not in _DETACHED and opened.config.with_vaults and not opened.ref:
         from vaultmem.cli.opening import open_other
 
-        opened.opener = open_other
+        opened = replace(opened, opener=open_other)
     context = make_context(opened, payload)
-    if context and opened.lag:
-        context += f"\n\nBehind: {opened.lag}"
+    if context and opened.notices.stale:
+        context += f"\n\nBehind: {opened.notices.stale}"
     answer = render_answer(known, shape, context, payload)
     if opened.postpones_index:
         _index_later(opened)

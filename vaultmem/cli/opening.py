@@ -7,6 +7,7 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, NoReturn
 
@@ -25,6 +26,7 @@ from vaultmem.cli.output import (
 )
 from vaultmem.core.safe_text import name_some
 from vaultmem.errors import FaultError, VaultError, name_failure
+from vaultmem.storage.lock import READER, WRITER
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,6 +80,7 @@ def open_here(
     from vaultmem.environment import open_named_vault
 
     say_behind("")
+    patience = READER if reads else WRITER
     opened = open_named_vault(
         _choose_one(vault),
         agent=agent or _given.get("agent", ""),
@@ -85,16 +88,15 @@ def open_here(
         ref=ref or _given.get("ref", ""),
         config=config,
         for_owner=for_owner,
+        patience=patience,
     )
-    follow_writes(opened.landed)
-    if reads:
-        opened.wait_briefly()
-    if opened.state_place.is_new:
-        warn(f"{opened.state_place.lack}; answers come from {opened.state_folder}, made anew")
+    follow_writes(opened.notices.branches)
+    if opened.store.state_place.is_new:
+        warn(f"{opened.store.state_place.lack}; answers come from {opened.state_folder}, made anew")
     if _warm is None:
         _opened.append(opened)
     elif _warm[0].root == opened.root:
-        opened.share_storage(_warm[0])
+        opened = replace(opened, store=_warm[0].store, view=_warm[0].view)
     _set_driver(opened)
     return opened
 
@@ -159,15 +161,14 @@ def open_other(path: str) -> Vault:
     """Open a vault that is only asked, beside the command's own."""
     from vaultmem.environment import open_named_vault
 
-    opened = open_named_vault(path, agent=_given.get("agent", ""))
+    opened = open_named_vault(path, agent=_given.get("agent", ""), patience=READER)
     if _warm is not None:
         return _keep_others(opened.folders).lend(opened)
     from vaultmem.services.reading.behind import read_behind
     from vaultmem.services.watching.lease import catch_up
 
     _opened.append(opened)
-    opened.wait_briefly()
-    read_behind(opened, lambda: catch_up(opened))
+    read_behind(opened, catch_up)
     return opened
 
 
@@ -192,8 +193,8 @@ def open_synced(
         return opened
     from vaultmem.services.reading.behind import read_behind
 
-    read_behind(opened, lambda: _catch_up(opened))
-    say_behind(opened.lag)
+    read_behind(opened, _catch_up)
+    say_behind(opened.notices.stale)
     return opened
 
 
@@ -258,7 +259,7 @@ def run(command: Callable[[], object]) -> int:
 
 def _tell_written() -> str:
     """Say which notes this command has written, for a fault that came before its end."""
-    paths = list(dict.fromkeys(path for vault in _opened for path in vault.written))
+    paths = list(dict.fromkeys(path for vault in _opened for path in vault.notices.written))
     if not paths:
         return "no note was written"
     return f"{name_some(paths)} is written, but not all was done"
@@ -266,14 +267,14 @@ def _tell_written() -> str:
 
 def _tell_behind() -> None:
     """Say which fault kept the index, or what else is kept of it, from what was written."""
-    for fault in {text: None for vault in _opened for text in vault.behind[:1]}:
+    for fault in {text: None for vault in _opened for text in vault.notices.faults[:1]}:
         warn(f"it is written, but the index is behind: {fault}; the next command catches up")
 
 
 def _find_hint(opened: Iterable[Vault]) -> str:
     """Return what commits the first write of a vault that no commit has."""
     for vault in opened:
-        if vault.written:
+        if vault.notices.written:
             from vaultmem.services.writing.commit_hint import hint_commit
 
             with contextlib.suppress(VaultError, OSError):
@@ -306,7 +307,7 @@ def _take_in() -> None:
     """Compare what came from elsewhere, where this command wrote and has told what it did."""
     for vault in _opened:
         with contextlib.suppress(VaultError, OSError):
-            if vault.written and vault.state.get("arrived"):
+            if vault.notices.written and vault.state.get("arrived"):
                 from vaultmem.services.upkeep.arrivals import BESIDE, take_in
 
                 take_in(vault, BESIDE)

@@ -91,7 +91,7 @@ def list_(
 
     opened = here.open_synced(reads=True)
     recovered: list[Recovered] = []
-    if not opened.lag and find_unsettled(opened):
+    if not opened.notices.stale and find_unsettled(opened):
         from vaultmem.services.sessions.recover import recover_sessions
 
         with contextlib.suppress(BusyError):  # They can be recovered another time.

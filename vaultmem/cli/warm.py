@@ -21,6 +21,7 @@ from vaultmem.cli.divided import DividedStream
 from vaultmem.cli.opening import keep_warm, run
 from vaultmem.cli.start import is_warm, same_settings
 from vaultmem.environment import on_behalf, open_named_vault
+from vaultmem.storage.lock import READER
 from vaultmem.storage.watch_socket import BEAT, MAX_ANSWER, MAX_QUESTION, SENT, Listener, read_words
 from vaultmem.vault import Vault
 
@@ -155,8 +156,8 @@ class WarmServer:
         if self._vault is not None and inode == self._vault_inode:
             return
         self._let_go()  # Another folder stands there now.
-        self._vault, self._vault_inode = open_named_vault(self._root), inode
-        self._vault.wait_briefly()
+        self._vault = open_named_vault(self._root, patience=READER)
+        self._vault_inode = inode
         keep_warm(self._vault, self._settle)
 
     def _let_go(self) -> None:

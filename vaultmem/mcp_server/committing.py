@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.answers.notes import report_json
@@ -81,8 +81,7 @@ def _merge(vault: Vault, given: dict[str, Any]) -> Answer:
     from vaultmem.answers.branches import merge_json, planned_json
     from vaultmem.services.branching.merge import merge_branch, plan_merge
 
-    into, source = copy.copy(vault), _need(given, "from")
-    into.ref = given.get("ref", vault.ref)
+    into, source = replace(vault, ref=given.get("ref", vault.ref)), _need(given, "from")
     if given.get("dry_run"):
         data = planned_json(plan_merge(into, source))
         verb = "Would merge" if data["would_merge"] else "Would not merge"

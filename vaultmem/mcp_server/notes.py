@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.answers.notes import edited_json, note_json
@@ -137,7 +138,7 @@ def update_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     if heading:
         raise RefusedError(f"{given['path']}: a section; name the note, and the text to replace")
     if blob := given.get("blob"):
-        vault.expected[str(path)] = frozenset({blob})
+        vault = replace(vault, expected={str(path): frozenset({blob})})
     if not is_property:
         blob = update_note(vault, path, _read_replacement(given))
     elif given["property"] == "state":

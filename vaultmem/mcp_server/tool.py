@@ -150,14 +150,16 @@ def run_tool(
     Where the answer is older than the notes, both say so.
     """
     answer = run(vault, given)
-    if vault.landed:
-        answer = _name_branch(answer, escape_bytes(vault.landed[-1]))
-    late = [f"The index is behind: {fault}; the next call catches up." for fault in vault.behind]
+    if vault.notices.branches:
+        answer = _name_branch(answer, escape_bytes(vault.notices.branches[-1]))
+    late = [
+        f"The index is behind: {fault}; the next call catches up." for fault in vault.notices.faults
+    ]
     text = "\n".join([answer.text, *late[:1]])
     data = as_plain(answer.as_data(given.get("detail", False)))
-    if vault.lag:
+    if vault.notices.stale:
         told = tell_behind(vault, data["told"])
-        return tell_behind(vault, text), {**data, "told": told, "behind": vault.lag}
+        return tell_behind(vault, text), {**data, "told": told, "behind": vault.notices.stale}
     return text, data
 
 
@@ -171,7 +173,7 @@ def _name_branch(answer: Answer, branch: str) -> Answer:
 
 def tell_behind(vault: Vault, text: str) -> str:
     """Return a text with why it is older than the notes, where it is."""
-    return f"{text}\n\nBehind: {vault.lag}" if vault.lag else text
+    return f"{text}\n\nBehind: {vault.notices.stale}" if vault.notices.stale else text
 
 
 class Tool(NamedTuple):

@@ -102,7 +102,7 @@ def read_stats(vault: Vault, session: str = "") -> Stats:
     notes, flat = vault.view.totals()
     store = SignalStore(vault.state, vault.state_folder)
     with contextlib.suppress(BusyError):  # What was noted down last is then left out.
-        store.fold(flat, vault.patience)
+        store.fold(flat, vault.wait)
     accounts = [each for each in store.accounts() if session in {"", each.session}]
     calls = [each for each in store.calls() if session in {"", each.session}]
     surfaced = read_usage(vault)

@@ -47,10 +47,10 @@ def list_recent(
     """Return what was shown last, newest first, of an agent, session or note if these are named."""
     store = SignalStore(vault.state, vault.state_folder)
     with contextlib.suppress(BusyError):  # What was noted down last is then left out.
-        store.fold(vault.view.totals()[1], vault.patience)
+        store.fold(vault.view.totals()[1], vault.wait)
     found = store.showings(limit, agent=agent, session=session, path=path, since=since)
     receipts = defaultdict(list)
-    for file in vault.receipts.files():
+    for file in vault.store.receipts.files():
         receipts[file.stem[:_SECOND]].append(file.stem)
     return [Shown(each, _find_receipt(vault, receipts, each.call)) for each in found]
 
@@ -61,7 +61,7 @@ def _find_receipt(vault: Vault, receipts: Mapping[str, Sequence[str]], call: Cal
         return ""
     seconds = [f"{datetime.fromtimestamp(call.at + n, UTC):%Y%m%dT%H%M%S}" for n in (0, 1)]
     for name in (each for second in seconds for each in reversed(receipts.get(second, ()))):
-        made = parse_receipt(vault.receipts.read(name))
+        made = parse_receipt(vault.store.receipts.read(name))
         if (made.agent, made.session, made.query) == (call.agent, call.session, call.query):
             return name
     return ""

@@ -185,7 +185,7 @@ def frame_vault(vault: Vault, at: str) -> Frame:
     """Return what each page says of the vault, looked at as it was `at` a time."""
     head = vault.head()
     branch, commit = (head.branch, head.commit) if head else ("", "")
-    return Frame(vault.root.name, branch, commit, _name_moment(vault, at), vault.lag)
+    return Frame(vault.root.name, branch, commit, _name_moment(vault, at), vault.notices.stale)
 
 
 def _name_moment(vault: Vault, at: str) -> Commit | None:

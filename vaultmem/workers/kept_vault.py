@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,6 +12,7 @@ from typing import Any, TypeVar
 from vaultmem.services.reading.behind import read_behind
 from vaultmem.services.vaults.pool import VaultPool, identify
 from vaultmem.services.watching.sync_hints import ChangeHints
+from vaultmem.storage.lock import READER, WRITER
 from vaultmem.vault import UserFolders, Vault, open_vault
 from vaultmem.workers.caller import Caller
 
@@ -45,6 +47,7 @@ class KeptVault:
         self._root = root
         self._folders = folders
         self._reads = reads
+        self._patience = READER if reads else WRITER
         self._made = {} if made is None else made
         self._notice = notice
         self._sync = sync
@@ -54,16 +57,16 @@ class KeptVault:
 
     def run(self, work: Work[Result], caller: Caller) -> Result:
         """Return what `work` makes of the vault, in sync."""
-        vault = open_vault(self._root, **caller.settings(self._folders))
-        own, hints = self._reopen(vault)
+        own, hints = self._reopen()
         sync = self._sync or hints.sync
-        vault.share_storage(own)
+        settings = caller.settings(self._folders)
+        settings["store"], settings["patience"] = own.store, self._patience
+        vault = open_vault(**settings)
         if caller.asks_others:
-            vault.opener = partial(self._open_other, caller)
+            vault = replace(vault, opener=partial(self._open_other, caller))
         try:
             if self._reads:
-                vault.wait_briefly()
-                read_behind(vault, lambda: sync(vault))
+                read_behind(vault, sync)
             else:
                 sync(vault)
             self._known = identify(vault)
@@ -91,13 +94,11 @@ class KeptVault:
                 vault.close()
         self._open = None
 
-    def _reopen(self, vault: Vault) -> tuple[Vault, ChangeHints]:
+    def _reopen(self) -> tuple[Vault, ChangeHints]:
         """Return what stays open, opened anew where something was replaced."""
-        if self._open is None or identify(vault) != self._known:
+        if self._open is None or identify(self._open[0]) != self._known:
             self.let_go()
-            own = open_vault(self._root, folders=self._folders)
-            if self._reads:
-                own.wait_briefly()
+            own = open_vault(self._root, folders=self._folders, patience=self._patience)
             own.state.made = self._made
             self._open = own, ChangeHints(own, self._notice)
         return self._open

@@ -193,8 +193,8 @@ def _add_file(vault: Vault, writer: ArchiveWriter, path: str) -> str:
 
 def _add_kept(vault: Vault, writer: ArchiveWriter) -> None:
     """Add what is in the user's own folders: receipts, what was handed over, sessions, trust."""
-    _add_named(writer, RECEIPTS, vault.receipts.files())
-    _add_named(writer, ARTIFACTS, vault.artifacts.files())
+    _add_named(writer, RECEIPTS, vault.store.receipts.files())
+    _add_named(writer, ARTIFACTS, vault.store.artifacts.files())
     _add_named(writer, SESSIONS, sorted(ActiveSessions(vault.state_folder).folder.glob("*.json")))
     if vault.trust.is_trusted():
         notes = {path: sorted(digests) for path, digests in vault.trust.notes().items()}

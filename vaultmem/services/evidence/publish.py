@@ -51,7 +51,7 @@ def publish(vault: Vault) -> str | None:
         return None
     history = vault.history
     with contextlib.suppress(BusyError):  # What was noted down last is published the next time.
-        SignalStore(vault.state, vault.state_folder).fold(vault.view.totals()[1], vault.patience)
+        SignalStore(vault.state, vault.state_folder).fold(vault.view.totals()[1], vault.wait)
     own, owner = find_own(history, vault.state), name_owner(history)
     known = list_files(history, own.commit)
     # A commit's files and its author's name are in the past of all that follow it.
@@ -113,7 +113,9 @@ def _gather(vault: Vault) -> Iterator[tuple[str, bytes]]:
     yield SESSIONS, format_times(find_open_sessions(vault))
     yield from format_usage(read_last_uses(vault)).items()
     yield from gather_attribution(vault).items()
-    yield from format_signed(each for each in vault.signed_trust.lists() if each.signer).items()
+    yield from format_signed(
+        each for each in vault.store.signed_trust.lists() if each.signer
+    ).items()
 
 
 def find_open_sessions(vault: Vault) -> dict[str, float]:

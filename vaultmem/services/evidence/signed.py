@@ -35,7 +35,7 @@ def sign_trust(vault: Vault, notes: dict[str, str], key: str = "") -> str:
         VaultError: nothing could be signed with the key.
     """
     vault.require_person("only a person signs what is trusted")
-    names = vault.find_names()
+    names = vault.store.find_names()
     if not names:
         raise RefusedError(
             "this vault has no first commit that other machines know; commit something, or "
@@ -53,7 +53,7 @@ def sign_trust(vault: Vault, notes: dict[str, str], key: str = "") -> str:
     listed = TrustList(max(serial, int(vault.now())), date, names, notes)
     text = format_list(listed)
     signature = sign(text.encode(), file, NAMESPACE)
-    own = vault.signers_file
+    own = vault.store.signers_file
     allow_signer(own, _ask_git(vault, "user.email") or name.split(" ")[0], public_key, NAMESPACE)
     verify_signed(vault, [SignedList("", text, signature)])
     return find_signer(text.encode(), signature, own, NAMESPACE)
@@ -72,7 +72,7 @@ def allow_key(vault: Vault, given: str) -> str:
     text = file.read_text(encoding="utf-8") if len(given) < 1_000 and file.is_file() else given
     name, key = read_public_key(text)
     name = name.split(" ")[0] or _ask_git(vault, "user.email")
-    allow_signer(vault.signers_file, name, key, NAMESPACE)
+    allow_signer(vault.store.signers_file, name, key, NAMESPACE)
     verify_signed(vault)
     return name
 
@@ -85,7 +85,7 @@ def verify_signed(vault: Vault, more: Iterable[SignedList] = ()) -> int:
     A list that was kept counts until a newer one by the same signer takes its place, wherever
     older ones turn up again. Where nobody is allowed, or there is no ssh-keygen, none counts.
     """
-    store = vault.signed_trust
+    store = vault.store.signed_trust
     arrived = [] if vault.head() is None else find_signed(vault.history)
     unique = dict.fromkeys(
         (each.text, each.signature) for each in (*more, *store.lists(), *arrived)
@@ -105,7 +105,7 @@ def verify_signed(vault: Vault, more: Iterable[SignedList] = ()) -> int:
     kept = {each[1:] for each in store.lists()}
     lapsed = [each for each in unknown if each[1:] in kept]
     if newest or kept:
-        signers = [str(vault.signers_file), *(str(file) for file, _ in files)]
+        signers = [str(vault.store.signers_file), *(str(file) for file, _ in files)]
         store.write([*newest.values(), *lapsed], dict.fromkeys(signers), vault.now())
     return len(unknown)
 
@@ -121,8 +121,8 @@ def _list_signers(vault: Vault) -> Iterator[tuple[Path, str]]:
     Of those whom the person's git knows, colleagues among them, only the person counts. What the
     repository says of itself does not, nor does a file that comes with it.
     """
-    if _is_own(vault, vault.signers_file):
-        yield vault.signers_file, ""
+    if _is_own(vault, vault.store.signers_file):
+        yield vault.store.signers_file, ""
     email = _ask_git(vault, "user.email")
     file = Path(_ask_git(vault, "gpg.ssh.allowedSignersFile", "--type=path"))
     if email and _is_own(vault, file):
@@ -157,6 +157,6 @@ def _ask_git(vault: Vault, key: str, *options: str) -> str:
 
 
 def _parse(vault: Vault) -> Iterator[TrustList]:
-    for each in vault.signed_trust.lists():
+    for each in vault.store.signed_trust.lists():
         if (found := parse_list(each.text)) is not None:
             yield found

@@ -6,6 +6,7 @@ Questions are asked as anybody asks them, but nothing is counted and no receipt 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -145,7 +146,7 @@ class _Views:
         if at not in self._seen:
             seen = look(self._vault, at, (), self._progress)
             view = View(seen.state, seen.view.sources, self._without)
-            self._seen[at] = seen.seen_through(view, seen.config)
+            self._seen[at] = replace(seen, view=view)
         return self._seen[at]
 
     def notes(self, at: str) -> WantedNotes:
@@ -186,7 +187,7 @@ def _run(
     for number, question in enumerate(questions, before + 1):
         at = question.at or asked.against
         seen = views.see(at)
-        seen = seen.seen_through(seen.view, override(seen.config, asked.settings))
+        seen = replace(seen, config=override(seen.config, asked.settings))
         wanted = question.notes
         if at != question.at:
             wanted = tuple(views.notes(at).follow(each) or each for each in wanted)

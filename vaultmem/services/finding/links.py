@@ -272,7 +272,7 @@ class NewLinks:
 
     def __init__(self, vault: Vault, names: Names | None = None) -> None:
         self._vault = vault
-        self._told = vault.obsidian
+        self._told = vault.store.obsidian
         self._known = names
 
     @cached_property

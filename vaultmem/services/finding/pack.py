@@ -310,7 +310,7 @@ def _find(
 def _may_keep(vault: Vault, wanted: bool | None) -> tuple[bool, str]:
     """Return whether a vault's pack is to have a receipt, and why it cannot."""
     wanted = vault.keeps_receipts if wanted is None else wanted
-    return wanted, vault.state_place.lack if wanted else ""
+    return wanted, vault.store.state_place.lack if wanted else ""
 
 
 def _record(vault: Vault, part: Pack, many: int, question: str, counts: bool, receipt: str) -> None:

@@ -65,14 +65,14 @@ def keep_receipt(vault: Vault, pack: Pack, query: str, name: str = "") -> Receip
         labels=pack.labels,
         told=pack.told,
     )
-    vault.receipts.write(receipt.id, write_receipt(receipt))
+    vault.store.receipts.write(receipt.id, write_receipt(receipt))
     return receipt
 
 
 def list_receipts(vault: Vault, agent: str = "", session: str = "") -> Iterator[Receipt]:
     """Yield the vault's receipts, newest first, of one agent or session if these are named."""
-    for file in vault.receipts.files():
-        receipt = parse_receipt(vault.receipts.read(str(file)))
+    for file in vault.store.receipts.files():
+        receipt = parse_receipt(vault.store.receipts.read(str(file)))
         if agent in {"", receipt.agent} and session in {"", receipt.session}:
             yield _show(vault, receipt)
 
@@ -102,7 +102,7 @@ def find_receipt(vault: Vault, name: str, *, in_files: bool = False) -> Receipt:
     Raises:
         NoteNotFoundError: there is none, or several begin like that.
     """
-    return _show(vault, parse_receipt(vault.receipts.read(name, in_files=in_files)))
+    return _show(vault, parse_receipt(vault.store.receipts.read(name, in_files=in_files)))
 
 
 def _show(vault: Vault, receipt: Receipt) -> Receipt:

@@ -119,13 +119,13 @@ def _read_signed(vault: Vault) -> set[tuple[str, str]]:
 
     A text that was withdrawn after the signature does not.
     """
-    signed = vault.signed_trust.notes(vault.now())
+    signed = vault.store.signed_trust.notes(vault.now())
     if signed is None:
         from vaultmem.services.evidence.signed import verify_signed
 
         with contextlib.suppress(VaultError):  # What cannot be verified counts for nothing.
             verify_signed(vault)
-        signed = vault.signed_trust.notes(vault.now())
+        signed = vault.store.signed_trust.notes(vault.now())
     if not signed:
         return set()
     withdrawn = vault.trust.withdrawn()
@@ -150,6 +150,6 @@ def sign_trusted(vault: Vault, key: str = "") -> tuple[str, list[str]]:
     sync_vault(vault)
     documents = trusted_documents(vault)
     notes = {r.path: r.body_digest for r in list_owned(vault) if r.document in documents}
-    if not (notes or vault.trust.is_trusted() or vault.signed_trust.lists()):
+    if not (notes or vault.trust.is_trusted() or vault.store.signed_trust.lists()):
         raise RefusedError("nothing is trusted here yet; say `vaultmem trust` first")
     return sign_trust(vault, notes, key), list(notes)

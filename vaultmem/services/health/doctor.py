@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from vaultmem.core.check import Check, Verdict
@@ -12,6 +13,7 @@ from vaultmem.services.reading.behind import sync_to_read
 from vaultmem.services.reading.indexing import Progress
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.storage.git.health import is_git_installed
+from vaultmem.storage.lock import READER
 from vaultmem.vault import Vault
 
 #: A check's name, and what makes it.
@@ -37,7 +39,10 @@ def examine_vault(
     # Whoever writes just now is found before it is waited for.
     checks += [repository, _run("vault's lock", partial(examine_machine.check_lock, vault))]
     if not settings_problem:
-        checks += _run_all(_name_note_checks(vault, fix, progress, at))
+        checks.append(_run("index", partial(_check_index, vault, fix, progress)))
+        if vault.notices.stale:  # What is mended below would wait as long, each for itself.
+            vault = replace(vault, patience=READER)
+        checks += _run_all(_name_note_checks(vault, fix, at))
     if _has_repository(vault):
         checks += _run_all(_name_git_checks(vault, fix, at, not settings_problem))
     checks += _run_all(
@@ -55,11 +60,8 @@ def _is_told_later(check: Check) -> bool:
     return check.verdict is Verdict.OK or check.name != examine_notes.DOUBTFUL
 
 
-def _name_note_checks(
-    vault: Vault, fix: bool, progress: Progress | None, now: float
-) -> list[Named]:
+def _name_note_checks(vault: Vault, fix: bool, now: float) -> list[Named]:
     return [
-        ("index", partial(_check_index, vault, fix, progress)),
         (examine_notes.DOUBTFUL, partial(examine_notes.check_doubtful, vault, fix)),
         ("notes", partial(examine_notes.check_notes, vault)),
         ("note sizes", partial(examine_notes.check_sizes, vault)),
@@ -95,11 +97,11 @@ def _check_index(vault: Vault, fix: bool, progress: Progress | None) -> Check:
     """Bring the index up to date; what is damaged is built again."""
     try:
         (sync_vault if fix else sync_to_read)(vault, progress)
-    except BusyError:
-        vault.wait_briefly()  # What is mended below would wait as long, each for itself.
+    except BusyError as error:
+        vault.notices.stale = str(error)
         raise
-    if vault.lag:
-        return Check("index", Verdict.WARNING, vault.lag)
+    if vault.notices.stale:
+        return Check("index", Verdict.WARNING, vault.notices.stale)
     return examine_machine.check_state(vault, fix)
 
 

@@ -53,11 +53,11 @@ def check_state(vault: Vault, fix: bool) -> Check:
     if told:
         remedy = "" if fix else "`vaultmem doctor --fix` builds it again from the notes"
         return Check("index", Verdict.PROBLEM, told, remedy=remedy, fixed=done)
-    if vault.state_place.lack:
+    if vault.store.state_place.lack:
         return Check(
             "index",
             Verdict.WARNING,
-            f"a spare one in {vault.state_folder}: {vault.state_place.lack}",
+            f"a spare one in {vault.state_folder}: {vault.store.state_place.lack}",
             remedy="let this process write to that folder: until then it can write no note",
             fixed=done,
         )

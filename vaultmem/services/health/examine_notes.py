@@ -87,7 +87,9 @@ def check_dates(vault: Vault, now: float) -> Check:
         f"{record.path}: {record.updated or record.created}"
         for record in vault.view.records("d.created <> '' OR d.updated <> ''")
         if max(map(date_note, (record.created, record.updated))) > now + 86_400
-        and not (record.created and record.created == read_day(record.path, vault.obsidian.daily))
+        and not (
+            record.created and record.created == read_day(record.path, vault.store.obsidian.daily)
+        )
     )
     remedy = "correct `created` or `updated`: until then they count as written now"
     return count_found("note dates", Verdict.WARNING, "dated in the future", late, remedy)
@@ -145,7 +147,7 @@ def check_passed_over(vault: Vault) -> Check:
     )
     counts = ", ".join(f"{what}: {len(paths):,}" for what, paths in groups if paths)
     paths = tuple(f"{path}  ({what})" for what, each in groups for path in each)
-    unread = (*vault.obsidian.problems, *(f"filter {each}" for each in rules.aside.refused))
+    unread = (*vault.store.obsidian.problems, *(f"filter {each}" for each in rules.aside.refused))
     if unread:
         told = f"settings of Obsidian's that cannot be used: {len(unread)}; {counts or 'nothing'}"
         remedy = "correct them in Obsidian; what they set aside is found until then"

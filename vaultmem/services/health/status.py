@@ -158,7 +158,7 @@ def _count_states(vault: Vault) -> dict[str, int]:
 
 def _sync(vault: Vault, progress: Progress | None) -> tuple[SyncReport, str]:
     try:
-        return sync_to_read(vault, progress), vault.lag
+        return sync_to_read(vault, progress), vault.notices.stale
     except (VaultError, ImportError) as error:  # GitPython needs git to be imported.
         return SyncReport(), str(error)
 

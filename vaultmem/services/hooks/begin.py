@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 
 from vaultmem.core.hook_payload import HookPayload
@@ -39,7 +40,7 @@ def begin_context(vault: Vault, payload: HookPayload) -> str:
     forget_had(vault.state_folder, payload.session)  # Its context is empty, or is told again.
     # What the last session came to is told by itself, and shorter.
     asked = AskPack("", _PACK_BUDGET, PackStyle.TEXT, has_sessions=False)
-    vault.patience = max(vault.patience, 0.0 if vault.lag else _PATIENCE)
+    vault = replace(vault, patience=max(vault.wait, 0.0 if vault.notices.stale else _PATIENCE))
     try:
         if find_unsettled(vault):
             from vaultmem.services.sessions.keep_record import catch_up

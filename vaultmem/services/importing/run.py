@@ -82,7 +82,7 @@ def import_kind(
     kind = find_kind(name)
     # It is in the name of whose memory it is: nobody else vouches.
     writer, report = act_in(vault, "", kind.agent), ImportReport(name, dry_run)
-    before = len(vault.written)
+    before = len(vault.notices.written)
     with ExitStack() as archives:
         try:
             sources = list(find_sources(kind, places, archives))
@@ -90,14 +90,14 @@ def import_kind(
             raise NoteNotFoundError(f"{error}{_describe_guess(name, places)}") from None
         known = list_imported(writer, name)
         for source, item in _read_all(kind, sources, progress):
-            done = _SO_FAR if len(vault.written) > before else "nothing was written"
+            done = _SO_FAR if len(vault.notices.written) > before else "nothing was written"
             with naming_faults(done):
                 report.add(source, _take(writer, name, item, known, dry_run))
     if report.count(Outcome.UNREAD) == sum(report.count(o) for o in Outcome):
         _check_kind(name, places, report)
     if not dry_run:
         with naming_faults(UNCOMMITTED):
-            report.commits = _commit(writer, name, {*known.paths, *vault.written[before:]})
+            report.commits = _commit(writer, name, {*known.paths, *vault.notices.written[before:]})
     return report
 
 

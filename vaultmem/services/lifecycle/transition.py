@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -135,10 +135,7 @@ def act_as_machine(vault: Vault) -> Vault:
     """
     if vault.author.agent not in {"", UNNAMED}:
         return vault
-    other = copy.copy(vault)
-    other.share_storage(vault)
-    other.author = Author(MACHINE)
-    return other
+    return replace(vault, author=Author(MACHINE))
 
 
 def refuse_branch(vault: Vault) -> None:

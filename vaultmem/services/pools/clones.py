@@ -7,6 +7,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import replace
 from pathlib import Path
 from typing import Concatenate, NamedTuple, TypeVar
 
@@ -343,13 +344,11 @@ class Clones:
         self._open.pop(name, None)
         self._open[name] = known  # The last one that is closed.
         if known.commit != record.commit:
-            known.vault.config = read_config(clone.root)
-            _sync(known.vault, record.commit)
-            self._open[name] = known._replace(commit=record.commit)
-        vault = open_vault(clone.root, **self._complete(settings, known.vault))
-        vault.share_storage(known.vault)
-        vault.name = name
-        return vault
+            own = replace(known.vault, config=read_config(clone.root))
+            _sync(own, record.commit)
+            known = known._replace(vault=own, commit=record.commit)
+            self._open[name] = known
+        return replace(open_vault(**self._complete(settings, known.vault)), name=name)
 
     @contextlib.contextmanager
     def _open_aside(
@@ -360,16 +359,15 @@ class Clones:
         if record is None:
             raise BusyError("its clone is being made; ask again")
         with contextlib.closing(open_vault(clone.root, folders=self._folders)) as own:
-            vault = open_vault(clone.root, **self._complete(settings, own))
-            vault.share_storage(own)
-            vault.name = clone.source.name
+            vault = open_vault(**self._complete(settings, own))
+            vault = replace(vault, name=clone.source.name)
             yield look_at(vault, record.commit) if at_commit and not vault.ref else vault
 
     def _complete(self, settings: VaultSettings, own: Vault) -> VaultSettings:
         given = settings.copy()
         # Beside the clone are those of others, which its owners may not read.
         config = own.config._replace(code_repository="")
-        given["folders"], given["config"] = self._folders, config
+        given["store"], given["config"] = own.store, config
         return given
 
     def _repair(self, name: str) -> None:

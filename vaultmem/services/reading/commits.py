@@ -41,7 +41,7 @@ def learn_commits(vault: Vault) -> None:
     with vault.state.transaction():
         if not goes_on:
             vault.manifest.clear_commit_dates()
-            vault.state.put("name", next(iter(vault.find_names()), ""))
+            vault.state.put("name", next(iter(vault.store.find_names()), ""))
         vault.manifest.put_commit_dates(date_brought(brought))
         vault.state.put("head", head.commit)
         vault.state.put("branch", head.branch)

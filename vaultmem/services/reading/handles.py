@@ -91,8 +91,8 @@ def _find_in_receipts(vault: Vault, handle: str) -> set[str]:
     """Return the paths that the newest packs with such a blob id showed it at."""
     from vaultmem.core.packs.receipt import parse_receipt
 
-    for file in islice(vault.receipts.files(), _MAX_RECEIPTS):
-        text = vault.receipts.read(str(file))
+    for file in islice(vault.store.receipts.files(), _MAX_RECEIPTS):
+        text = vault.store.receipts.read(str(file))
         if f'"{handle}' not in text:
             continue
         receipt = parse_receipt(text)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vaultmem.config import CONFIG_NAME, Config, parse_config
@@ -66,7 +66,7 @@ def look_at(
         _work_tree(vault) if t is None else _look_at_commit(vault, t, progress, patience)
         for t in distinct
     ]
-    return vault.seen_through(View(vault.state, sources), config)
+    return replace(vault, view=View(vault.state, sources), config=config)
 
 
 def look_now(vault: Vault) -> Vault:
@@ -90,10 +90,7 @@ def go_to(vault: Vault, ref: str) -> Vault:
     """Return the same vault, its storage shared, for working on a branch, with "" in the folder."""
     if vault.ref == ref and not vault.view.sources:
         return vault
-    other = copy.copy(vault)
-    other.share_storage(vault)
-    other.ref, other.view = ref, View(vault.state)
-    return other
+    return replace(vault, ref=ref, view=View(vault.state))
 
 
 def name_branch(vault: Vault) -> str:

@@ -19,7 +19,7 @@ _ATTEMPTS = 1_000
 
 def choose_style(vault: Vault) -> str:
     """Return in which style machines name notes: as vaultmem.yaml says, else as Obsidian's are."""
-    return vault.config.file_names or (TITLE if vault.obsidian.is_there else KEBAB)
+    return vault.config.file_names or (TITLE if vault.store.obsidian.is_there else KEBAB)
 
 
 def find_free_name(

@@ -38,7 +38,7 @@ class NoteRules(NamedTuple):
 
 def read_note_rules(vault: Vault) -> NoteRules:
     """Return the rules of a vault as its settings and Obsidian's say now."""
-    told = vault.obsidian
+    told = vault.store.obsidian
     dates = "" if told.daily.format == DailyNotes().format else repr(told.daily)
     aside = (told.template_folders, told.templates, told.excluded)
     key = f"{dates}\n{aside!r}" if dates or any(aside) else ""

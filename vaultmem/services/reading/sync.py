@@ -93,7 +93,7 @@ def _sync_vault(vault: Vault, progress: Progress | None) -> SyncReport:
 
 def mark_in_sync(vault: Vault) -> None:
     """Note that somebody has brought the vault up to date since its database was opened."""
-    vault.lag = ""
+    vault.notices.stale = ""
     vault.state.get("scan")  # Opening the database drops what is kept beside it.
     vault.state.kept["in_sync"] = ("", True)
 

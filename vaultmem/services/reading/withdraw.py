@@ -133,7 +133,7 @@ def _list_texts(vault: Vault) -> set[Text]:
     """Return the texts that the trust record or a signed list names, withdrawn ones too."""
     notes = vault.trust.notes().items()
     named = {(path, digest) for path, digests in notes for digest in digests}
-    return named | vault.signed_trust.named() | vault.trust.withdrawn_here().keys()
+    return named | vault.store.signed_trust.named() | vault.trust.withdrawn_here().keys()
 
 
 def _read(vault: Vault, paths: Iterable[str]) -> dict[str, NoteRecord | None]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import os
+from dataclasses import replace
 from datetime import datetime
 from itertools import count
 from pathlib import Path
@@ -105,7 +105,7 @@ def start_session(
     workspace = find_workspace(new.workspace or vault.here)
     if new.goal:
         check_text(vault, new.goal)
-    sync_vault(vault) if vault.lag else sync_once(vault)
+    sync_vault(vault) if vault.notices.stale else sync_once(vault)
     with vault.lock():
         recovered = _recover(vault)
         session = _choose_id(vault, new)
@@ -178,8 +178,8 @@ def _recover(vault: Vault) -> tuple[Recovered, ...]:
         return ()  # As nearly always; what recovering takes is much to import.
     from vaultmem.services.sessions.recover import recover_sessions
 
-    writer = copy.copy(vault)
-    writer.postpones_index = False  # Recovering looks at the folder many times.
+    # Recovering looks at the folder many times.
+    writer = replace(vault, postpones_index=False)
     return tuple(recover_sessions(writer))
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 
 from vaultmem.core.notes.edit_properties import remove_property, set_property
@@ -28,11 +28,8 @@ def act_in(vault: Vault, session: str, agent: str | None = None) -> Vault:
 
     `agent` writes, else whom the vault names.
     """
-    other = copy.copy(vault)
-    other.share_storage(vault)
     author = vault.author if agent is None else vault.author._replace(agent=agent)
-    other.author = author._replace(session=session)
-    return other
+    return replace(vault, author=author._replace(session=session))
 
 
 def edit_session(

@@ -107,7 +107,7 @@ def find_path(vault: Vault, name: str) -> PurePosixPath:
     seen = look_now(vault)
     if is_kept(seen, session) and not (seen.view.is_work_tree and (vault.root / path).is_symlink()):
         return path
-    if not vault.lag:
+    if not vault.notices.stale:
         sync_vault(vault)
     everything = list_facts(seen)
     found = [each for each in everything if each.id == session]

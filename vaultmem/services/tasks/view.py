@@ -126,7 +126,7 @@ def hand_over(vault: Vault, task: Task, text: str) -> str:
 
 def expand_artifact(vault: Vault, digest: str) -> str:
     """Return the full view of a digest; raises as `ArtifactStore.read` does."""
-    return vault.artifacts.read(digest)
+    return vault.store.artifacts.read(digest)
 
 
 def _make(
@@ -139,7 +139,7 @@ def _make(
 ) -> TaskHistory:
     limit = vault.config.budget if budget is None else budget
     view = render_view(title, entries, limit)
-    artifact = vault.artifacts.keep(render_view(title, entries, _FULL).text)
+    artifact = vault.store.artifacts.keep(render_view(title, entries, _FULL).text)
     now = vault.now()
     ages = [now - entry.at for entry in entries if entry.at]
     support = Support(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from vaultmem.config import CONFIG_NAME
@@ -34,14 +35,12 @@ def open_others(vault: Vault, paths: Iterable[str]) -> tuple[list[Vault], list[s
         except (VaultError, OSError) as error:
             told.append(f"{_shorten(path)}: passed over: {name_failure(error)}")
             continue
-        if opened.lag:
-            told.append(f"{_shorten(path)}: {opened.lag}")
+        if opened.notices.stale:
+            told.append(f"{_shorten(path)}: {opened.notices.stale}")
         ready[opened.root] = opened
     _, *others = ready.values()
     names = name_vaults(vault.folders, [each.root for each in others])
-    for each in others:
-        each.name = names[each.root]
-    return [vault, *others], told
+    return [vault, *(replace(each, name=names[each.root]) for each in others)], told
 
 
 def name_vaults(folders: UserFolders, roots: Iterable[Path]) -> dict[Path, str]:
@@ -130,8 +129,7 @@ def see_other(vault: Vault, name: str) -> Vault:
     known = list_askable(vault)
     if name not in known or vault.opener is None:
         raise NoteNotFoundError(f"{name}: no vault of that name; {_tell_names(known)}")
-    opened = vault.opener(known[name])
-    opened.name = name
+    opened = replace(vault.opener(known[name]), name=name)
     sync_once(opened)
     return opened
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from vaultmem.errors import VaultError
 from vaultmem.services.reading.behind import read_behind
 from vaultmem.services.watching.sync_hints import ChangeHints
+from vaultmem.storage.lock import READER
 from vaultmem.vault import UserFolders, Vault, open_vault
 
 #: Vaults that are kept open; each takes what its index and the last questions made of it.
@@ -42,14 +44,12 @@ class VaultPool:
         if known is not None and known.identity != identify(known.vault):
             _close(known)  # Something was replaced.
             known = None
-        vault.wait_briefly()
         if known is None:
-            own = open_vault(vault.root, folders=self._folders)
-            own.wait_briefly()
+            own = open_vault(vault.root, folders=self._folders, patience=READER)
             known = _Open(own, ChangeHints(own), ())
-        vault.share_storage(known.vault)
+        vault = replace(vault, store=known.vault.store, view=known.vault.view, patience=READER)
         try:
-            read_behind(vault, lambda: known.hints.sync(vault))
+            read_behind(vault, known.hints.sync)
         except BaseException:
             _close(known)
             raise

@@ -60,7 +60,7 @@ class Pending:
         """
         with self._ended:
             self._ended.wait_for(
-                lambda: not 0 < self._paths.get(EVERYTHING, 0) <= self._looking, vault.patience
+                lambda: not 0 < self._paths.get(EVERYTHING, 0) <= self._looking, vault.wait
             )
         is_known = is_complete()
         number, paths = self.list()

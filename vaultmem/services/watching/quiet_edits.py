@@ -22,7 +22,7 @@ class QuietEdits:
     """A person's uncommitted edits, and since when there was no other save."""
 
     def __init__(self, vault: Vault) -> None:
-        self._vault = vault
+        self.vault = vault
         self._edits: _Edits = {}
         self._since = 0.0
         self._is_waiting = False
@@ -31,7 +31,7 @@ class QuietEdits:
 
     def look(self) -> None:
         """Find the edits, and wait anew if others were saved. The index has to be in sync."""
-        edits = self._find() if self._vault.config.commit_edits_after_seconds else {}
+        edits = self._find() if self.vault.config.commit_edits_after_seconds else {}
         if edits != self._edits:
             self._edits, self._since = edits, time.monotonic()
             self._is_waiting = bool(edits)
@@ -41,7 +41,7 @@ class QuietEdits:
 
         At the `is_end` of watching, all edits are due.
         """
-        after = self._vault.config.commit_edits_after_seconds
+        after = self.vault.config.commit_edits_after_seconds
         is_quiet = is_end or time.monotonic() - self._since >= after
         return bool(after) and self._is_waiting and is_quiet
 
@@ -51,10 +51,10 @@ class QuietEdits:
         Raises:
             PendingError: git cannot take a commit now.
         """
-        if obstacle := self._vault.history.obstacle():
+        if obstacle := self.vault.history.obstacle():
             raise PendingError(f"edits are not committed yet: {obstacle}")
         self._since = time.monotonic()  # After a failure, the next attempt is as far off.
-        report = commit_edits(self._vault, lambda: is_end or self._is_quiet())
+        report = commit_edits(self.vault, lambda: is_end or self._is_quiet())
         self._is_waiting = False
         self.look()
         return report
@@ -71,7 +71,7 @@ class QuietEdits:
 
     def _find(self) -> _Edits:
         """Return the edits that the index knows of; nothing before a repository's first commit."""
-        vault = self._vault
+        vault = self.vault
         commit = vault.history.head().commit if vault.head() is not None else ""
         if not commit:
             return {}

@@ -10,7 +10,6 @@ from pathlib import PurePosixPath
 from queue import SimpleQueue
 from typing import NamedTuple
 
-from vaultmem.config import read_config
 from vaultmem.core.paths import GENERATED, is_note_name, is_text
 from vaultmem.errors import DamagedError
 from vaultmem.services.reading.indexing import is_index_behind
@@ -41,8 +40,7 @@ class Synced(NamedTuple):
 
 
 def sync_all(vault: Vault) -> Synced:
-    """Make the index equal to the folder, under the settings that it has now."""
-    vault.config = read_config(vault.root)
+    """Make the index equal to the folder."""
     report = sync_vault(vault)
     return Synced(report.added, report.changed, report.removed, is_full=True)
 

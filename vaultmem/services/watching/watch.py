@@ -13,8 +13,10 @@ import os
 import queue
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
+from vaultmem.config import CONFIG_NAME, read_config
 from vaultmem.errors import DamagedError, PendingError, VaultError, name_failure
 from vaultmem.services.watching.context import render_contexts
 from vaultmem.services.watching.pending import Pending
@@ -274,12 +276,18 @@ class WatchLoop:
         started = time.monotonic()
         head = self._read_head()
         is_full = EVERYTHING in hints or head != self._head
+        if is_full or CONFIG_NAME in hints:
+            self._read_settings()
         taken = sync_all(self._vault) if is_full else sync_changed(self._vault, hints)
         self._head, self._last_look = head, started
         if taken.is_full:
             self._last_full = started
         if text := str(taken):
             self._tell(Happened("indexed", text))
+
+    def _read_settings(self) -> None:
+        vault = replace(self._vault, config=read_config(self._vault.root))
+        self._vault = self._resting.vault = self._edits.vault = vault
 
     def _commit(self) -> None:
         """Commit what was said by file, unless git cannot take it now."""

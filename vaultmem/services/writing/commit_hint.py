@@ -12,7 +12,7 @@ def hint_commit(vault: Vault) -> str:
     """Return what commits what was just written, "" if it is committed or that was said before."""
     if vault.state.get(_KEY) or vault.head() is None:
         return ""
-    if not any(vault.journal.has_writes(path) for path in vault.written):
+    if not any(vault.journal.has_writes(path) for path in vault.notices.written):
         return ""
     vault.state.put(_KEY, "said")
     after = vault.config.commit_edits_after_seconds

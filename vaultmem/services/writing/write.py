@@ -58,10 +58,10 @@ def write(vault: Vault, plan: Callable[[Change], T]) -> Written[T]:
         branch = find_branch(vault)
     if branch:
         done = write_to_branch(vault, branch, checked)
-        vault.landed.extend([branch] if done.report.commit else ())
+        vault.notices.branches.extend([branch] if done.report.commit else ())
     else:
         done = write_to_folder(vault, checked)
-    vault.written.extend(done.report.paths)
+    vault.notices.written.extend(done.report.paths)
     return done._replace(report=done.report._replace(candidates=tuple(candidates)))
 
 

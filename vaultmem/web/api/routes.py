@@ -127,8 +127,8 @@ def _look(operation: Operation, given: Given, vault: Vault) -> Answered:
 
         seen = look_at(seen, given["at"])
     plain = as_plain(operation.run(seen, given))
-    if vault.lag and isinstance(plain, dict):
-        plain["behind"] = vault.lag
+    if vault.notices.stale and isinstance(plain, dict):
+        plain["behind"] = vault.notices.stale
     return Answered(_dump(plain), make_tag(operation.tag, seen, plain))
 
 
@@ -139,14 +139,18 @@ def _change(operation: Operation, given: Given, wanted: frozenset[str], vault: V
         is_new = operation.creates and plain["outcome"] == "created"
         tag = f'"{plain["blob"]}"' if operation.creates else ""
         return Answered(_dump(plain), tag, plain["path"] if is_new else "")
-    expect(operation, given, wanted, vault)
+    vault = expect(operation, given, wanted, vault)
     done, path = operation.run(vault, given)
     return Answered(_dump(_name_branch(vault, as_plain(done))), tag_written(vault, path))
 
 
 def _name_branch(vault: Vault, plain: Any) -> Any:
     """Return an answer with the branch that was written to, where that is not checked out."""
-    return {**plain, "ref": escape_bytes(vault.landed[-1])} if vault.landed else plain
+    return (
+        {**plain, "ref": escape_bytes(vault.notices.branches[-1])}
+        if vault.notices.branches
+        else plain
+    )
 
 
 def _read_now(given: Given, vault: Vault) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -22,7 +23,7 @@ def make_tag(tag: Tag, seen: Vault, plain: Any) -> str:
     """Return the ETag of what was read, "" if it has none."""
     if tag is Tag.BLOB:
         return f'"{plain["blob"]}"'
-    if tag is Tag.NONE or seen.lag:
+    if tag is Tag.NONE or seen.notices.stale:
         return ""
     held = repr((seen.head(), seen.view.key())).encode("utf-8", "surrogatepass")
     return f'W/"{hashlib.sha256(held).hexdigest()[:24]}"'
@@ -40,8 +41,8 @@ def read_wanted(given: Iterable[str]) -> frozenset[str]:
     return frozenset(star or blob for star, weak, blob in named if not weak)
 
 
-def expect(operation: Operation, given: Given, wanted: frozenset[str], vault: Vault) -> None:
-    """Have the note of an operation changed only where it is one of these versions.
+def expect(operation: Operation, given: Given, wanted: frozenset[str], vault: Vault) -> Vault:
+    """Return the vault for changing the note of an operation where it is one of these versions.
 
     Raises:
         HTTPException: none is named.
@@ -54,17 +55,17 @@ def expect(operation: Operation, given: Given, wanted: frozenset[str], vault: Va
         path = resolve_address(vault, given["path"])[0]
     except NoteNotFoundError:
         if "at" in operation.body:  # One that was removed comes back.
-            return
+            return vault
         raise
     blob = read_as_written(vault, path).blob
     if not wanted:
         told = "say in If-Match which version is changed: the ETag that GET gave, or * for any"
         raise HTTPException(428, f"{operation.name}: {told}")
     if _ANY in wanted:
-        return
-    vault.expected[str(path)] = wanted
+        return vault
     if blob not in wanted:
         raise ChangedError(f"{path}: not the version of If-Match any more; read it again")
+    return replace(vault, expected={str(path): wanted})
 
 
 def tag_written(vault: Vault, path: PurePosixPath | None) -> str:
