@@ -129,7 +129,8 @@ def name_node(number: int) -> str:
 def start_nodes(plan: Plan) -> None:
     """Start a node on each machine that has a CPU for Ray's work.
 
-    Ray moves a node to another machine if its own is lost.
+    Ray moves a node to another machine if its own is lost. Calls may overtake each other: in order,
+    those behind a write that waits for the lost node would wait for ever.
 
     Raises:
         VaultError: there is no such machine.
@@ -145,6 +146,7 @@ def start_nodes(plan: Plan) -> None:
             name=name_node(number),
             lifetime="detached",
             max_restarts=-1,
+            allow_out_of_order_execution=True,
             num_cpus=_SHARE,
             scheduling_strategy=NodeAffinitySchedulingStrategy(machine["NodeID"], soft=True),
         )
