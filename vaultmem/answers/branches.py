@@ -9,8 +9,8 @@ from vaultmem.answers.notes import report_json
 from vaultmem.core.json_values import as_named
 
 if TYPE_CHECKING:
+    from vaultmem.core.merging.text import Conflict
     from vaultmem.services.branching.branches import ListedBranch
-    from vaultmem.services.branching.clash import Conflict
     from vaultmem.services.branching.conflicts import Resolved, Unsettled
     from vaultmem.services.branching.merge import MergePlan, MergeReport
     from vaultmem.services.branching.reset import ResetReport

@@ -26,7 +26,7 @@ from vaultmem.core.safe_text import one_line
 from vaultmem.errors import MergeConflictError
 
 if TYPE_CHECKING:
-    from vaultmem.services.branching.clash import Conflict
+    from vaultmem.core.merging.text import Conflict
     from vaultmem.services.branching.merge import MergePlan, MergeReport
     from vaultmem.vault import Vault
 

@@ -113,7 +113,7 @@ def resolve(
 
 
 def _resolve(vault: Vault, path: str, how: str, number: int) -> Resolved:
-    from vaultmem.core.merging.settle import Choice
+    from vaultmem.core.merging.text import Choice
     from vaultmem.services.branching.conflicts import resolve_by_hand, resolve_conflicts
     from vaultmem.services.branching.unmerged import decide_unmerged
 

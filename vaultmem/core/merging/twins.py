@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from pathlib import PurePosixPath
 
-from vaultmem.core.merging.merged import Loss, Merged
-from vaultmem.core.merging.properties import Rules, merge_blocks, read_block
+from vaultmem.core.merging.properties import divide_block, merge_blocks
+from vaultmem.core.merging.text import Loss, Merged
 from vaultmem.core.notes.confirm import MAX_CONFIRMATIONS, Saying, has_room
 from vaultmem.core.notes.edit_properties import add_to_list, list_items, set_property
 from vaultmem.core.notes.frontmatter import Frontmatter
@@ -62,22 +62,22 @@ def _call(note: Note, other: Note) -> Note:
 
 
 def _join(first: Note, second: Note, later: str) -> Merged | None:
-    blocks = [read_block(each.text, each.matter) for each in (first, second)]
-    nothing = read_block("", Frontmatter())
-    merged = merge_blocks(nothing, blocks[0], blocks[1], Rules(later, first="ours"))
-    if merged is None:
+    mine, other = (divide_block(each.text, each.matter) for each in (first, second))
+    if mine is None or other is None:
         return None
-    text = first.text
-    text = text[: first.matter.start] + merged.text + text[first.matter.end :]
+    parts = merge_blocks((), mine, other, later, first="ours")
+    block = "".join(part.text for part in parts)
+    text = f"{first.text[: first.matter.start]}{block}{first.text[first.matter.end :]}"
     note = parse_note(first.path, text.encode("utf-8"))
-    if note.problem or {prop.name: prop.value for prop in note.matter.properties} != merged.values:
+    values = {part.name: part.prop.value for part in parts if part.prop}
+    if note.problem or {prop.name: prop.value for prop in note.matter.properties} != values:
         return None
-    losses = merged.losses
+    losses = tuple(part.loss for part in parts if part.loss)
     wording = second.visible_body.strip()
     if wording == first.visible_body.strip():
         wording = ""
     elif not has_room(note, wording):
-        losses, wording = (*losses, Loss("words", wording)), ""
+        losses, wording = (*losses, Loss("", "words", wording)), ""
     text = _confirm(text, note, first, second, wording)
     return Merged(text, (), losses, is_twin=True)
 

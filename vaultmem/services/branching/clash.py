@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
-from vaultmem.core.merging.merged import MergeConflict
+from vaultmem.core.merging.text import Conflict
 from vaultmem.core.notes.frontmatter import read_frontmatter
 from vaultmem.core.secrets.scan import find_secrets
 from vaultmem.storage.git.blame import blame_file
@@ -16,31 +15,12 @@ from vaultmem.vault import Vault
 _SHOWN = 400
 
 
-class Conflict(NamedTuple):
-    """What both sides changed differently: a property or lines of a note, or the whole file.
-
-    The texts are what each side has, empty where it has nothing; `our_author` and `their_author`
-    wrote that, or where it is gone the newest change of the note on their side.
-    """
-
-    path: str
-    what: str
-    ours: str
-    theirs: str
-    our_author: str = ""
-    their_author: str = ""
-
-
-def describe_conflicts(
-    path: str, conflicts: Iterable[MergeConflict], allows_secrets: bool = False
-) -> list[Conflict]:
-    """Return the places of a note that could not be merged; what may be a credential is hidden."""
-    return [
-        Conflict(
-            path, each.what, *(_show(text, allows_secrets) for text in (each.ours, each.theirs))
-        )
-        for each in conflicts
-    ]
+def hide_secrets(conflict: Conflict, allows_secrets: bool) -> Conflict:
+    """Return a conflict with texts to show: short ones, and none that may be a credential."""
+    return conflict._replace(
+        ours=show_text(conflict.ours, allows_secrets),
+        theirs=show_text(conflict.theirs, allows_secrets),
+    )
 
 
 def name_authors(
@@ -105,7 +85,8 @@ def _find_lines(lines: list[str], what: str, text: str) -> range:
     return range(0)
 
 
-def _show(text: str, allows_secrets: bool) -> str:
+def show_text(text: str, allows_secrets: bool) -> str:
+    """Return a text to show: cut where it is long, hidden where it may be a credential."""
     if not allows_secrets and find_secrets(text):
         return "(looks like a credential)"
     return text if len(text) <= _SHOWN else text[:_SHOWN] + " ..."

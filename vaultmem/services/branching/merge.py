@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from vaultmem.core.counting import count_things
+from vaultmem.core.merging.text import Conflict, Loss
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import MergeConflictError, NoteNotFoundError
 from vaultmem.services.branching.branches import check_clean
-from vaultmem.services.branching.clash import Conflict, name_authors
+from vaultmem.services.branching.clash import name_authors
 from vaultmem.services.branching.incoming import refuse_leaks
 from vaultmem.services.branching.proposals import PROPOSALS, mark_decided
 from vaultmem.services.branching.relink import MergedNotes, list_renames, relink
-from vaultmem.services.branching.settle import Lost, Settled, settle_merge
+from vaultmem.services.branching.settle import Settled, settle_merge
 from vaultmem.services.branching.tree_moves import find_moves, move_tree, plan_files
 from vaultmem.services.branching.twins import Twin, join_twins
 from vaultmem.services.reading.look import find_branch
@@ -37,7 +38,7 @@ class MergeReport(NamedTuple):
     into: str
     commit: str
     paths: tuple[str, ...] = ()
-    losses: tuple[Lost, ...] = ()
+    losses: tuple[Loss, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     twins: tuple[Twin, ...] = ()
 
@@ -91,7 +92,7 @@ class MergePlan(NamedTuple):
     into: str
     needed: bool
     paths: tuple[str, ...] = ()
-    losses: tuple[Lost, ...] = ()
+    losses: tuple[Loss, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     twins: tuple[Twin, ...] = ()
     refused: str = ""

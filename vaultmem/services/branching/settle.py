@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from vaultmem.core.merging.merged import Loss, MergeConflict, Sides
 from vaultmem.core.merging.note import is_note, merge_texts
+from vaultmem.core.merging.text import Conflict, Loss
 from vaultmem.core.notes.conflict import (
     REMOVED,
     Callout,
@@ -18,7 +18,7 @@ from vaultmem.core.notes.conflict import (
 from vaultmem.core.notes.frontmatter import read_frontmatter
 from vaultmem.core.notes.note import parse_note
 from vaultmem.errors import MergeConflictError, RefusedError
-from vaultmem.services.branching.clash import Conflict, describe_conflicts
+from vaultmem.services.branching.clash import hide_secrets, show_text
 from vaultmem.services.branching.twins import Twin, name_author
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.git.commit_draft import REGULAR, File, TreeEntry
@@ -29,14 +29,6 @@ from vaultmem.storage.git.trees import find_entry
 from vaultmem.vault import Vault
 
 
-class Lost(NamedTuple):
-    """What one side said of a file and the merge does not."""
-
-    path: str
-    what: str
-    value: str
-
-
 class Settled(NamedTuple):
     """The files that a merge changes, and what it tells: conflicts and losses.
 
@@ -45,12 +37,12 @@ class Settled(NamedTuple):
 
     files: dict[str, File]
     conflicts: list[Conflict]
-    losses: list[Lost]
+    losses: list[Loss]
     moved: list[tuple[str, str]]
     twins: list[Twin]
 
     @property
-    def told(self) -> tuple[tuple[Lost, ...], tuple[Conflict, ...], tuple[Twin, ...]]:
+    def told(self) -> tuple[tuple[Loss, ...], tuple[Conflict, ...], tuple[Twin, ...]]:
         """What a report of the merge tells, as its last fields."""
         return tuple(self.losses), tuple(self.conflicts), tuple(self.twins)
 
@@ -161,13 +153,13 @@ def _find_change(merge: _Merge, side: int, path: str) -> LastChange:
     return find_last_change(history.git, commit, history.prefix + path)
 
 
-def _find_sides(merge: _Merge, opened: _Open) -> tuple[Sides, Speaker]:
-    """Return who changed the file last on their side and which side is later; and who on ours."""
+def _find_sides(merge: _Merge, opened: _Open) -> tuple[str, Speaker, Speaker]:
+    """Return which side changed the file later ("" if unknown), who on theirs, and who on ours."""
     mine = _find_change(merge, 0, opened.our_path)
     other = _find_change(merge, 1, opened.their_path)
     later = "" if mine.at == other.at else "ours" if mine.at > other.at else "theirs"
     theirs = Speaker(other.author, other.day, merge.where)
-    return Sides(later=later, theirs=theirs), Speaker(mine.author, mine.day)
+    return later, theirs, Speaker(mine.author, mine.day)
 
 
 def _join(merge: _Merge, opened: _Open, ours: TreeEntry, theirs: TreeEntry) -> None:
@@ -179,7 +171,8 @@ def _join(merge: _Merge, opened: _Open, ours: TreeEntry, theirs: TreeEntry) -> N
         return
     merged = merge_texts(opened.path, before, mine, other)
     if merged.conflicts or merged.losses:
-        merged = merge_texts(opened.path, before, mine, other, _find_sides(merge, opened)[0])
+        later, theirs_by, _ = _find_sides(merge, opened)
+        merged = merge_texts(opened.path, before, mine, other, later, theirs_by)
     data = merged.text.encode("utf-8")
     if len(data) > MAX_FILE_BYTES:
         raise RefusedError(
@@ -193,15 +186,9 @@ def _join(merge: _Merge, opened: _Open, ours: TreeEntry, theirs: TreeEntry) -> N
         authors = (name_author(made[0]), name_author(made[1]))
         merge.settled.twins.append(Twin(opened.path, opened.path, authors))
     allowed = merge.vault.config.allows_secrets(opened.path)
-    merge.settled.conflicts.extend(describe_conflicts(opened.path, merged.conflicts, allowed))
-    _tell_lost(merge, opened.path, merged.losses)
-
-
-def _tell_lost(merge: _Merge, path: str, losses: tuple[Loss, ...]) -> None:
-    allowed = merge.vault.config.allows_secrets(path)
-    told = [MergeConflict(loss.what, "", loss.value, "") for loss in losses]
-    shown = describe_conflicts(path, told, allowed)
-    merge.settled.losses.extend(Lost(path, each.what, each.ours) for each in shown)
+    merge.settled.conflicts.extend(hide_secrets(each, allowed) for each in merged.conflicts)
+    for loss in merged.losses:
+        merge.settled.losses.append(loss._replace(value=show_text(loss.value, allowed)))
 
 
 def _keep_both(merge: _Merge, opened: _Open, ours: TreeEntry, theirs: TreeEntry) -> None:
@@ -212,10 +199,10 @@ def _keep_both(merge: _Merge, opened: _Open, ours: TreeEntry, theirs: TreeEntry)
         files[path] = mine
         return
     if any(part.startswith(".") for part in PurePosixPath(path).parts):
-        is_ours = _find_sides(merge, opened)[0].later != "theirs"
+        is_ours = _find_sides(merge, opened)[0] != "theirs"
         kept, lost = (mine, theirs) if is_ours else (other, ours)
         files[path] = kept
-        merge.settled.losses.append(Lost(path, "the whole file", lost.blob))
+        merge.settled.losses.append(Loss(path, "the whole file", lost.blob))
         return
     copy = _find_free(merge, path, merge.where)
     files[path], files[copy] = mine, other
@@ -228,21 +215,20 @@ def _keep(merge: _Merge, opened: _Open, kept: TreeEntry) -> None:
     if opened.base is None:  # The other side never had it.
         merge.settled.files[opened.path] = _read_file(merge.vault, kept)
         return
-    sides, mine = _find_sides(merge, opened)
+    _, other, mine = _find_sides(merge, opened)
     is_gone_here = opened.ours is None
-    remover = mine if is_gone_here else sides.theirs
+    remover = mine if is_gone_here else other
     mode, data = _read_file(merge.vault, kept)
     text = _read(merge.vault, kept)
     if is_note(opened.path) and text is not None:
         data = _say_removed(text, remover).encode("utf-8")
     merge.settled.files[opened.path] = (mode, data)
     shown = ("", text or "") if is_gone_here else (text or "", "")
-    gone, other = ("ours", "theirs") if is_gone_here else ("theirs", "ours")
+    gone, kept_by = ("ours", "theirs") if is_gone_here else ("theirs", "ours")
     is_same = opened.base is not None and opened.base.blob == kept.blob
-    what = f"removed by {gone}, {'renamed' if is_same else 'changed'} by {other}"
-    conflict = MergeConflict(what, "", *shown)
+    what = f"removed by {gone}, {'renamed' if is_same else 'changed'} by {kept_by}"
     allowed = merge.vault.config.allows_secrets(opened.path)
-    merge.settled.conflicts.extend(describe_conflicts(opened.path, [conflict], allowed))
+    merge.settled.conflicts.append(hide_secrets(Conflict(opened.path, what, *shown), allowed))
 
 
 def _say_removed(text: str, remover: Speaker) -> str:

@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
-from vaultmem.core.merging.settle import Choice, settle_callouts
+from vaultmem.core.merging.text import Choice, settle_callouts
 from vaultmem.core.notes.conflict import (
     Callout,
     find_callouts,
