@@ -154,7 +154,7 @@ def _edit(file: Path, text: str) -> str:
 
 def _finish(vault: Vault, as_json: bool) -> None:
     from vaultmem.answers.branches import merge_json
-    from vaultmem.services.branching.finish import finish_merge
+    from vaultmem.services.branching.unmerged import finish_merge
 
     done = finish_merge(vault)
     if as_json:

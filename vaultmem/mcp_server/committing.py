@@ -66,7 +66,7 @@ def _remove(vault: Vault, given: dict[str, Any]) -> Answer:
 
 
 def _reset(vault: Vault, given: dict[str, Any]) -> Answer:
-    from vaultmem.services.branching.reset import reset_branch
+    from vaultmem.services.branching.branches import reset_branch
 
     name = _need(given, "ref")
     done = reset_branch(vault, name, _need(given, "from"))

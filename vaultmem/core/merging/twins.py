@@ -48,6 +48,11 @@ def is_first(ours: str, theirs: str, mine: Frontmatter, other: Frontmatter) -> b
     return ours <= theirs
 
 
+def name_author(note: Note) -> str:
+    """Return who made a note, as `confirmed_by` names it."""
+    return Saying(note.agent, note.session, datetime.min).who
+
+
 def _read_time(matter: Frontmatter, name: str) -> float:
     prop = matter.get(name)
     at = read_timestamp(prop.value) if prop and isinstance(prop.value, str) else None
@@ -85,10 +90,11 @@ def _join(first: Note, second: Note, later: str) -> Merged | None:
 def _confirm(text: str, merged: Note, first: Note, second: Note, wording: str) -> str:
     """Return the merged text with who said it again, between those who said it before and after."""
     said = Saying(second.agent, second.session, datetime.min, wording=wording)
-    own = Saying(first.agent, first.session, datetime.min)
     text = add_to_list(text, merged, "also_said", said.said)
     names = (*list_items(first, "confirmed_by"), said.who, *list_items(second, "confirmed_by"))
-    wanted = tuple(name for name in dict.fromkeys(names) if name != own.who)[-MAX_CONFIRMATIONS:]
+    wanted = tuple(name for name in dict.fromkeys(names) if name != name_author(first))[
+        -MAX_CONFIRMATIONS:
+    ]
     if wanted != list_items(merged, "confirmed_by"):
         text = set_property(text, "confirmed_by", wanted)
     made, known = read_timestamp(second.created), read_timestamp(merged.updated)

@@ -161,6 +161,5 @@ def _resolve(
         change.commit(event, Whose.ANYBODY)
         return str(path), len(chosen), text is None
 
-    with vault.lock():
-        done = write(vault, plan)
+    done = write(vault, plan)
     return Resolved(*done.value, done.report)

@@ -24,7 +24,7 @@ from vaultmem.errors import (
     RefusedError,
 )
 from vaultmem.services.branching.branches import check_idle
-from vaultmem.services.branching.clash import hide_secrets, name_authors
+from vaultmem.services.branching.settle import hide_secrets, name_authors
 from vaultmem.services.branching.tree_moves import move_tree
 from vaultmem.services.lifecycle.promote import (
     Promotion,
@@ -173,8 +173,7 @@ def _merge(vault: Vault, target: Target, here: Note, there: Note) -> Merged:
     head = history.head().commit
     merged = merge_texts(path, _read_base(vault, head, target, path), here.text, there.text)
     if merged.conflicts:
-        allowed = vault.config.allows_secrets(path)
-        shown = [hide_secrets(each, allowed) for each in merged.conflicts]
+        shown = [hide_secrets(vault, each) for each in merged.conflicts]
         raise MergeConflictError(
             f"{path}: changed differently here and on {target.name}; nothing was changed; "
             f"`vaultmem merge {target.name}` keeps both, and `vaultmem resolve` decides",

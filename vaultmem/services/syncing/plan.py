@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from vaultmem.services.branching.merge import MergePlan, plan_merge
+from vaultmem.services.branching.merge import plan_merge
+from vaultmem.services.branching.settle import MergeReport
 from vaultmem.services.reading.look import find_branch
 from vaultmem.services.syncing.contact import check_related, count_waiting, fetch_branch, find_tip
 from vaultmem.services.syncing.place import find_place
@@ -25,7 +26,7 @@ class SyncPlan(NamedTuple):
     uncommitted: int
     fetched: int
     waiting: int
-    merge: MergePlan | None
+    merge: MergeReport | None
     told: str = ""
 
 

@@ -25,10 +25,10 @@ from vaultmem.errors import (
     VaultError,
 )
 from vaultmem.services.branching.branches import check_idle, unstage_committed
-from vaultmem.services.branching.finish import finish_merge, is_stopped
-from vaultmem.services.branching.incoming import follow_commit
-from vaultmem.services.branching.merge import MergeReport, merge_branch
+from vaultmem.services.branching.merge import follow_commit, merge_branch
 from vaultmem.services.branching.proposals import list_decided
+from vaultmem.services.branching.settle import MergeReport
+from vaultmem.services.branching.unmerged import finish_merge, is_stopped
 from vaultmem.services.evidence.publish import begin_anew, publish
 from vaultmem.services.reading.look import find_branch
 from vaultmem.services.syncing.contact import (
