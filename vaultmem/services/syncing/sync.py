@@ -8,7 +8,9 @@ sync that is killed is simply done again.
 from __future__ import annotations
 
 import contextlib
+import platform
 import random
+import re
 import time
 from collections.abc import Callable, Mapping
 from enum import StrEnum
@@ -25,26 +27,33 @@ from vaultmem.errors import (
     VaultError,
 )
 from vaultmem.services.branching.branches import check_idle, unstage_committed
-from vaultmem.services.branching.merge import follow_commit, merge_branch
-from vaultmem.services.branching.proposals import list_decided
+from vaultmem.services.branching.merge import follow_commit, merge_branch, plan_merge
+from vaultmem.services.branching.proposals import PROPOSALS, list_decided
 from vaultmem.services.branching.settle import MergeReport
 from vaultmem.services.branching.unmerged import finish_merge, is_stopped
-from vaultmem.services.evidence.publish import begin_anew, publish
-from vaultmem.services.reading.look import find_branch
-from vaultmem.services.syncing.contact import (
-    check_related,
-    count_waiting,
-    fetch_branch,
-    find_tip,
-    refuse_outside,
+from vaultmem.services.evidence.publish import (
+    begin_anew,
+    evidence_refspecs,
+    publish,
+    take_evidence,
 )
-from vaultmem.services.syncing.place import Place, find_place
-from vaultmem.services.syncing.record import LastSync, keep_record, name_address, read_record
-from vaultmem.services.syncing.rescue import rescue_commits
+from vaultmem.services.reading.look import find_branch
+from vaultmem.services.syncing.place import (
+    LastSync,
+    Place,
+    count_waiting,
+    find_place,
+    find_tip,
+    keep_record,
+    name_address,
+    read_record,
+)
 from vaultmem.services.writing.commit import commit_all
-from vaultmem.services.writing.pending import find_too_large
+from vaultmem.services.writing.operation import Operation, operate
+from vaultmem.services.writing.pending import find_pending, find_too_large
+from vaultmem.storage.git.checkout import find_differences
 from vaultmem.storage.git.machine_refs import find_replaced
-from vaultmem.storage.git.remote import Fate, Pushed, Trouble, push, remove_branch
+from vaultmem.storage.git.remote import Fate, Fetched, Pushed, Trouble, fetch, push, remove_branch
 from vaultmem.storage.git.remotes import add_remote
 from vaultmem.storage.lock import WRITER, hold_lock
 from vaultmem.vault import Vault
@@ -56,6 +65,9 @@ _PAUSE = 0.1
 
 _DAY = 86_400
 
+#: Where commits are kept at the remote that their branch does not take; below it, by machine,
+#: branch and time.
+_RESCUED = "refs/vaultmem/rescue/"
 
 #: Looks at what is about to be pushed, and raises to have nothing pushed: the git folder that has
 #: it, the ref, and the commits from which ("" for none) and to which that is to go at the remote.
@@ -106,6 +118,21 @@ class SyncReport(NamedTuple):
     left_out: Mapping[str, str] = MappingProxyType({})
 
 
+class SyncPlan(NamedTuple):
+    """What a sync would do: with how many files not committed, and commits either way.
+
+    `merge` is None where nothing would have to be merged.
+    """
+
+    remote: str
+    branch: str
+    uncommitted: int
+    fetched: int
+    waiting: int
+    merge: MergeReport | None
+    told: str = ""
+
+
 def sync_remote(
     vault: Vault,
     where: str = "",
@@ -150,6 +177,27 @@ def sync_remote(
         return report
 
 
+def plan_sync(vault: Vault, where: str = "", joins: bool = False) -> SyncPlan:
+    """Fetch, and return what a sync would do; no branch and no file is changed.
+
+    Raises:
+        VaultError: as for `sync_remote`.
+    """
+    with hold_lock(vault.state_folder / "sync.lock"):
+        place = find_place(vault, where)
+        uncommitted = 0 if find_branch(vault) else len(find_pending(vault).files)
+        told = _fetch_branch(vault, place, read_record(vault))[0]
+        theirs, refs = find_tip(vault, place.tracking), vault.history.refs
+        ours = find_tip(vault, f"refs/heads/{place.branch}")
+        fetched = refs.count_ahead(theirs, ours)[0] if ours and theirs else 0
+        apart = fetched and not refs.is_ancestor(ours, theirs)
+        if apart:
+            _check_related(vault, place, joins)
+        merge = plan_merge(vault, place.tracking, joins) if apart else None
+        waiting = count_waiting(vault, place)
+        return SyncPlan(place.remote.name, place.branch, uncommitted, fetched, waiting, merge, told)
+
+
 def _remember(vault: Vault, known: LastSync, place: Place, report: SyncReport) -> LastSync:
     is_good = report.outcome is Outcome.SYNCED
     return LastSync(
@@ -192,9 +240,7 @@ class _Sync:
             add_remote(self._vault.history, self._place.remote, self._place.branch)
         for attempt in range(_ATTEMPTS):
             try:
-                with self._vault.lock():  # Nobody switches to another branch in between.
-                    self._check_branch()
-                    self._merge()
+                operate(self._vault, "nothing was merged", self._merge)
             except (RefusedError, MergeConflictError) as error:
                 return self._give_up(error)
             except (PendingError, ConflictError):  # Somebody has saved, or committed, meanwhile.
@@ -227,25 +273,26 @@ class _Sync:
 
     def _fetch(self) -> bool:
         """Fetch the branch; False where the remote cannot be reached."""
-        told, token_ends = fetch_branch(self._vault, self._place, self.known, self._alone)
+        told, token_ends = _fetch_branch(self._vault, self._place, self.known, self._alone)
         self._report = self._report._replace(token_ends=token_ends)
         if told:
             self._end(Outcome.OFFLINE, told=told)
         return not told
 
-    def _merge(self) -> None:
-        """Take in what the other side has and we have not."""
+    def _merge(self, _: Operation) -> None:
+        """Take in what the other side has and we have not; nobody switches to another branch."""
+        self._check_branch()
         vault, refs = self._vault, self._vault.history.refs
         theirs, ours = find_tip(vault, self._place.tracking), self._own_tip()
         if not theirs or refs.is_ancestor(theirs, ours):
             return
-        refuse_outside(vault, self._place, ours, theirs)
+        _refuse_outside(vault, self._place, ours, theirs)
         fetched = refs.count_ahead(theirs, ours)[0]
         if refs.is_ancestor(ours, theirs):
             followed = follow_commit(vault, theirs)
             self._report = self._report._replace(followed=followed)
         else:
-            check_related(vault, self._place, self._joins)
+            _check_related(vault, self._place, self._joins)
             merged = merge_branch(vault, self._place.tracking, self._joins)
             self._report = self._report._replace(merged=merged)
         self._report = self._report._replace(fetched=self._report.fetched + fetched)
@@ -342,7 +389,7 @@ class _Sync:
     def _rescue(self) -> str:
         if self._alone:
             return ""
-        return rescue_commits(self._vault, self._place, self._own_tip(), self.known.rescue)
+        return _rescue_commits(self._vault, self._place, self._own_tip(), self.known.rescue)
 
     def _end(self, outcome: Outcome, **facts: object) -> None:
         waiting = count_waiting(self._vault, self._place)
@@ -365,3 +412,114 @@ class _Sync:
                 "`git clone URL` instead"
             )
         return head.commit
+
+
+def _fetch_branch(
+    vault: Vault, place: Place, known: LastSync, alone: bool = False
+) -> tuple[str, float]:
+    """Fetch the branch, what is proposed, and how other machines use the vault.
+
+    With `alone`, the branch and nothing else. Return why the remote was not reached, "" if it was;
+    and when a hub's token ends, as in `Fetched`.
+
+    Raises:
+        VaultError: it cannot be used at all.
+    """
+    spec = f"+refs/heads/{place.upstream}:{place.tracking}"
+    prune = f"refs/remotes/{place.remote.name}/{PROPOSALS}"
+    proposed = f"+refs/heads/{PROPOSALS}*:{prune}*"
+    others = () if alone else (proposed, *evidence_refspecs(vault))
+    wanted = [spec, *others]
+    done = fetch(vault.history, place.remote, wanted, prune="" if alone else prune)
+    token_ends = done.token_ends
+    if is_absent := done.is_absent:  # Nothing was fetched then.
+        done = fetch(vault.history, place.remote, others) if others else Fetched()
+    if done.trouble:
+        is_known = bool(known.agreed) and known.agreed == name_address(place.remote)
+        return _refuse_unless_offline(place, done.trouble, done.told, is_known), 0.0
+    if is_absent and find_tip(vault, place.tracking):
+        vault.history.git.run("update-ref", "-d", place.tracking)
+    if not alone:
+        take_evidence(vault)
+    return "", token_ends
+
+
+def _check_related(vault: Vault, place: Place, joins: bool) -> None:
+    """Make sure that both sides have a commit in common, or are to be joined.
+
+    Raises:
+        VaultError: they have none that is known here.
+    """
+    refs = vault.history.refs
+    if joins or refs.merge_base(f"refs/heads/{place.branch}", place.tracking):
+        return
+    if refs.is_shallow():
+        raise VaultError(
+            f"not synced: this clone is shallow and has no commit that {place.name} has; "
+            "`git fetch --unshallow` gets it"
+        )
+    raise VaultError(
+        f"not synced: this vault and {place.name} were made apart, and have no commit in common; "
+        "`vaultmem sync --join` makes one vault of both and keeps all notes"
+    )
+
+
+def _refuse_outside(vault: Vault, place: Place, ours: str, theirs: str) -> None:
+    """Leave to git what others changed in a larger repository that the vault is a folder of.
+
+    Raises:
+        VaultError: they changed files that are none of the vault's.
+    """
+    prefix, base = vault.history.prefix, vault.history.refs.merge_base(ours, theirs)
+    changes = find_differences(vault.history, base, theirs) if prefix and base else ()
+    outside = [path for path, _, _ in changes if not path.startswith(prefix)]
+    if outside:
+        raise VaultError(
+            f"not synced: {place.name} has changes outside of the vault ({outside[0]} and so on); "
+            "run `git pull --no-rebase --no-edit`, then `vaultmem sync`"
+        )
+
+
+def _refuse_unless_offline(place: Place, trouble: Trouble, told: str, is_known: bool) -> str:
+    """Return why a remote could not be reached.
+
+    Raises:
+        VaultError: it was reached, and does not let us, or is none.
+    """
+    remote = place.remote
+    is_unplugged = trouble is Trouble.MISSING and remote.folder is not None and is_known
+    if trouble is Trouble.OFFLINE or is_unplugged:
+        return told
+    where = remote.name if not place.is_new else remote.shown
+    if trouble is Trouble.SIGN_IN:
+        raise VaultError(
+            f"{where}: does not let this machine in ({told}); try `git ls-remote {remote.shown}` "
+            "until git needs to ask for nothing (an ssh key in the agent, or a credential helper)"
+        )
+    if trouble is Trouble.MISSING:
+        raise VaultError(
+            f"{where}: no repository is at {remote.shown} ({told}); make an empty one there "
+            "(`git init --bare FOLDER`, or on the server's page), or correct the address"
+        )
+    raise VaultError(f"{where}: git could not talk with it: {told}")
+
+
+def _rescue_commits(vault: Vault, place: Place, commit: str, known: str = "") -> str:
+    """Push a commit to a ref that is ours alone; return it, empty if even that was refused.
+
+    A ref that is `known` from before is moved on, if the remote takes that.
+    """
+    fresh = f"{_RESCUED}{_name_machine()}/{place.branch}-{_clock(vault)}-{commit[:7]}"
+    for ref in filter(None, (known, fresh)):
+        done = push(vault.history, place.remote, [f"{commit}:{ref}"])
+        if done.refs.get(ref, (Fate.REFUSED, ""))[0] in {Fate.DONE, Fate.CURRENT}:
+            return ref
+    return ""
+
+
+def _name_machine() -> str:
+    return re.sub(r"[^A-Za-z0-9-]+", "-", platform.node()).strip("-") or "machine"
+
+
+def _clock(vault: Vault) -> str:
+    return time.strftime("%Y%m%dT%H%M%S", time.localtime(vault.now()))
