@@ -17,7 +17,7 @@ from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.paths import PINNED_FILES, fold, note_context
 from vaultmem.core.safe_text import one_line
 from vaultmem.core.similarity.canonical import canonical_form
-from vaultmem.errors import MergeConflictError, NoteNotFoundError, PendingError, RefusedError
+from vaultmem.errors import ConflictError, MergeConflictError, NoteNotFoundError, RefusedError
 from vaultmem.services.branching.branches import check_clean
 from vaultmem.services.branching.proposals import PROPOSALS, mark_decided
 from vaultmem.services.branching.settle import Merge, MergeReport, Twin
@@ -111,7 +111,7 @@ def follow_commit(vault: Vault, commit: str) -> tuple[str, ...]:
         branch = elsewhere or vault.history.head().branch
         ours = vault.history.refs.branch_tip(branch)
         if not vault.history.refs.is_ancestor(ours, commit):
-            raise PendingError("not merged: other commits have come in; try again")
+            raise ConflictError("not merged: other commits have come in; try again")
         refuse_leaks(vault, ours, commit, {})
         moves = find_moves(vault, ours, commit)
         if elsewhere:

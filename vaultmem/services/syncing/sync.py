@@ -13,9 +13,9 @@ import random
 import re
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from types import MappingProxyType
 from typing import NamedTuple
 
 from vaultmem.errors import (
@@ -58,8 +58,8 @@ from vaultmem.storage.git.remotes import add_remote
 from vaultmem.storage.lock import WRITER, hold_lock
 from vaultmem.vault import Vault
 
-#: How often what others pushed meanwhile is merged and pushed again, and what is saved meanwhile
-#: committed; and the seconds of the first pause between.
+#: How often what others pushed meanwhile is merged and pushed again; and the seconds of the first
+#: pause between.
 _ATTEMPTS = 8
 _PAUSE = 0.1
 
@@ -83,17 +83,17 @@ class Outcome(StrEnum):
     CONFLICT = "conflict"
 
 
-class SyncReport(NamedTuple):
+@dataclass
+class SyncReport:
     """What a sync did.
 
     `checkpoint` is the last commit that was made before, "" if there was nothing to commit.
     `fetched` and `pushed` count commits, `waiting` those that only this machine has. `merged` is
     None where nothing had to be: then the branch may have `followed` the other, with these paths.
     `rescued` is the ref at the remote that has what could not go to the branch; `told` says why.
-    `evidence` is what came of this machine's own ref ("" where it has none). `left_rebase_of` is
-    the branch, if that was first brought back to where it was before a rebase that was killed.
-    `token_ends` is when the token ends by which a hub lets this machine in (seconds since the
-    epoch), 0 if that is not soon.
+    `evidence` is what came of this machine's own ref ("" where it has none). `token_ends` is when
+    the token ends by which a hub lets this machine in (seconds since the epoch), 0 if that is not
+    soon.
     `removed` are the proposals that were decided and are no branches of the remote any more, `kept`
     those that it did not remove, with why.
     `left_out` are files that are too large for a commit, with the reason.
@@ -115,7 +115,7 @@ class SyncReport(NamedTuple):
     token_ends: float = 0.0
     removed: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
-    left_out: Mapping[str, str] = MappingProxyType({})
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
 
 class SyncPlan(NamedTuple):
@@ -242,12 +242,8 @@ class _Sync:
             try:
                 operate(self._vault, "nothing was merged", self._merge)
             except (RefusedError, MergeConflictError) as error:
-                return self._give_up(error)
-            except (PendingError, ConflictError):  # Somebody has saved, or committed, meanwhile.
-                if attempt == _ATTEMPTS - 1:
-                    raise
-                self._save()
-                continue
+                self._give_up(error)
+                return self._report
             if self._push():
                 return self._report
             time.sleep(_PAUSE * 2**attempt * (0.5 + random.random()))  # noqa: S311
@@ -258,29 +254,33 @@ class _Sync:
     def finish_merge(self) -> None:
         """Bring the merge to its end at which git has stopped."""
         merged = finish_merge(self._vault)
-        self._report = self._report._replace(checkpoint=merged.commit, merged=merged)
+        self._report.checkpoint, self._report.merged = merged.commit, merged
 
-    def _save(self) -> None:
-        """Commit what is not, so that it can be merged with what comes."""
+    def _save(self) -> bool:
+        """Commit what is not, so that it can be merged with what comes; tell whether there was any.
+
+        What another branch than the checked-out one has is committed already.
+        """
         if find_branch(self._vault):
-            return
+            return False
         check_idle(self._vault, "synced")
         saved = commit_all(self._vault)
-        last = saved.commits[-1][0] if saved.commits else self._report.checkpoint
-        self._report = self._report._replace(
-            checkpoint=last, left_out=find_too_large(saved.skipped)
-        )
+        if saved.commits:
+            self._report.checkpoint = saved.commits[-1][0]
+        self._report.left_out = find_too_large(saved.skipped)
+        return bool(saved.commits)
 
     def _fetch(self) -> bool:
         """Fetch the branch; False where the remote cannot be reached."""
         told, token_ends = _fetch_branch(self._vault, self._place, self.known, self._alone)
-        self._report = self._report._replace(token_ends=token_ends)
+        self._report.token_ends = token_ends
         if told:
-            self._end(Outcome.OFFLINE, told=told)
+            self._end(Outcome.OFFLINE, told)
         return not told
 
-    def _merge(self, _: Operation) -> None:
+    def _merge(self, operation: Operation) -> None:
         """Take in what the other side has and we have not; nobody switches to another branch."""
+        operation.retries_conflicts = True
         self._check_branch()
         vault, refs = self._vault, self._vault.history.refs
         theirs, ours = find_tip(vault, self._place.tracking), self._own_tip()
@@ -288,14 +288,17 @@ class _Sync:
             return
         _refuse_outside(vault, self._place, ours, theirs)
         fetched = refs.count_ahead(theirs, ours)[0]
-        if refs.is_ancestor(ours, theirs):
-            followed = follow_commit(vault, theirs)
-            self._report = self._report._replace(followed=followed)
-        else:
-            _check_related(vault, self._place, self._joins)
-            merged = merge_branch(vault, self._place.tracking, self._joins)
-            self._report = self._report._replace(merged=merged)
-        self._report = self._report._replace(fetched=self._report.fetched + fetched)
+        try:
+            if refs.is_ancestor(ours, theirs):
+                self._report.followed = follow_commit(vault, theirs)
+            else:
+                _check_related(vault, self._place, self._joins)
+                self._report.merged = merge_branch(vault, self._place.tracking, self._joins)
+        except PendingError as error:
+            if self._save():  # It is a commit now, so that the next attempt merges it.
+                raise ConflictError(str(error)) from error
+            raise
+        self._report.fetched += fetched
 
     def _push(self) -> bool:
         """Push the branch, and how it is used here; False where others have pushed meanwhile."""
@@ -313,15 +316,15 @@ class _Sync:
             done = alone._replace(refs={**done.refs, **alone.refs})
         if done.trouble:  # It was there a moment ago.
             is_away = done.trouble in {Trouble.OFFLINE, Trouble.MISSING}
-            self._end(Outcome.OFFLINE if is_away else Outcome.REFUSED, told=done.told)
+            self._end(Outcome.OFFLINE if is_away else Outcome.REFUSED, done.told)
             return True
         self._learn_evidence(done)
         fate, told = done.refs.get(ref, (Fate.REFUSED, "")) if wanted else (Fate.CURRENT, "")
         if fate is Fate.REFUSED:
-            self._end(Outcome.REFUSED, told=told, rescued=self._rescue())
+            self._end(Outcome.REFUSED, told, self._rescue())
             return True
         if fate is Fate.DONE:
-            self._report = self._report._replace(pushed=count_waiting(self._vault, place))
+            self._report.pushed = count_waiting(self._vault, place)
             history.git.run("update-ref", place.tracking, tip)
         if fate is Fate.MOVED:
             return False
@@ -336,12 +339,11 @@ class _Sync:
                 done = remove_branch(history, remote, each.name, each.commit)
                 fate, told = done.refs.get(f"refs/heads/{each.name}", (Fate.MOVED, ""))
                 if done.trouble or fate is Fate.REFUSED:
-                    kept = (*self._report.kept, f"{each.name}: {told or done.told}")
-                    self._report = self._report._replace(kept=kept)
+                    self._report.kept += (f"{each.name}: {told or done.told}",)
                     continue
                 tracked = f"refs/remotes/{remote.name}/{each.name}"
                 if fate is Fate.DONE:
-                    self._report = self._report._replace(removed=(*self._report.removed, each.name))
+                    self._report.removed += (each.name,)
                     history.git.run("update-ref", "-d", tracked)
             history.git.run("update-ref", "-d", each.mark)
 
@@ -376,24 +378,24 @@ class _Sync:
             self.known = self.known._replace(evidence=commit, refused_at=refused_at)
             if fate is Fate.DONE and (old := find_replaced(self._vault.history, name, commit)):
                 self._push_refs({old: ""})  # If that fails, the newer one counts all the same.
-        self._report = self._report._replace(evidence=fate.value)
+        self._report.evidence = fate.value
 
-    def _give_up(self, error: RefusedError | MergeConflictError) -> SyncReport:
+    def _give_up(self, error: RefusedError | MergeConflictError) -> None:
         """Leave both branches as they are, and bring ours to a safe place."""
-        is_conflict = isinstance(error, MergeConflictError)
-        outcome = Outcome.CONFLICT if is_conflict else Outcome.REFUSED
-        conflicts = error.conflicts if isinstance(error, MergeConflictError) else ()
-        self._end(outcome, told=str(error), rescued=self._rescue(), conflicts=conflicts)
-        return self._report
+        outcome = Outcome.REFUSED
+        if isinstance(error, MergeConflictError):
+            outcome, self._report.conflicts = Outcome.CONFLICT, error.conflicts
+        self._end(outcome, str(error), self._rescue())
 
     def _rescue(self) -> str:
         if self._alone:
             return ""
         return _rescue_commits(self._vault, self._place, self._own_tip(), self.known.rescue)
 
-    def _end(self, outcome: Outcome, **facts: object) -> None:
-        waiting = count_waiting(self._vault, self._place)
-        self._report = self._report._replace(outcome=outcome, waiting=waiting, **facts)  # type: ignore[arg-type]
+    def _end(self, outcome: Outcome, told: str, rescued: str = "") -> None:
+        report = self._report
+        report.outcome, report.told, report.rescued = outcome, told, rescued
+        report.waiting = count_waiting(self._vault, self._place)
 
     def _check_branch(self) -> None:
         here = find_branch(self._vault) or self._vault.history.head().branch
