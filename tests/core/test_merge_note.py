@@ -14,10 +14,8 @@ from hypothesis import strategies as st
 from core.builders import generated_notes
 from vaultmem.core.delta.lines import diff_lines, match_lines, split_keys, split_lines
 from vaultmem.core.lifecycle import rank_state
-from vaultmem.core.merging.lines import merge_lines
-from vaultmem.core.merging.merged import Loss, Merged, Sides
 from vaultmem.core.merging.note import merge_texts
-from vaultmem.core.merging.settle import Choice, settle_callouts
+from vaultmem.core.merging.text import Choice, Loss, Merged, merge_lines, settle_callouts
 from vaultmem.core.notes.conflict import Speaker, find_conflict, take_out_callouts
 from vaultmem.core.notes.edit_properties import remove_property, set_property
 from vaultmem.core.notes.frontmatter import read_frontmatter
@@ -160,7 +158,7 @@ def test_what_is_more_than_a_list_of_texts_stays_as_one_side_has_it_and_is_not_f
     base: str, ours: str, theirs: str, later: str
 ) -> None:
     old, mine, other = (f"---\nt: 1\n{block}\n---\nbody\n" for block in (base, ours, theirs))
-    merged = merge_texts("a.md", old, mine, other, Sides(later=later))
+    merged = merge_texts("a.md", old, mine, other, later)
 
     name = base.partition(":")[0]
     assert merged.text == (mine if later == "ours" else other)
@@ -174,11 +172,14 @@ def test_of_a_scalar_that_both_changed_the_later_stays_and_the_other_value_is_to
     ours = change(BASE, "Birgit", "Maren", "title: Session", "title: S")
     theirs = change(BASE, "Birgit", "Ole", "hour", "day")
     for later, name, lost in (("ours", "Maren", "Ole"), ("theirs", "Ole", "Maren")):
-        merged = merge_texts("a.md", BASE, ours, theirs, Sides(later=later))
+        merged = merge_texts("a.md", BASE, ours, theirs, later)
         assert merged.text == change(
             BASE, "Birgit", name, "hour", "day", "title: Session", "title: S"
         )
-        assert (merged.conflicts, merged.losses) == ((), (Loss('property "reviewed-by"', lost),))
+        assert (merged.conflicts, merged.losses) == (
+            (),
+            (Loss("a.md", 'property "reviewed-by"', lost),),
+        )
     found = [merge_texts("a.md", BASE, *pair) for pair in ((ours, theirs), (theirs, ours))]
     assert found[0] == found[1]  # Which is later is not known: both machines choose the same.
 
@@ -206,7 +207,7 @@ def test_what_restricts_a_note_more_stays_whoever_is_later(
     )
     for later in ("", "ours", "theirs"):
         for sides in ((mine, other), (other, mine)):
-            merged = merge_texts("a.md", old, *sides, Sides(later=later))
+            merged = merge_texts("a.md", old, *sides, later)
             assert read_values(merged.text).get(name, "") == kept
 
 
@@ -235,7 +236,7 @@ def test_the_same_value_written_differently_is_no_conflict_and_its_comment_stays
 
     assert merge_clean(BASE, ours, theirs) == theirs
     assert merge_clean(BASE, theirs, ours) == theirs
-    (loss,) = merge_texts("a.md", BASE, theirs, other, Sides(later="theirs")).losses
+    (loss,) = merge_texts("a.md", BASE, theirs, other, "theirs").losses
     assert loss.value == 'reviewed-by: "Maren"  # in May'
 
 
@@ -378,7 +379,7 @@ def test_of_properties_that_merged_as_lines_would_break_one_side_stays(
 ) -> None:
     blocks = ("a: 1\nx: 1\nb: 1\na: 2\ny: 1\n", ours, theirs)
     base, mine, other = (f"---\n{block}---\nbody\n" for block in blocks)
-    assert not merge_lines(base, mine, other).clashes
+    assert not merge_lines(base, mine, other).conflicts
 
     merged = merge_texts("a.md", base, mine, other)
     found = read_frontmatter(merged.text)
@@ -756,11 +757,11 @@ def test_twenty_thousand_merges_lose_nothing_that_either_side_added(fork: Fork) 
     check_fork(fork)
 
 
-THEIRS = Sides(theirs=Speaker("Ann", "2026-11-22", "laptop"))
+THEIRS = Speaker("Ann", "2026-11-22", "laptop")
 
 
 def check_fork(fork: Fork) -> None:
-    merged = merge_texts("notes/a.md", fork.base, fork.ours, fork.theirs, THEIRS)
+    merged = merge_texts("notes/a.md", fork.base, fork.ours, fork.theirs, speaker=THEIRS)
     texts = (fork.base, fork.ours, fork.theirs)
     event("conflict" if merged.conflicts else "clean")
     assert not find_conflict(merged.text)

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vaultmem.core.merging.merged import Sides
 from vaultmem.core.merging.note import merge_texts
-from vaultmem.core.merging.settle import Choice, settle_callouts
+from vaultmem.core.merging.text import Choice, settle_callouts
 from vaultmem.core.notes.conflict import (
     SAID,
     Callout,
@@ -27,8 +26,8 @@ BASE = "---\ntitle: Pier\n---\n# Pier\n\nIt is old.\n\nEnd.\n"
 NAMES = ("ann", "ben", "cleo")
 
 
-def by(name: str, later: str = "") -> Sides:
-    return Sides(theirs=Speaker(name, "2026-11-22", f"{name}s"), later=later)
+def by(name: str, later: str = "") -> tuple[str, Speaker]:
+    return later, Speaker(name, "2026-11-22", f"{name}s")
 
 
 def texts_of(text: str) -> set[str]:
@@ -68,29 +67,29 @@ def test_three_sides_say_the_same_things_in_whatever_order_they_merge() -> None:
     """Which words stay above differs with who merges; what is said, by whom, does not."""
     sides = {name: BASE.replace("old", f"by {name}") for name in NAMES}
     for first, second, third in permutations(NAMES):
-        once = merge_texts("a.md", BASE, sides[first], sides[second], by(second))
-        twice = merge_texts("a.md", BASE, once.text, sides[third], by(third)).text
+        once = merge_texts("a.md", BASE, sides[first], sides[second], *by(second))
+        twice = merge_texts("a.md", BASE, once.text, sides[third], *by(third)).text
         assert texts_of(twice) == {f"It is by {name}." for name in NAMES}
         found = find_callouts(twice)
         assert {each.callout.speaker.author for each in found} == {second, third}
         assert twice.count("[!conflict]") == 2
-        assert merge_texts("a.md", BASE, sides[first], twice, by(third)).text == twice
+        assert merge_texts("a.md", BASE, sides[first], twice, *by(third)).text == twice
         assert merge_texts("a.md", once.text, twice, once.text).text == twice
 
 
 def test_crosswise_merges_come_to_the_same_facts_and_quote_no_callout() -> None:
     ours, theirs = (BASE.replace("old", f"by {name}") for name in ("ann", "ben"))
-    left = merge_texts("a.md", BASE, ours, theirs, by("ben")).text
-    right = merge_texts("a.md", BASE, theirs, ours, by("ann")).text
+    left = merge_texts("a.md", BASE, ours, theirs, *by("ben")).text
+    right = merge_texts("a.md", BASE, theirs, ours, *by("ann")).text
     for mine, other in ((left, right), (right, left)):
-        met = merge_texts("a.md", BASE, mine, other, by("x")).text
+        met = merge_texts("a.md", BASE, mine, other, *by("x")).text
         assert texts_of(met) == {"It is by ann.", "It is by ben."}
         assert "> > " not in met
 
 
 def test_what_one_side_has_resolved_stays_resolved() -> None:
     ours, theirs = (BASE.replace("old", f"by {name}") for name in ("ann", "ben"))
-    met = merge_texts("a.md", BASE, ours, theirs, by("ben")).text
+    met = merge_texts("a.md", BASE, ours, theirs, *by("ben")).text
     for choice, kept in ((Choice.OURS, "ann"), (Choice.THEIRS, "ben")):
         front = met[: read_frontmatter(met).body]
         resolved = front + settle_callouts(met[len(front) :], choice)
@@ -150,7 +149,7 @@ def test_the_other_wording_of_a_twin_is_kept_and_another_statement_is_none() -> 
     assert text.endswith("---\nThe pier is closed.\n")
     assert 'also_said:\n  - "ben, session ben-1: The Pier is closed"\n' in text
     other = twin("ben", 1, "The pier is open.")
-    merged = merge_texts("a.md", "", twin("ann", 0), other, by("ben"))
+    merged = merge_texts("a.md", "", twin("ann", 0), other, *by("ben"))
     assert not merged.is_twin
     assert texts_said(merged.text) == {"The pier is closed.", "The pier is open."}
     assert "agent: ann\n" in merged.text

@@ -34,7 +34,7 @@ _WORK = """
 import sys
 from vaultmem import Memory, open_vault, promote_notes, remember, save_checkpoint, sync_vault
 from vaultmem.services.branching.merge import merge_branch
-from vaultmem.services.branching.switch import switch_branch
+from vaultmem.services.branching.branches import switch_branch
 
 root, work, name = sys.argv[1:]
 agent = {"agent": "claude", "session": f"s-{name}"} if work == "session" else {}

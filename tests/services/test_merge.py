@@ -27,6 +27,7 @@ from conftest import PERSON, MakeVault
 from support import git, write_notes
 
 from vaultmem.core.blob import blob_id
+from vaultmem.core.merging.text import Loss
 from vaultmem.core.notes.edit_properties import set_property
 from vaultmem.errors import (
     ConflictError,
@@ -38,7 +39,6 @@ from vaultmem.errors import (
 )
 from vaultmem.services.branching import merge
 from vaultmem.services.branching.merge import merge_branch, plan_merge
-from vaultmem.services.branching.settle import Lost
 from vaultmem.services.notes.create import create_vault
 from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.reading.sync import sync_vault
@@ -429,7 +429,7 @@ def test_what_both_sides_changed_is_settled_in_one_commit_that_tells_of_it(
         found.setdefault(each.path, []).append((each.what, each.ours, each.theirs))
         assert (each.our_author, each.their_author) in {("Ada", "Bob"), ("Ada", "")}, each
     assert found == {path: case[3] for path, case in TORN.items() if case[3]}
-    assert done.losses == (Lost("notes/a.md", 'property "state"', "stale"),)
+    assert done.losses == (Loss("notes/a.md", 'property "state"', "stale"),)
     assert planned[3:7] == done[3:7]
     assert before != list_refs(torn)
 

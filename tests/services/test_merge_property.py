@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support import git
 
-from vaultmem.core.merging.merged import Sides
 from vaultmem.core.merging.note import merge_texts
 from vaultmem.services.branching.merge import merge_branch
 from vaultmem.services.notes.create import create_vault
@@ -69,9 +68,9 @@ def check_nothing_lost(root: Path, by_path: dict[str, Fork]) -> None:
         merged = merge_texts(path, note.base, note.ours, note.theirs)
         found = read_note(root, path)
         if merged.conflicts or merged.losses:
-            either = [Sides(later=later) for later in ("ours", "theirs")]
             texts = (path, note.base, note.ours, note.theirs)
-            losses = [loss for side in either for loss in merge_texts(*texts, side).losses]
+            either = [merge_texts(*texts, later) for later in ("ours", "theirs")]
+            losses = [loss for side in either for loss in side.losses]
             merged = merged._replace(text=found, losses=tuple(losses))
             assert_all_said(note.base, note.ours, merged)
             assert_all_said(note.base, note.theirs, merged)

@@ -33,8 +33,8 @@ from vaultmem.errors import (
     RefusedError,
     VaultError,
 )
-from vaultmem.services.branching import switch
-from vaultmem.services.branching.switch import switch_branch
+from vaultmem.services.branching import branches
+from vaultmem.services.branching.branches import switch_branch
 from vaultmem.services.finding.recall import recall
 from vaultmem.services.notes.create import create_vault
 from vaultmem.services.notes.remember import Memory, remember
@@ -430,13 +430,13 @@ def test_an_editors_save_just_before_a_file_moves_is_kept_and_all_goes_back(
 def test_an_editors_save_after_a_file_moved_is_never_overwritten(
     root: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    follow = switch.follow_index
+    follow = branches.follow_index
 
     def save_late(*arguments: Any) -> None:
         (root / "notes/a.md").write_text("saved by an editor\n")
         follow(*arguments)
 
-    monkeypatch.setattr(switch, "follow_index", save_late)
+    monkeypatch.setattr(branches, "follow_index", save_late)
     switch_branch(opened(root), "side")
 
     assert (root / "notes/a.md").read_text() == "saved by an editor\n"
@@ -457,7 +457,7 @@ def test_a_failure_or_another_git_at_the_last_moment_leaves_all_as_it_was(
     root: Path, opened: Open, monkeypatch: pytest.MonkeyPatch, what: str, where: str
 ) -> None:
     before = files_and_head(root)
-    owner: Any = Refs if where == "checkout" else switch
+    owner: Any = Refs if where == "checkout" else branches
     real = getattr(owner, where)
 
     def interfere(*arguments: Any) -> Any:

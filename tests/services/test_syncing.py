@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import import_module
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -23,7 +24,7 @@ from machines import Machine, MakeMachines, assert_equal
 from support import git, wait_until
 from watchers import watched
 
-from vaultmem.errors import BusyError
+from vaultmem.errors import BusyError, PendingError
 from vaultmem.services.syncing.sync import Outcome, SyncReport, sync_remote
 from vaultmem.storage.git.remote import Pushed, push
 
@@ -138,6 +139,55 @@ def test_a_rejected_push_is_merged_and_pushed_again(
     assert (told["outcome"], told["fetched"]) == ("synced", 3)
     ben.git("pull", "-q")
     assert_equal(machines)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("when", ["fetch", "merge", "move"])
+def test_what_is_saved_during_a_sync_is_committed_and_merged(
+    make_machines: MakeMachines, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    machines = make_machines(QUAY)
+    anna, ben = machines.all
+    save(ben, "quay", "# Quay\n\nOf stone.\n\nNew: a crane.\n")
+    synced(ben)
+    save(anna, "pier")
+    owner, name = {
+        "fetch": ("vaultmem.services.syncing.sync", "fetch"),
+        "merge": ("vaultmem.services.syncing.sync", "merge_branch"),
+        "move": ("vaultmem.services.branching.merge", "move_tree"),
+    }[when]
+    real, saves = getattr(import_module(owner), name), ["saved"]
+
+    def save_first(*given: Any, **more: Any) -> Any:
+        if saves:
+            saves.pop()
+            save(anna, "quay", "# Quay\n\nOf old stone.\n")
+        return real(*given, **more)
+
+    monkeypatch.setattr(f"{owner}.{name}", save_first)
+    told = synced(anna)
+    assert (saves, told["outcome"], told["pushed"]) == ([], "synced", 3)
+    assert all(each in anna.read("notes/quay.md") for each in ("Of old stone.\n", "New: a crane."))
+    assert anna.git("status", "--porcelain") == ""
+    ben.git("pull", "-q")
+    assert_equal(machines)
+
+
+@pytest.mark.campaign
+def test_what_a_person_has_staged_ends_a_sync_that_nobody_asked_for(
+    make_machines: MakeMachines,
+) -> None:
+    machines = make_machines(QUAY)
+    anna, ben = machines.all
+    save(ben, "crane")
+    synced(ben)
+    save(anna, "pier", "# Pier\n\nStaged.\n")
+    anna.git("add", "notes/pier.md")
+    save(anna, "pier", "# Pier\n\nSaved later.\n")
+    with closing(anna.open()) as vault, pytest.raises(PendingError, match="changes are staged"):
+        sync_remote(vault)
+    assert anna.git("show", ":notes/pier.md") == "# Pier\n\nStaged."
+    assert anna.read("notes/pier.md") == "# Pier\n\nSaved later.\n"
 
 
 @pytest.mark.campaign

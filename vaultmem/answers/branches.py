@@ -9,11 +9,10 @@ from vaultmem.answers.notes import report_json
 from vaultmem.core.json_values import as_named
 
 if TYPE_CHECKING:
-    from vaultmem.services.branching.branches import ListedBranch
-    from vaultmem.services.branching.clash import Conflict
+    from vaultmem.core.merging.text import Conflict
+    from vaultmem.services.branching.branches import ListedBranch, ResetReport
     from vaultmem.services.branching.conflicts import Resolved, Unsettled
-    from vaultmem.services.branching.merge import MergePlan, MergeReport
-    from vaultmem.services.branching.reset import ResetReport
+    from vaultmem.services.branching.settle import MergeReport
 
 
 def branches_json(found: Iterable[ListedBranch]) -> dict[str, Any]:
@@ -48,7 +47,7 @@ def merge_json(done: MergeReport) -> dict[str, Any]:
     }
 
 
-def planned_json(plan: MergePlan) -> dict[str, Any]:
+def planned_json(plan: MergeReport) -> dict[str, Any]:
     """Return what a merge would do."""
     return {
         "would_merge": plan.needed and not plan.refused,
@@ -57,7 +56,7 @@ def planned_json(plan: MergePlan) -> dict[str, Any]:
     }
 
 
-def _told_json(told: MergeReport | MergePlan) -> dict[str, Any]:
+def _told_json(told: MergeReport) -> dict[str, Any]:
     return {
         "source": told.source,
         "into": told.into,

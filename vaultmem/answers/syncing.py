@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from vaultmem.answers.branches import merge_json, planned_json
 
 if TYPE_CHECKING:
-    from vaultmem.services.syncing.plan import SyncPlan
-    from vaultmem.services.syncing.sync import SyncReport
+    from vaultmem.services.syncing.sync import SyncPlan, SyncReport
 
 
 def sync_json(report: SyncReport, review: int, proposals: int) -> dict[str, Any]:

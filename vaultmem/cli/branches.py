@@ -26,8 +26,8 @@ from vaultmem.core.safe_text import one_line
 from vaultmem.errors import MergeConflictError
 
 if TYPE_CHECKING:
-    from vaultmem.services.branching.clash import Conflict
-    from vaultmem.services.branching.merge import MergePlan, MergeReport
+    from vaultmem.core.merging.text import Conflict
+    from vaultmem.services.branching.settle import MergeReport
     from vaultmem.vault import Vault
 
 
@@ -119,7 +119,7 @@ def branch(
 
 
 def _reset(opened: Vault, name: str, to: str, as_json: bool) -> None:
-    from vaultmem.services.branching.reset import reset_branch
+    from vaultmem.services.branching.branches import reset_branch
 
     done = reset_branch(opened, name, to)
     if as_json:
@@ -166,7 +166,7 @@ def switch(
     Examples:
       vaultmem switch --create winter
     """
-    from vaultmem.services.branching.switch import switch_branch
+    from vaultmem.services.branching.branches import switch_branch
 
     target, files = switch_branch(here.open_synced(), name, create)
     if here.as_json:
@@ -215,7 +215,7 @@ def merge(
         say_merged(done)
 
 
-def say_merged(done: MergeReport | MergePlan) -> None:
+def say_merged(done: MergeReport) -> None:
     """Tell what a merge had to decide."""
     for twin in done.twins:
         authors = " and ".join(map(one_line, twin.authors))
@@ -230,7 +230,7 @@ def say_merged(done: MergeReport | MergePlan) -> None:
         say("Both versions are in these notes; `vaultmem resolve` shows them.")
 
 
-def _say_plan(plan: MergePlan, as_json: bool) -> None:
+def _say_plan(plan: MergeReport, as_json: bool) -> None:
     if as_json:
         emit_json(planned_json(plan))
     elif not plan.needed:

@@ -113,7 +113,7 @@ def resolve(
 
 
 def _resolve(vault: Vault, path: str, how: str, number: int) -> Resolved:
-    from vaultmem.core.merging.settle import Choice
+    from vaultmem.core.merging.text import Choice
     from vaultmem.services.branching.conflicts import resolve_by_hand, resolve_conflicts
     from vaultmem.services.branching.unmerged import decide_unmerged
 
@@ -154,7 +154,7 @@ def _edit(file: Path, text: str) -> str:
 
 def _finish(vault: Vault, as_json: bool) -> None:
     from vaultmem.answers.branches import merge_json
-    from vaultmem.services.branching.finish import finish_merge
+    from vaultmem.services.branching.unmerged import finish_merge
 
     done = finish_merge(vault)
     if as_json:

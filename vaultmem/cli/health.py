@@ -20,7 +20,7 @@ from vaultmem.errors import NoVaultError, VaultError
 if TYPE_CHECKING:
     from vaultmem.core.check import Check
     from vaultmem.services.health.status import GitStatus, Uncommitted, VaultStatus
-    from vaultmem.services.syncing.state import SyncState
+    from vaultmem.services.syncing.unasked import SyncState
     from vaultmem.vault import Vault
 
 _SHOWN = 3

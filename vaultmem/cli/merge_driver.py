@@ -17,7 +17,7 @@ from vaultmem.core.safe_text import one_line
 from vaultmem.errors import RefusedError, VaultError
 
 if TYPE_CHECKING:
-    from vaultmem.core.merging.merged import Sides
+    from vaultmem.core.notes.conflict import Speaker
 
 #: Nobody wrote a note of this size; git's own markers would not help with one either.
 _MAX_BYTES = 16 * 1024 * 1024
@@ -54,7 +54,7 @@ def merge_driver(
         if merged.conflicts or merged.losses:
             if not is_note(path):
                 raise RefusedError("both sides changed a line, and it is not a note")
-            merged = merge_texts(path, *texts, _find_sides(path))
+            merged = merge_texts(path, *texts, *_find_sides(path))
         mode = os.stat(ours).st_mode & 0o777
         # No fsync: git reads it at once, and writes the note itself.
         write_atomically(Path(ours), merged.text.encode("utf-8"), mode=mode, durable=False)
@@ -70,9 +70,8 @@ def merge_driver(
         warn(f"lost {path}: {loss.what}: {one_line(loss.value)}")
 
 
-def _find_sides(path: str) -> Sides:
-    """Return who changed a note last on each side, as far as git tells which these are."""
-    from vaultmem.core.merging.merged import UNKNOWN, Sides
+def _find_sides(path: str) -> tuple[str, Speaker]:
+    """Return which side changed a note later ("" if unknown), and who changed theirs last."""
     from vaultmem.core.notes.conflict import Speaker
     from vaultmem.environment import current_environment
     from vaultmem.storage.git.head import find_git_folder
@@ -81,18 +80,17 @@ def _find_sides(path: str) -> Sides:
 
     try:
         if (found := find_git_folder(Path.cwd())) is None:
-            return UNKNOWN
+            return "", Speaker()
         git = GitRunner(*found)
         theirs = find_theirs(found[1], current_environment())
         mine, other = (find_last_change(git, side, path) for side in ("HEAD", theirs.commit))
     except VaultError:
-        return UNKNOWN
+        return "", Speaker()
     speaker = Speaker(other.author, other.day, theirs.called)
     if theirs.is_replayed:  # It comes later then, and what it replaces stays in the commit before.
-        return Sides(later="theirs", theirs=speaker)
+        return "theirs", speaker
     is_same = mine.at == other.at or not theirs.commit
-    later = "" if is_same else "ours" if mine.at > other.at else "theirs"
-    return Sides(later=later, theirs=speaker)
+    return "" if is_same else "ours" if mine.at > other.at else "theirs", speaker
 
 
 def _read(name: str) -> str:

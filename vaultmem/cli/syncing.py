@@ -19,8 +19,7 @@ from vaultmem.core.safe_text import one_line
 from vaultmem.errors import BusyError, MergeConflictError, RefusedError, VaultError
 
 if TYPE_CHECKING:
-    from vaultmem.services.syncing.plan import SyncPlan
-    from vaultmem.services.syncing.sync import SyncReport
+    from vaultmem.services.syncing.sync import SyncPlan, SyncReport
     from vaultmem.vault import Vault
 
 
@@ -49,8 +48,7 @@ def sync(
       vaultmem sync git@example.org:maren/notes.git
       vaultmem sync
     """
-    from vaultmem.services.syncing.plan import plan_sync
-    from vaultmem.services.syncing.sync import sync_remote
+    from vaultmem.services.syncing.sync import plan_sync, sync_remote
 
     opened = open_here(here.vault, here.agent, here.session, here.ref, for_owner=unasked)
     if dry_run:

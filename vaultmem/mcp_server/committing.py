@@ -13,8 +13,7 @@ from vaultmem.errors import RefusedError
 from vaultmem.mcp_server.tool import Answer, Tool
 
 if TYPE_CHECKING:
-    from vaultmem.services.branching.clash import Conflict
-    from vaultmem.services.branching.settle import Lost
+    from vaultmem.core.merging.text import Conflict, Loss
     from vaultmem.services.writing.commit import CommitReport
     from vaultmem.vault import Vault
 
@@ -67,7 +66,7 @@ def _remove(vault: Vault, given: dict[str, Any]) -> Answer:
 
 
 def _reset(vault: Vault, given: dict[str, Any]) -> Answer:
-    from vaultmem.services.branching.reset import reset_branch
+    from vaultmem.services.branching.branches import reset_branch
 
     name = _need(given, "ref")
     done = reset_branch(vault, name, _need(given, "from"))
@@ -98,13 +97,13 @@ def _merge(vault: Vault, given: dict[str, Any]) -> Answer:
     return Answer("\n".join(lines), detail={**_moved(""), **data, **told})
 
 
-def _name_place(each: Conflict | Lost) -> str:
+def _name_place(each: Conflict | Loss) -> str:
     return one_line(f"{each.path}: {each.what}")
 
 
 def _resolve(vault: Vault, given: dict[str, Any]) -> Answer:
     from vaultmem.answers.branches import resolved_json
-    from vaultmem.core.merging.settle import Choice
+    from vaultmem.core.merging.text import Choice
     from vaultmem.services.branching.conflicts import resolve_conflicts
 
     path, chosen = _need(given, "path"), Choice(_need(given, "choice"))

@@ -13,24 +13,23 @@ from typing import NamedTuple, TypeVar
 
 from vaultmem.core.delta.lines import find_line_end, split_keys, split_lines
 from vaultmem.core.lifecycle import HIDDEN_STATES, rank_state
-from vaultmem.core.merging.callouts import merge_words
-from vaultmem.core.merging.lines import merge_lines
-from vaultmem.core.merging.merged import UNKNOWN, Loss, MergeConflict, Merged, Sides
-from vaultmem.core.merging.properties import Rules, merge_blocks, read_block
-from vaultmem.core.notes.conflict import SAID, Callout, Placed, put_in_callouts
+from vaultmem.core.merging.properties import divide_block, merge_blocks
+from vaultmem.core.merging.text import Conflict, Loss, Merged, merge_lines, merge_words
+from vaultmem.core.notes.conflict import SAID, Callout, Placed, Speaker, put_in_callouts
 from vaultmem.core.notes.edit_properties import quarantine_unread, set_property
 from vaultmem.core.notes.frontmatter import Frontmatter, find_said_states, read_frontmatter
 from vaultmem.core.notes.values import read_timestamp
 from vaultmem.errors import RefusedError
 
-__all__ = ["MergeConflict", "Merged", "is_note", "merge_texts"]
-
 _BOM = "\ufeff"
+
+#: The author of a side of which nothing is known.
+NOBODY = Speaker()
 
 _T = TypeVar("_T", str, tuple[str, str])
 
 
-class _Side(NamedTuple):
+class _Version(NamedTuple):
     """A version of a note."""
 
     text: str
@@ -56,6 +55,15 @@ class _Side(NamedTuple):
         return self.text[self.matter.body :]
 
     @property
+    def frame(self) -> tuple[str, str]:
+        """The lines around the block, both empty where there is none."""
+        return self.text[: self.matter.start], self.text[self.matter.end : self.matter.body]
+
+    @property
+    def values(self) -> dict[str, str | tuple[str, ...]]:
+        return {prop.name: prop.value for prop in self.matter.properties}
+
+    @property
     def state_rank(self) -> int:
         """How much its state restricts it, as far as can be told without reading it."""
         has_block = self.matter.body or self.matter.problem
@@ -68,11 +76,14 @@ def is_note(path: str) -> bool:
     return path.lower().endswith(".md")
 
 
-def merge_texts(path: str, base: str, ours: str, theirs: str, sides: Sides = UNKNOWN) -> Merged:
+def merge_texts(
+    path: str, base: str, ours: str, theirs: str, later: str = "", speaker: Speaker = NOBODY
+) -> Merged:
     """Merge what two sides made of `base`; only markdown (by `path`) is read as a note.
 
     An empty `base` means a file that both sides added. Other texts are merged as lines, and of
-    lines that both changed ours stay.
+    lines that both changed ours stay. `later` is the side (`ours`, `theirs`) with the later commit,
+    "" if unknown, and `speaker` who changed theirs.
     """
     if theirs in (base, ours):
         return Merged(ours)
@@ -81,34 +92,42 @@ def merge_texts(path: str, base: str, ours: str, theirs: str, sides: Sides = UNK
     marks = [_BOM if text.startswith(_BOM) else "" for text in (base, ours, theirs)]
     base, ours, theirs = (text.removeprefix(_BOM) for text in (base, ours, theirs))
     if is_note(path):
-        merged = _merge_note(path, base, ours, theirs, sides)
+        merged = _merge_note(path, base, ours, theirs, later, speaker)
     else:
-        lines = merge_lines(base, ours, theirs)
-        merged = Merged(lines.text, tuple(clash.conflict for clash in lines.clashes))
-    return merged._replace(text=_pick(*marks) + merged.text)
+        merged = merge_lines(base, ours, theirs)
+    return merged._replace(
+        text=_pick(*marks) + merged.text,
+        conflicts=tuple(each._replace(path=path) for each in merged.conflicts),
+        losses=tuple(each._replace(path=path) for each in merged.losses),
+    )
 
 
-def _merge_note(path: str, base: str, ours: str, theirs: str, sides: Sides) -> Merged:
+def _merge_note(
+    path: str, base: str, ours: str, theirs: str, later: str, speaker: Speaker
+) -> Merged:
     if not base:
         from vaultmem.core.merging.twins import merge_twins
 
-        if (twins := merge_twins((path, path), ours, theirs, sides.later)) is not None:
+        if (twins := merge_twins((path, path), ours, theirs, later)) is not None:
             return twins
-    old, mine, other = (_Side(text, read_frontmatter(text)) for text in (base, ours, theirs))
-    if not sides.later:
-        sides = sides._replace(later=_find_later(mine, other))
+    old, mine, other = (_read(text) for text in (base, ours, theirs))
+    later = later or _find_later(mine, other)
     if mine.is_readable and other.is_readable:
-        merged = _merge_by_property(old, mine, other, sides)
+        merged = _merge_by_property(old, mine, other, later, speaker)
         if merged is not None:
             return merged
     first = base.count("\n", 0, old.matter.body) if old.matter.problem else 0
     lines = merge_lines(base, ours, theirs, prose=first)
-    if not lines.clashes and _is_sound(lines.text, mine, other):
-        return Merged(lines.text)
-    return _merge_around(old, mine, other, sides)
+    if not lines.conflicts and _is_sound(lines.text, mine, other):
+        return lines
+    return _merge_around(old, mine, other, later, speaker)
 
 
-def _find_later(ours: _Side, theirs: _Side) -> str:
+def _read(text: str) -> _Version:
+    return _Version(text, read_frontmatter(text))
+
+
+def _find_later(ours: _Version, theirs: _Version) -> str:
     """Return which side says that it was changed later, "" if neither does."""
     times = []
     for side in (ours, theirs):
@@ -118,96 +137,96 @@ def _find_later(ours: _Side, theirs: _Side) -> str:
     return "" if times[0] == times[1] else "ours" if times[0] > times[1] else "theirs"
 
 
-def _merge_by_property(old: _Side, mine: _Side, other: _Side, sides: Sides) -> Merged | None:
+def _merge_by_property(
+    old: _Version, mine: _Version, other: _Version, later: str, speaker: Speaker
+) -> Merged | None:
     """Merge block and body apart; None if reading the result would not give what was merged."""
-    triple = (old, mine, other)
-    before = old if old.is_readable else _Side("", Frontmatter())
-    rules = Rules(sides.later, "" if old.text else _find_first(mine, other))
-    blocks = [read_block(side.text, side.matter) for side in (before, mine, other)]
-    block = merge_blocks(blocks[0], blocks[1], blocks[2], rules)
-    if block is None:
+    before = old if old.is_readable else _Version("", Frontmatter())
+    sides = [divide_block(side.text, side.matter) for side in (before, mine, other)]
+    divided = [side for side in sides if side is not None]
+    if len(divided) < 3:
         return None
-    frames = [_read_frame(side.text, side.matter) for side in triple]
+    first = "" if old.text else _find_first(mine, other)
+    parts = merge_blocks(divided[0], divided[1], divided[2], later, first)
+    block = "".join(part.text for part in parts)
+    frames = [side.frame for side in (old, mine, other)]
     frame = _pick(*frames)
-    if block.text and not frame[0]:
+    if block and not frame[0]:
         frame = next(filter(lambda frame: frame[0], (frames[1], frames[2], frames[0])))
-    body = _merge_bodies(old, mine, other, sides)
+    body = _merge_bodies(old, mine, other, speaker)
     head, close = (_end_line(part, mine.text, bool(body.text)) for part in frame)
-    text = head + block.text + close + body.text
-    found = read_frontmatter(text)
-    told = found.problem or found.warnings
-    if told or _read_values(found) != block.values or text[found.body :] != body.text:
+    found = _read(head + block + close + body.text)
+    told = found.matter.problem or found.matter.warnings
+    values = {part.name: part.prop.value for part in parts if part.prop}
+    if told or found.values != values or found.body != body.text:
         return None
-    return Merged(text, body.conflicts, block.losses)
+    return Merged(found.text, body.conflicts, tuple(part.loss for part in parts if part.loss))
 
 
-def _find_first(ours: _Side, theirs: _Side) -> str:
+def _find_first(ours: _Version, theirs: _Version) -> str:
     from vaultmem.core.merging.twins import is_first
 
     is_ours = is_first(ours.text, theirs.text, ours.matter, theirs.matter)
     return "ours" if is_ours else "theirs"
 
 
-def _merge_bodies(old: _Side, mine: _Side, other: _Side, sides: Sides) -> Merged:
+def _merge_bodies(old: _Version, mine: _Version, other: _Version, speaker: Speaker) -> Merged:
     first = mine.text.count("\n", 0, mine.matter.body)
-    return merge_words(old.body, mine.body, other.body, sides, first)
+    return merge_words(old.body, mine.body, other.body, speaker, first)
 
 
-def _merge_around(old: _Side, mine: _Side, other: _Side, sides: Sides) -> Merged:
+def _merge_around(
+    old: _Version, mine: _Version, other: _Version, later: str, speaker: Speaker
+) -> Merged:
     """Take one side's frontmatter as a whole, where two cannot be merged, and merge the bodies."""
     fronts = [side.front for side in (old, mine, other)]
     front = _pick(*fronts)
     if fronts[0] not in fronts[1:] and fronts[1] != fronts[2]:
-        front = fronts[1 if _is_chosen(mine, other, sides) else 2]
-    body = _merge_bodies(old, mine, other, sides)
+        front = fronts[1 if _is_chosen(mine, other, later) else 2]
+    body = _merge_bodies(old, mine, other, speaker)
     text = _end_line(front, mine.text, bool(body.text)) + body.text
-    if (
-        mine.is_readable
-        and other.is_readable
-        and not _Side(text, read_frontmatter(text)).is_readable
-    ):
-        text, conflicts = _append_all(mine.text, other.text, sides)
+    if mine.is_readable and other.is_readable and not _read(text).is_readable:
+        text, conflict = _append_all(mine.text, other.text, speaker)
         text = _restrict(text, mine, other)
-        return Merged(text, conflicts, _tell_lost(old, [mine], text))
+        return Merged(text, (conflict,), _find_lost(old, [mine], text))
     text = _restrict(text, mine, other)
-    return Merged(
-        text, body.conflicts, _tell_lost(old, [mine, other], text.removesuffix(body.text))
-    )
+    front = text.removesuffix(body.text)
+    return Merged(text, body.conflicts, _find_lost(old, [mine, other], front))
 
 
-def _tell_lost(old: _Side, sides: Sequence[_Side], front: str) -> tuple[Loss, ...]:
+def _find_lost(old: _Version, sides: Sequence[_Version], front: str) -> tuple[Loss, ...]:
     """Return what sides put into their frontmatter, or took out, and `front` does not show."""
     said: Counter[str] = Counter()
     for side in sides:
         said |= Counter(side.front.splitlines())
     lost = said - (Counter(old.front.splitlines()) | Counter(front.splitlines()))
-    losses = [Loss("properties", "\n".join(lost.elements()))] if lost else []
-    for name in sorted(_read_values(old.matter).keys() & _read_values(read_frontmatter(front))):
+    losses = [Loss("", "properties", "\n".join(lost.elements()))] if lost else []
+    for name in sorted(old.values.keys() & _read(front).values.keys()):
         if any(side.is_readable and side.matter.get(name) is None for side in sides):
-            losses.append(Loss(f'property "{name}"', "(removed)"))
+            losses.append(Loss("", f'property "{name}"', "(removed)"))
     return tuple(losses)
 
 
-def _append_all(ours: str, theirs: str, sides: Sides) -> tuple[str, tuple[MergeConflict, ...]]:
+def _append_all(ours: str, theirs: str, speaker: Speaker) -> tuple[str, Conflict]:
     """Return ours with all of theirs as a callout behind it, where nothing else can be read."""
     count = len(split_lines(ours))
-    callout = Callout(SAID, sides.theirs, tuple(split_keys(theirs)), 0)
-    conflict = MergeConflict(f"lines 1-{count}", "", ours, theirs)
-    return put_in_callouts(ours, [Placed(callout, count)]), (conflict,)
+    callout = Callout(SAID, speaker, tuple(split_keys(theirs)), 0)
+    conflict = Conflict("", f"lines 1-{count}", ours, theirs)
+    return put_in_callouts(ours, [Placed(callout, count)]), conflict
 
 
-def _is_chosen(mine: _Side, other: _Side, sides: Sides) -> bool:
+def _is_chosen(mine: _Version, other: _Version, later: str) -> bool:
     """Tell whether ours is the frontmatter to keep: one that can be read, else restricts more."""
     ranks = [(bool(side.front) and side.is_readable, side.state_rank) for side in (mine, other)]
     if ranks[0] != ranks[1]:
         return ranks[0] > ranks[1]
-    return sides.later == "ours" or (not sides.later and mine.front >= other.front)
+    return later == "ours" or (not later and mine.front >= other.front)
 
 
-def _restrict(text: str, mine: _Side, other: _Side) -> str:
+def _restrict(text: str, mine: _Version, other: _Version) -> str:
     """Return a note's text so that its state is no freer than that of either side."""
     wanted = max(mine, other, key=lambda side: side.state_rank)
-    if _Side(text, read_frontmatter(text)).state_rank >= wanted.state_rank:
+    if _read(text).state_rank >= wanted.state_rank:
         return text
     said = find_said_states(wanted.text, wanted.matter)
     try:
@@ -216,30 +235,23 @@ def _restrict(text: str, mine: _Side, other: _Side) -> str:
         return quarantine_unread(text)
 
 
-def _read_frame(text: str, matter: Frontmatter) -> tuple[str, str]:
-    """Return the lines around the block, both empty where there is none."""
-    return text[: matter.start], text[matter.end : matter.body]
-
-
 def _end_line(line: str, text: str, goes_on: bool) -> str:
     """Return a line of the frame with the end that it needs if something follows."""
     missing = line and goes_on and not line.endswith("\n")
     return line + find_line_end(text) if missing else line
 
 
-def _is_sound(merged: str, mine: _Side, other: _Side) -> bool:
+def _is_sound(merged: str, mine: _Version, other: _Version) -> bool:
     """Tell whether properties that both sides could read are still read, as one of them has it."""
     if not (mine.is_readable and other.is_readable):
         return True
-    found = read_frontmatter(merged)
-    ours, theirs, values = map(_read_values, (mine.matter, other.matter, found))
-    if found.problem or found.warnings or not ours.keys() & theirs.keys() <= values.keys():
+    found = _read(merged)
+    ours, theirs, values = mine.values, other.values, found.values
+    if found.matter.problem or found.matter.warnings:
+        return False
+    if not ours.keys() & theirs.keys() <= values.keys():
         return False
     return all(value in (ours.get(name), theirs.get(name)) for name, value in values.items())
-
-
-def _read_values(matter: Frontmatter) -> dict[str, str | tuple[str, ...]]:
-    return {prop.name: prop.value for prop in matter.properties}
 
 
 def _pick(base: _T, ours: _T, theirs: _T) -> _T:

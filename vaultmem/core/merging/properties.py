@@ -1,135 +1,161 @@
-"""Merge three versions of a frontmatter block, property by property."""
+"""Merge three versions of a frontmatter block, property by property, and lists item by item.
+
+A block is properties with comments between them, a list is items with comments between them. Such
+parts are found by their name, lines that belong to no part by their text.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from vaultmem.core.delta.lines import find_line_end, match_lines, strip_end
 from vaultmem.core.lifecycle import OWNER_KINDS, rank_state
-from vaultmem.core.merging.lists import Value, merge_list
-from vaultmem.core.merging.merged import Loss
-from vaultmem.core.merging.parts import BlockPart, Settled, changed_by, keeps_comments, merge_parts
-from vaultmem.core.notes.frontmatter import Frontmatter
+from vaultmem.core.merging.text import Loss
+from vaultmem.core.notes.edit_properties import format_value, set_property
+from vaultmem.core.notes.frontmatter import Frontmatter, read_frontmatter
 from vaultmem.core.notes.properties import Property
 from vaultmem.core.notes.values import read_timestamp
+from vaultmem.errors import RefusedError
 
 _TRUE = frozenset(["true", "yes", "on"])
 
 #: Where a note came from: of two that say the same, the first one counts, also in what it lacks.
 _ORIGIN = frozenset(["created", "agent", "session", "source", "tool_call"])
 
+#: Properties that are lists even where somebody wrote `tags: one, two`.
+_LISTS = frozenset(
+    [
+        "tags",
+        "tag",
+        "aliases",
+        "alias",
+        "refs",
+        "parents",
+        "supersedes",
+        "supersedes_part",
+        "superseded_by",
+        "contradicts",
+        "related",
+        "differs_from",
+        "confirmed_by",
+        "also_said",
+    ]
+)
 
-class Block(NamedTuple):
-    """The text between the two `---` lines and its properties; both empty where there is none."""
-
-    text: str
-    properties: tuple[Property, ...]
+_COMMENT = re.compile(r"(?:^|(?<=\s))#[^\r\n]*", re.MULTILINE)
+_QUOTED = re.compile(r"(?<![^\[,\s])(?:\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*')")
+_FENCE = "---\n"
 
 
-class MergedBlock(NamedTuple):
-    """A merged block, what reading it must give, and what could not stay."""
+class Part(NamedTuple):
+    """The whole lines of a property or an item; without a name, one line that belongs to none.
 
-    text: str
-    values: dict[str, Value]
-    losses: tuple[Loss, ...]
-
-
-class Rules(NamedTuple):
-    """Whose value counts where both changed one: of the side that is `later`, if that is known.
-
-    `first` is the side of the note that was made first, of two that came from nothing.
+    `prop` is what reading the lines must give, None if that is no property. Of a merged part,
+    `loss` is what one side has that could not stay.
     """
 
-    later: str = ""
-    first: str = ""
-
-
-class _Written(NamedTuple):
-    """A property as one side has it, and its lines."""
-
-    prop: Property
+    name: str
     text: str
+    prop: Property | None = None
+    loss: Loss | None = None
+
+    @property
+    def key(self) -> str:
+        """What the part is found by in another version."""
+        return f"+{self.name}" if self.name else f"-{strip_end(self.text)}"
 
 
-def read_block(text: str, matter: Frontmatter) -> Block:
-    """Return the block of a note's text."""
-    return Block(text[matter.start : matter.end], matter.properties)
+#: Decides about a part: its name, and what it is in base, ours and theirs (None: not there).
+Settle = Callable[[str, Part | None, Part | None, Part | None], Part]
 
 
-def merge_blocks(base: Block, ours: Block, theirs: Block, rules: Rules) -> MergedBlock | None:
-    """Merge three blocks; None if their lines cannot be told apart by property."""
-    divided = [_divide(block) for block in (base, ours, theirs)]
-    parts = [side for side in divided if side is not None]
-    if len(parts) < 3:
-        return None
-    written = [_name_properties(*side) for side in zip((base, ours, theirs), parts, strict=True)]
-    merged = merge_parts(parts[0], parts[1], parts[2], partial(_settle, written, rules))
-    return MergedBlock(
-        "".join(part.text for part in merged),
-        {part.name: part.value for part in merged if part.value is not None},
-        tuple(part.loss for part in merged if part.loss is not None),
-    )
-
-
-def _divide(block: Block) -> list[BlockPart] | None:
-    """Return the properties and the lines between them; None if two share a line."""
-    lines = block.text.splitlines(keepends=True)
-    parts: list[BlockPart] = []
+def divide_block(text: str, matter: Frontmatter) -> list[Part] | None:
+    """Return a note's properties and the lines between them; None if two share a line."""
+    lines = text[matter.start : matter.end].splitlines(keepends=True)
+    parts: list[Part] = []
     at = 0
-    for prop in sorted(block.properties, key=lambda prop: prop.first):
+    for prop in sorted(matter.properties, key=lambda prop: prop.first):
         if prop.first < at or not prop.name:
             return None
-        parts += (BlockPart("", line) for line in lines[at : prop.first])
-        parts.append(BlockPart(prop.name, "".join(lines[prop.first : prop.last])))
+        parts += (Part("", line) for line in lines[at : prop.first])
+        parts.append(Part(prop.name, "".join(lines[prop.first : prop.last]), prop))
         at = prop.last
-    return [*parts, *(BlockPart("", line) for line in lines[at:])]
+    return [*parts, *(Part("", line) for line in lines[at:])]
 
 
-def _name_properties(block: Block, parts: Sequence[BlockPart]) -> dict[str, _Written]:
-    texts = {part.name: part.text for part in parts}
-    return {prop.name: _Written(prop, texts[prop.name]) for prop in block.properties}
+def merge_blocks(
+    base: Sequence[Part], ours: Sequence[Part], theirs: Sequence[Part], later: str, first: str = ""
+) -> list[Part]:
+    """Merge three blocks.
+
+    Where both changed a value, that of the side counts which is `later`, if that is known. `first`
+    is the side of the note that was made first, of two that came from nothing.
+    """
+    sides = [{part.name: part for part in side if part.name} for side in (ours, theirs)]
+    return _merge_parts(base, ours, theirs, partial(_settle, sides, later, first))
+
+
+# ---- one property
 
 
 def _settle(
-    written: Sequence[dict[str, _Written]],
-    rules: Rules,
+    sides: Sequence[dict[str, Part]],
+    later: str,
+    first: str,
     name: str,
-    base: str | None,
-    ours: str | None,
-    theirs: str | None,
-) -> Settled:
+    base: Part | None,
+    ours: Part | None,
+    theirs: Part | None,
+) -> Part:
     """Decide what becomes of one property."""
-    before, mine, other = (side.get(name) for side in written)
-    if name in _ORIGIN and rules.first:
-        return _take(name, mine if rules.first == "ours" else other)
-    side = changed_by(base, ours, theirs)
+    gone = Part(name, "")
+    if name in _ORIGIN and first:
+        return (ours if first == "ours" else theirs) or gone
+    texts = _read_text(base), _read_text(ours), _read_text(theirs)
+    side = _changed_by(*texts)
     if side == "both":
-        side = _find_equal(before, mine, other)
+        side = _find_equal(base, ours, theirs)
     if side != "both":
-        return _take(name, mine if side == "ours" else other)
-    if (merged := merge_list(name, base, ours, theirs)) is not None:
-        return Settled(name, merged[0], merged[1])
-    side = _choose_side(name, written[1:], rules)
-    kept, lost = (mine, other) if side == "ours" else (other, mine)
-    return _take(name, kept)._replace(loss=_describe_loss(name, before, kept, lost))
+        return (ours if side == "ours" else theirs) or gone
+    if (merged := _merge_list(name, *texts)) is not None:
+        return merged
+    kept, lost = ours, theirs
+    if _choose_side(name, sides, later) == "theirs":
+        kept, lost = theirs, ours
+    return (kept or gone)._replace(loss=_describe_loss(name, base, kept, lost))
 
 
-def _take(name: str, written: _Written | None) -> Settled:
-    if written is None:
-        return Settled(name, "")
-    return Settled(name, written.text, written.prop.value)
+def _read_text(part: Part | None) -> str | None:
+    return None if part is None else part.text
 
 
-def _find_equal(base: _Written | None, ours: _Written | None, theirs: _Written | None) -> str:
+def _changed_by(base: str | None, ours: str | None, theirs: str | None) -> str:
+    """Return "ours" or "theirs", whose version is to be taken, or "both".
+
+    Line ends are not compared, but a side that changed nothing else is the one to take.
+    """
+    old, mine, other = (
+        None if x is None else x.replace("\r\n", "\n") for x in (base, ours, theirs)
+    )
+    if mine == other:
+        return "theirs" if ours == base else "ours"
+    if other == old:
+        return "ours"
+    return "theirs" if mine == old else "both"
+
+
+def _find_equal(base: Part | None, ours: Part | None, theirs: Part | None) -> str:
     """Return whose lines are taken for a scalar that both changed, or "both" if none can.
 
     They can if the value is the same, or `updated` and the later time; and if no comment that
     the other added is lost with its lines.
     """
-    if ours is None or theirs is None:
+    mine, other = ours and ours.prop, theirs and theirs.prop
+    if ours is None or theirs is None or mine is None or other is None:
         return "both"
-    mine, other = ours.prop, theirs.prop
     if isinstance(mine.value, tuple) or isinstance(other.value, tuple):
         return "both"
     sides = ["ours", "theirs"] if mine.kind == other.kind != "map" else []
@@ -139,29 +165,28 @@ def _find_equal(base: _Written | None, ours: _Written | None, theirs: _Written |
         if mine.name == "updated" and times[0] is not None and times[1] is not None:
             sides = ["ours"] if times[0] > times[1] else ["theirs"]
             sides = ["ours", "theirs"] if times[0] == times[1] else sides
-    old = base.text if base else None
     for side in sides:
         text = ours.text if side == "ours" else theirs.text
-        if keeps_comments(text, old, ours.text, theirs.text):
+        if _keeps_comments(text, _read_text(base), ours.text, theirs.text):
             return side
     return "both"
 
 
-def _choose_side(name: str, sides: Sequence[dict[str, _Written]], rules: Rules) -> str:
+def _choose_side(name: str, sides: Sequence[dict[str, Part]], later: str) -> str:
     """Return the side whose value lets the note do less, else the later one, else the greater."""
     deciding = "state" if name == "state_reason" else name
     ranks = [_rank_restriction(deciding, side.get(deciding)) for side in sides]
     if ranks[0] != ranks[1]:
         return "ours" if ranks[0] > ranks[1] else "theirs"
-    if rules.later:
-        return rules.later
+    if later:
+        return later
     texts = [side[name].text.encode() if name in side else b"" for side in sides]
     return "ours" if texts[0] >= texts[1] else "theirs"
 
 
-def _rank_restriction(name: str, written: _Written | None) -> int:
+def _rank_restriction(name: str, part: Part | None) -> int:
     """Return how much a value of a property restricts its note, 0 for all other properties."""
-    said = written.prop.value if written else ""
+    said = part.prop.value if part and part.prop else ""
     word = said.strip().lower() if isinstance(said, str) else "?"
     if name == "state":
         return rank_state(word)
@@ -170,21 +195,281 @@ def _rank_restriction(name: str, written: _Written | None) -> int:
     return int(name == "pinned" and word not in _TRUE)
 
 
-def _describe_loss(
-    name: str, base: _Written | None, kept: _Written | None, lost: _Written | None
-) -> Loss:
+def _describe_loss(name: str, base: Part | None, kept: Part | None, lost: Part | None) -> Loss:
     """Return what was lost as a value, or as lines where the value does not tell the difference."""
     values = [_show_value(side) for side in (base, kept, lost)]
     unclear = values[1] == values[2] or (base is not None and values[0] in values[1:])
     if unclear or None in values:
         values = [side.text.rstrip() if side else "" for side in (base, kept, lost)]
-    return Loss(f'property "{name}"', values[2] or "(removed)")
+    return Loss("", f'property "{name}"', values[2] or "(removed)")
 
 
-def _show_value(written: _Written | None) -> str | None:
+def _show_value(part: Part | None) -> str | None:
     """Return a scalar's value, "" for none; None for what has to be shown as it is written."""
-    if written is None:
+    if part is None or part.prop is None:
         return ""
-    if isinstance(written.prop.value, tuple) or written.prop.kind == "map":
+    value = part.prop.value
+    return None if isinstance(value, tuple) or part.prop.kind == "map" else value
+
+
+# ---- lists, as sets in order: our order, their additions, less what either removed
+
+
+def _merge_list(name: str, base: str | None, ours: str | None, theirs: str | None) -> Part | None:
+    """Return a merged list property; None if it cannot be merged.
+
+    The sides are the property's lines, None where a side has no such property.
+    """
+    lists = [_read_items(name, side) for side in (base, ours, theirs)]
+    if any(items is None for items in lists):
         return None
-    return written.prop.value
+    old, mine, other = (items or () for items in lists)
+    wanted = _merge_items(old, mine, other)
+    if not wanted and (ours is None or theirs is None):
+        return Part(name, "") if _keeps_comments("", base, ours, theirs) else None
+    candidates = [_merge_hyphens(base, ours, theirs, old)] if wanted else []
+    for text in (*candidates, _rewrite(name, ours, theirs, wanted)):
+        if text is None or not _keeps_comments(text, base, ours, theirs):
+            continue
+        prop = _read_property(text)
+        if prop and prop.name == name and _read_items(name, text) == wanted:
+            return Part(name, text, prop)
+    return None
+
+
+def _read_property(text: str) -> Property | None:
+    """Return the one property of these lines, placed from line 0; None if it is not one alone."""
+    matter = read_frontmatter(f"{_FENCE}{text}{_FENCE}")
+    alone = len(matter.properties) == 1 and not matter.warnings
+    return matter.properties[0] if alone else None
+
+
+def _merge_items(
+    base: tuple[str, ...], ours: tuple[str, ...], theirs: tuple[str, ...]
+) -> tuple[str, ...]:
+    old, mine, other = set(base), set(ours), set(theirs)
+    kept = [item for item in ours if item in other or item not in old]
+    added = [item for item in theirs if item not in mine and item not in old]
+    return (*kept, *dict.fromkeys(added))
+
+
+def _read_items(name: str, text: str | None) -> tuple[str, ...] | None:
+    """Return a property's items; None if it is no list, or one with more in it than texts."""
+    if text is None:
+        return ()
+    prop = _read_property(text)
+    if prop is None or prop.kind == "map":
+        return None
+    if isinstance(prop.value, str):
+        if prop.kind == "null":
+            return ()
+        items = (item.strip() for item in prop.value.split(","))
+        return tuple(filter(None, items)) if name in _LISTS else None
+    if prop.items:
+        return prop.value if len(prop.items) == len(prop.value) else None
+    inside = _find_inside(text, prop)
+    return None if inside is None or set(_QUOTED.sub("", inside)) & set("[]{}") else prop.value
+
+
+def _find_inside(text: str, prop: Property) -> str | None:
+    """Return what stands between the brackets of a list written as `[a, b]`."""
+    start, end = prop.span
+    written = text[start:end]
+    return written[1:-1] if written[:1] == "[" and written[-1:] == "]" else None
+
+
+def _merge_hyphens(
+    base: str | None, ours: str | None, theirs: str | None, old: tuple[str, ...]
+) -> str | None:
+    """Merge two hyphen lists item by item, as written, comments included."""
+    prop = _read_property(ours) if ours is not None else None
+    if ours is None or prop is None or not prop.items:
+        return None
+    lead = _find_lead(ours.splitlines()[prop.items[0]])
+    mine, other = _divide_list(ours, lead), _divide_list(theirs, lead)
+    if mine is None or other is None:
+        return None
+    before = _divide_list(base, lead)
+    if before is None:
+        items = (Part(f"={item}", f"{lead} {format_value(item)}\n") for item in old)
+        before = [Part("head", mine[0].text), *items]
+    settled = _merge_parts(before, mine, other, _settle_item, append=True)
+    if any(part.loss for part in settled):
+        return None
+    return "".join(part.text for part in settled)
+
+
+def _divide_list(text: str | None, lead: str) -> list[Part] | None:
+    """Return a hyphen list's name line, items (named `=value`, led by `lead`) and comments."""
+    prop = _read_property(text) if text is not None else None
+    if text is None or prop is None or len(prop.items) != len(prop.value) or not prop.items:
+        return None
+    if len(set(prop.value)) != len(prop.value):
+        return None
+    lines = text.splitlines(keepends=True)
+    values = dict(zip(prop.items, prop.value, strict=True))
+    parts = [Part("head", "".join(lines[: prop.first + 1]))]
+    for number, line in enumerate(lines[prop.first + 1 :], prop.first + 1):
+        if number in values:
+            line = line.replace(_find_lead(line), lead, 1)
+            parts.append(Part(f"={values[number]}", line))
+        else:
+            parts.append(Part("", line))
+    return parts
+
+
+def _find_lead(line: str) -> str:
+    return line[: line.index("-") + 1]
+
+
+def _settle_item(name: str, base: Part | None, ours: Part | None, theirs: Part | None) -> Part:
+    texts = _read_text(base), _read_text(ours), _read_text(theirs)
+    side = _changed_by(*texts)
+    if side != "both":
+        return (ours if side == "ours" else theirs) or Part(name, "")
+    for part in (ours, theirs):
+        if ours and theirs and part and _keeps_comments(part.text, *texts):
+            return part
+    return Part(name, "", loss=Loss("", name, theirs.text if theirs else ""))
+
+
+def _rewrite(
+    name: str, ours: str | None, theirs: str | None, wanted: tuple[str, ...]
+) -> str | None:
+    """Write the items into the side that has some, ours first, in its own form."""
+    sides = [side for side in (ours, theirs) if side is not None]
+    text = next((side for side in sides if _read_items(name, side)), sides[0])
+    prop = _read_property(text)
+    if prop is None or _read_items(name, text) == wanted:
+        return text
+    if (longer := _extend(text, prop, wanted)) is not None:
+        return longer
+    value: str | tuple[str, ...] = wanted
+    if isinstance(prop.value, str) and prop.kind != "null" and wanted:
+        value = ", ".join(wanted)
+    line_end = find_line_end(text)
+    try:
+        note = set_property(f"---{line_end}{text}---{line_end}", name, value)
+    except RefusedError:
+        return None
+    return note[note.index("\n") + 1 : note.rindex("---")]
+
+
+def _extend(text: str, prop: Property, wanted: tuple[str, ...]) -> str | None:
+    """Add items to a list written as `[a, b]` and leave those that it has as they are."""
+    inside = _find_inside(text, prop)
+    have = len(prop.value)
+    if inside is None or wanted[:have] != prop.value or not isinstance(prop.value, tuple):
+        return None
+    fresh = ", ".join(map(format_value, wanted[have:]))
+    gap = "" if not inside.strip() else " " if inside.rstrip().endswith(",") else ", "
+    end = len(text[: prop.span[1] - 1].rstrip())
+    longer = f"{text[:end]}{gap}{fresh}{text[end:]}"
+    found = _read_property(longer)
+    return longer if found and found.value == wanted else None
+
+
+# ---- named parts, with lines between them
+
+
+def _merge_parts(
+    base: Sequence[Part],
+    ours: Sequence[Part],
+    theirs: Sequence[Part],
+    settle: Settle,
+    append: bool = False,
+) -> list[Part]:
+    """Return the merged parts in our order; what they added comes after what it followed.
+
+    With `append`, parts that they added come last, each behind the comments right above it.
+    """
+    our_base, their_base = _pair(base, ours), _pair(base, theirs)
+    same = _find_same(ours, theirs, our_base, their_base)
+    placed: dict[int, list[Part]] = {}
+    last: list[Part] = []
+    waiting: list[Part] = []
+    shared = set(our_base) | set(same.values())
+    anchor = _skip_own(-1, len(ours), shared)
+    for place, part in enumerate(theirs):
+        if place in same:
+            placed.setdefault(anchor, []).extend(waiting)
+            waiting = []
+            anchor = _skip_own(same[place], len(ours), shared)
+            continue
+        before = base[their_base[place]] if place in their_base else None
+        waiting.append(_settle_part(settle, before, None, part))
+        if part.name and append:
+            last, waiting = last + waiting, []
+    placed.setdefault(anchor, []).extend(waiting)
+    merged = list(placed.get(-1, []))
+    other = {mine: place for place, mine in same.items()}
+    for place, part in enumerate(ours):
+        before = base[our_base[place]] if place in our_base else None
+        behind = theirs[other[place]] if place in other else None
+        merged.append(_settle_part(settle, before, part, behind))
+        merged += placed.get(place, [])
+    return merged + last
+
+
+def _settle_part(settle: Settle, base: Part | None, ours: Part | None, theirs: Part | None) -> Part:
+    part = ours or theirs
+    if part is None:
+        return Part("", "")
+    if part.name:
+        return settle(part.name, base, ours, theirs)
+    if base is not None and (ours is None or theirs is None):
+        return Part("", "")  # A line that one side removed.
+    side = _changed_by(_read_text(base), _read_text(ours), _read_text(theirs))
+    return theirs if side == "theirs" and theirs else part
+
+
+def _keeps_comments(text: str, base: str | None, ours: str | None, theirs: str | None) -> bool:
+    """Tell whether a merged part has every comment that neither side removed."""
+    old, mine, other, kept = (set(_find_comments(x or "")) for x in (base, ours, theirs, text))
+    removed = (old - mine) | (old - other)
+    return (mine | other) - removed <= kept
+
+
+def _find_comments(text: str) -> list[str]:
+    """Return what may be a comment; `#` inside quotes is taken for one, to be on the safe side."""
+    return [found.rstrip() for found in _COMMENT.findall(text)]
+
+
+def _pair(base: Sequence[Part], side: Sequence[Part]) -> dict[int, int]:
+    """Return which part of base each part of a side is."""
+    named = {part.name: place for place, part in enumerate(base) if part.name}
+    pairs = {place: named[part.name] for place, part in enumerate(side) if part.name in named}
+    for start, other, length in match_lines([x.key for x in base], [x.key for x in side]):
+        for offset in range(length):
+            if not base[start + offset].name:
+                pairs[other + offset] = start + offset
+    return pairs
+
+
+def _find_same(
+    ours: Sequence[Part],
+    theirs: Sequence[Part],
+    our_base: dict[int, int],
+    their_base: dict[int, int],
+) -> dict[int, int]:
+    """Return for parts of theirs which part of ours is the same one."""
+    by_base = {old: place for place, old in our_base.items()}
+    added: dict[str, list[int]] = {}
+    for place in range(len(ours) - 1, -1, -1):
+        if place not in our_base:
+            added.setdefault(ours[place].key, []).append(place)
+    same: dict[int, int] = {}
+    for place, part in enumerate(theirs):
+        if place in their_base:
+            if their_base[place] in by_base:
+                same[place] = by_base[their_base[place]]
+        elif added.get(part.key):
+            same[place] = added[part.key].pop()
+    return same
+
+
+def _skip_own(place: int, length: int, shared: set[int]) -> int:
+    """Return the last of the parts that only we have, right behind `place`."""
+    while place + 1 < length and place + 1 not in shared:
+        place += 1
+    return place

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from pathlib import PurePosixPath
 
-from vaultmem.core.merging.merged import Loss, Merged
-from vaultmem.core.merging.properties import Rules, merge_blocks, read_block
+from vaultmem.core.merging.properties import divide_block, merge_blocks
+from vaultmem.core.merging.text import Loss, Merged
 from vaultmem.core.notes.confirm import MAX_CONFIRMATIONS, Saying, has_room
 from vaultmem.core.notes.edit_properties import add_to_list, list_items, set_property
 from vaultmem.core.notes.frontmatter import Frontmatter
@@ -48,6 +48,11 @@ def is_first(ours: str, theirs: str, mine: Frontmatter, other: Frontmatter) -> b
     return ours <= theirs
 
 
+def name_author(note: Note) -> str:
+    """Return who made a note, as `confirmed_by` names it."""
+    return Saying(note.agent, note.session, datetime.min).who
+
+
 def _read_time(matter: Frontmatter, name: str) -> float:
     prop = matter.get(name)
     at = read_timestamp(prop.value) if prop and isinstance(prop.value, str) else None
@@ -62,22 +67,22 @@ def _call(note: Note, other: Note) -> Note:
 
 
 def _join(first: Note, second: Note, later: str) -> Merged | None:
-    blocks = [read_block(each.text, each.matter) for each in (first, second)]
-    nothing = read_block("", Frontmatter())
-    merged = merge_blocks(nothing, blocks[0], blocks[1], Rules(later, first="ours"))
-    if merged is None:
+    mine, other = (divide_block(each.text, each.matter) for each in (first, second))
+    if mine is None or other is None:
         return None
-    text = first.text
-    text = text[: first.matter.start] + merged.text + text[first.matter.end :]
+    parts = merge_blocks((), mine, other, later, first="ours")
+    block = "".join(part.text for part in parts)
+    text = f"{first.text[: first.matter.start]}{block}{first.text[first.matter.end :]}"
     note = parse_note(first.path, text.encode("utf-8"))
-    if note.problem or {prop.name: prop.value for prop in note.matter.properties} != merged.values:
+    values = {part.name: part.prop.value for part in parts if part.prop}
+    if note.problem or {prop.name: prop.value for prop in note.matter.properties} != values:
         return None
-    losses = merged.losses
+    losses = tuple(part.loss for part in parts if part.loss)
     wording = second.visible_body.strip()
     if wording == first.visible_body.strip():
         wording = ""
     elif not has_room(note, wording):
-        losses, wording = (*losses, Loss("words", wording)), ""
+        losses, wording = (*losses, Loss("", "words", wording)), ""
     text = _confirm(text, note, first, second, wording)
     return Merged(text, (), losses, is_twin=True)
 
@@ -85,10 +90,11 @@ def _join(first: Note, second: Note, later: str) -> Merged | None:
 def _confirm(text: str, merged: Note, first: Note, second: Note, wording: str) -> str:
     """Return the merged text with who said it again, between those who said it before and after."""
     said = Saying(second.agent, second.session, datetime.min, wording=wording)
-    own = Saying(first.agent, first.session, datetime.min)
     text = add_to_list(text, merged, "also_said", said.said)
     names = (*list_items(first, "confirmed_by"), said.who, *list_items(second, "confirmed_by"))
-    wanted = tuple(name for name in dict.fromkeys(names) if name != own.who)[-MAX_CONFIRMATIONS:]
+    wanted = tuple(name for name in dict.fromkeys(names) if name != name_author(first))[
+        -MAX_CONFIRMATIONS:
+    ]
     if wanted != list_items(merged, "confirmed_by"):
         text = set_property(text, "confirmed_by", wanted)
     made, known = read_timestamp(second.created), read_timestamp(merged.updated)

@@ -1,19 +1,24 @@
-"""Branches: list, make and remove them; and whether one can be left or merged into."""
+"""Branches: list, make, remove, switch and reset them; and whether one can be left."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from vaultmem.core.safe_text import name_some
 from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError
+from vaultmem.services.branching.tree_moves import find_moves, move_tree
 from vaultmem.services.writing.operation import Operation, operate
 from vaultmem.services.writing.pending import find_pending
-from vaultmem.storage.git.checkout import list_staged, unstage
+from vaultmem.storage.git.checkout import follow_index, list_staged, unstage
 from vaultmem.storage.git.head import Head
 from vaultmem.storage.git.locks import PATIENCE
 from vaultmem.storage.git.refs import Branch, Target
 from vaultmem.storage.git.repository import find_checkout
 from vaultmem.vault import Vault
+
+#: Where what a branch was at is kept, so that no commit is lost.
+_BACKUPS = "refs/vaultmem/backup"
 
 
 class ListedBranch(NamedTuple):
@@ -23,6 +28,19 @@ class ListedBranch(NamedTuple):
     is_current: bool
     ahead: int
     behind: int
+
+
+class ResetReport(NamedTuple):
+    """A branch that was moved from the commit `before` to another one; `backup` still has it.
+
+    `files` says how many files of the folder changed; `backup` is empty where nothing did.
+    """
+
+    branch: str
+    commit: str
+    before: str
+    backup: str
+    files: int
 
 
 def list_branches(vault: Vault) -> list[ListedBranch]:
@@ -78,6 +96,65 @@ def remove_branch(vault: Vault, name: str, force: bool = False) -> str:
     return operate(vault, "no branch was changed", work)
 
 
+def switch_branch(vault: Vault, name: str, create: bool = False) -> tuple[Target, int]:
+    """Check a local branch out; return it, and how many files changed.
+
+    With `create` the branch is made first, at what is checked out; then no file changes, and from
+    a commit that is on no branch what is not committed comes along.
+
+    Raises:
+        NoteNotFoundError: there is no such branch.
+        PendingError: something is not committed yet.
+        RefusedError: it is checked out elsewhere, or git itself is needed for the difference, or
+            commits would be on no branch any more.
+        ConflictError: a file that is in no commit stands in the way.
+    """
+
+    def work(operation: Operation) -> tuple[Target, int]:
+        if create:
+            return _create_branch(vault, name), 0
+        return _switch(operation, vault, name)
+
+    return operate(vault, "nothing was switched", work)
+
+
+def reset_branch(vault: Vault, name: str, to: str = "") -> ResetReport:
+    """Move a local branch to a branch, tag, commit or date, else to what is checked out.
+
+    Where it is checked out, the files follow.
+
+    Raises:
+        NoteNotFoundError: there is no such branch or commit.
+        PendingError: it is checked out and something is not committed, or it has just moved.
+        RefusedError: it is checked out elsewhere, git itself is needed for the difference, or it is
+            checked out and nothing says where it is to go, or an agent moves it.
+        ConflictError: a file that is in no commit stands in the way.
+    """
+
+    def work(operation: Operation) -> ResetReport:
+        before = vault.history.refs.branch_tip(name)
+        is_here = vault.history.head().branch == name
+        if is_here:
+            vault.require_person(f"{name}: checked out, so only a person moves it")
+        if is_here and not to:
+            raise RefusedError(f"{name}: checked out; say which commit or branch it is to go to")
+        target = vault.history.refs.resolve(to or "HEAD", within=before)
+        if target.commit == before:
+            return ResetReport(name, before, before, "", 0)
+        backup = _name_backup(vault, name)
+        files = 0
+        if is_here:
+            check_clean(vault, "reset")
+            head = vault.history.head()
+            files = _move_files(operation, vault, head, target.commit, "reset")
+        elif folder := find_checkout(vault.history.git_folder, f"refs/heads/{name}"):
+            raise RefusedError(f"{name}: checked out in {folder}; reset it there")
+        vault.history.refs.move_branch(name, target.commit, before, backup)
+        return ResetReport(name, target.commit, before, backup, files)
+
+    return operate(vault, "nothing was reset", work)
+
+
 def check_clean(vault: Vault, what: str, may_be_detached: bool = False) -> None:
     """Make sure that nothing is uncommitted, so that a branch can be `what` (merged, left).
 
@@ -107,13 +184,16 @@ def check_clean(vault: Vault, what: str, may_be_detached: bool = False) -> None:
 def unstage_committed(vault: Vault) -> None:
     """Let git's index follow where HEAD has a file as it is on disk, and other bytes are staged."""
     history = vault.history
-    with vault.lock():
+
+    def work(_: Operation) -> None:
         staged = [x for x in list_staged(history, removed=False) if x.startswith(history.prefix)]
         if not staged or history.obstacle(patience=PATIENCE):
             return
         pending = find_pending(vault)
         left = {f"{history.prefix}{path}" for path in (*pending.files, *pending.skipped)}
         unstage(history, [path for path in staged if path not in left])
+
+    operate(vault, "nothing was unstaged", work)
 
 
 def check_idle(vault: Vault, what: str, may_be_detached: bool = False) -> None:
@@ -134,3 +214,63 @@ def check_head(vault: Vault, head: Head, what: str) -> None:
     """
     if vault.history.head() != head:
         raise PendingError(f"not {what}: somebody has just used git here; try again")
+
+
+def _create_branch(vault: Vault, name: str) -> Target:
+    refs, head = vault.history.refs, vault.history.head()
+    if not head.commit:
+        raise NoteNotFoundError("nothing is committed yet; make a checkpoint first")
+    if head.branch:
+        check_clean(vault, "switched")
+    else:
+        check_idle(vault, "switched", may_be_detached=True)
+    refs.create_branch(name, head.commit)
+    try:
+        check_head(vault, head, "switched")
+        refs.checkout(name)
+    except BaseException:
+        if vault.history.head().branch != name:
+            refs.delete_branch(name, head.commit)
+        raise
+    return refs.resolve(f"refs/heads/{name}")
+
+
+def _switch(operation: Operation, vault: Vault, name: str) -> tuple[Target, int]:
+    refs, head = vault.history.refs, vault.history.head()
+    refs.branch_tip(name)
+    target = refs.resolve(f"refs/heads/{name}")
+    if head.branch == name:
+        return target, 0
+    if folder := find_checkout(vault.history.git_folder, f"refs/heads/{name}"):
+        raise RefusedError(f"{name}: checked out in {folder}; work there, or switch it away")
+    check_clean(vault, "switched", may_be_detached=True)
+    if head.commit and not head.branch and not refs.is_kept(head.commit):
+        raise RefusedError(
+            f"not switched: no branch or tag has the commits that you are at ({head.commit[:7]}); "
+            "`vaultmem branch NAME` keeps them"
+        )
+    count = _move_files(operation, vault, head, target.commit, "switched")
+    if refs.branch_tip(name) != target.commit:
+        raise PendingError(f"not switched: {name} has just got another commit; try again")
+    refs.checkout(name)
+    return target, count
+
+
+def _move_files(operation: Operation, vault: Vault, head: Head, commit: str, what: str) -> int:
+    """Bring files and git's index from HEAD to a commit; return how many files changed."""
+    moves = find_moves(vault, head.commit, commit)
+    move_tree(operation, vault, moves)
+    follow_index(vault.history, moves)
+    check_head(vault, head, what)
+    return len(moves)
+
+
+def _name_backup(vault: Vault, name: str) -> str:
+    """Return a free name for the ref that keeps what a branch was at."""
+    at = datetime.fromtimestamp(vault.now(), UTC).strftime("%Y%m%dT%H%M%SZ")
+    taken = vault.history.git.run("for-each-ref", "--format=%(refname)", _BACKUPS).split("\n")
+    free, number = f"{_BACKUPS}/{name}-{at}", 1
+    while free in taken:
+        number += 1
+        free = f"{_BACKUPS}/{name}-{at}-{number}"
+    return free

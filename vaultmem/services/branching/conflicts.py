@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from vaultmem.core.delta.commit_message import name_files
 from vaultmem.core.delta.lines import split_lines
-from vaultmem.core.merging.settle import Choice, settle_callouts
+from vaultmem.core.merging.text import Choice, settle_callouts
 from vaultmem.core.notes.conflict import REMOVED, Placed, take_out_callouts
 from vaultmem.core.notes.note import Note
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
@@ -161,6 +161,5 @@ def _resolve(
         change.commit(event, Whose.ANYBODY)
         return str(path), len(chosen), text is None
 
-    with vault.lock():
-        done = write(vault, plan)
+    done = write(vault, plan)
     return Resolved(*done.value, done.report)

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from vaultmem.core.blob import blob_id
 from vaultmem.core.delta.commit_message import name_files, read_subject
 from vaultmem.core.lifecycle import State
-from vaultmem.core.merging.merged import Merged
 from vaultmem.core.merging.note import merge_texts
+from vaultmem.core.merging.text import Merged
 from vaultmem.core.notes.edit_properties import write_state
 from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.notes.note import Note, parse_note
@@ -24,7 +24,7 @@ from vaultmem.errors import (
     RefusedError,
 )
 from vaultmem.services.branching.branches import check_idle
-from vaultmem.services.branching.clash import describe_conflicts, name_authors
+from vaultmem.services.branching.settle import hide_secrets, name_authors
 from vaultmem.services.branching.tree_moves import move_tree
 from vaultmem.services.lifecycle.promote import (
     Promotion,
@@ -173,7 +173,7 @@ def _merge(vault: Vault, target: Target, here: Note, there: Note) -> Merged:
     head = history.head().commit
     merged = merge_texts(path, _read_base(vault, head, target, path), here.text, there.text)
     if merged.conflicts:
-        shown = describe_conflicts(path, merged.conflicts, vault.config.allows_secrets(path))
+        shown = [hide_secrets(vault, each) for each in merged.conflicts]
         raise MergeConflictError(
             f"{path}: changed differently here and on {target.name}; nothing was changed; "
             f"`vaultmem merge {target.name}` keeps both, and `vaultmem resolve` decides",

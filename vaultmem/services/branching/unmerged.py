@@ -1,33 +1,28 @@
-"""Settle or decide the files that git's index has in conflict, whatever left them there.
+"""Finish, settle or decide what git's index has in conflict, whatever left it there.
 
-A merge that git has stopped has a commit to come (`finish`). A rebase, a cherry-pick or a revert
-goes on by git itself. After `git stash pop`, `git checkout -m` or `git apply -3` nothing is under
-way: what is settled is a change that no commit has yet.
+A merge that git has stopped has a commit to come. A rebase, a cherry-pick or a revert goes on by
+git itself. After `git stash pop`, `git checkout -m` or `git apply -3` nothing is under way: what is
+settled is a change that no commit has yet.
 """
 
 from __future__ import annotations
 
+import re
 import shlex
+from collections.abc import Mapping
 from functools import partial
 from pathlib import PurePosixPath
-from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
-from vaultmem.core.merging.settle import Choice, settle_callouts
-from vaultmem.core.notes.conflict import (
-    Callout,
-    find_callouts,
-    find_conflict,
-    take_out_callouts,
-)
+from vaultmem.core.merging.text import Choice, settle_callouts
+from vaultmem.core.notes.conflict import Callout, find_callouts, find_conflict, take_out_callouts
 from vaultmem.core.notes.frontmatter import read_frontmatter
 from vaultmem.core.notes.note import UnreadableNoteError, parse_note
 from vaultmem.core.paths import is_note_name
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.branching.conflicts import Resolved
-from vaultmem.services.branching.incoming import refuse_leaks
-from vaultmem.services.branching.merge import MergeReport
-from vaultmem.services.branching.settle import Settled, settle_merge
+from vaultmem.services.branching.merge import draft_merge, refuse_leaks
+from vaultmem.services.branching.settle import Merge, MergeReport
 from vaultmem.services.branching.tree_moves import move_tree, plan_files, read_entry
 from vaultmem.services.notes.update import refuse_hidden
 from vaultmem.services.reading.look import find_branch
@@ -35,10 +30,10 @@ from vaultmem.services.writing.commit import CommitReport
 from vaultmem.services.writing.operation import Operation, operate
 from vaultmem.storage.files import UnsafeFileError, read_file
 from vaultmem.storage.git.checkout import list_staged
-from vaultmem.storage.git.commit_draft import File, TreeEntry
+from vaultmem.storage.git.commit_draft import Draft, File, TreeEntry
 from vaultmem.storage.git.head import find_operation
 from vaultmem.storage.git.last_change import LastChange
-from vaultmem.storage.git.merge_tree import MergedTree, Unmerged
+from vaultmem.storage.git.merge_tree import Unmerged
 from vaultmem.storage.git.refs import Target
 from vaultmem.vault import Vault
 
@@ -47,36 +42,41 @@ _GONE = "0" * 40
 #: The commits whose change git makes again, by the command, and the one that has their side.
 _REPLAYED = {"rebase": "REBASE_HEAD", "cherry-pick": "CHERRY_PICK_HEAD", "revert": "REVERT_HEAD"}
 
-Stages = dict[str, TreeEntry]
+_NAMED = re.compile(r"branch '([^'\n]+)'")
+#: How git calls, in the folder, a file that it moved out of another folder's way.
+_ASIDE = re.compile(r"~[^/~]+$")
+
+#: Files in conflict by their path in the vault.
+_Open = dict[str, Unmerged]
 
 
-class Index(NamedTuple):
-    """What git's index has: files that are merged, and the versions of those that are not.
-
-    Stage "1" is the common version, "2" ours, "3" theirs.
-    """
-
-    merged: dict[str, TreeEntry]
-    open: dict[str, Stages]
+def is_stopped(vault: Vault) -> bool:
+    """Tell whether a merge is under way that has files in conflict."""
+    return (vault.history.git_folder / "MERGE_HEAD").is_file() and bool(vault.history.unmerged())
 
 
-def settle_unmerged(vault: Vault) -> MergeReport:
-    """Settle and stage all files in conflict; both versions stay, and no commit is made.
+def finish_merge(vault: Vault) -> MergeReport:
+    """Settle what a stopped `git merge` or `git pull` left open, as `merge` does, and commit it.
+
+    What a person has repaired and staged stays as it is, and so does a note in conflict from which
+    they have taken the markers. Where no merge is under way, what git has in conflict is staged
+    and not committed.
 
     Raises:
-        NoteNotFoundError: none of the vault's files is in conflict.
+        NoteNotFoundError: nothing is under way, and no note is in conflict.
+        RefusedError: something looks like a credential, or another branch is worked on.
         MergeConflictError: something in conflict is no file of the vault.
+        ConflictError: somebody saved a file meanwhile; the merge is as it was.
     """
-    index = read_index(vault)
-    if not index.open:
-        raise NoteNotFoundError("no merge is under way, and git has no note in conflict")
-    source, settled = _settle(vault, index.open)
-    chosen = {
-        path: settled.files.get(path) and (find_edited(vault, path, stages) or settled.files[path])
-        for path, stages in index.open.items()
-    }
-    moved = _write(vault, {**settled.files, **chosen}, index)
-    return MergeReport(source, vault.history.head().branch, "", moved, *settled.told)
+
+    def work(operation: Operation) -> MergeReport:
+        if find_branch(vault):
+            raise RefusedError("a merge is finished where it was begun; drop --ref")
+        if (vault.history.git_folder / "MERGE_HEAD").is_file():
+            return _finish(operation, vault)
+        return _settle_all(operation, vault)
+
+    return operate(vault, "the merge is as it was", work)
 
 
 def decide_unmerged(vault: Vault, address: str, choice: Choice) -> Resolved | None:
@@ -91,19 +91,19 @@ def decide_unmerged(vault: Vault, address: str, choice: Choice) -> Resolved | No
     if find_branch(vault) or not vault.history.unmerged():
         return None
 
-    def work(_: Operation) -> Resolved | None:
-        index = read_index(vault)
-        named = [path for path in index.open if address in _list_names(path)]
+    def work(operation: Operation) -> Resolved | None:
+        _, opened = _read_index(vault)
+        named = [path for path in opened if address in _list_names(path)]
         if len(named) != 1:
             return None
-        (path,), stages = named, index.open[named[0]]
-        for entry in stages.values():
+        path, unmerged = named[0], opened[named[0]]
+        for entry in unmerged.versions:
             _refuse_hidden(vault, path, entry)
-        if find_edited(vault, path, stages):
+        if _find_edited(vault, path, unmerged):
             add = f"git add {shlex.quote(path)}"
             raise RefusedError(f"{path}: edited since git left it; `{add}` keeps that")
-        files = _decide(vault, path, stages, choice)
-        _write(vault, files, index)
+        files = _decide(vault, path, unmerged, choice)
+        _write(operation, vault, files, opened)
         return Resolved(path, 1, files[path] is None, CommitReport())
 
     return operate(vault, "nothing was decided", work)
@@ -122,79 +122,94 @@ def name_next_step(vault: Vault) -> str:
     return "`vaultmem checkpoint NOTE` commits it."
 
 
-def read_id(vault: Vault, name: str) -> str:
-    """Return the first commit that a file of git's names, "" if it names none."""
+def _finish(operation: Operation, vault: Vault) -> MergeReport:
+    source = _find_source(vault)
+    head = vault.history.head()
+    draft, merge = draft_merge(vault, head.commit, source, head.branch or "HEAD")
+    merged, opened = _read_index(vault)
+    chosen = _choose_files(vault, draft, merge, merged, opened)
+    moves, contents = plan_files(chosen, partial(read_entry, vault))
+    move_tree(operation, vault, moves, contents)
+    _stage_files(vault, chosen, opened)
+    return merge.report(_commit(vault, draft), moves)._replace(into=head.branch)
+
+
+def _find_source(vault: Vault) -> Target:
+    folder = vault.history.git_folder
+    source = vault.history.refs.resolve(_read_id(vault, "MERGE_HEAD"))
     try:
-        text = (vault.history.git_folder / name).read_text(encoding="ascii")
-    except (OSError, UnicodeDecodeError):
-        return ""
-    return next(iter(text.split()), "")
+        told = (folder / "MERGE_MSG").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        told = ""
+    named = _NAMED.search(told.partition("\n")[0])
+    return source._replace(name=named[1]) if named else source
 
 
-def read_index(vault: Vault) -> Index:
-    """Return the vault's files in git's index, by path."""
-    index = Index({}, {})
-    prefix = vault.history.prefix
-    for line in filter(None, vault.history.git.run("ls-files", "-s", "-z").split("\0")):
-        meta, _, path = line.partition("\t")
-        mode, blob, stage = meta.split()
-        entry, inside = TreeEntry(mode, blob), path.removeprefix(prefix)
-        if not path.startswith(prefix):
+def _choose_files(
+    vault: Vault, draft: Draft, merge: Merge, merged: Mapping[str, TreeEntry], opened: _Open
+) -> dict[str, File]:
+    """Return what becomes of the files that are open, and of others as far as git alone did them.
+
+    Names under which git left a version, and that the merge has under another one, go. A file that
+    one side removed and that is open no more was decided by a person.
+    """
+    automatic = vault.history.tree(draft.base)
+    chosen: dict[str, File] = {}
+    for path, file in draft.files.items():
+        if path in opened:
+            chosen[path] = _find_edited(vault, path, opened[path]) or file
+        elif path in merge.removed:
             continue
-        if stage == "0":
-            index.merged[inside] = entry
-        else:
-            index.open.setdefault(inside, {})[stage] = entry
-    return index
+        elif merged.get(path) == automatic.get(path):
+            chosen[path] = file
+    for path, unmerged in opened.items():
+        is_left = bool(unmerged.ours or unmerged.theirs) and not _ASIDE.search(path)
+        if path not in draft.files and not is_left:
+            chosen[path] = None
+    return chosen
 
 
-def find_edited(vault: Vault, path: str, stages: Stages) -> File:
-    """Return what a person made of a file in conflict, None where it is as git left it."""
-    try:
-        data = read_file(vault.root, PurePosixPath(path))
-    except (NoteNotFoundError, UnsafeFileError):
-        return None
-    text = data.decode("utf-8", "replace")
-    if blob_id(data) in {entry.blob for entry in stages.values()} or find_conflict(text):
-        return None
-    return next(iter(stages.values())).mode, data
+def _commit(vault: Vault, draft: Draft) -> str:
+    """Let git make the commit of all that is staged."""
+    name, email = draft.author
+    env = vault.history.settings().without_filters()
+    for who in ("AUTHOR", "COMMITTER"):
+        env |= {f"GIT_{who}_NAME": name, f"GIT_{who}_EMAIL": email}
+    command = ("commit", "-q", "--no-verify", "--allow-empty", "--cleanup=verbatim", "-F", "-")
+    vault.history.git.run(*command, stdin=draft.message.encode("utf-8"), env=env)
+    return vault.history.head().commit
 
 
-def stage_files(vault: Vault, chosen: dict[str, File], index: Index) -> None:
-    """Put files into git's index, None takes one out; those in conflict are so no more."""
-    git, prefix = vault.history.git, vault.history.prefix
-    lines: list[str] = []
-    for path, file in chosen.items():
-        if path in index.open or file is None:
-            lines.append(f"0 {_GONE}\t{prefix}{path}\0")
-        if file is not None:
-            blob = git.run("hash-object", "-w", "--stdin", stdin=file[1])
-            lines.append(f"{file[0]} {blob}\t{prefix}{path}\0")
-    said = "".join(lines).encode("utf-8", "surrogateescape")
-    quiet = vault.history.settings().without_filters()
-    git.run("update-index", "-z", "--index-info", stdin=said, env=quiet)
+def _settle_all(operation: Operation, vault: Vault) -> MergeReport:
+    """Settle and stage all files in conflict; both versions stay, and no commit is made."""
+    _, opened = _read_index(vault)
+    if not opened:
+        raise NoteNotFoundError("no merge is under way, and git has no note in conflict")
+    merge = _settle(vault, opened)
+    files = dict(merge.files)
+    for path, unmerged in opened.items():
+        settled = merge.files.get(path)
+        files[path] = settled and (_find_edited(vault, path, unmerged) or settled)
+    report = merge.report("", _write(operation, vault, files, opened))
+    return report._replace(into=vault.history.head().branch)
 
 
-def _settle(vault: Vault, open_files: dict[str, Stages]) -> tuple[Target, Settled]:
-    history = vault.history
-    head = history.head().commit
-    source, change = _find_source(vault, head)
-    unmerged = tuple(
-        Unmerged(history.prefix + path, stages.get("1"), stages.get("2"), stages.get("3"))
-        for path, stages in open_files.items()
-    )
-    settled = settle_merge(vault, MergedTree("", unmerged), head, source, "ours", change)
-    refuse_leaks(vault, head, head, settled.files)
-    return source, settled
+def _settle(vault: Vault, opened: _Open) -> Merge:
+    head = vault.history.head().commit
+    source, change = _find_theirs(vault, head)
+    merge = Merge(vault, head, source, "ours", change)
+    merge.settle(list(opened.values()))
+    refuse_leaks(vault, head, head, merge.files)
+    return merge
 
 
-def _find_source(vault: Vault, head: str) -> tuple[Target, LastChange | None]:
+def _find_theirs(vault: Vault, head: str) -> tuple[Target, LastChange | None]:
     """Return the commit that has their side; where none has it, HEAD and the person."""
     refs = vault.history.refs
     operation = find_operation(vault.history.git_folder)
     if operation == "merge":
-        return refs.resolve(read_id(vault, "MERGE_HEAD"))._replace(name=""), None
-    if commit := read_id(vault, _REPLAYED.get(operation, "")):
+        return refs.resolve(_read_id(vault, "MERGE_HEAD"))._replace(name=""), None
+    if commit := _read_id(vault, _REPLAYED.get(operation, "")):
         back = "^" if operation == "revert" else ""
         return refs.resolve(commit + back)._replace(name=""), None
     now, person = vault.local_time(), vault.history.person().identity.name
@@ -202,23 +217,21 @@ def _find_source(vault: Vault, head: str) -> tuple[Target, LastChange | None]:
     return refs.resolve(head)._replace(name="uncommitted"), change
 
 
-def _write(vault: Vault, files: dict[str, File], index: Index) -> tuple[str, ...]:
+def _write(
+    operation: Operation, vault: Vault, files: Mapping[str, File], opened: _Open
+) -> list[str]:
     """Bring files and index to this; return the paths whose files changed."""
     moves, contents = plan_files(files, partial(read_entry, vault))
-
-    def work(operation: Operation) -> None:
-        move_tree(operation, vault, moves, contents)
-        stage_files(vault, files, index)
-
-    operate(vault, "nothing was decided", work)
-    return tuple(sorted(moves))
+    move_tree(operation, vault, moves, contents)
+    _stage_files(vault, files, opened)
+    return list(moves)
 
 
-def _decide(vault: Vault, path: str, stages: Stages, choice: Choice) -> dict[str, File]:
+def _decide(vault: Vault, path: str, unmerged: Unmerged, choice: Choice) -> dict[str, File]:
     """Return what becomes of a file: one side's version, or what both sides' notes merge to."""
-    ours, theirs = stages.get("2"), stages.get("3")
+    ours, theirs = unmerged.ours, unmerged.theirs
     if ours and theirs and (is_note_name(path) or choice is Choice.BOTH):
-        files = _settle(vault, {path: stages})[1].files
+        files = _settle(vault, {path: unmerged}).files
         if (file := files[path]) and is_note_name(path):
             known = {each for entry in (ours, theirs) for each in _find_callouts(vault, entry)}
             files[path] = file[0], _settle_new(file[1].decode(), choice, known).encode()
@@ -259,3 +272,64 @@ def _list_names(path: str) -> set[str]:
     """Return by which addresses a file in conflict can be named."""
     place = PurePosixPath(path)
     return {path, place.name, place.stem, str(place.with_suffix(""))}
+
+
+# ---- git's index
+
+
+def _read_id(vault: Vault, name: str) -> str:
+    """Return the first commit that a file of git's names, "" if it names none."""
+    try:
+        text = (vault.history.git_folder / name).read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError):
+        return ""
+    return next(iter(text.split()), "")
+
+
+def _read_index(vault: Vault) -> tuple[dict[str, TreeEntry], _Open]:
+    """Return the vault's files in git's index: those that are merged, and those that are not."""
+    prefix = vault.history.prefix
+    merged: dict[str, TreeEntry] = {}
+    stages: dict[str, dict[str, TreeEntry]] = {}
+    for line in filter(None, vault.history.git.run("ls-files", "-s", "-z").split("\0")):
+        meta, _, path = line.partition("\t")
+        mode, blob, stage = meta.split()
+        inside = path.removeprefix(prefix)
+        if not path.startswith(prefix):
+            continue
+        if stage == "0":
+            merged[inside] = TreeEntry(mode, blob)
+        else:
+            stages.setdefault(inside, {})[stage] = TreeEntry(mode, blob)
+    opened = {
+        path: Unmerged(prefix + path, found.get("1"), found.get("2"), found.get("3"))
+        for path, found in stages.items()
+    }
+    return merged, opened
+
+
+def _find_edited(vault: Vault, path: str, unmerged: Unmerged) -> File:
+    """Return what a person made of a file in conflict, None where it is as git left it."""
+    try:
+        data = read_file(vault.root, PurePosixPath(path))
+    except (NoteNotFoundError, UnsafeFileError):
+        return None
+    text = data.decode("utf-8", "replace")
+    if blob_id(data) in {entry.blob for entry in unmerged.versions} or find_conflict(text):
+        return None
+    return unmerged.versions[0].mode, data
+
+
+def _stage_files(vault: Vault, chosen: Mapping[str, File], opened: _Open) -> None:
+    """Put files into git's index, None takes one out; those in conflict are so no more."""
+    git, prefix = vault.history.git, vault.history.prefix
+    lines: list[str] = []
+    for path, file in chosen.items():
+        if path in opened or file is None:
+            lines.append(f"0 {_GONE}\t{prefix}{path}\0")
+        if file is not None:
+            blob = git.run("hash-object", "-w", "--stdin", stdin=file[1])
+            lines.append(f"{file[0]} {blob}\t{prefix}{path}\0")
+    said = "".join(lines).encode("utf-8", "surrogateescape")
+    quiet = vault.history.settings().without_filters()
+    git.run("update-index", "-z", "--index-info", stdin=said, env=quiet)

@@ -10,7 +10,7 @@ import shlex
 from vaultmem.core.check import Check, Verdict, count_found
 from vaultmem.core.packs.context_file import parse_contexts
 from vaultmem.core.paths import GENERATED, is_hidden
-from vaultmem.services.syncing.state import read_sync_state
+from vaultmem.services.syncing.unasked import read_sync_state
 from vaultmem.services.watching.context import find_context_file
 from vaultmem.services.writing.divide import name_leaks
 from vaultmem.services.writing.leaks import HOW_TO_ALLOW

@@ -19,7 +19,7 @@ from vaultmem.services.reading.indexing import Progress, is_index_behind
 from vaultmem.services.reading.look import find_branch
 from vaultmem.services.reading.note_rules import read_note_rules
 from vaultmem.services.reading.sync import SyncReport
-from vaultmem.services.syncing.state import SyncState, read_sync_state
+from vaultmem.services.syncing.unasked import SyncState, read_sync_state
 from vaultmem.services.upkeep.review import list_waiting
 from vaultmem.services.watching.lease import Watching, find_watcher
 from vaultmem.services.writing.divide import name_leaks

@@ -1,21 +1,27 @@
-"""Where a vault is synced with: which remote, and which branch of it."""
+"""Where a vault is synced with: which remote, which branch of it; and what is known of it here."""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import json
 import os
 import re
 import shlex
 from pathlib import Path
 from typing import NamedTuple
 
+from vaultmem.core.json_values import as_named
 from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError
 from vaultmem.services.reading.look import find_branch
-from vaultmem.services.syncing.record import read_record
+from vaultmem.storage.atomic import write_atomically
 from vaultmem.storage.git.remotes import Remote, Remotes, read_remotes
 from vaultmem.vault import Vault
 
 #: The name of a remote that nobody has named.
 ORIGIN = "origin"
+
+_FILE = "sync.json"
 
 _NONE = (
     "this vault has no remote yet; make an empty repository somewhere, and run `vaultmem sync URL` "
@@ -45,6 +51,25 @@ class Place(NamedTuple):
         return f"{self.remote.name}/{self.upstream}"
 
 
+class LastSync(NamedTuple):
+    """The last sync, and when one last came to its end, in seconds since the epoch.
+
+    `agreed` says to which address the person has synced by hand; `rescue` is the ref at the remote
+    that has what could not go to its branch, `evidence` the commit of this machine's ref there,
+    `refused_at` when the remote last refused that ref (0: it takes it).
+    """
+
+    remote: str = ""
+    at: float = 0.0
+    outcome: str = ""
+    told: str = ""
+    good_at: float = 0.0
+    agreed: str = ""
+    rescue: str = ""
+    evidence: str = ""
+    refused_at: float = 0.0
+
+
 def find_place(vault: Vault, where: str = "") -> Place:
     """Return where the vault is synced with: `where` is a remote's name or an address.
 
@@ -68,6 +93,38 @@ def find_place(vault: Vault, where: str = "") -> Place:
     known, there = remotes.upstreams.get(branch, ("", ""))
     upstream = there if there and known == remote.name else branch
     return Place(remote, branch, upstream, remote.name not in remotes.known)
+
+
+def find_tip(vault: Vault, ref: str) -> str:
+    """Return the commit of a ref by its full name, empty if there is none."""
+    command = ("show-ref", "--verify", "--hash", "--", ref)
+    return vault.history.git.run(*command, check=False)
+
+
+def count_waiting(vault: Vault, place: Place) -> int:
+    """Return how many commits of the branch the remote did not have when it was last asked."""
+    ours = find_tip(vault, f"refs/heads/{place.branch}")
+    known = ("--not", f"--remotes={place.remote.name}")
+    return int(vault.history.git.run("rev-list", "--count", ours, *known, "--")) if ours else 0
+
+
+def read_record(vault: Vault) -> LastSync:
+    """Return what is remembered; nothing, where it is lost."""
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        told = json.loads((vault.state_folder / _FILE).read_text(encoding="utf-8"))
+        return LastSync(**{name: told[name] for name in LastSync._fields if name in told})
+    return LastSync()
+
+
+def keep_record(vault: Vault, record: LastSync) -> None:
+    """Remember a sync; it is not worth waiting for the disk."""
+    data = json.dumps(as_named(record)).encode()
+    write_atomically(vault.state_folder / _FILE, data, durable=False)
+
+
+def name_address(remote: Remote) -> str:
+    """Return a digest of where commits go: an address may hold what lets somebody sign in."""
+    return hashlib.sha256(f"{remote.url}\n{remote.push_url}".encode()).hexdigest()
 
 
 def _choose(vault: Vault, remotes: Remotes, branch: str) -> Remote:

@@ -8,12 +8,14 @@ sync that is killed is simply done again.
 from __future__ import annotations
 
 import contextlib
+import platform
 import random
+import re
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from types import MappingProxyType
 from typing import NamedTuple
 
 from vaultmem.errors import (
@@ -25,37 +27,47 @@ from vaultmem.errors import (
     VaultError,
 )
 from vaultmem.services.branching.branches import check_idle, unstage_committed
-from vaultmem.services.branching.finish import finish_merge, is_stopped
-from vaultmem.services.branching.incoming import follow_commit
-from vaultmem.services.branching.merge import MergeReport, merge_branch
-from vaultmem.services.branching.proposals import list_decided
-from vaultmem.services.evidence.publish import begin_anew, publish
-from vaultmem.services.reading.look import find_branch
-from vaultmem.services.syncing.contact import (
-    check_related,
-    count_waiting,
-    fetch_branch,
-    find_tip,
-    refuse_outside,
+from vaultmem.services.branching.merge import follow_commit, merge_branch, plan_merge
+from vaultmem.services.branching.proposals import PROPOSALS, list_decided
+from vaultmem.services.branching.settle import MergeReport
+from vaultmem.services.branching.unmerged import finish_merge, is_stopped
+from vaultmem.services.evidence.publish import (
+    begin_anew,
+    evidence_refspecs,
+    publish,
+    take_evidence,
 )
-from vaultmem.services.syncing.place import Place, find_place
-from vaultmem.services.syncing.record import LastSync, keep_record, name_address, read_record
-from vaultmem.services.syncing.rescue import rescue_commits
+from vaultmem.services.reading.look import find_branch
+from vaultmem.services.syncing.place import (
+    LastSync,
+    Place,
+    count_waiting,
+    find_place,
+    find_tip,
+    keep_record,
+    name_address,
+    read_record,
+)
 from vaultmem.services.writing.commit import commit_all
-from vaultmem.services.writing.pending import find_too_large
+from vaultmem.services.writing.operation import Operation, operate
+from vaultmem.services.writing.pending import find_pending, find_too_large
+from vaultmem.storage.git.checkout import find_differences
 from vaultmem.storage.git.machine_refs import find_replaced
-from vaultmem.storage.git.remote import Fate, Pushed, Trouble, push, remove_branch
+from vaultmem.storage.git.remote import Fate, Fetched, Pushed, Trouble, fetch, push, remove_branch
 from vaultmem.storage.git.remotes import add_remote
 from vaultmem.storage.lock import WRITER, hold_lock
 from vaultmem.vault import Vault
 
-#: How often what others pushed meanwhile is merged and pushed again, and what is saved meanwhile
-#: committed; and the seconds of the first pause between.
+#: How often what others pushed meanwhile is merged and pushed again; and the seconds of the first
+#: pause between.
 _ATTEMPTS = 8
 _PAUSE = 0.1
 
 _DAY = 86_400
 
+#: Where commits are kept at the remote that their branch does not take; below it, by machine,
+#: branch and time.
+_RESCUED = "refs/vaultmem/rescue/"
 
 #: Looks at what is about to be pushed, and raises to have nothing pushed: the git folder that has
 #: it, the ref, and the commits from which ("" for none) and to which that is to go at the remote.
@@ -71,17 +83,17 @@ class Outcome(StrEnum):
     CONFLICT = "conflict"
 
 
-class SyncReport(NamedTuple):
+@dataclass
+class SyncReport:
     """What a sync did.
 
     `checkpoint` is the last commit that was made before, "" if there was nothing to commit.
     `fetched` and `pushed` count commits, `waiting` those that only this machine has. `merged` is
     None where nothing had to be: then the branch may have `followed` the other, with these paths.
     `rescued` is the ref at the remote that has what could not go to the branch; `told` says why.
-    `evidence` is what came of this machine's own ref ("" where it has none). `left_rebase_of` is
-    the branch, if that was first brought back to where it was before a rebase that was killed.
-    `token_ends` is when the token ends by which a hub lets this machine in (seconds since the
-    epoch), 0 if that is not soon.
+    `evidence` is what came of this machine's own ref ("" where it has none). `token_ends` is when
+    the token ends by which a hub lets this machine in (seconds since the epoch), 0 if that is not
+    soon.
     `removed` are the proposals that were decided and are no branches of the remote any more, `kept`
     those that it did not remove, with why.
     `left_out` are files that are too large for a commit, with the reason.
@@ -103,7 +115,22 @@ class SyncReport(NamedTuple):
     token_ends: float = 0.0
     removed: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
-    left_out: Mapping[str, str] = MappingProxyType({})
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+
+class SyncPlan(NamedTuple):
+    """What a sync would do: with how many files not committed, and commits either way.
+
+    `merge` is None where nothing would have to be merged.
+    """
+
+    remote: str
+    branch: str
+    uncommitted: int
+    fetched: int
+    waiting: int
+    merge: MergeReport | None
+    told: str = ""
 
 
 def sync_remote(
@@ -150,6 +177,27 @@ def sync_remote(
         return report
 
 
+def plan_sync(vault: Vault, where: str = "", joins: bool = False) -> SyncPlan:
+    """Fetch, and return what a sync would do; no branch and no file is changed.
+
+    Raises:
+        VaultError: as for `sync_remote`.
+    """
+    with hold_lock(vault.state_folder / "sync.lock"):
+        place = find_place(vault, where)
+        uncommitted = 0 if find_branch(vault) else len(find_pending(vault).files)
+        told = _fetch_branch(vault, place, read_record(vault))[0]
+        theirs, refs = find_tip(vault, place.tracking), vault.history.refs
+        ours = find_tip(vault, f"refs/heads/{place.branch}")
+        fetched = refs.count_ahead(theirs, ours)[0] if ours and theirs else 0
+        apart = fetched and not refs.is_ancestor(ours, theirs)
+        if apart:
+            _check_related(vault, place, joins)
+        merge = plan_merge(vault, place.tracking, joins) if apart else None
+        waiting = count_waiting(vault, place)
+        return SyncPlan(place.remote.name, place.branch, uncommitted, fetched, waiting, merge, told)
+
+
 def _remember(vault: Vault, known: LastSync, place: Place, report: SyncReport) -> LastSync:
     is_good = report.outcome is Outcome.SYNCED
     return LastSync(
@@ -192,16 +240,10 @@ class _Sync:
             add_remote(self._vault.history, self._place.remote, self._place.branch)
         for attempt in range(_ATTEMPTS):
             try:
-                with self._vault.lock():  # Nobody switches to another branch in between.
-                    self._check_branch()
-                    self._merge()
+                operate(self._vault, "nothing was merged", self._merge)
             except (RefusedError, MergeConflictError) as error:
-                return self._give_up(error)
-            except (PendingError, ConflictError):  # Somebody has saved, or committed, meanwhile.
-                if attempt == _ATTEMPTS - 1:
-                    raise
-                self._save()
-                continue
+                self._give_up(error)
+                return self._report
             if self._push():
                 return self._report
             time.sleep(_PAUSE * 2**attempt * (0.5 + random.random()))  # noqa: S311
@@ -212,43 +254,51 @@ class _Sync:
     def finish_merge(self) -> None:
         """Bring the merge to its end at which git has stopped."""
         merged = finish_merge(self._vault)
-        self._report = self._report._replace(checkpoint=merged.commit, merged=merged)
+        self._report.checkpoint, self._report.merged = merged.commit, merged
 
-    def _save(self) -> None:
-        """Commit what is not, so that it can be merged with what comes."""
+    def _save(self) -> bool:
+        """Commit what is not, so that it can be merged with what comes; tell whether there was any.
+
+        What another branch than the checked-out one has is committed already.
+        """
         if find_branch(self._vault):
-            return
+            return False
         check_idle(self._vault, "synced")
         saved = commit_all(self._vault)
-        last = saved.commits[-1][0] if saved.commits else self._report.checkpoint
-        self._report = self._report._replace(
-            checkpoint=last, left_out=find_too_large(saved.skipped)
-        )
+        if saved.commits:
+            self._report.checkpoint = saved.commits[-1][0]
+        self._report.left_out = find_too_large(saved.skipped)
+        return bool(saved.commits)
 
     def _fetch(self) -> bool:
         """Fetch the branch; False where the remote cannot be reached."""
-        told, token_ends = fetch_branch(self._vault, self._place, self.known, self._alone)
-        self._report = self._report._replace(token_ends=token_ends)
+        told, token_ends = _fetch_branch(self._vault, self._place, self.known, self._alone)
+        self._report.token_ends = token_ends
         if told:
-            self._end(Outcome.OFFLINE, told=told)
+            self._end(Outcome.OFFLINE, told)
         return not told
 
-    def _merge(self) -> None:
-        """Take in what the other side has and we have not."""
+    def _merge(self, operation: Operation) -> None:
+        """Take in what the other side has and we have not; nobody switches to another branch."""
+        operation.retries_conflicts = True
+        self._check_branch()
         vault, refs = self._vault, self._vault.history.refs
         theirs, ours = find_tip(vault, self._place.tracking), self._own_tip()
         if not theirs or refs.is_ancestor(theirs, ours):
             return
-        refuse_outside(vault, self._place, ours, theirs)
+        _refuse_outside(vault, self._place, ours, theirs)
         fetched = refs.count_ahead(theirs, ours)[0]
-        if refs.is_ancestor(ours, theirs):
-            followed = follow_commit(vault, theirs)
-            self._report = self._report._replace(followed=followed)
-        else:
-            check_related(vault, self._place, self._joins)
-            merged = merge_branch(vault, self._place.tracking, self._joins)
-            self._report = self._report._replace(merged=merged)
-        self._report = self._report._replace(fetched=self._report.fetched + fetched)
+        try:
+            if refs.is_ancestor(ours, theirs):
+                self._report.followed = follow_commit(vault, theirs)
+            else:
+                _check_related(vault, self._place, self._joins)
+                self._report.merged = merge_branch(vault, self._place.tracking, self._joins)
+        except PendingError as error:
+            if self._save():  # It is a commit now, so that the next attempt merges it.
+                raise ConflictError(str(error)) from error
+            raise
+        self._report.fetched += fetched
 
     def _push(self) -> bool:
         """Push the branch, and how it is used here; False where others have pushed meanwhile."""
@@ -266,15 +316,15 @@ class _Sync:
             done = alone._replace(refs={**done.refs, **alone.refs})
         if done.trouble:  # It was there a moment ago.
             is_away = done.trouble in {Trouble.OFFLINE, Trouble.MISSING}
-            self._end(Outcome.OFFLINE if is_away else Outcome.REFUSED, told=done.told)
+            self._end(Outcome.OFFLINE if is_away else Outcome.REFUSED, done.told)
             return True
         self._learn_evidence(done)
         fate, told = done.refs.get(ref, (Fate.REFUSED, "")) if wanted else (Fate.CURRENT, "")
         if fate is Fate.REFUSED:
-            self._end(Outcome.REFUSED, told=told, rescued=self._rescue())
+            self._end(Outcome.REFUSED, told, self._rescue())
             return True
         if fate is Fate.DONE:
-            self._report = self._report._replace(pushed=count_waiting(self._vault, place))
+            self._report.pushed = count_waiting(self._vault, place)
             history.git.run("update-ref", place.tracking, tip)
         if fate is Fate.MOVED:
             return False
@@ -289,12 +339,11 @@ class _Sync:
                 done = remove_branch(history, remote, each.name, each.commit)
                 fate, told = done.refs.get(f"refs/heads/{each.name}", (Fate.MOVED, ""))
                 if done.trouble or fate is Fate.REFUSED:
-                    kept = (*self._report.kept, f"{each.name}: {told or done.told}")
-                    self._report = self._report._replace(kept=kept)
+                    self._report.kept += (f"{each.name}: {told or done.told}",)
                     continue
                 tracked = f"refs/remotes/{remote.name}/{each.name}"
                 if fate is Fate.DONE:
-                    self._report = self._report._replace(removed=(*self._report.removed, each.name))
+                    self._report.removed += (each.name,)
                     history.git.run("update-ref", "-d", tracked)
             history.git.run("update-ref", "-d", each.mark)
 
@@ -329,24 +378,24 @@ class _Sync:
             self.known = self.known._replace(evidence=commit, refused_at=refused_at)
             if fate is Fate.DONE and (old := find_replaced(self._vault.history, name, commit)):
                 self._push_refs({old: ""})  # If that fails, the newer one counts all the same.
-        self._report = self._report._replace(evidence=fate.value)
+        self._report.evidence = fate.value
 
-    def _give_up(self, error: RefusedError | MergeConflictError) -> SyncReport:
+    def _give_up(self, error: RefusedError | MergeConflictError) -> None:
         """Leave both branches as they are, and bring ours to a safe place."""
-        is_conflict = isinstance(error, MergeConflictError)
-        outcome = Outcome.CONFLICT if is_conflict else Outcome.REFUSED
-        conflicts = error.conflicts if isinstance(error, MergeConflictError) else ()
-        self._end(outcome, told=str(error), rescued=self._rescue(), conflicts=conflicts)
-        return self._report
+        outcome = Outcome.REFUSED
+        if isinstance(error, MergeConflictError):
+            outcome, self._report.conflicts = Outcome.CONFLICT, error.conflicts
+        self._end(outcome, str(error), self._rescue())
 
     def _rescue(self) -> str:
         if self._alone:
             return ""
-        return rescue_commits(self._vault, self._place, self._own_tip(), self.known.rescue)
+        return _rescue_commits(self._vault, self._place, self._own_tip(), self.known.rescue)
 
-    def _end(self, outcome: Outcome, **facts: object) -> None:
-        waiting = count_waiting(self._vault, self._place)
-        self._report = self._report._replace(outcome=outcome, waiting=waiting, **facts)  # type: ignore[arg-type]
+    def _end(self, outcome: Outcome, told: str, rescued: str = "") -> None:
+        report = self._report
+        report.outcome, report.told, report.rescued = outcome, told, rescued
+        report.waiting = count_waiting(self._vault, self._place)
 
     def _check_branch(self) -> None:
         here = find_branch(self._vault) or self._vault.history.head().branch
@@ -365,3 +414,114 @@ class _Sync:
                 "`git clone URL` instead"
             )
         return head.commit
+
+
+def _fetch_branch(
+    vault: Vault, place: Place, known: LastSync, alone: bool = False
+) -> tuple[str, float]:
+    """Fetch the branch, what is proposed, and how other machines use the vault.
+
+    With `alone`, the branch and nothing else. Return why the remote was not reached, "" if it was;
+    and when a hub's token ends, as in `Fetched`.
+
+    Raises:
+        VaultError: it cannot be used at all.
+    """
+    spec = f"+refs/heads/{place.upstream}:{place.tracking}"
+    prune = f"refs/remotes/{place.remote.name}/{PROPOSALS}"
+    proposed = f"+refs/heads/{PROPOSALS}*:{prune}*"
+    others = () if alone else (proposed, *evidence_refspecs(vault))
+    wanted = [spec, *others]
+    done = fetch(vault.history, place.remote, wanted, prune="" if alone else prune)
+    token_ends = done.token_ends
+    if is_absent := done.is_absent:  # Nothing was fetched then.
+        done = fetch(vault.history, place.remote, others) if others else Fetched()
+    if done.trouble:
+        is_known = bool(known.agreed) and known.agreed == name_address(place.remote)
+        return _refuse_unless_offline(place, done.trouble, done.told, is_known), 0.0
+    if is_absent and find_tip(vault, place.tracking):
+        vault.history.git.run("update-ref", "-d", place.tracking)
+    if not alone:
+        take_evidence(vault)
+    return "", token_ends
+
+
+def _check_related(vault: Vault, place: Place, joins: bool) -> None:
+    """Make sure that both sides have a commit in common, or are to be joined.
+
+    Raises:
+        VaultError: they have none that is known here.
+    """
+    refs = vault.history.refs
+    if joins or refs.merge_base(f"refs/heads/{place.branch}", place.tracking):
+        return
+    if refs.is_shallow():
+        raise VaultError(
+            f"not synced: this clone is shallow and has no commit that {place.name} has; "
+            "`git fetch --unshallow` gets it"
+        )
+    raise VaultError(
+        f"not synced: this vault and {place.name} were made apart, and have no commit in common; "
+        "`vaultmem sync --join` makes one vault of both and keeps all notes"
+    )
+
+
+def _refuse_outside(vault: Vault, place: Place, ours: str, theirs: str) -> None:
+    """Leave to git what others changed in a larger repository that the vault is a folder of.
+
+    Raises:
+        VaultError: they changed files that are none of the vault's.
+    """
+    prefix, base = vault.history.prefix, vault.history.refs.merge_base(ours, theirs)
+    changes = find_differences(vault.history, base, theirs) if prefix and base else ()
+    outside = [path for path, _, _ in changes if not path.startswith(prefix)]
+    if outside:
+        raise VaultError(
+            f"not synced: {place.name} has changes outside of the vault ({outside[0]} and so on); "
+            "run `git pull --no-rebase --no-edit`, then `vaultmem sync`"
+        )
+
+
+def _refuse_unless_offline(place: Place, trouble: Trouble, told: str, is_known: bool) -> str:
+    """Return why a remote could not be reached.
+
+    Raises:
+        VaultError: it was reached, and does not let us, or is none.
+    """
+    remote = place.remote
+    is_unplugged = trouble is Trouble.MISSING and remote.folder is not None and is_known
+    if trouble is Trouble.OFFLINE or is_unplugged:
+        return told
+    where = remote.name if not place.is_new else remote.shown
+    if trouble is Trouble.SIGN_IN:
+        raise VaultError(
+            f"{where}: does not let this machine in ({told}); try `git ls-remote {remote.shown}` "
+            "until git needs to ask for nothing (an ssh key in the agent, or a credential helper)"
+        )
+    if trouble is Trouble.MISSING:
+        raise VaultError(
+            f"{where}: no repository is at {remote.shown} ({told}); make an empty one there "
+            "(`git init --bare FOLDER`, or on the server's page), or correct the address"
+        )
+    raise VaultError(f"{where}: git could not talk with it: {told}")
+
+
+def _rescue_commits(vault: Vault, place: Place, commit: str, known: str = "") -> str:
+    """Push a commit to a ref that is ours alone; return it, empty if even that was refused.
+
+    A ref that is `known` from before is moved on, if the remote takes that.
+    """
+    fresh = f"{_RESCUED}{_name_machine()}/{place.branch}-{_clock(vault)}-{commit[:7]}"
+    for ref in filter(None, (known, fresh)):
+        done = push(vault.history, place.remote, [f"{commit}:{ref}"])
+        if done.refs.get(ref, (Fate.REFUSED, ""))[0] in {Fate.DONE, Fate.CURRENT}:
+            return ref
+    return ""
+
+
+def _name_machine() -> str:
+    return re.sub(r"[^A-Za-z0-9-]+", "-", platform.node()).strip("-") or "machine"
+
+
+def _clock(vault: Vault) -> str:
+    return time.strftime("%Y%m%dT%H%M%S", time.localtime(vault.now()))

@@ -12,13 +12,43 @@ from typing import NamedTuple
 
 from vaultmem.core.settings import read_interval
 from vaultmem.errors import RefusedError, VaultError
-from vaultmem.services.syncing.place import find_place
-from vaultmem.services.syncing.record import name_address, read_record
+from vaultmem.services.syncing.place import count_waiting, find_place, name_address, read_record
+from vaultmem.storage.git.remotes import read_remotes
 from vaultmem.storage.processes import make_environment
 from vaultmem.vault import Vault
 
 #: Settings of whoever works here just now, who did not ask for it.
 _WHO = frozenset({"VAULTMEM_AGENT", "VAULTMEM_SESSION_ID", "VAULTMEM_REF"})
+
+
+class SyncState(NamedTuple):
+    """With which remote a vault is synced, and how that stands.
+
+    `at` and `good_at` are when the last sync was, and the last that came to its end (seconds since
+    the epoch, 0: never); `outcome` is that of the last, and `told` why it was no better. `waiting`
+    counts commits that the remote did not have then. `problem` says why nothing is synced unasked
+    although vaultmem.yaml wants it.
+    """
+
+    remote: str
+    every: str
+    at: float
+    good_at: float
+    outcome: str
+    told: str
+    waiting: int
+    problem: str
+
+
+class Synced(NamedTuple):
+    """What a sync that nobody asked for did; `is_problem` where somebody should look.
+
+    One that `moved` commits is worth telling each time, any other once.
+    """
+
+    text: str
+    is_problem: bool = False
+    moved: bool = False
 
 
 def check_unasked(vault: Vault) -> None:
@@ -46,6 +76,26 @@ def check_unasked(vault: Vault) -> None:
         )
 
 
+def read_sync_state(vault: Vault) -> SyncState | None:
+    """Return how the vault stands with its remote; None where it has none and wants none."""
+    config, last = vault.config, read_record(vault)
+    is_projects = bool(vault.history.prefix) and not last.at  # Its remote is not there for notes.
+    if not config.sync_remote and (is_projects or not read_remotes(vault.history).known):
+        return None
+    try:
+        place = find_place(vault)
+        name, waiting, problem = place.remote.name, count_waiting(vault, place), ""
+        if config.sync_remote:
+            check_unasked(vault)
+    except VaultError as error:
+        name, waiting, problem = last.remote or config.sync_remote, 0, str(error)
+        if not config.sync_remote:
+            return None
+    return SyncState(
+        name, config.sync_every, last.at, last.good_at, last.outcome, last.told, waiting, problem
+    )
+
+
 def sync_later(vault: Vault) -> None:
     """Begin a sync in a process of its own, where one is wanted unasked; it is not waited for."""
     if vault.config.sync_remote and not vault.ref:
@@ -66,17 +116,6 @@ def _start(vault: Vault, output: int) -> Popen[bytes]:
         stderr=output,
         start_new_session=True,
     )
-
-
-class Synced(NamedTuple):
-    """What a sync that nobody asked for did; `is_problem` where somebody should look.
-
-    One that `moved` commits is worth telling each time, any other once.
-    """
-
-    text: str
-    is_problem: bool = False
-    moved: bool = False
 
 
 class Clock:

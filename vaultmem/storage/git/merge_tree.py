@@ -90,21 +90,19 @@ class Unmerged(NamedTuple):
     names: tuple[str, ...] = ()
     aside: str = ""
 
-
-class MergedTree(NamedTuple):
-    """The merged tree's id, and what is open in it."""
-
-    tree: str
-    unmerged: tuple[Unmerged, ...]
+    @property
+    def versions(self) -> list[TreeEntry]:
+        """Those that there are: the base's, ours, theirs."""
+        return [entry for entry in (self.base, self.ours, self.theirs) if entry]
 
 
 def merge_commits(
     history: History, ours: str, theirs: str, scratch: Path, joins: bool = False
-) -> MergedTree:
-    """Merge two commits (full ids) as git does, under the vault's lock.
+) -> tuple[str, list[Unmerged]]:
+    """Merge two commits (full ids) as git does; return the tree's id, and what is open in it.
 
-    `scratch` is the vault's state folder; paths in the result are from the repository's root. With
-    `joins`, the two need no common ancestor.
+    `scratch` is the vault's state folder, whose lock is held; paths in the result are from the
+    repository's root. With `joins`, the two need no common ancestor.
 
     Notes that both sides changed are left open, whatever the repository says of them. A note
     that was added to a folder that the other side renamed stays where it is.
@@ -129,7 +127,7 @@ def merge_commits(
     words = iter(out.split("\0"))
     tree = next(words)
     stages, asides = _take_stages(words)
-    return MergedTree(tree, tuple(_join(stages, asides, list(_take_messages(words)))))
+    return tree, list(_join(stages, asides, list(_take_messages(words))))
 
 
 def find_shared_versions(

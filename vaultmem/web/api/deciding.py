@@ -41,10 +41,10 @@ def _decide(vault: Vault, given: Given) -> Any:
 
 
 def _resolve(vault: Vault, given: Given) -> Any:
-    from vaultmem.core.merging import settle
+    from vaultmem.core.merging.text import Choice as Words
     from vaultmem.services.branching.conflicts import resolve_conflicts
 
-    chosen = settle.Choice(given["choice"])
+    chosen = Words(given["choice"])
     return resolved_json(resolve_conflicts(vault, given["path"], chosen, given.get("number", 0)))
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from vaultmem.core.merging.settle import Choice
+from vaultmem.core.merging.text import Choice
 from vaultmem.errors import RefusedError
 from vaultmem.services.branching.conflicts import Unsettled, list_conflicts, resolve_conflicts
 from vaultmem.vault import Vault

@@ -1,0 +1,495 @@
+"""Merge three versions of a text line by line (diff3).
+
+Lines that one side changed alone are that side's. Of lines that both changed ours stay; in a
+note's body theirs follow as a callout. Callouts that the texts contain already are taken out before
+these are merged, and put back: so none ends in another, and another order of merges has the same
+result.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from enum import StrEnum
+from itertools import pairwise
+from typing import NamedTuple
+
+from vaultmem.core.delta.lines import (
+    Hunk,
+    diff_lines,
+    find_line_end,
+    join_lines,
+    match_lines,
+    split_keys,
+    split_lines,
+    strip_end,
+)
+from vaultmem.core.notes.conflict import (
+    LEFT_OUT,
+    SAID,
+    Callout,
+    Placed,
+    Speaker,
+    put_in_callouts,
+    take_out_callouts,
+)
+from vaultmem.core.notes.sections import find_fences
+
+_ITEM = re.compile(r"[ \t]*(?:[-*+]|[0-9]{1,9}[.)])(?:[ \t]|$)")
+_HEADING = re.compile(r" {0,3}#{1,6}[ \t]")
+
+#: Numbers of lines from 0, the end exclusive.
+Span = tuple[int, int]
+
+
+class Conflict(NamedTuple):
+    """What both sides changed differently: a property or lines of a note, or the whole file.
+
+    Of lines, `what` says which of ours: `lines 12-14`, `line 12`, or `behind line 12` where ours
+    has none. The texts are what each side has, empty where it has nothing; `our_author` and
+    `their_author` wrote that, or where it is gone the newest change of the note on their side.
+    """
+
+    path: str
+    what: str
+    ours: str
+    theirs: str
+    our_author: str = ""
+    their_author: str = ""
+
+
+class Loss(NamedTuple):
+    """What one side has and the merge does not: `property "confidence"`, and its value."""
+
+    path: str
+    what: str
+    value: str
+
+
+class Merged(NamedTuple):
+    """A merged text: of each conflict ours is in it; what could not stay is in `losses`.
+
+    `is_twin` tells that both sides had said the same.
+    """
+
+    text: str
+    conflicts: tuple[Conflict, ...] = ()
+    losses: tuple[Loss, ...] = ()
+    is_twin: bool = False
+
+
+class Choice(StrEnum):
+    """Whose words stay where a conflict is decided."""
+
+    OURS = "ours"
+    THEIRS = "theirs"
+    BOTH = "both"
+
+
+def merge_lines(base: str, ours: str, theirs: str, prose: int | None = None) -> Merged:
+    """Merge what two sides made of `base`; of each conflict ours is taken.
+
+    Line ends are not compared, and each line keeps its own. From the base's line `prose` on, list
+    items and sections that both sides added at one place are both kept; None: nowhere.
+    """
+    lines, clashes = _merge_regions(base, ours, theirs, 0, prose)
+    return Merged("".join(lines), tuple(conflict for conflict, _ in clashes))
+
+
+def merge_words(base: str, ours: str, theirs: str, speaker: Speaker, first: int = 0) -> Merged:
+    """Merge three bodies; what both changed differently stays as ours, with a callout behind it.
+
+    `speaker` is who changed theirs; `first` is how many lines stand before `ours` in its file.
+    """
+    taken = [take_out_callouts(text) for text in (base, ours, theirs)]
+    bare, placed = [text for text, _ in taken], [found for _, found in taken]
+    lines, clashes = _merge_regions(bare[0], bare[1], bare[2], first, 0)
+    clashes = [clash for clash in clashes if clash[0].ours.strip() or clash[0].theirs.strip()]
+    text = "".join(lines)
+    kept = _keep_known(placed, bare, text) if any(placed) else []
+    code = _find_code(text) if clashes or kept else []
+    kept = [each._replace(place=_leave_code(each.place, code, len(lines))) for each in kept]
+    known = {each.callout for each in kept}
+    fresh = (_make_callout(conflict, span, lines, code, speaker) for conflict, span in clashes)
+    kept += [each for each in fresh if each.callout not in known]
+    kept.sort(key=lambda x: (x.place, x.callout.speaker.date, x.callout))
+    return Merged(put_in_callouts(text, kept), tuple(conflict for conflict, _ in clashes))
+
+
+def settle_callouts(body: str, choice: Choice, numbers: Collection[int] = ()) -> str:
+    """Return a note's body without the callouts of these numbers (from 1; none: all of them).
+
+    Ours stay, theirs take their place, or both stay.
+    """
+    bare, placed = take_out_callouts(body)
+    lines, line_end = split_lines(bare), find_line_end(body)
+    left: list[Placed] = []
+    by_place: dict[int, list[Placed]] = {}
+    for number, each in enumerate(placed, 1):
+        if numbers and number not in numbers:
+            left.append(each)
+        elif choice is not Choice.OURS:
+            by_place.setdefault(each.place, []).append(each)
+    for place in sorted(by_place, reverse=True):
+        said = [f"{line}{line_end}" for each in by_place[place] for line in each.callout.lines]
+        count = by_place[place][0].callout.about if choice is Choice.THEIRS else 0
+        start = max(place - count, 0)
+        lines[start:place] = said
+        grown = len(said) - (place - start)
+        moved = [x.place if x.place <= start else max(x.place + grown, start) for x in left]
+        left = [x._replace(place=to) for x, to in zip(left, moved, strict=True)]
+    return put_in_callouts(join_lines(lines, line_end), left)
+
+
+# ---- lines
+
+
+def _merge_regions(
+    base: str, ours: str, theirs: str, first: int, prose: int | None
+) -> tuple[list[str], list[tuple[Conflict, Span]]]:
+    """Return the merged lines; and each conflict, with which of these lines are ours in it.
+
+    `first` is how many lines stand before `ours` in its file, for the names of conflicts.
+    """
+    texts = [split_lines(text) for text in (base, ours, theirs)]
+    keys = [split_keys(text) for text in (base, ours, theirs)]
+    code = [_find_code(text) for text in (ours, theirs)] if prose is not None else []
+    merged: list[str] = []
+    clashes: list[tuple[Conflict, Span]] = []
+    at = (0, 0, 0)
+    for mine, other, changes in _find_regions(keys[0], keys[1], keys[2]):
+        merged += _take_agreed(texts, at, mine.start)
+        at = (mine.end, mine.new_end, other.new_end)
+        old = texts[0][mine.start : mine.end]
+        own = texts[1][mine.new_start : mine.new_end]
+        their = texts[2][other.new_start : other.new_end]
+        lines = _choose_side(old, own, their)
+        if lines is None and prose is not None and mine.start >= prose:
+            places = zip((mine.new_start, other.new_start), code, strict=True)
+            if not any(_is_in_code(place, found) for place, found in places):
+                following = _find_filled(keys[0], mine.end)
+                if old:
+                    lines = _join_changes(texts, changes, following)
+                else:
+                    lines = _combine_insertions(own, their, following, any(map(str.strip, keys[0])))
+        if lines is None:
+            lines = own
+            head, tail = _count_agreed(own, their)
+            what = _name_lines(first + mine.new_start + head, first + mine.new_end - tail)
+            clash = ("".join(side[head : len(side) - tail]) for side in (own, their))
+            span = len(merged) + head, len(merged) + len(own) - tail
+            clashes.append((Conflict("", what, *clash), span))
+        merged += lines
+    merged += _take_agreed(texts, at, len(texts[0]))
+    line_end = find_line_end(ours, base, theirs)
+    return split_lines(join_lines(merged, line_end)), clashes
+
+
+def _find_regions(
+    base: Sequence[str], ours: Sequence[str], theirs: Sequence[str]
+) -> Iterator[tuple[Hunk, Hunk, list[tuple[Hunk, bool]]]]:
+    """Yield where the lines of three texts do not all agree, in order.
+
+    That is, two hunks of the same lines of base, ours and theirs; and the single changes of which
+    they are made, each with whether it is theirs. Changes that touch are one region, so between
+    two regions all three texts agree.
+    """
+    hunks = [(hunk, False) for hunk in diff_lines(base, ours)]
+    hunks += [(hunk, True) for hunk in diff_lines(base, theirs)]
+    hunks.sort(key=lambda item: (item[0].start, item[0].end))
+    shifts = [0, 0]
+    index = 0
+    while index < len(hunks):
+        start, end = hunks[index][0].start, hunks[index][0].end
+        first = index
+        begins = [start + shift for shift in shifts]
+        while index < len(hunks) and hunks[index][0].start <= end:
+            hunk, is_theirs = hunks[index]
+            end = max(end, hunk.end)
+            shifts[is_theirs] += hunk.new_end - hunk.new_start - (hunk.end - hunk.start)
+            index += 1
+        mine, other = (
+            Hunk(start, end, begin, end + shift)
+            for begin, shift in zip(begins, shifts, strict=True)
+        )
+        yield mine, other, hunks[first:index]
+
+
+def _take_agreed(texts: Sequence[list[str]], at: tuple[int, int, int], end: int) -> list[str]:
+    """Return lines on which all agree; a line end that one side changed is that side's."""
+    length = end - at[0]
+    base, ours, theirs = (
+        lines[start : start + length] for lines, start in zip(texts, at, strict=True)
+    )
+    if base == ours:
+        return theirs
+    if base == theirs:
+        return ours
+    triples = zip(base, ours, theirs, strict=True)
+    return [other if mine == old else mine for old, mine, other in triples]
+
+
+def _choose_side(base: list[str], ours: list[str], theirs: list[str]) -> list[str] | None:
+    """Return the side that alone changed lines, or that has all that the other inserted."""
+    old, mine, other = (list(map(strip_end, lines)) for lines in (base, ours, theirs))
+    if mine == old:
+        return theirs
+    if other in (old, mine):
+        return ours
+    if base:
+        return None
+    for held, held_by, lines in ((mine, other, theirs), (other, mine, ours)):
+        rest = iter(held_by)
+        if all(line in rest for line in held):
+            return lines
+    return None
+
+
+def _find_filled(keys: Sequence[str], start: int) -> str | None:
+    """Return the first line with text from a line on, None if there is none."""
+    places = range(start, len(keys))
+    return next((keys[place] for place in places if keys[place].strip()), None)
+
+
+def _count_agreed(ours: Sequence[str], theirs: Sequence[str]) -> tuple[int, int]:
+    """Return how many lines both sides of a conflict begin with, and how many they end with."""
+    mine, other = (list(map(strip_end, lines)) for lines in (ours, theirs))
+    most = min(len(mine), len(other))
+    head = tail = 0
+    while head < most and mine[head] == other[head]:
+        head += 1
+    while tail < most - head and mine[-1 - tail] == other[-1 - tail]:
+        tail += 1
+    return head, tail
+
+
+def _name_lines(start: int, end: int) -> str:
+    if end > start + 1:
+        return f"lines {start + 1}-{end}"
+    return f"line {end}" if end > start else f"behind line {start}"
+
+
+def _find_code(text: str) -> list[Span]:
+    """Return the lines of each fenced code; one that is never closed ends behind the text."""
+    found = []
+    for start, end in find_fences(text, 0):
+        first = text.count("\n", 0, start)
+        found.append((first, first + len(split_lines(text[start:end]))))
+    if found and _leaves_fence_open(lines := split_lines(text)):
+        found[-1] = (found[-1][0], len(lines) + 1)
+    return found
+
+
+def _is_in_code(place: int, code: Iterable[Span]) -> bool:
+    """Tell whether a line put in front of line `place` would be code."""
+    return any(start < place < end for start, end in code)
+
+
+def _leaves_fence_open(lines: Sequence[str]) -> bool:
+    """Tell whether a code fence is opened and not closed in these lines."""
+    text = "\n".join(map(strip_end, lines)) + "\n.\n"
+    spans = find_fences(text, 0)
+    return bool(spans) and spans[-1][1] == len(text)
+
+
+# ---- statements of their own: list items and sections, which two sides may add side by side
+
+#: Lines as whole list items of one depth (columns; -1 without items), then whole sections.
+_Pieces = tuple[list[list[str]], int, list[str]]
+
+
+def _combine_insertions(
+    ours: Sequence[str], theirs: Sequence[str], following: str | None, into_text: bool
+) -> list[str] | None:
+    """Return what both sides inserted at one place, ours first; None if that may not be done.
+
+    Both have to be whole list items, or sections, or items with sections behind them. Identical
+    items stand once. `following` is the next line with text, None at the end; `into_text` tells
+    whether the note had any text, for of two whole texts neither is a section of the other.
+    """
+    shared = _count_shared(ours, theirs)
+    for cut in sorted({shared, 0}, reverse=True):
+        head = list(ours[:cut])
+        known = into_text or any(map(_HEADING.match, head))
+        if _leaves_fence_open(head):
+            continue
+        combined = _combine(ours[cut:], theirs[cut:], following, known)
+        if combined is not None:
+            return head + combined
+    return None
+
+
+def _join_changes(
+    texts: Sequence[list[str]], changes: Sequence[tuple[Hunk, bool]], following: str | None
+) -> list[str] | None:
+    """Return the new lines of changes that stand one behind the other, each by one side.
+
+    None if both sides changed a line, or if one of them is anything but whole list items: two
+    changes that touch may then be about the same statement.
+    """
+    if any(behind.start < hunk.end for (hunk, _), (behind, _) in pairwise(changes)):
+        return None
+    depths: set[int] = set()
+    known: Counter[str] = Counter()
+    joined: list[tuple[list[str], bool]] = []
+    for hunk, is_theirs in changes:
+        new = texts[2 if is_theirs else 1][hunk.new_start : hunk.new_end]
+        before, after = _read_pieces(texts[0][hunk.start : hunk.end]), _read_pieces(new)
+        if before is None or after is None or _leaves_fence_open(new):
+            return None
+        if _has_text(before[2]) or _has_text(after[2]):
+            return None
+        depths |= {depth for items, depth, _ in (before, after) if items}
+        items, _, rest = after
+        known.update(_item_key(item) for item in items if not is_theirs)
+        joined += [(item, is_theirs) for item in (*items, rest)]
+    if len(depths) != 1 or not _may_precede(following, min(depths)):
+        return None
+    return [
+        line
+        for item, is_theirs in joined
+        if not (is_theirs and _is_known(item, known))
+        for line in item
+    ]
+
+
+def _count_shared(ours: Sequence[str], theirs: Sequence[str]) -> int:
+    """Return how many lines both start with; blank ones count if they follow a heading."""
+    count = 0
+    for mine, other in zip(ours, theirs, strict=False):
+        if strip_end(mine) != strip_end(other):
+            break
+        count += 1
+    filled = count
+    while filled and not ours[filled - 1].strip():
+        filled -= 1
+    return count if filled and _HEADING.match(ours[filled - 1]) else filled
+
+
+def _combine(
+    ours: Sequence[str], theirs: Sequence[str], following: str | None, into_text: bool
+) -> list[str] | None:
+    mine, other = _read_pieces(ours), _read_pieces(theirs)
+    if mine is None or other is None or _leaves_fence_open(ours) or _leaves_fence_open(theirs):
+        return None
+    if _has_text(mine[2]) or _has_text(other[2]):
+        ends = following is None or _HEADING.match(following) is not None
+        if not ends or not into_text:
+            return None
+    if not all(_may_precede(following, depth) for items, depth, _ in (mine, other) if items):
+        return None
+    # Deeper items belong to what stands above, items to the section that the others end.
+    first, second = (mine, other) if mine[1] >= other[1] else (other, mine)
+    known = Counter(map(_item_key, first[0]))
+    items = [*first[0], *(item for item in second[0] if not _is_known(item, known))]
+    rests = [mine[2]]
+    if _item_key(mine[2]) != _item_key(other[2]):
+        rests.append(other[2])
+    return [line for piece in (*items, *rests) for line in piece]
+
+
+def _has_text(lines: Iterable[str]) -> bool:
+    return any(line.strip() for line in lines)
+
+
+def _is_known(item: Sequence[str], known: Counter[str]) -> bool:
+    """Tell whether the other side has the item too; each of its items answers once."""
+    key = _item_key(item)
+    if not key or not known[key]:
+        return False
+    known[key] -= 1
+    return True
+
+
+def _item_key(item: Sequence[str]) -> str:
+    """Return an item's text for comparison, blank lines around it aside."""
+    return "\n".join(map(strip_end, item)).strip("\n")
+
+
+def _may_precede(following: str | None, depth: int) -> bool:
+    """Tell whether the next line is no continuation of an item that would stand before it."""
+    return following is None or _measure_indent(following) <= depth
+
+
+def _measure_indent(line: str) -> int:
+    line = line.expandtabs(4)
+    return len(line) - len(line.lstrip(" "))
+
+
+def _read_pieces(lines: Sequence[str]) -> _Pieces | None:
+    """Divide lines into whole items and sections; None if they are anything else."""
+    items: list[list[str]] = []
+    lead: list[str] = []
+    depth = -1
+    for number, line in enumerate(lines):
+        if not line.strip():
+            (items[-1] if items else lead).append(line)
+        elif _HEADING.match(line):
+            while items and not items[-1][-1].strip():
+                lead.insert(0, items[-1].pop())
+            return items, depth, [*lead, *lines[number:]]
+        elif _ITEM.match(line) and depth in {-1, _measure_indent(line)}:
+            items.append([*lead, line])
+            lead, depth = [], _measure_indent(line)
+        elif items and _measure_indent(line) > depth:
+            items[-1].append(line)
+        else:
+            return None
+    return items, depth, lead
+
+
+# ---- callouts
+
+
+def _keep_known(
+    placed: Sequence[tuple[Placed, ...]], bare: Sequence[str], merged: str
+) -> list[Placed]:
+    """Return the callouts that neither side has removed, each once and where it stood."""
+    base, ours, theirs = ({each.callout for each in side} for side in placed)
+    keys = split_keys(merged)
+    found: dict[Callout, Placed] = {}
+    for text, side, other in ((bare[1], placed[1], theirs), (bare[2], placed[2], ours)):
+        places = _follow(split_keys(text), keys)
+        for each in side:
+            callout = each.callout
+            is_resolved = callout in base and callout not in other
+            if callout not in found and not is_resolved:
+                found[callout] = each._replace(place=places[min(each.place, len(places) - 1)])
+    return list(found.values())
+
+
+def _follow(old: Sequence[str], new: Sequence[str]) -> list[int]:
+    """Return for each place in a text which one it is in another: behind the same line."""
+    same = {
+        start + offset + 1: other + offset + 1
+        for start, other, length in match_lines(old, new)
+        for offset in range(length)
+    }
+    places = [0]
+    for place in range(1, len(old) + 1):
+        places.append(same.get(place, places[-1]))
+    return places
+
+
+def _make_callout(
+    conflict: Conflict, span: Span, lines: Sequence[str], code: Sequence[Span], speaker: Speaker
+) -> Placed:
+    """Return a conflict as a callout behind our lines; not in code, but behind all of it."""
+    start, last = span
+    end = _leave_code(last, code, len(lines))
+    if end < last:  # The code is never closed, so nothing can stand behind it.
+        place = _leave_code(min(end, start), code, len(lines))
+        return Placed(Callout(SAID, speaker, tuple(split_keys(conflict.theirs)), 0), place)
+    if not conflict.theirs.strip():
+        return Placed(Callout(LEFT_OUT, speaker, (), end - start), end)
+    said = split_keys(conflict.theirs + "".join(lines[last:end]))
+    return Placed(Callout(SAID, speaker, tuple(said), end - start), end)
+
+
+def _leave_code(place: int, code: Iterable[Span], count: int) -> int:
+    """Return the place behind the code that a place is in, before it if it is never closed."""
+    for start, end in code:
+        if start < place < end:
+            return start if end > count else end
+    return place
