@@ -8,7 +8,6 @@ from math import sqrt
 
 from vaultmem.core.finding.hit import Match, asks
 from vaultmem.core.finding.terms import list_compounds, term_sequence
-from vaultmem.core.packs.pack_item import PackItem, quote
 from vaultmem.core.packs.units import Span, Unit, divide_text
 from vaultmem.core.token_count import count_tokens
 
@@ -66,15 +65,6 @@ def render_passages(text: str, parts: Iterable[Span]) -> str:
         shown += text[start:end]
         last = end
     return shown.rstrip()
-
-
-def widen_item(item: PackItem, room: int) -> tuple[PackItem, int]:
-    """Return a shortened section with what `room` tokens more hold of it, and what that costs."""
-    text, before = item.hit.text, count_tokens(quote(item.text))
-    parts = choose_passages(text, item.hit.matches, before + room)
-    wider = item._replace(text=render_passages(text, parts), parts=parts)
-    cost = count_tokens(quote(wider.text)) - before + 1
-    return (wider, cost) if 1 < cost <= room else (item, 0)
 
 
 @lru_cache(maxsize=64)  # A section is cut several times until it fits.

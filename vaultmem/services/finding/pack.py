@@ -10,8 +10,7 @@ from vaultmem.core.finding.query import parse_query
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.packs.caution import written_at
 from vaultmem.core.packs.division import MANY, divide_pack, group_by_vault, name_vaults, settle_part
-from vaultmem.core.packs.order import order_by_worth
-from vaultmem.core.packs.pack import MIN_BUDGET, build_pack
+from vaultmem.core.packs.pack import MIN_BUDGET, build_pack, order_by_worth
 from vaultmem.core.packs.pack_item import (
     PackLabels,
     PackSource,
