@@ -39,8 +39,7 @@ from vaultmem.core.packs.pack_text import (
     render_pack,
     settle_pack,
 )
-from vaultmem.core.packs.passages import choose_passages, render_passages
-from vaultmem.core.packs.units import Span
+from vaultmem.core.packs.passages import Span, choose_passages, render_passages
 from vaultmem.core.preferences.concern import Wishes
 from vaultmem.core.token_count import count_tokens
 from vaultmem.errors import RefusedError
