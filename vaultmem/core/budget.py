@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from itertools import groupby
+from itertools import accumulate, groupby, takewhile
 from typing import Generic, NamedTuple, TypeVar
 
 Piece = TypeVar("Piece", bound=Hashable)
@@ -70,6 +70,28 @@ def choose_texts(
                 chosen.append((step.piece, found[0]))
                 left -= cost
     return chosen
+
+
+class Line(NamedTuple):
+    """A text below the heading of a group, and the tokens that it costs without the heading."""
+
+    group: int
+    text: str
+    cost: int
+
+
+def offer_line(
+    piece: Piece, line: Line, heading: int, shown: Shown[Piece, Line], room: int
+) -> tuple[Line, int]:
+    """Return a line, and what it costs more than what is shown; the first one pays the heading."""
+    extra = line.cost - (shown[piece].cost if piece in shown else 0)
+    has_heading = any(each.group == line.group for each in shown.values())
+    return line, extra if has_heading else extra + heading
+
+
+def count_fitting(costs: Iterable[int], budget: int) -> int:
+    """Return how many of the first costs are within a budget together."""
+    return sum(1 for _ in takewhile(lambda total: total <= budget, accumulate(costs)))
 
 
 def share_room(needs: Sequence[int], room: int) -> list[int]:
