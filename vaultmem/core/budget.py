@@ -6,6 +6,9 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import accumulate, groupby, takewhile
 from typing import Generic, NamedTuple, TypeVar
 
+#: Of a budget, the text that is tried first, in hundredths: the rest is for marks and the margin.
+_SHARE = 80
+
 Piece = TypeVar("Piece", bound=Hashable)
 Text = TypeVar("Text")
 Made = TypeVar("Made")
@@ -102,3 +105,16 @@ def share_room(needs: Sequence[int], room: int) -> list[int]:
         shares[place] = min(needs[place], left // (len(needs) - done))
         left -= shares[place]
     return shares
+
+
+def fit_budget(
+    make: Callable[[int], Made], price: Callable[[Made], int], budget: int, least: int
+) -> Made:
+    """Return what is made within a budget for how it is shown, where that costs more than its text.
+
+    `make` takes the tokens of the text, `least` or more. Mostly the first that is tried fits.
+    """
+    room = budget * _SHARE // 100
+    while (cost := price(made := make(max(room, least)))) > budget and room > least:
+        room = min(room - 1, room * budget // cost)
+    return made
