@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from core.builders import make_hit
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.packs.labels import count_items, name_handle
-from vaultmem.core.packs.order import order_by_worth
-from vaultmem.core.packs.pack import MIN_BUDGET, build_pack
+from vaultmem.core.packs.pack import MIN_BUDGET, build_pack, order_by_worth
 from vaultmem.core.packs.pack_item import PackForm, PackItem, PackSource, quote
 from vaultmem.core.packs.pack_text import Pack, PackAccount, render_pack
 from vaultmem.core.safe_text import clean_text

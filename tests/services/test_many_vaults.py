@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 import pytest
 from support import write_notes
 
+from vaultmem.core.budget import share_room
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import parse_query
 from vaultmem.core.finding.weights import WEIGHTS, Statistics, add_statistics
-from vaultmem.core.packs.division import name_vaults, share_room
+from vaultmem.core.packs.division import name_vaults
 from vaultmem.services.finding import search as search_module
 from vaultmem.services.finding.ask import Ask, run_query
 from vaultmem.services.finding.pack import AskPack, ask_pack

@@ -15,8 +15,7 @@ from support import git, write_notes
 
 from vaultmem.core.packs.labels import name_handle
 from vaultmem.core.packs.pack_item import LeftWhy, PackLabels, PackStyle
-from vaultmem.core.packs.pack_text import Pack
-from vaultmem.core.packs.price import price_pack
+from vaultmem.core.packs.pack_text import Pack, price_pack
 from vaultmem.core.token_count import count_tokens
 from vaultmem.services.finding.pack import make_pack
 from vaultmem.services.finding.receipts import keep_receipt, replay_receipt

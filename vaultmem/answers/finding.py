@@ -98,7 +98,7 @@ def pack_answer_json(answer: PackAnswer) -> dict[str, Any]:
 
 def pack_json(made: Pack) -> dict[str, Any]:
     """Return a pack: its text, what it shows, and what it cost."""
-    from vaultmem.core.packs.price import price_pack
+    from vaultmem.core.packs.pack_text import price_pack
 
     account, costs = made.account, price_pack(made)
     return {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import starmap
 from typing import TYPE_CHECKING
 
 from vaultmem.cli.output import say, say_painted, warn
@@ -38,6 +39,7 @@ def show_hits(budget: int, explain: bool, as_json: bool) -> Show:
 
     What counts is what is printed of a hit, in JSON its name, address and text.
     """
+    from vaultmem.core.budget import count_fitting
     from vaultmem.core.token_count import count_tokens
     from vaultmem.services.finding.ask import fit_texts, show_texts
 
@@ -46,15 +48,13 @@ def show_hits(budget: int, explain: bool, as_json: bool) -> Show:
 
     from vaultmem.core.packs.excerpt import show_line
 
+    def price(number: int, hit: Hit) -> int:
+        lines = _list_lines(number, hit, explain)
+        return count_tokens("".join(f"{text}{rest}\n" for text, _, rest in lines))
+
     def show(_: VaultSet, answer: QueryResult) -> list[tuple[Hit, str]]:
-        shown, left = [], budget
-        for number, hit in enumerate(answer.hits, 1):
-            lines = _list_lines(number, hit, explain) if budget else ()
-            left -= count_tokens("".join(f"{text}{rest}\n" for text, _, rest in lines))
-            if left < 0:
-                break
-            shown.append((hit, show_line(hit)))
-        return shown
+        many = count_fitting(starmap(price, enumerate(answer.hits, 1)), budget)
+        return [(hit, show_line(hit)) for hit in answer.hits[: many if budget else None]]
 
     return show
 

@@ -23,17 +23,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import TypeVar
 
 _exact: Callable[[str], int] | None = None
 
 #: What a text is taken to cost at most, in hundredths of the estimate.
 _MARGIN = 115
-
-#: Of a budget, the text that is tried first, in hundredths: the rest is for marks and the margin.
-_SHARE = 80
-
-Made = TypeVar("Made")
 
 
 def set_tokenizer(count: Callable[[str], int] | None) -> None:
@@ -54,19 +48,6 @@ def bound_tokens(text: str) -> int:
     characters at most this much more.
     """
     return _exact(text) if _exact is not None else -(-estimate_tokens(text) * _MARGIN // 100)
-
-
-def fit_budget(
-    make: Callable[[int], Made], price: Callable[[Made], int], budget: int, least: int
-) -> Made:
-    """Return what is made within a budget for how it is shown, where that costs more than its text.
-
-    `make` takes the tokens of the text, `least` or more. Mostly the first that is tried fits.
-    """
-    room = budget * _SHARE // 100
-    while (cost := price(made := make(max(room, least)))) > budget and room > least:
-        room = min(room - 1, room * budget // cost)
-    return made
 
 
 def estimate_tokens(text: str) -> int:

@@ -178,7 +178,7 @@ def fit_hits(
 
 def _fit(items: Sequence[PackItem], form: PackForm, room: int) -> list[tuple[Hit, str]]:
     """Render the first items that fit, each with what it needs or as much as all others."""
-    from vaultmem.core.packs.division import share_room
+    from vaultmem.core.budget import share_room
 
     rows = [(item.hit, _render(item, form)) for item in items]
     costs = [_price_row(*row) for row in rows]

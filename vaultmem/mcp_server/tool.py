@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from vaultmem.answers.schemas import Schema
+from vaultmem.core.budget import count_fitting
 from vaultmem.core.json_values import as_plain
 from vaultmem.core.lifecycle import State
 from vaultmem.core.packs.pack_item import quote
@@ -43,14 +44,8 @@ def fit_rows(
 
     At least one row is returned if there is any.
     """
-    left = budget
-    kept: list[Row] = []
-    for row in rows:
-        left -= price(describe(row))
-        if left < 0 and kept:
-            return kept, True
-        kept.append(row)
-    return kept, False
+    many = max(count_fitting((price(describe(row)) for row in rows), budget), 1)
+    return list(rows[:many]), many < len(rows)
 
 
 def list_rows(

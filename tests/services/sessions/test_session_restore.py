@@ -16,12 +16,11 @@ from vaultmem.core.packs.pack_item import PackSource
 from vaultmem.core.sessions.restore import (
     DecisionNote,
     EarlierSession,
-    FileFate,
     RestoreMaterial,
+    shorten,
 )
-from vaultmem.core.sessions.restore_pieces import shorten
 from vaultmem.core.sessions.restore_text import render_restore
-from vaultmem.core.sessions.session import ChainLink, Relation, Session, walk_chain
+from vaultmem.core.sessions.session import ChainLink, FileFate, Relation, Session, walk_chain
 from vaultmem.core.sessions.session_note import parse_session
 from vaultmem.core.sessions.turns import Turn
 from vaultmem.core.token_count import count_tokens

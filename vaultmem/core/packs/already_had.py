@@ -6,8 +6,7 @@ import hashlib
 from collections.abc import Collection, Iterator
 
 from vaultmem.core.packs.pack_item import PackItem
-from vaultmem.core.packs.passages import render_passages
-from vaultmem.core.packs.units import Unit, divide_text
+from vaultmem.core.packs.passages import Unit, divide_text, render_passages
 
 #: Bytes of a digest: one of a session's few thousand units is not taken for another.
 _BYTES = 8

@@ -189,6 +189,45 @@ def is_first_stronger(first: Hit, second: Hit, why: str, trusted: frozenset[Note
     return key(first) < key(second)
 
 
+def bring_together(
+    hits: Sequence[Hit],
+    relations: Iterable[Contradiction],
+    partners: Mapping[NoteKey, Hit],
+    trusted: frozenset[NoteKey],
+) -> list[Hit]:
+    """Return the hits in their order, each one's opponents directly behind it.
+
+    `partners` are sections of notes that are in a relation and among no hits. One comes in
+    only if it counts no less than the hit, or if the hit names it: no note brings itself into a
+    pack by contradicting a better one.
+    """
+    related: dict[NoteKey, list[Contradiction]] = {}
+    for each in relations:
+        related.setdefault(each.first, []).append(each)
+        related.setdefault(each.second, []).append(each)
+    found: dict[NoteKey, Hit] = {}
+    for hit in hits:
+        found.setdefault(hit.note, hit)
+    ordered: dict[tuple[NoteKey, int], Hit] = {}
+    for hit in hits:
+        ordered.setdefault(hit.key, hit)
+        rivals = []
+        for each in related.get(hit.note, ()):
+            other = each.second if each.first == hit.note else each.first
+            rival = found.get(other) or partners.get(other)
+            if rival and (other in found or _may_join(hit, rival, each, trusted)):
+                rivals.append(rival)
+        rivals.sort(key=lambda each: rank_authority(each, each.note in trusted))
+        for rival in rivals[:MAX_RIVALS]:
+            ordered.setdefault(rival.key, rival)
+    return list(ordered.values())
+
+
+def _may_join(hit: Hit, rival: Hit, relation: Contradiction, trusted: frozenset[NoteKey]) -> bool:
+    ranks = [rank_authority(h, h.note in trusted) for h in (rival, hit)]
+    return ranks[0] <= ranks[1] or relation.told_by == hit.note
+
+
 class Mark(NamedTuple):
     """A short sentence before the sections of `documents`, which stand side by side in that order.
 

@@ -39,16 +39,6 @@ def group_by_vault(hits: Iterable[Hit]) -> dict[str, list[Hit]]:
     return groups
 
 
-def share_room(needs: Sequence[int], room: int) -> list[int]:
-    """Return what each gets of a room: what it needs, or as much as all others who need more."""
-    shares = [0] * len(needs)
-    left = room
-    for done, place in enumerate(sorted(range(len(needs)), key=needs.__getitem__)):
-        shares[place] = min(needs[place], left // (len(needs) - done))
-        left -= shares[place]
-    return shares
-
-
 def divide_pack(pack: Pack, names: Sequence[str]) -> dict[str, Pack]:
     """Return what a pack over some vaults shows of each, of the first in any case.
 

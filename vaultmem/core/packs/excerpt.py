@@ -8,7 +8,7 @@ from itertools import islice
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.terms import count_terms
-from vaultmem.core.packs.units import divide_text
+from vaultmem.core.packs.passages import divide_text
 
 #: Sentences of a section that are looked at, and characters.
 _MOST, _READ = 400, 100_000

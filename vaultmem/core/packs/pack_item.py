@@ -15,7 +15,7 @@ from typing import NamedTuple
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.lifecycle import INSTRUCTION_KINDS, Kind, State
 from vaultmem.core.notes.conflict import Otherwise
-from vaultmem.core.packs.units import Span
+from vaultmem.core.packs.passages import Span
 from vaultmem.core.safe_text import clean_text, one_line
 from vaultmem.errors import RefusedError
 

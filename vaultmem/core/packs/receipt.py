@@ -15,8 +15,7 @@ from vaultmem.core.notes.hidden import drop_unseen
 from vaultmem.core.notes.record import SectionRecord
 from vaultmem.core.packs.pack_item import PackItem, PackLabels, PackSource, PackStyle
 from vaultmem.core.packs.pack_text import Pack, PackAccount, render_pack
-from vaultmem.core.packs.passages import render_passages
-from vaultmem.core.packs.units import Span
+from vaultmem.core.packs.passages import Span, render_passages
 from vaultmem.errors import VaultError
 
 #: Receipts of format 1 are of packs whose labels were full.

@@ -1,17 +1,20 @@
-"""What a restore may tell, and what it does within a budget: from what matters most to details."""
+"""What a restore may tell: a session, those before it, and the pieces that these are told in."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from vaultmem.core.preferences.wording import has_sign
 from vaultmem.core.token_count import count_tokens
+from vaultmem.core.transcripts.prose import shorten_answer
 
 if TYPE_CHECKING:
     from vaultmem.core.packs.pack_item import PackSource
-    from vaultmem.core.sessions.session import ChainLink, Session
+    from vaultmem.core.sessions.session import ChainLink, Decision, FileFate, Session
     from vaultmem.core.sessions.turns import Turn
 
 
@@ -24,13 +27,6 @@ class DecisionNote(NamedTuple):
     state: str
     pinned: bool
     text: str
-
-
-class FileFate(NamedTuple):
-    """What became of a file, in few words and in more."""
-
-    short: str
-    full: str
 
 
 class EarlierSession(NamedTuple):
@@ -53,9 +49,6 @@ class RestoreMaterial(NamedTuple):
     decisions: Mapping[str, DecisionNote] = MappingProxyType({})
     files: Mapping[str, FileFate] = MappingProxyType({})
     turns: tuple[tuple[int, Turn], ...] = ()
-
-
-MIN_BUDGET = 200
 
 
 class Group(IntEnum):
@@ -104,25 +97,6 @@ class Rank(IntEnum):
     EARLIER_DETAILS = 90
 
 
-#: The share of what is left that a rank may take.
-_SHARES = {
-    Rank.PINNED: 0.4,
-    Rank.OWN_DECISIONS: 0.4,
-    Rank.OWN_QUESTIONS: 0.4,
-    Rank.TOLD: 0.5,
-    Rank.OWN_FILES: 0.3,
-    Rank.EARLIER: 0.25,
-    Rank.EARLIER_QUESTIONS: 0.45,
-    Rank.EARLIER_DECISIONS: 0.6,
-    Rank.EARLIER_FILES: 0.4,
-    Rank.LAST_TURNS: 0.3,
-}
-
-#: What a heading, and the remark that more is not shown, may cost.
-_HEADING = 4
-_REMARK = 5
-
-
 class Piece(NamedTuple):
     """Something to tell: its texts from short to long, and the rank of each.
 
@@ -136,50 +110,257 @@ class Piece(NamedTuple):
     turn: tuple[int, ...] = ()
 
 
-def choose_texts(
-    pieces: Sequence[Piece], left: int, labels: Mapping[int, int]
-) -> list[tuple[int, int]]:
-    """Return (piece, text) by number, in the order in which they were chosen.
+#: A session and what it is called by: 1 for the one that is restored.
+_Numbered: TypeAlias = "tuple[int, Session]"
 
-    A later choice of the same piece replaces the earlier one. `left` are the tokens to spend,
-    `labels` what a piece costs besides its text.
+#: Tokens of the dots behind a text that was cut.
+_DOTS = 2
+
+_FAILED = re.compile(r"(`[^`]*`:) failed[^:]*: (.*)")
+
+#: Characters of an answer in few words.
+STAND = 420
+
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])\s*|\n+")
+
+
+def make_pieces(material: RestoreMaterial) -> list[Piece]:
+    """Return all that a restore of this material could tell.
+
+    Sessions before the one that is restored are called S2, S3 and so on, the nearest first.
     """
-    steps = _plan(pieces)
-    chosen: list[tuple[int, int]] = []
-    spent: dict[int, int] = {}
-    costs: dict[str, int] = {}
-    groups: set[Group] = set()
-    while steps:
-        rank = steps[0][0]
-        cap = int(left * _SHARES.get(rank, 1.0))
-        again = []
-        for step in [each for each in steps if each[0] is rank]:
-            _, _, number, level = step
-            piece = pieces[number]
-            text = piece.texts[level]
-            cost = costs.get(text) or count_tokens(text) + 2 * (text.count("\n") + 1)
-            costs[text] = cost
-            cost += labels.get(number, 0)
-            extra = cost - spent.get(number, 0)
-            if extra <= 0:
-                continue
-            extra += 0 if piece.group in groups else _HEADING + _REMARK
-            if extra > min(cap, left):
-                if rank in _SHARES:
-                    again.append((Rank.AGAIN, *step[1:]))
-                continue
-            cap, left = cap - extra, left - extra
-            spent[number] = cost
-            groups.add(piece.group)
-            chosen.append((number, level))
-        steps = sorted([*(each for each in steps if each[0] is not rank), *again])
-    return chosen
+    sessions = [(1, material.session)]
+    for number, each in enumerate(material.earlier, 2):
+        if each.session is not None and each.session.is_shown:
+            sessions.append((number, each.session))
+    pieces = [*_tell_session(material.session)]
+    pieces += _tell_decisions(material, sessions)
+    pieces += _tell_questions(sessions)
+    pieces += _tell_files(material, sessions)
+    pieces += _tell_turns(material)
+    for number, each in enumerate(material.earlier, 2):
+        pieces.append(_tell_earlier(number, each))
+    return pieces
 
 
-def _plan(pieces: Sequence[Piece]) -> list[tuple[Rank, tuple[int, ...], int, int]]:
-    """Return each text as (rank, turn, piece, level), in the order of consideration."""
-    return sorted(
-        (rank, (rank, *(piece.turn or piece.place)), number, level)
-        for number, piece in enumerate(pieces)
-        for level, rank in enumerate(piece.ranks)
-    )
+def name_session(number: int) -> str:
+    """Return what a session is called in a restore; the one that is restored is 1."""
+    return f"S{number}"
+
+
+def shorten(text: str, tokens: int) -> str:
+    """Return the first sentences of a text that fit, or else its first words; dots say that."""
+    text = text.strip()
+    if count_tokens(text) <= tokens:
+        return text
+    kept = ""
+    for match in _SENTENCE.finditer(text):
+        head = text[: match.start()]
+        if count_tokens(head) + _DOTS > tokens:
+            break
+        kept = head
+    if count_tokens(kept) * 2 >= tokens:
+        return f"{kept} ..."
+    words = text.split()
+    low, high = 0, len(words)
+    while low < high:  # The most words that fit, by halving.
+        middle = (low + high + 1) // 2
+        fits = count_tokens(" ".join(words[:middle])) + _DOTS <= tokens
+        low, high = (middle, high) if fits else (low, middle - 1)
+    return " ".join([*words[:low], "..."])
+
+
+def _tell_session(session: Session) -> Iterator[Piece]:
+    goal = session.facts.goal or session.facts.title
+    yield Piece(Group.GOAL, (0,), (shorten(goal, 40), shorten(goal, 400)), (Rank.GOAL, Rank.REST))
+    if stand := _where_it_stands(session):
+        last = stand.rpartition("\n\n")[2]
+        first = last if session.summary else shorten_answer(last, STAND)
+        texts = (shorten(first, 110), shorten(last, 250), shorten(stand, 2_000))
+        yield Piece(Group.STAND, (0,), texts, (Rank.STAND, Rank.STAND_MORE, Rank.STAND_ALL))
+    yield from _tell_record(session)
+    count = len(session.details)
+    for number, text in enumerate(session.details):
+        recent = number >= count - 10
+        yield Piece(
+            group=Group.DETAILS,
+            place=(number,),
+            texts=(f"- {shorten(text, 50)}", f"- {shorten(text, 600)}"),
+            ranks=(Rank.DETAILS if recent else Rank.DETAILS_ALL, Rank.DETAILS_ALL),
+            turn=(count - number,),
+        )
+
+
+def _tell_record(session: Session) -> Iterator[Piece]:
+    """Yield what the client's transcript tells besides files, questions and the last answer."""
+    lists = {
+        "Still to do": session.told.steps,
+        "Fails": list_failing(session),
+        "Commit": session.told.commits[:-4:-1],
+        "Asked": list_asked(session),
+    }
+    for place, (name, items) in enumerate(lists.items()):
+        for number, text in enumerate(items):
+            ranks = (Rank.TOLD if number < 3 else Rank.REST, Rank.DETAILS)
+            texts = (f"- {name}: {shorten(text, 45)}", f"- {name}: {shorten(text, 200)}")
+            yield Piece(Group.TOLD, (place, number), texts, ranks, (number, place))
+
+
+def list_failing(session: Session) -> tuple[str, ...]:
+    """Return the commands that failed when they last ran and why, the last one first."""
+    found = (_FAILED.match(each) for each in session.told.commands)
+    return tuple(f"{each[1]} {each[2]}" for each in found if each)[::-1]
+
+
+def list_asked(session: Session) -> tuple[str, ...]:
+    """Return what the user asked besides the goal: orders that hold first, then the last ones."""
+    asked = [each.partition(" → ")[0] for each in session.told.asked[:0:-1]]
+    return tuple(sorted(asked, key=lambda each: not has_sign(each.lower())))
+
+
+def _tell_decisions(material: RestoreMaterial, sessions: list[_Numbered]) -> Iterator[Piece]:
+    seen: set[str] = set()
+    for number, session in sessions:
+        for place, decision in enumerate(session.decisions):
+            key = decision.target or decision.text
+            if key in seen:
+                continue
+            seen.add(key)
+            texts = _tell_decision(material, decision, number)
+            note = material.decisions.get(decision.target)
+            rank = Rank.OWN_DECISIONS if number == 1 else Rank.EARLIER_DECISIONS
+            if note is not None and note.pinned:
+                rank = Rank.PINNED
+            turn = (number, -place)
+            ranks = (rank, Rank.DECISIONS_MORE, Rank.DECISIONS_ALL)[: len(texts)]
+            yield Piece(
+                group=Group.DECISIONS, place=(number, place), texts=texts, ranks=ranks, turn=turn
+            )
+
+
+def _tell_decision(material: RestoreMaterial, decision: Decision, number: int) -> tuple[str, ...]:
+    """Return a decision as its link and title, then with its note's address, then its text."""
+    origin = "" if number == 1 else f" ({name_session(number)})"
+    note = material.decisions.get(decision.target)
+    told = decision.text or f"[[{decision.target}]]"
+    if note is not None and told.strip() == f"[[{decision.target}]]":
+        told = f"{told}: {note.title}"
+    if note is None:
+        return (f"- {shorten(told, 48)}{origin}", f"- {shorten(told, 400)}{origin}")
+    state = "" if note.state == "active" else f", {note.state}"
+    short = f"- {shorten(told, 48)}{state and f' ({note.state})'}{origin}"
+    label = f" ({note.path}@{note.blob[:7]}{state})"
+    if not note.text:
+        return (short, f"- {shorten(told, 200)}{label}{origin}")
+    first, whole = (_indent(shorten(note.text, limit)) for limit in (100, 600))
+    head = f"- {shorten(told, 60)}{label}{origin}"
+    return (short, f"{head}\n{first}", f"{head}\n{whole}")
+
+
+def _tell_questions(sessions: list[_Numbered]) -> Iterator[Piece]:
+    seen: set[str] = set()
+    for number, session in sessions:
+        for place, text in enumerate(session.questions):
+            if text in seen:
+                continue
+            seen.add(text)
+            origin = "" if number == 1 else f" ({name_session(number)})"
+            texts = (f"- {shorten(text, 45)}{origin}", f"- {shorten(text, 400)}{origin}")
+            rank = Rank.OWN_QUESTIONS if number == 1 else Rank.EARLIER_QUESTIONS
+            turn = (number, -place)
+            yield Piece(
+                group=Group.QUESTIONS,
+                place=(number, place),
+                texts=texts,
+                ranks=(rank, Rank.DECISIONS_MORE),
+                turn=turn,
+            )
+
+
+def _tell_files(material: RestoreMaterial, sessions: list[_Numbered]) -> Iterator[Piece]:
+    seen: set[str] = set()
+    for number, session in sessions:
+        for place, touched in reversed([*enumerate(session.touched)]):
+            if touched.path in seen:
+                continue
+            seen.add(touched.path)
+            origin = "" if number == 1 else f" ({name_session(number)})"
+            fate = material.files.get(touched.path)
+            short, full = (fate.short, fate.full) if fate else ("", "")
+            head = f"- {touched.path}"
+            texts = tuple(
+                dict.fromkeys(
+                    f"{head}{origin}" if not told else f"{head}: {told}{origin}"
+                    for told in (short, full)
+                )
+            )
+            rank = Rank.OWN_FILES if number == 1 else Rank.EARLIER_FILES
+            ranks = (rank, Rank.FILES_MORE)[: len(texts)]
+            yield Piece(
+                group=Group.FILES,
+                place=(number, place),
+                texts=texts,
+                ranks=ranks,
+                turn=(number, -place),
+            )
+
+
+def _tell_turns(material: RestoreMaterial) -> Iterator[Piece]:
+    count = len(material.turns)
+    for place, (number, turn) in enumerate(material.turns):
+        back = count - place
+        first = Rank.LAST_TURNS if back <= 2 else Rank.TURNS
+        texts = tuple(_turn_text(number, turn, limit) for limit in (60, 250, 1_500))
+        ranks = (first, Rank.TURNS_MORE, Rank.TURNS_ALL)
+        if back > 10:
+            ranks = (Rank.TURNS_MORE, Rank.TURNS_ALL, Rank.TURNS_ALL)
+        yield Piece(group=Group.TURNS, place=(number,), texts=texts, ranks=ranks, turn=(back,))
+
+
+def _turn_text(number: int, turn: Turn, limit: int) -> str:
+    """Return a turn so that no line of its text can look like another turn."""
+    told = "\n".join(line.rstrip() for line in shorten(turn.text, limit).splitlines())
+    return f"[{number} {turn.role}] {_indent(told).lstrip()}"
+
+
+def _tell_earlier(number: int, each: EarlierSession) -> Piece:
+    """Return an earlier session: its goal, then its summary, then its details."""
+    place = (number,)
+    if each.session is None or not each.session.is_shown:
+        remark = "its note is missing" if each.session is None else "not shown"
+        return Piece(Group.EARLIER, place, (f"({remark})",), (Rank.EARLIER,))
+    session = each.session
+    far = each.link.depth - 1
+    goal = session.facts.goal or session.facts.title
+    stand = _where_it_stands(session)
+    last = stand.rpartition("\n\n")[2]
+    short = shorten(goal, 24)
+    more = "\n\n".join(filter(None, (shorten(goal, 60), shorten(last, max(100 - 20 * far, 30)))))
+    summary = "\n\n".join(filter(None, (shorten(goal, 60), shorten(stand, max(800 >> far, 60)))))
+    details = "\n".join(f"- {shorten(item, 120)}" for item in session.details)
+    head = summary if session.summary else shorten(goal, 60)
+    whole = "\n\n".join(filter(None, (head, shorten_lines(details, max(1_200 >> far, 60)))))
+    ranks = (Rank.EARLIER, Rank.EARLIER_MORE, Rank.EARLIER_ALL, Rank.EARLIER_DETAILS)
+    return Piece(Group.EARLIER, place, (short, more, summary, whole), ranks)
+
+
+def shorten_lines(text: str, tokens: int) -> str:
+    """Return the last lines of a text that fit; dots say that there were more."""
+    lines = text.splitlines()
+    kept: list[str] = []
+    left = tokens - 2
+    for line in reversed(lines):
+        left -= count_tokens(line) + 1
+        if left < 0:
+            return "\n".join(["...", *reversed(kept)])
+        kept.append(line)
+    return text
+
+
+def _where_it_stands(session: Session) -> str:
+    """Return a session's summary, else its last answer, else the last that was noted down."""
+    return session.summary or session.told.answer or " ".join(session.details[-2:])
+
+
+def _indent(text: str) -> str:
+    return "\n".join(f"  {line}".rstrip() for line in text.splitlines())

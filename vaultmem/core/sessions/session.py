@@ -124,6 +124,13 @@ class TouchedFile(NamedTuple):
     blob: str = ""
 
 
+class FileFate(NamedTuple):
+    """What became of a file, in few words and in more."""
+
+    short: str
+    full: str
+
+
 class Decision(NamedTuple):
     """A decision of a session: the note that it links ("" if none), and the line's own text."""
 

@@ -15,11 +15,11 @@ from vaultmem.core.packs.conflicts import (
     ORDERED,
     Contradiction,
     Remarks,
+    bring_together,
     find_same_titles,
 )
 from vaultmem.core.packs.division import group_by_vault
 from vaultmem.core.packs.excerpt import choose_sentence, has_sentence
-from vaultmem.core.packs.order import bring_together
 from vaultmem.core.paths import fold
 from vaultmem.core.upkeep.proposal import Action
 from vaultmem.errors import VaultError

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from vaultmem.core.budget import count_fitting
 from vaultmem.core.finding.hit import (
     Hit,
     Sureness,
@@ -99,14 +100,8 @@ def fit_texts(budget: int) -> Show:
     """Return what shows the whole text of the first hits that fit into so many tokens."""
 
     def show(_: VaultSet, result: QueryResult) -> list[tuple[Hit, str]]:
-        left = budget
-        shown = []
-        for hit in result.hits:
-            left -= count_hit(hit, hit.text)
-            if left < 0:
-                break
-            shown.append((hit, hit.text))
-        return shown
+        many = count_fitting((count_hit(hit, hit.text) for hit in result.hits), budget)
+        return [(hit, hit.text) for hit in result.hits[:many]]
 
     return show
 

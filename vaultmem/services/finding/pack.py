@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from vaultmem.core.budget import fit_budget
 from vaultmem.core.finding.hit import Hit, NoteKey, Sureness, judge_hits
 from vaultmem.core.finding.query import parse_query
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.packs.caution import written_at
 from vaultmem.core.packs.division import MANY, divide_pack, group_by_vault, name_vaults, settle_part
-from vaultmem.core.packs.order import order_by_worth
-from vaultmem.core.packs.pack import MIN_BUDGET, build_pack
+from vaultmem.core.packs.pack import MIN_BUDGET, build_pack, order_by_worth
 from vaultmem.core.packs.pack_item import (
     PackLabels,
     PackSource,
@@ -20,7 +20,6 @@ from vaultmem.core.packs.pack_item import (
 )
 from vaultmem.core.packs.pack_text import Pack, tell_budget, warn_of_pinned
 from vaultmem.core.preferences.concern import Wishes
-from vaultmem.core.token_count import fit_budget
 from vaultmem.services.finding.annotations import add_cautions, add_remarks
 from vaultmem.services.finding.ask import count_pack
 from vaultmem.services.finding.pack_parts import (

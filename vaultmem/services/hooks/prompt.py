@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import vaultmem.core.finding.ranking  # noqa: F401 - loads numpy before it is needed.
+from vaultmem.core.budget import count_fitting
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.hook_payload import HookPayload
 from vaultmem.core.packs.already_had import leave_out_had, name_shown
@@ -63,7 +64,8 @@ def _show_some(
     form = PackForm(PackStyle.TEXT, parse_labels(seen.config.labels))
     items = (_make_item(hit, handles[hit.note]) for hit in hits)
     new = filter(None, (leave_out_had(item, had) for item in items))
-    return _fit([(item, render_item(item, form)) for item in new])
+    rows = [(item, render_item(item, form)) for item in new]
+    return rows[: count_fitting((count_tokens(text) for _, text in rows), _BUDGET)]
 
 
 def _make_item(hit: Hit, handle: str) -> PackItem:
@@ -73,14 +75,3 @@ def _make_item(hit: Hit, handle: str) -> PackItem:
         return item
     parts = choose_passages(hit.text, hit.matches, _LENGTH)
     return item._replace(text=render_passages(hit.text, parts), shortened=True, parts=parts)
-
-
-def _fit(rows: list[tuple[PackItem, str]]) -> list[tuple[PackItem, str]]:
-    """Return the first texts that fit into what may be added to a prompt."""
-    left, kept = _BUDGET, []
-    for item, text in rows:
-        left -= count_tokens(text)
-        if left < 0:
-            break
-        kept.append((item, text))
-    return kept

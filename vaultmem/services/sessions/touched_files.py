@@ -13,8 +13,7 @@ from vaultmem.core.counting import count_things
 from vaultmem.core.notes.edit_properties import set_property
 from vaultmem.core.notes.values import read_timestamp
 from vaultmem.core.safe_text import one_line
-from vaultmem.core.sessions.restore import FileFate
-from vaultmem.core.sessions.session import Session, TouchedFile, format_touched
+from vaultmem.core.sessions.session import FileFate, Session, TouchedFile, format_touched
 from vaultmem.core.sessions.session_note import parse_session
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.sessions.edit_session import edit_session

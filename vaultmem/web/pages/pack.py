@@ -20,7 +20,7 @@ from vaultmem.core.packs.pack_item import (
     PackPart,
     PackStyle,
 )
-from vaultmem.core.packs.pack_text import Pack, PackAccount, choose_form
+from vaultmem.core.packs.pack_text import Pack, PackAccount, choose_form, price_items
 from vaultmem.core.safe_text import clean_text
 from vaultmem.services.finding.pack import AskPack, PackAnswer
 from vaultmem.vault import Vault
@@ -148,8 +148,6 @@ def describe_items(
     items: Sequence[PackItem], form: PackForm, question: str, around: Surroundings
 ) -> list[Piece]:
     """Return the sections of a pack, with what each adds to its tokens, and why it is there."""
-    from vaultmem.core.packs.price import price_items
-
     is_asked = bool(question.strip())
     return [
         Piece(item, cost, tell_reasons(item, is_asked), _render(item, around))
