@@ -28,7 +28,7 @@ from vaultmem.services.notes.rename import rename_note
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.sessions.windows import add_turns
 from vaultmem.services.upkeep.compact import compact, plan_compaction
-from vaultmem.services.writing.checkpoint import save_checkpoint
+from vaultmem.services.writing.commit import save_checkpoint
 from vaultmem.storage.git.machine_refs import REFS
 from vaultmem.vault import UserFolders, Vault
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from vaultmem.core.safe_text import name_some
 from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError
 from vaultmem.services.writing.operation import Operation, operate
-from vaultmem.services.writing.pending import find_pending
+from vaultmem.services.writing.ownership import find_pending
 from vaultmem.storage.git.checkout import list_staged, unstage
 from vaultmem.storage.git.head import Head
 from vaultmem.storage.git.locks import PATIENCE

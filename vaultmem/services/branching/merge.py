@@ -17,8 +17,8 @@ from vaultmem.services.branching.tree_moves import find_moves, move_tree, plan_f
 from vaultmem.services.branching.twins import Twin, join_twins
 from vaultmem.services.reading.look import find_branch
 from vaultmem.services.writing.commit import draft_event
-from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.operation import Operation, operate
+from vaultmem.services.writing.parts import Event
 from vaultmem.storage.git.commit_draft import Draft, Moves
 from vaultmem.storage.git.merge_tree import MergedTree, merge_commits
 from vaultmem.storage.git.refs import Target

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 from vaultmem.core.blob import blob_id
 from vaultmem.errors import BusyError, VaultError
-from vaultmem.services.evidence.attribution import gather_attribution, take_attribution
 from vaultmem.services.evidence.signed import verify_signed
-from vaultmem.services.evidence.usage import read_last_uses
+from vaultmem.services.evidence.usage import list_machines, read_last_uses
+from vaultmem.services.reading.attribution import gather_attribution, take_attribution
 from vaultmem.storage.git.machine_refs import (
     REFS,
     MachineRef,
@@ -93,7 +93,7 @@ def take_evidence(vault: Vault) -> None:
     """Make what was fetched of other machines count: their newest refs, and what they signed."""
     _drop_replaced(vault)
     with contextlib.suppress(VaultError):  # It is done with the next sync.
-        take_attribution(vault)
+        take_attribution(vault, list_machines(vault))
     with contextlib.suppress(VaultError):  # Then what they signed does not count.
         verify_signed(vault)
 

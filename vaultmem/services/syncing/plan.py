@@ -9,7 +9,7 @@ from vaultmem.services.reading.look import find_branch
 from vaultmem.services.syncing.contact import check_related, count_waiting, fetch_branch, find_tip
 from vaultmem.services.syncing.place import find_place
 from vaultmem.services.syncing.record import read_record
-from vaultmem.services.writing.pending import find_pending
+from vaultmem.services.writing.ownership import find_pending
 from vaultmem.storage.lock import hold_lock
 from vaultmem.vault import Vault
 

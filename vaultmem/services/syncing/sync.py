@@ -42,7 +42,7 @@ from vaultmem.services.syncing.place import Place, find_place
 from vaultmem.services.syncing.record import LastSync, keep_record, name_address, read_record
 from vaultmem.services.syncing.rescue import rescue_commits
 from vaultmem.services.writing.commit import commit_all
-from vaultmem.services.writing.pending import find_too_large
+from vaultmem.services.writing.ownership import find_too_large
 from vaultmem.storage.git.machine_refs import find_replaced
 from vaultmem.storage.git.remote import Fate, Pushed, Trouble, push, remove_branch
 from vaultmem.storage.git.remotes import add_remote
