@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from vaultmem.errors import VaultError
 from vaultmem.services.branching.proposals import PROPOSALS
-from vaultmem.services.evidence.publish import evidence_refspecs, take_evidence
 from vaultmem.services.syncing.place import Place
 from vaultmem.services.syncing.record import LastSync, name_address
+from vaultmem.services.usage import evidence_refspecs, take_evidence
 from vaultmem.storage.git.checkout import find_differences
 from vaultmem.storage.git.remote import Fetched, Trouble, fetch
 from vaultmem.vault import Vault

@@ -29,7 +29,6 @@ from vaultmem.services.branching.finish import finish_merge, is_stopped
 from vaultmem.services.branching.incoming import follow_commit
 from vaultmem.services.branching.merge import MergeReport, merge_branch
 from vaultmem.services.branching.proposals import list_decided
-from vaultmem.services.evidence.publish import begin_anew, publish
 from vaultmem.services.reading.look import find_branch
 from vaultmem.services.syncing.contact import (
     check_related,
@@ -41,6 +40,7 @@ from vaultmem.services.syncing.contact import (
 from vaultmem.services.syncing.place import Place, find_place
 from vaultmem.services.syncing.record import LastSync, keep_record, name_address, read_record
 from vaultmem.services.syncing.rescue import rescue_commits
+from vaultmem.services.usage import begin_anew, publish
 from vaultmem.services.writing.commit import commit_all
 from vaultmem.services.writing.ownership import find_too_large
 from vaultmem.storage.git.machine_refs import find_replaced
