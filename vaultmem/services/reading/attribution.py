@@ -11,10 +11,12 @@ import contextlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from vaultmem.core.delta.lines import match_lines, split_bytes
 from vaultmem.errors import NoteNotFoundError, VaultError
 from vaultmem.storage.git.attribution import (
+    ATTRIBUTION,
     CLAIMS_REF,
     NOTES_REF,
     Wrote,
@@ -28,10 +30,11 @@ from vaultmem.storage.git.attribution import (
 from vaultmem.storage.git.brought import Brought, find_brought
 from vaultmem.storage.git.head import common_folder
 from vaultmem.storage.git.log import read_commits
-from vaultmem.storage.git.machine_refs import read_files
 from vaultmem.storage.journal import REMOVED, Owners
-from vaultmem.storage.machines import ATTRIBUTION, Machine
 from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.storage.machines import Machine
 
 #: In the state database: the commit from which on it could not be noted yet.
 _BEHIND = "unattributed"
@@ -172,6 +175,8 @@ def take_attribution(vault: Vault, machines: Iterable[Machine]) -> None:
 
 def _read_claims(vault: Vault, machine: Machine) -> Iterator[tuple[str, list[Wrote]]]:
     """Yield what a machine claims, by commit."""
+    from vaultmem.storage.git.machine_refs import read_files  # A commit asks for none of them.
+
     files = read_files(vault.history, machine.commit, lambda path: bool(_FILE.fullmatch(path)))
     for data in files.values():
         try:

@@ -174,7 +174,7 @@ def commit_earlier(
         ConflictError: a note was saved since it was read. An agent's change of the words that were
             read would be the first commit with them.
     """
-    if vault.head() is None:
+    if not notes or vault.head() is None:
         return []
     wanted = {path for path, edit in read_hand_edits(vault, notes).items() if edit.event}
     if vault.config.edit_commits:
