@@ -72,7 +72,7 @@ def _measure_commit(bench: Bench) -> list[Row]:
     """
     from vaultmem.services.reading.read_notes import resolve_address
     from vaultmem.services.reading.sync import sync_vault
-    from vaultmem.services.writing.checkpoint import save_checkpoint
+    from vaultmem.services.writing.commit import save_checkpoint
     from vaultmem.services.writing.edit_notes import edit_note
     from vaultmem.vault import open_vault
 
@@ -109,9 +109,9 @@ def _measure_commit(bench: Bench) -> list[Row]:
 @contextlib.contextmanager
 def _timing_syncs() -> Iterator[list[float]]:
     """Give a list to which each sync before a commit adds its seconds."""
-    from vaultmem.services.writing import pending
+    from vaultmem.services.writing import ownership
 
-    sync = pending.sync_vault
+    sync = ownership.sync_vault
     taken: list[float] = []
 
     def timed(*arguments: Any, **options: Any) -> Any:
@@ -121,11 +121,11 @@ def _timing_syncs() -> Iterator[list[float]]:
         finally:
             taken.append(time.perf_counter() - started)
 
-    pending.sync_vault = timed
+    ownership.sync_vault = timed
     try:
         yield taken
     finally:
-        pending.sync_vault = sync
+        ownership.sync_vault = sync
 
 
 def _add_commits(folder: Path, commits: int) -> None:

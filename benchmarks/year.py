@@ -41,7 +41,7 @@ from vaultmem.services.upkeep.apply import apply_report
 from vaultmem.services.upkeep.compact import compact
 from vaultmem.services.upkeep.curate import curate
 from vaultmem.services.upkeep.dream import dream
-from vaultmem.services.writing.checkpoint import save_checkpoint
+from vaultmem.services.writing.commit import save_checkpoint
 from vaultmem.vault import Vault, open_vault
 
 SEED = 20251101

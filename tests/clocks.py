@@ -11,7 +11,7 @@ from vaultmem.services.finding.ask import count_recall
 from vaultmem.services.finding.recall import recall
 from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.writing.checkpoint import save_checkpoint
+from vaultmem.services.writing.commit import save_checkpoint
 from vaultmem.vault import Vault
 
 START = datetime(2026, 1, 5, 9, 0).timestamp()

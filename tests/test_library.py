@@ -37,7 +37,7 @@ from vaultmem.services.tasks.edit_tasks import add_task, change_task
 from vaultmem.services.tasks.view import hand_over
 from vaultmem.services.upkeep.compact import compact
 from vaultmem.services.upkeep.dream import dream
-from vaultmem.services.writing.checkpoint import save_checkpoint
+from vaultmem.services.writing.commit import save_checkpoint
 from vaultmem.services.writing.edit_notes import set_note_property
 from vaultmem.vault import Vault, open_vault
 

@@ -74,8 +74,7 @@ if TYPE_CHECKING:
     from vaultmem.services.sessions.learn import Learned
     from vaultmem.services.sessions.recover import Recovered
     from vaultmem.services.watching.lease import catch_up
-    from vaultmem.services.writing.checkpoint import save_checkpoint
-    from vaultmem.services.writing.commit import CommitReport
+    from vaultmem.services.writing.commit import CommitReport, save_checkpoint
     from vaultmem.storage.git.head import Head
     from vaultmem.storage.journal import Author
     from vaultmem.vault import Notices, Store, UserFolders, Vault, VaultSettings, open_vault
@@ -221,8 +220,7 @@ _HOMES = {
     "services.sessions.recover": "Recovered",
     "services.sessions.edit_session": "add_detail",
     "services.watching.lease": "catch_up",
-    "services.writing.checkpoint": "save_checkpoint",
-    "services.writing.commit": "CommitReport",
+    "services.writing.commit": "CommitReport save_checkpoint",
     "storage.git.head": "Head",
     "storage.journal": "Author",
     "vault": "Notices Store UserFolders Vault VaultSettings open_vault",

@@ -25,7 +25,7 @@ from support import git, wait_until, write_notes
 from vaultmem.cli.app import build_commands
 from vaultmem.services.notes.create import create_vault
 from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.writing.checkpoint import save_checkpoint
+from vaultmem.services.writing.commit import save_checkpoint
 from vaultmem.vault import open_vault
 
 HOOKS = (

@@ -23,8 +23,8 @@ from vaultmem.environment import read_settings
 from vaultmem.errors import BusyError, RefusedError
 from vaultmem.services.archiving.export_archive import export_archive
 from vaultmem.services.archiving.import_archive import import_archive
-from vaultmem.services.evidence.publish import publish
 from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.usage import publish
 from vaultmem.vault import Vault
 
 Make = Callable[..., Path]

@@ -24,9 +24,9 @@ from vaultmem.services.reading.read_notes import resolve_address
 from vaultmem.services.sessions.begin import NewSession, start_session
 from vaultmem.services.sessions.close import close_session
 from vaultmem.services.writing.change import Change
-from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.edit_notes import change_tags
-from vaultmem.services.writing.pending import find_pending
+from vaultmem.services.writing.ownership import find_pending
+from vaultmem.services.writing.parts import Event
 from vaultmem.services.writing.write import write
 
 Open = Callable[..., Vault]

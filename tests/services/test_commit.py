@@ -22,9 +22,9 @@ from vaultmem.services.notes.create import create_vault
 from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing import operation
-from vaultmem.services.writing.checkpoint import save_checkpoint
-from vaultmem.services.writing.divide import Event
-from vaultmem.services.writing.pending import find_pending, tell_left_out
+from vaultmem.services.writing.commit import save_checkpoint
+from vaultmem.services.writing.ownership import find_pending, tell_left_out
+from vaultmem.services.writing.parts import Event
 from vaultmem.services.writing.write import write_event
 from vaultmem.vault import Vault
 

@@ -34,7 +34,7 @@ from vaultmem.services.reading.read_notes import get_note
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.upkeep.compact import compact, plan_compaction
 from vaultmem.services.upkeep.curate import curate
-from vaultmem.services.writing.checkpoint import save_checkpoint
+from vaultmem.services.writing.commit import save_checkpoint
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

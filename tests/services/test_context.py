@@ -16,7 +16,7 @@ from vaultmem.core.packs.context_file import BEGIN, END, ContextLine, parse_cont
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.reading.look import look_at
 from vaultmem.services.watching.context import RenderedContext, render_contexts
-from vaultmem.services.writing.pending import find_pending
+from vaultmem.services.writing.ownership import find_pending
 
 Open = Callable[..., Vault]
 Make = Callable[..., Path]

@@ -20,7 +20,7 @@ from vaultmem.services.reading.read_notes import get_note
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.upkeep.compact import compact
 from vaultmem.services.upkeep.dream import Dream, dream, dream_if_due
-from vaultmem.services.writing.checkpoint import save_checkpoint
+from vaultmem.services.writing.commit import save_checkpoint
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

@@ -15,20 +15,21 @@ from support import git, write_notes
 
 from vaultmem.core.sessions.turns import Turn
 from vaultmem.services.economics import read_stats
-from vaultmem.services.evidence.publish import (
-    begin_anew,
-    evidence_refspecs,
-    publish,
-    take_evidence,
-)
-from vaultmem.services.evidence.usage import list_machines, read_usage
 from vaultmem.services.notes.purge import plan_purge
 from vaultmem.services.notes.remember import Memory
 from vaultmem.services.notes.rename import rename_note
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.sessions.windows import add_turns
 from vaultmem.services.upkeep.compact import compact, plan_compaction
-from vaultmem.services.writing.checkpoint import save_checkpoint
+from vaultmem.services.usage import (
+    begin_anew,
+    evidence_refspecs,
+    list_machines,
+    publish,
+    read_usage,
+    take_evidence,
+)
+from vaultmem.services.writing.commit import save_checkpoint
 from vaultmem.storage.git.machine_refs import REFS
 from vaultmem.vault import UserFolders, Vault
 

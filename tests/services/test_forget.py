@@ -21,7 +21,7 @@ from vaultmem.services.history.blame import blame_note
 from vaultmem.services.notes.forget import Wanted, forget_notes, select_notes
 from vaultmem.services.notes.purge import plan_purge
 from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.writing.checkpoint import save_checkpoint
+from vaultmem.services.writing.commit import save_checkpoint
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

@@ -17,7 +17,7 @@ from support import git, lock_git, wait_until, write_notes
 from vaultmem.errors import PendingError
 from vaultmem.services.health.status import read_status
 from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.writing.checkpoint import save_checkpoint
+from vaultmem.services.writing.commit import save_checkpoint
 from vaultmem.storage.git.locks import has_records
 from vaultmem.storage.processes import find_commands
 from vaultmem.vault import Vault

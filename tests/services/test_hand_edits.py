@@ -23,7 +23,7 @@ from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.sessions.begin import NewSession, start_session
 from vaultmem.services.sessions.close import close_session
 from vaultmem.services.watching.transitions import take_transitions
-from vaultmem.services.writing.checkpoint import save_checkpoint
+from vaultmem.services.writing.commit import save_checkpoint
 from vaultmem.services.writing.edit_notes import change_tags
 from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.vault import Vault

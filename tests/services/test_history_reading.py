@@ -30,7 +30,7 @@ from vaultmem.services.notes.create import create_vault
 from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.reading.look import look_at
 from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.writing.checkpoint import save_checkpoint
+from vaultmem.services.writing.commit import save_checkpoint
 from vaultmem.services.writing.edit_notes import set_note_property
 from vaultmem.vault import Vault
 

@@ -27,7 +27,7 @@ from vaultmem.core.lifecycle import State
 from vaultmem.services.notes.create import create_vault
 from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.writing.checkpoint import save_checkpoint
+from vaultmem.services.writing.commit import save_checkpoint
 from vaultmem.vault import open_vault
 
 _WORK = """

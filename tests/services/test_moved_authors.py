@@ -23,7 +23,7 @@ from vaultmem.services.sessions.begin import NewSession, start_session
 from vaultmem.services.sessions.close import close_session
 from vaultmem.services.syncing.sync import sync_remote
 from vaultmem.services.writing.edit_notes import change_tags
-from vaultmem.services.writing.pending import find_pending
+from vaultmem.services.writing.ownership import find_pending
 
 Open = Callable[..., Vault]
 Make = Callable[..., Path]

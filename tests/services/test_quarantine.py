@@ -17,7 +17,7 @@ from vaultmem.services.lifecycle.transition import change_state
 from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.notes.rename import rename_note
 from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.writing.checkpoint import save_checkpoint
+from vaultmem.services.writing.commit import save_checkpoint
 from vaultmem.vault import Vault
 
 Make = Callable[..., Path]

@@ -13,7 +13,7 @@ from vaultmem.errors import BusyError, PendingError
 from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.watching.quiet_edits import QuietEdits
-from vaultmem.services.writing.checkpoint import save_checkpoint
+from vaultmem.services.writing.commit import save_checkpoint
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

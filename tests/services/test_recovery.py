@@ -15,8 +15,8 @@ from vaultmem.core.blob import blob_id
 from vaultmem.errors import ConflictError
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.change import Change
-from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.operation import Operation, operate
+from vaultmem.services.writing.parts import Event
 from vaultmem.services.writing.write import write, write_event
 from vaultmem.vault import Vault, open_vault
 
@@ -33,7 +33,7 @@ import os, sys
 from pathlib import PurePosixPath
 from vaultmem import open_vault
 from vaultmem.storage import operations as operation
-from vaultmem.services.writing.divide import Event
+from vaultmem.services.writing.parts import Event
 from vaultmem.services.writing.write import write_event
 from vaultmem.storage import work_tree
 root, where, *paths = sys.argv[1:]

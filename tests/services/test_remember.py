@@ -25,7 +25,7 @@ from vaultmem.services.notes.remember import Memory, Outcome, remember
 from vaultmem.services.notes.rename import rename_note
 from vaultmem.services.reading.read_notes import get_note
 from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.writing.checkpoint import save_checkpoint
+from vaultmem.services.writing.commit import save_checkpoint
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

@@ -17,7 +17,7 @@ from vaultmem.services.finding.recall import recall
 from vaultmem.services.finding.trust import trust_vault
 from vaultmem.services.notes.rename import plan_rename, rename_note
 from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.writing.checkpoint import save_checkpoint
+from vaultmem.services.writing.commit import save_checkpoint
 from vaultmem.services.writing.edit_notes import change_tags, write_note
 from vaultmem.storage import work_tree
 from vaultmem.storage.git.commit_draft import TreeEntry

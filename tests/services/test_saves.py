@@ -15,7 +15,7 @@ from watchers import watched
 
 from vaultmem.core.notes.edit_properties import set_property
 from vaultmem.errors import ConflictError, NoteNotFoundError
-from vaultmem.services.writing.checkpoint import save_checkpoint
+from vaultmem.services.writing.commit import save_checkpoint
 from vaultmem.services.writing.edit_notes import change_tags, edit_note
 from vaultmem.vault import open_vault
 

@@ -14,7 +14,7 @@ from vaultmem.services.health.doctor import examine_vault
 from vaultmem.services.notes.memory import Memory
 from vaultmem.services.notes.remember import remember
 from vaultmem.services.notes.rename import rename_note
-from vaultmem.services.writing.checkpoint import save_checkpoint
+from vaultmem.services.writing.commit import save_checkpoint
 from vaultmem.services.writing.edit_notes import change_tags, write_note
 from vaultmem.storage import secret_rules
 from vaultmem.vault import Vault

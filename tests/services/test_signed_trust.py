@@ -15,11 +15,11 @@ from support import git, write_notes
 
 from vaultmem.core.trust_list import NAMESPACE, TrustList, format_list, parse_list
 from vaultmem.errors import RefusedError, VaultError
-from vaultmem.services.evidence.publish import evidence_refspecs, publish
-from vaultmem.services.evidence.signed import allow_key, sign_trust, verify_signed
 from vaultmem.services.finding.trust import list_trusted, sign_trusted, trust_vault
 from vaultmem.services.health.examine_notes import check_trust
 from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.signed_trust import allow_key, sign_trust, verify_signed
+from vaultmem.services.usage import evidence_refspecs, publish
 from vaultmem.storage.git.machine_refs import REFS
 from vaultmem.storage.ssh_signatures import sign
 from vaultmem.vault import UserFolders, Vault

@@ -22,8 +22,7 @@ from vaultmem.services.sessions.begin import NewSession, start_session
 from vaultmem.services.sessions.edit_session import add_detail
 from vaultmem.services.watching.transitions import Examined, take_transitions
 from vaultmem.services.watching.watch import Happened, WatchLoop
-from vaultmem.services.writing.checkpoint import save_checkpoint
-from vaultmem.storage.journal import Candidates
+from vaultmem.services.writing.commit import save_checkpoint
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]
@@ -59,8 +58,7 @@ def settle(root: Path, loop: WatchLoop, subject: str) -> None:
 
 def wait_for_candidates(vault: Vault, *paths: str) -> None:
     """Wait until the watcher has noted that these are candidates: it does so last."""
-    candidates = Candidates(vault.state)
-    wait_until(lambda: all(candidates.find(path) for path in paths))
+    wait_until(lambda: vault.journal.candidates().issuperset(paths))
 
 
 def test_a_tick_is_one_promote_of_the_person(make_vault: Make, watch: Watch, opened: Open) -> None:

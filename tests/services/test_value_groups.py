@@ -20,7 +20,7 @@ from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.upkeep.decide import decide
 from vaultmem.services.upkeep.review import list_queue
 from vaultmem.services.watching.context import render_contexts
-from vaultmem.services.writing.checkpoint import save_checkpoint
+from vaultmem.services.writing.commit import save_checkpoint
 from vaultmem.vault import Vault
 
 Make = Callable[..., Path]

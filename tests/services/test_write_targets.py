@@ -12,7 +12,7 @@ from support import git, write_notes
 from vaultmem.core.blob import blob_id
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
 from vaultmem.services.writing.change import Change
-from vaultmem.services.writing.divide import Event
+from vaultmem.services.writing.parts import Event
 from vaultmem.services.writing.write import replace_text, write, write_event
 from vaultmem.vault import Vault
 

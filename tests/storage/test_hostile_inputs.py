@@ -27,7 +27,7 @@ from vaultmem.services.notes.create import create_vault
 from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.reading.read_notes import get_note
 from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.writing.checkpoint import save_checkpoint
+from vaultmem.services.writing.commit import save_checkpoint
 from vaultmem.services.writing.edit_notes import set_note_property
 from vaultmem.storage.files import UnsafeFileError, read_file
 from vaultmem.storage.git import runner

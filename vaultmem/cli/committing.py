@@ -35,7 +35,7 @@ def checkpoint(
       vaultmem checkpoint "limits of refunds"
       vaultmem checkpoint
     """
-    from vaultmem.services.writing.checkpoint import save_checkpoint
+    from vaultmem.services.writing.commit import save_checkpoint
 
     report = save_checkpoint(here.open(), " ".join(note or ()))
     if here.as_json:

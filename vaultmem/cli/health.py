@@ -249,7 +249,11 @@ def _say_notes(found: VaultStatus) -> None:
 
 def _say_uncommitted(git: GitStatus, is_person: bool) -> None:
     from vaultmem.services.notes.repair import HOW_TO_REPAIR
-    from vaultmem.services.writing.pending import describe_too_large, find_too_large, tell_left_out
+    from vaultmem.services.writing.ownership import (
+        describe_too_large,
+        find_too_large,
+        tell_left_out,
+    )
 
     parts = [f"{_describe_author(each, is_person)}: {_count(each)}" for each in git.uncommitted]
     _say_fact("uncommitted", ", ".join(parts) or "nothing")

@@ -275,7 +275,7 @@ def _find_hint(opened: Iterable[Vault]) -> str:
     """Return what commits the first write of a vault that no commit has."""
     for vault in opened:
         if vault.notices.written:
-            from vaultmem.services.writing.commit_hint import hint_commit
+            from vaultmem.services.writing.commit import hint_commit
 
             with contextlib.suppress(VaultError, OSError):
                 if hint := hint_commit(vault):

@@ -147,7 +147,7 @@ def _say_proposals(report: SyncReport, waiting: int) -> None:
 
 def _say_left_out(vault: Vault, report: SyncReport) -> None:
     """Print which files are too large for a commit, where the last sync did not print the same."""
-    from vaultmem.services.writing.pending import describe_too_large
+    from vaultmem.services.writing.ownership import describe_too_large
 
     names = "\n".join(sorted(report.left_out))
     if names != vault.state.get("left_out"):

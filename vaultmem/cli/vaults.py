@@ -360,8 +360,8 @@ def _say_dropped(paths: list[str], as_json: bool) -> None:
 
 
 def _allow_signer(vault: Vault, signer: str, as_json: bool) -> None:
-    from vaultmem.services.evidence.signed import allow_key
     from vaultmem.services.finding.trust import list_trusted
+    from vaultmem.services.signed_trust import allow_key
 
     name = allow_key(vault, signer)
     _say_trusted(list_trusted(vault), as_json, allowed=name)
@@ -384,7 +384,7 @@ def _say_trusted(paths: list[str], as_json: bool, signer: str = "", allowed: str
 
 
 def _tell_unknown(vault: Vault) -> None:
-    from vaultmem.services.evidence.signed import verify_signed
+    from vaultmem.services.signed_trust import verify_signed
 
     if unknown := verify_signed(vault):
         lists = "a list was" if unknown == 1 else f"{unknown} lists were"

@@ -42,7 +42,7 @@ def checkpoint_tool(vault: Vault, given: dict[str, Any]) -> Answer:
 
 
 def _commit(vault: Vault, given: dict[str, Any]) -> Answer:
-    from vaultmem.services.writing.checkpoint import save_checkpoint
+    from vaultmem.services.writing.commit import save_checkpoint
 
     report = save_checkpoint(vault, given.get("note", ""))
     told = _describe(report) or ["Nothing has changed since the last commit."]
@@ -122,7 +122,7 @@ def _need(given: dict[str, Any], name: str) -> str:
 
 
 def _describe(report: CommitReport) -> list[str]:
-    from vaultmem.services.writing.pending import tell_left_out
+    from vaultmem.services.writing.ownership import tell_left_out
 
     return [f"{commit[:7]}  {subject}" for commit, subject in report.commits] + [
         f"left out  {line}" for line in tell_left_out(report.skipped)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from vaultmem.core.delta.renames import count_lines, find_renamed
@@ -27,42 +27,24 @@ class Author(NamedTuple):
 class Draft(NamedTuple):
     """Bytes that an agent wrote to a path and no commit of ours has."""
 
+    path: str
     author: Author
     blob: str
     data: bytes
 
 
-class LostDraft(NamedTuple):
-    """What an agent wrote last to a path where no file is now, and did not remove itself."""
+class Owner(NamedTuple):
+    """The author of bytes that no commit has, None for a person by hand.
 
-    path: str
-    draft: Draft
-
-
-def choose_draft(drafts: Sequence[Draft], data: bytes) -> Draft | None:
-    """Return the one that is most alike; the last write may not have come about."""
-    lines = Counter(data.split(b"\n"))
-    return min(
-        drafts, key=lambda each: (Counter(each.data.split(b"\n")) - lines).total(), default=None
-    )
-
-
-def choose_lost(drafts: Sequence[LostDraft], added: Mapping[str, bytes]) -> dict[str, LostDraft]:
-    """Return which new files (by path) are what an agent had written elsewhere, moved by hand.
-
-    Each draft is that of one file at most.
+    `draft` is what an agent had written before the person edited it, there or where it was then.
     """
-    left = {each.path: each for each in reversed(drafts)}
-    lines = {path: count_lines(each.draft.data) for path, each in left.items()}
-    found: dict[str, LostDraft] = {}
-    for path, data in sorted(added.items()) if left else ():
-        if old := find_renamed({each: lines[each] for each in left}, count_lines(data)):
-            found[path] = left.pop(old)
-    return found
+
+    author: Author | None
+    draft: Draft | None = None
 
 
 class Journal:
-    """The state database's table of writes that no commit has yet."""
+    """The state database's tables of writes and of candidates that no commit has yet."""
 
     def __init__(self, state: StateDatabase) -> None:
         self._state = state
@@ -92,33 +74,6 @@ class Journal:
         )
         return Author(*rows[0]) if rows else None
 
-    def has_writes(self, path: str) -> bool:
-        """Tell whether vaultmem wrote to a path what no commit of ours has."""
-        return bool(self._state.query("SELECT 1 FROM journal WHERE path = ? LIMIT 1", (path,)))
-
-    def find_drafts(self, path: str) -> list[Draft]:
-        """Return what agents wrote last to a path, newest first."""
-        rows = self._state.query(
-            "SELECT agent, session, tool, blob, data FROM journal "
-            "WHERE path = ? AND data IS NOT NULL ORDER BY id DESC",
-            (path,),
-        )
-        return [Draft(Author(*who), blob, data) for *who, blob, data in rows]
-
-    def find_lost(self) -> list[LostDraft]:
-        """Return what agents wrote last to paths where no file is, which they did not remove."""
-        rows = self._state.query(
-            "SELECT path, agent, session, tool, blob, data FROM journal WHERE data IS NOT NULL "
-            "AND id IN (SELECT max(id) FROM journal GROUP BY path) "
-            "AND path NOT IN (SELECT path FROM files) ORDER BY id DESC"
-        )
-        return [LostDraft(path, Draft(Author(*who), blob, data)) for path, *who, blob, data in rows]
-
-    def find_written(self, beginning: str) -> list[str]:
-        """Return the paths to which vaultmem wrote bytes whose blob id begins like this."""
-        sql = "SELECT DISTINCT path FROM journal WHERE blob >= ? AND blob < ?"
-        return [path for (path,) in self._state.query(sql, (beginning, f"{beginning}g"))]
-
     def find_moved(self, blob: str) -> list[tuple[str, Author]]:
         """Return which agents wrote these bytes to paths where no file is now; the last first."""
         rows = self._state.query(
@@ -127,6 +82,31 @@ class Journal:
             (blob,),
         )
         return [(path, Author(*who)) for path, *who in rows]
+
+    def find_drafts(self, path: str) -> list[Draft]:
+        """Return what agents wrote last to a path, newest first."""
+        return self._read_drafts("AND path = ? ORDER BY id DESC", path)
+
+    def find_lost(self) -> list[Draft]:
+        """Return what agents wrote last where no file is and they removed none, oldest first."""
+        return self._read_drafts(
+            "AND id IN (SELECT max(id) FROM journal GROUP BY path) "
+            "AND path NOT IN (SELECT path FROM files) ORDER BY id"
+        )
+
+    def _read_drafts(self, which: str, *values: str) -> list[Draft]:
+        fields = "SELECT path, agent, session, tool, blob, data FROM journal"
+        rows = self._state.query(f"{fields} WHERE data IS NOT NULL {which}", values)
+        return [Draft(path, Author(*who), blob, data) for path, *who, blob, data in rows]
+
+    def find_written(self, beginning: str) -> list[str]:
+        """Return the paths to which vaultmem wrote bytes whose blob id begins like this."""
+        sql = "SELECT DISTINCT path FROM journal WHERE blob >= ? AND blob < ?"
+        return [path for (path,) in self._state.query(sql, (beginning, f"{beginning}g"))]
+
+    def has_writes(self, path: str) -> bool:
+        """Tell whether vaultmem wrote to a path what no commit of ours has."""
+        return bool(self._state.query("SELECT 1 FROM journal WHERE path = ? LIMIT 1", (path,)))
 
     def agents_paths(self) -> set[str]:
         """Return the paths to which agents wrote what no commit of ours has."""
@@ -139,29 +119,71 @@ class Journal:
         gone = ((path,) for path in {*blobs, *moved})
         self._state.execute_many("DELETE FROM journal WHERE path = ?", gone)
 
+    def candidates(self) -> set[str]:
+        """Return the notes that were seen as candidates while no commit had them."""
+        return {path for (path,) in self._state.query("SELECT path FROM candidates")}
 
-class Candidates:
-    """The state database's table of notes that were seen as candidates while no commit had them."""
-
-    def __init__(self, state: StateDatabase) -> None:
-        self._state = state
-
-    def put(self, path: str, is_candidate: bool) -> None:
-        """Remember what a note was seen as."""
-        sql = "INSERT OR IGNORE INTO candidates VALUES (?)"
-        self._state.execute(
-            sql if is_candidate else "DELETE FROM candidates WHERE path = ?", (path,)
-        )
-
-    def find(self, path: str) -> bool:
-        """Tell whether a note was seen as a candidate."""
-        return bool(self._state.query("SELECT 1 FROM candidates WHERE path = ?", (path,)))
-
-    def all(self) -> set[str]:
-        """Return the notes that were seen as candidates."""
-        return {row[0] for row in self._state.query("SELECT path FROM candidates")}
-
-    def keep(self, paths: Iterable[str]) -> None:
-        """Forget all but these."""
-        gone = ((path,) for path in self.all() - set(paths))
+    def put_candidates(self, seen: Mapping[str, bool], uncommitted: Collection[str]) -> None:
+        """Remember which notes were `seen` as candidates; of others the `uncommitted` stay."""
+        known = self.candidates()
+        now = {path for path in uncommitted if seen.get(path, path in known)}
+        gone, new = ([(path,) for path in paths] for paths in (known - now, now - known))
         self._state.execute_many("DELETE FROM candidates WHERE path = ?", gone)
+        self._state.execute_many("INSERT INTO candidates VALUES (?)", new)
+
+
+class Owners:
+    """Answers who wrote bytes that no commit has. A draft that was moved counts for one path.
+
+    `find_head` returns the blob id that HEAD has of a path, "" for none; a draft of that blob is
+    committed. Other drafts count if `is_allowed` says so.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        find_head: Callable[[str], str] = lambda _: "",
+        is_allowed: Callable[[Draft], bool] = lambda _: True,
+    ) -> None:
+        self._journal = journal
+        self._find_head = find_head
+        self._is_allowed = is_allowed
+        self._lost: dict[str, tuple[Draft, Counter[str]]] | None = None
+
+    def find(self, path: str, blob: str, read: Callable[[], bytes]) -> Owner:
+        """Return the owner of what a path has; `read` returns its bytes, if they are needed."""
+        author = self.find_author(path, blob)
+        is_by_hand = author is None and blob != REMOVED
+        return Owner(author, self._find_draft(path, read) if is_by_hand else None)
+
+    def find_author(self, path: str, blob: str) -> Author | None:
+        """Return who wrote bytes with vaultmem, None for a person by hand.
+
+        It is their agent, too, where somebody moved the file before a commit had it.
+        """
+        if written := self._journal.find_author(path, blob):
+            return written
+        moved = (who for old, who in self._journal.find_moved(blob) if not self._find_head(old))
+        return next(moved, None)
+
+    def _find_draft(self, path: str, read: Callable[[], bytes]) -> Draft | None:
+        """Return the draft that a person edited: of the last ones the most alike."""
+        if drafts := list(filter(self._counts, self._journal.find_drafts(path))):
+            lines = Counter(read().split(b"\n"))
+            return min(drafts, key=lambda each: _count_missing(each.data, lines))
+        if self._lost is None:
+            lost = filter(self._counts, self._journal.find_lost())
+            self._lost = {each.path: (each, count_lines(each.data)) for each in lost}
+        if not self._lost or self._find_head(path):
+            return None
+        texts = {old: lines for old, (_, lines) in self._lost.items()}
+        old = find_renamed(texts, count_lines(read()))
+        return self._lost.pop(old)[0] if old else None
+
+    def _counts(self, draft: Draft) -> bool:
+        return self._find_head(draft.path) != draft.blob and self._is_allowed(draft)
+
+
+def _count_missing(data: bytes, lines: Counter[bytes]) -> int:
+    """Return how many lines of these bytes are not among the others."""
+    return (Counter(data.split(b"\n")) - lines).total()

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vaultmem.core.safe_text import escape_bytes, one_line
+from vaultmem.storage.git.attribution import ATTRIBUTION
 from vaultmem.storage.git.commit_draft import Identity, clean_name
 from vaultmem.storage.git.identity import NOBODY
 from vaultmem.storage.git.machine_refs import MachineRef, list_refs, read_files, read_owner
@@ -28,7 +29,6 @@ MACHINE = "machine.json"
 SESSIONS = "sessions.json"
 USAGE = "usage"
 TRUST = "trust"
-ATTRIBUTION = "attribution"
 
 _SHARED = re.compile(
     rf"{re.escape(MACHINE)}|{re.escape(SESSIONS)}"

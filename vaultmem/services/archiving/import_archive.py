@@ -22,7 +22,7 @@ from vaultmem.core.archive import (
     Manifest,
 )
 from vaultmem.errors import RefusedError, VaultError, name_failure
-from vaultmem.services.evidence.signed import verify_signed
+from vaultmem.services.signed_trust import verify_signed
 from vaultmem.storage.archive_file import naming_archive, open_archive
 from vaultmem.storage.atomic import make_private_folder, sync_folder, write_atomically
 from vaultmem.storage.durable_state import load_state

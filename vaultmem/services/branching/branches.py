@@ -9,7 +9,7 @@ from vaultmem.core.safe_text import name_some
 from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError
 from vaultmem.services.branching.tree_moves import find_moves, move_tree
 from vaultmem.services.writing.operation import Operation, operate
-from vaultmem.services.writing.pending import find_pending
+from vaultmem.services.writing.ownership import find_pending
 from vaultmem.storage.git.checkout import follow_index, list_staged, unstage
 from vaultmem.storage.git.head import Head
 from vaultmem.storage.git.locks import PATIENCE

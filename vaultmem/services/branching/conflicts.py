@@ -16,9 +16,9 @@ from vaultmem.services.notes.update import refuse_hidden
 from vaultmem.services.reading.read_notes import find_note, read_bytes, resolve_address
 from vaultmem.services.writing.change import Change, refuse_foreign
 from vaultmem.services.writing.commit import CommitReport
-from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.edit_notes import check_text
-from vaultmem.services.writing.pending import Whose
+from vaultmem.services.writing.ownership import AuthorScope
+from vaultmem.services.writing.parts import Event
 from vaultmem.services.writing.write import write
 from vaultmem.vault import Vault
 
@@ -158,7 +158,7 @@ def _resolve(
             change.replace(path, text.encode("utf-8"), note.blob)
         body = tuple(f"{how}: {each.verb} by {each.author}" for each in chosen)
         event = Event("resolve", name_files("resolve", [str(path)]), vault.author, body)
-        change.commit(event, Whose.ANYBODY)
+        change.commit(event, AuthorScope.ANYBODY)
         return str(path), len(chosen), text is None
 
     done = write(vault, plan)

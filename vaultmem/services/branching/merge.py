@@ -24,9 +24,9 @@ from vaultmem.services.branching.settle import Merge, MergeReport, Twin
 from vaultmem.services.branching.tree_moves import find_moves, move_tree, plan_files
 from vaultmem.services.reading.look import find_branch
 from vaultmem.services.writing.commit import draft_event
-from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.leaks import find_leaks_since
 from vaultmem.services.writing.operation import Operation, operate
+from vaultmem.services.writing.parts import Event
 from vaultmem.storage.git.commit_draft import Draft, File, Moves, TreeEntry
 from vaultmem.storage.git.merge_tree import merge_commits
 from vaultmem.storage.git.refs import Target

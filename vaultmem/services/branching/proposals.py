@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from vaultmem.core.delta.file_changes import FileChange
 from vaultmem.services.writing.commit import CommitReport, commit_all, commit_event
-from vaultmem.services.writing.divide import Event
+from vaultmem.services.writing.parts import Event
 from vaultmem.storage.git.trees import diff_commits
 from vaultmem.vault import Vault
 

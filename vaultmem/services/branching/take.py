@@ -39,9 +39,9 @@ from vaultmem.services.reading.read_notes import names_in, read_note, resolve_ad
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.change import refuse_foreign
 from vaultmem.services.writing.commit import CommitReport, commit_earlier, draft_event
-from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.operation import Operation, operate
-from vaultmem.services.writing.pending import Whose, is_pending
+from vaultmem.services.writing.ownership import AuthorScope, is_pending
+from vaultmem.services.writing.parts import Event
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.git.commit_draft import Draft, Identity, Move, TreeEntry
 from vaultmem.storage.git.log import Commit, read_commit
@@ -108,7 +108,7 @@ def _promote(
 ) -> Promotion:
     taken = [_plan(vault, there, target, path) for path in paths]
     here = {each.path: each.here for each in taken if each.here}
-    earlier = commit_earlier(vault, here, Whose.ANYBODY)
+    earlier = commit_earlier(vault, here, AuthorScope.ANYBODY)
     _check_committed(vault, here)
     head = vault.history.head().commit
     drafts, moves = _draft(vault, head, target, taken)
@@ -202,7 +202,7 @@ def _find_last(vault: Vault, target: Target, path: PurePosixPath) -> Commit:
 def _check_committed(vault: Vault, here: Mapping[str, str]) -> None:
     """Make sure that git has what is about to be changed."""
     for path, blob in here.items():
-        if is_pending(vault, path, blob, Whose.ANYBODY):
+        if is_pending(vault, path, blob, AuthorScope.ANYBODY):
             raise PendingError(
                 f"{path}: not promoted, because no commit has what it is here; "
                 "`vaultmem checkpoint NOTE` makes one"

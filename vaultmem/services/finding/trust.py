@@ -121,7 +121,7 @@ def _read_signed(vault: Vault) -> set[tuple[str, str]]:
     """
     signed = vault.store.signed_trust.notes(vault.now())
     if signed is None:
-        from vaultmem.services.evidence.signed import verify_signed
+        from vaultmem.services.signed_trust import verify_signed
 
         with contextlib.suppress(VaultError):  # What cannot be verified counts for nothing.
             verify_signed(vault)
@@ -145,7 +145,7 @@ def sign_trusted(vault: Vault, key: str = "") -> tuple[str, list[str]]:
     Raises:
         RefusedError: nothing was ever trusted here, or as for `sign_trust`.
     """
-    from vaultmem.services.evidence.signed import sign_trust
+    from vaultmem.services.signed_trust import sign_trust
 
     sync_vault(vault)
     documents = trusted_documents(vault)

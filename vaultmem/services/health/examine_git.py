@@ -12,9 +12,9 @@ from vaultmem.core.packs.context_file import parse_contexts
 from vaultmem.core.paths import GENERATED, is_hidden
 from vaultmem.services.syncing.unasked import read_sync_state
 from vaultmem.services.watching.context import find_context_file
-from vaultmem.services.writing.divide import name_leaks
 from vaultmem.services.writing.leaks import HOW_TO_ALLOW
-from vaultmem.services.writing.pending import read_pending
+from vaultmem.services.writing.ownership import read_pending
+from vaultmem.services.writing.parts import name_leaks
 from vaultmem.storage.atomic import drop_file
 from vaultmem.storage.git.health import (
     MERGES_SINCE,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from vaultmem.core.notes.record import CONFLICTED
@@ -22,13 +22,13 @@ from vaultmem.services.reading.sync import SyncReport
 from vaultmem.services.syncing.unasked import SyncState, read_sync_state
 from vaultmem.services.upkeep.review import list_waiting
 from vaultmem.services.watching.lease import Watching, find_watcher
-from vaultmem.services.writing.divide import name_leaks
-from vaultmem.services.writing.pending import Pending, read_pending
+from vaultmem.services.writing.ownership import Pending, read_pending
+from vaultmem.services.writing.parts import name_leaks
 from vaultmem.storage.git.head import Head
 from vaultmem.storage.git.health import is_git_installed
 from vaultmem.storage.git.log import Commit
 from vaultmem.storage.git.setup import read_kept_out
-from vaultmem.storage.journal import Author
+from vaultmem.storage.journal import Author, Owner
 from vaultmem.storage.scan import find_passed_over
 from vaultmem.storage.views import PROPOSED
 from vaultmem.vault import Vault
@@ -181,7 +181,7 @@ def _read_git(vault: Vault, looks: bool) -> GitStatus | None:
         return GitStatus(
             head=head,
             obstacle=vault.history.obstacle(),
-            uncommitted=_group(pending.authors.items()) if pending else (),
+            uncommitted=_group(pending.owners) if pending else (),
             left_out=pending.skipped if pending else {},
             events=list_commits(vault, CommitFilter(), _EVENTS).commits if head.commit else (),
             person_problem=person.problem,
@@ -203,10 +203,10 @@ def _name_credentials(vault: Vault, pending: Pending) -> tuple[str, ...]:
         return (str(error),)
 
 
-def _group(authors: Iterable[tuple[str, Author | None]]) -> tuple[Uncommitted, ...]:
+def _group(owners: Mapping[str, Owner]) -> tuple[Uncommitted, ...]:
     """Return what each author wrote: the person first, then agents by name."""
     found: dict[tuple[str, str], list[str]] = {}
-    for path, author in authors:
+    for path, (author, _) in owners.items():
         key = (author.agent, author.session if author.agent else "") if author else ("", "")
         found.setdefault(key, []).append(path)
     return tuple(

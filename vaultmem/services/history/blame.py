@@ -22,12 +22,11 @@ from vaultmem.services.history.commits import find_commit, locate_note, resolve_
 from vaultmem.services.history.moves import follow_moves
 from vaultmem.services.history.trace import trace_note
 from vaultmem.services.reading.read_notes import resolve_address
-from vaultmem.services.writing.pending import read_pending
+from vaultmem.services.writing.ownership import find_line_authors, read_pending
 from vaultmem.storage.files import UnsafeFileError, read_file
 from vaultmem.storage.git.blame import LineOrigin, blame_file
 from vaultmem.storage.git.log import Commit, Writer, find_ends, read_commits
 from vaultmem.storage.git.trees import find_entry
-from vaultmem.storage.journal import Author, choose_draft, choose_lost
 from vaultmem.vault import Vault
 
 
@@ -178,7 +177,7 @@ def _make_blame(
     start = max(first - 1, count_property_lines(split_bytes(data)))
     shown = follow_moves(vault.history, origins[:last], start)[first - 1 :]
     commits = read_commits(vault.history, (o.commit for o in shown if o is not None))
-    writers = find_writers(vault, path, blob, data) if None in shown else []
+    writers = find_line_authors(vault, path, blob, data) if None in shown else []
     person = vault.history.person().identity.name if None in shown else ""
     lines = []
     for number, (text, origin) in enumerate(
@@ -193,25 +192,6 @@ def _make_blame(
         lines.append(BlamedLine(number, text, made, *who))
     ends = find_ends(vault.history) & commits.keys()
     return Blame(path, blob, commit, tuple(lines), frozenset(ends))
-
-
-def find_writers(vault: Vault, path: str, blob: str, data: bytes) -> list[Author]:
-    """Return for each line of what is on disk who wrote it, if no commit has it.
-
-    A person may have edited what an agent wrote: then the lines that both have are the agent's.
-    """
-    lines = split_bytes(data)
-    written = vault.journal.find_author(path, blob)
-    writers = [written or Author("")] * len(lines)
-    draft = None
-    if written is None:
-        draft = choose_draft(vault.journal.find_drafts(path), data)
-        lost = {} if draft else choose_lost(vault.journal.find_lost(), {path: data})
-        draft = lost[path].draft if lost else draft
-    if draft is not None:
-        for _, start, length in match_lines(split_bytes(draft.data), lines):
-            writers[start : start + length] = [draft.author] * length
-    return writers
 
 
 def read_lines(data: bytes) -> list[str]:

@@ -15,7 +15,7 @@ from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.paths import is_note_path, parse_note_path
 from vaultmem.services.history.commits import find_commit, resolve_commit, split_range
-from vaultmem.services.writing.pending import read_pending
+from vaultmem.services.writing.ownership import read_pending
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.git.commit_draft import TreeEntry
 from vaultmem.storage.git.log import Commit, find_ends, read_commit

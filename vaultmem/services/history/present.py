@@ -9,7 +9,7 @@ from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.history.commits import find_commit, locate_note
 from vaultmem.services.reading.read_notes import resolve_address
 from vaultmem.services.reading.renames import confirm_renames
-from vaultmem.services.writing.pending import Pending, read_pending
+from vaultmem.services.writing.ownership import Pending, read_pending
 from vaultmem.storage.git.commit_draft import TreeEntry
 from vaultmem.storage.git.head_tree import HeadTree
 from vaultmem.storage.git.log import find_removal, follow_path, walk_renames

@@ -15,9 +15,9 @@ from vaultmem.services.history.present import locate_past
 from vaultmem.services.reading.read_notes import names_in
 from vaultmem.services.writing.change import Change
 from vaultmem.services.writing.commit import Made, commit_earlier
-from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.leaks import look_for_leaks
-from vaultmem.services.writing.pending import Whose, is_pending
+from vaultmem.services.writing.ownership import AuthorScope, is_pending
+from vaultmem.services.writing.parts import Event
 from vaultmem.services.writing.write import refuse_freeing, write
 from vaultmem.storage.files import MAX_FILE_BYTES, UnsafeFileError
 from vaultmem.storage.work_tree import read_blob
@@ -119,8 +119,8 @@ def blob_now(change: Change, path: PurePosixPath) -> str:
 
 def _save_present(vault: Vault, name: str, blob: str) -> tuple[Made, ...]:
     """Commit what the note is now, or refuse: no bytes may be lost."""
-    saved = commit_earlier(vault, {name: blob}, Whose.ANYBODY)
-    if is_pending(vault, name, blob, Whose.ANYBODY):
+    saved = commit_earlier(vault, {name: blob}, AuthorScope.ANYBODY)
+    if is_pending(vault, name, blob, AuthorScope.ANYBODY):
         reason = vault.history.obstacle()
         raise PendingError(
             f"{name}: not restored, because no commit has what it is now"

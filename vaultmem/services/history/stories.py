@@ -12,9 +12,10 @@ from typing import NamedTuple
 from vaultmem.core.blob import blob_id
 from vaultmem.core.delta.file_changes import FileChange
 from vaultmem.core.delta.lines import match_lines, split_bytes
-from vaultmem.services.history.blame import BlamedLine, find_writers, read_lines
+from vaultmem.services.history.blame import BlamedLine, read_lines
 from vaultmem.services.history.diff import Operation
 from vaultmem.services.history.trace import Version
+from vaultmem.services.writing.ownership import find_line_authors
 from vaultmem.storage.git.log import Commit, walk_versions
 from vaultmem.vault import Vault
 
@@ -147,7 +148,7 @@ def _make_version(vault: Vault, each: Change) -> Version:
 def _name_writers(
     vault: Vault, path: str, data: bytes, origins: Sequence[_Origin | None]
 ) -> Iterator[BlamedLine]:
-    writers = find_writers(vault, path, blob_id(data), data) if None in origins else []
+    writers = find_line_authors(vault, path, blob_id(data), data) if None in origins else []
     person = vault.history.person().identity.name if None in origins else ""
     for at, (text, origin) in enumerate(zip(read_lines(data), origins, strict=True)):
         if origin is None:

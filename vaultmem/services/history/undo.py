@@ -12,7 +12,7 @@ from vaultmem.services.history.commits import resolve_commit
 from vaultmem.services.history.restore import blob_now, check_leaks
 from vaultmem.services.writing.change import Change
 from vaultmem.services.writing.commit import CommitReport
-from vaultmem.services.writing.divide import Event
+from vaultmem.services.writing.parts import Event
 from vaultmem.services.writing.write import refuse_freeing, write
 from vaultmem.storage.git.log import Commit, read_commit
 from vaultmem.storage.git.trees import diff_commits

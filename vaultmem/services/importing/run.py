@@ -25,8 +25,8 @@ from vaultmem.services.importing.talks import take_conversation, take_transcript
 from vaultmem.services.reading.look import find_branch
 from vaultmem.services.sessions.edit_session import act_in
 from vaultmem.services.writing.commit import UNCOMMITTED, CommitReport, commit_event
-from vaultmem.services.writing.divide import Event
-from vaultmem.services.writing.pending import find_pending
+from vaultmem.services.writing.ownership import find_pending
+from vaultmem.services.writing.parts import Event
 from vaultmem.vault import Vault
 
 #: Items of an outcome that a report names; all are counted.
@@ -176,7 +176,7 @@ def _commit(vault: Vault, kind: str, written: set[str]) -> CommitReport:
     paths = tuple(path for path in pending.files if path in written)
     if not paths:
         return CommitReport()
-    agents = {who.agent for path in paths if (who := pending.authors[path])}
+    agents = {who.agent for path in paths if (who := pending.owners[path].author)}
     author = vault.author._replace(agent=agents.pop()) if len(agents) == 1 else vault.author
     subject = f"import: {kind}, {count_things(len(paths), 'note')}"
     event = Event("import", subject, author, intent="observe", only=paths)

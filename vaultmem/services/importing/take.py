@@ -29,8 +29,8 @@ from vaultmem.services.notes.remember import put_new
 from vaultmem.services.reading.look import name_branch
 from vaultmem.services.reading.read_notes import find_note
 from vaultmem.services.writing.change import Change
-from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.leaks import look_for_leaks
+from vaultmem.services.writing.parts import Event
 from vaultmem.services.writing.write import replace_text, write
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.vault import Vault

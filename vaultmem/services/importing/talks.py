@@ -45,8 +45,8 @@ from vaultmem.services.sessions.touched_files import add_touched, name_file
 from vaultmem.services.sessions.windows import append_turns, read_tally, write_windows
 from vaultmem.services.sessions.wishes import propose_said
 from vaultmem.services.writing.change import Change
-from vaultmem.services.writing.divide import Event as VaultEvent
 from vaultmem.services.writing.operation import Operation, operate
+from vaultmem.services.writing.parts import Event as VaultEvent
 from vaultmem.services.writing.write import write
 from vaultmem.vault import Vault
 

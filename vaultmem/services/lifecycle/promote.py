@@ -18,9 +18,9 @@ from vaultmem.services.reading.read_notes import resolve_address
 from vaultmem.services.reading.withdraw import is_trust_named
 from vaultmem.services.writing.change import Change
 from vaultmem.services.writing.commit import CommitReport
-from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.leaks import look_for_leaks
-from vaultmem.services.writing.pending import Whose
+from vaultmem.services.writing.ownership import AuthorScope
+from vaultmem.services.writing.parts import Event
 from vaultmem.services.writing.write import replace_text, write
 from vaultmem.vault import HOW_TO_SAY, Vault
 
@@ -66,7 +66,7 @@ def promote_notes(vault: Vault, addresses: Sequence[str]) -> Promotion:
         before = [(note.path, note.state) for note in notes]
         if not notes:
             return before
-        change.commit(make_event(vault, before), Whose.OTHERS_AND_EDITS)
+        change.commit(make_event(vault, before), AuthorScope.OTHERS_AND_EDITS)
         return before
 
     with vault.lock():

@@ -25,7 +25,7 @@ from vaultmem.services.lifecycle.transition import check_move, check_reason, nam
 from vaultmem.services.likeness.updates import list_unsaid
 from vaultmem.services.reading.read_notes import read_note, resolve_address
 from vaultmem.services.writing.commit import CommitReport
-from vaultmem.services.writing.divide import Event
+from vaultmem.services.writing.parts import Event
 from vaultmem.services.writing.write import Edit, write_event
 from vaultmem.vault import Vault
 

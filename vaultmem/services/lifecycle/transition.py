@@ -17,7 +17,7 @@ from vaultmem.errors import RefusedError
 from vaultmem.services.reading.look import find_branch
 from vaultmem.services.reading.read_notes import read_note, resolve_address
 from vaultmem.services.writing.commit import CommitReport
-from vaultmem.services.writing.divide import Event
+from vaultmem.services.writing.parts import Event
 from vaultmem.services.writing.write import Edit, write_event
 from vaultmem.storage.journal import Author
 from vaultmem.vault import Vault

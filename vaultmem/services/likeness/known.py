@@ -24,7 +24,7 @@ from vaultmem.services.likeness.similar import Asked, SimilarNote, find_similar,
 from vaultmem.services.likeness.updates import add_updated, list_unsaid
 from vaultmem.services.reading.read_notes import find_note
 from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.writing.pending import read_pending
+from vaultmem.services.writing.ownership import read_pending
 from vaultmem.storage.git.log import follow_path
 from vaultmem.vault import Vault
 

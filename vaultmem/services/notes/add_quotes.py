@@ -9,7 +9,7 @@ from vaultmem.core.notes.edit_properties import add_quotes
 from vaultmem.core.notes.problems import IN_DOUBT, NEEDS_QUOTES, RESTRICTED
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.change import Change
-from vaultmem.services.writing.divide import Event
+from vaultmem.services.writing.parts import Event
 from vaultmem.services.writing.write import write
 from vaultmem.vault import Vault
 

@@ -14,10 +14,10 @@ from vaultmem.errors import FaultError, NoteNotFoundError
 from vaultmem.services.notes.plan_vault import list_missing, read_all
 from vaultmem.services.writing.change import Change
 from vaultmem.services.writing.commit import CommitReport, commit_event
-from vaultmem.services.writing.divide import LEAK, Event
 from vaultmem.services.writing.folder import write_to_folder
 from vaultmem.services.writing.leaks import find_leaks, make_allowances
-from vaultmem.services.writing.pending import find_pending
+from vaultmem.services.writing.ownership import find_pending
+from vaultmem.services.writing.parts import LEAK, Event
 from vaultmem.storage.files import read_file
 from vaultmem.storage.git.head import find_git_folder
 from vaultmem.storage.git.setup import change_kept_out, read_kept_out

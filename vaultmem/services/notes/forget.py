@@ -17,8 +17,8 @@ from vaultmem.services.reading.look import find_branch
 from vaultmem.services.reading.read_notes import resolve_address
 from vaultmem.services.writing.change import Change
 from vaultmem.services.writing.commit import CommitReport
-from vaultmem.services.writing.divide import FORGET, Event
-from vaultmem.services.writing.pending import Whose
+from vaultmem.services.writing.ownership import AuthorScope
+from vaultmem.services.writing.parts import FORGET, Event
 from vaultmem.services.writing.write import write
 from vaultmem.vault import Vault
 
@@ -150,7 +150,7 @@ def forget_notes(vault: Vault, records: Sequence[NoteRecord], reason: str = "") 
         for record in records:
             change.remove(PurePosixPath(record.path), record.blob)
         event = _make_event(vault, paths, reason, FORGET if change.is_folder else "write")
-        (change.commit if reason else change.leave)(event, Whose.ANYBODY)
+        (change.commit if reason else change.leave)(event, AuthorScope.ANYBODY)
 
     return Forgotten(paths, write(vault, plan).report)
 

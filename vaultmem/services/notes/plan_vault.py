@@ -18,7 +18,7 @@ from vaultmem.core.obsidian.set_aside import EXCLUDED, SetAside
 from vaultmem.core.secrets.scan import mask_secrets
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.writing.leaks import find_leaks_in
-from vaultmem.services.writing.pending import HIDDEN_FILES
+from vaultmem.services.writing.ownership import HIDDEN_FILES
 from vaultmem.storage.asides import is_leftover
 from vaultmem.storage.files import MAX_FILE_BYTES, UnsafeFileError, find_max_bytes, read_file
 from vaultmem.storage.git.head import find_git_folder

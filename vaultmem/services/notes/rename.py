@@ -28,7 +28,7 @@ from vaultmem.services.reading.look import find_branch
 from vaultmem.services.reading.read_notes import names_in, read_bytes, read_note, resolve_whole
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.change import Change, refuse_foreign
-from vaultmem.services.writing.divide import Event
+from vaultmem.services.writing.parts import Event
 from vaultmem.services.writing.write import write
 from vaultmem.storage.signals import SignalStore
 from vaultmem.vault import Vault

@@ -19,8 +19,8 @@ from vaultmem.services.reading.read_notes import read_note
 from vaultmem.services.reading.renames import follow_renames, read_renames
 from vaultmem.services.writing.change import Change
 from vaultmem.services.writing.commit import CommitReport
-from vaultmem.services.writing.divide import Event
-from vaultmem.services.writing.pending import Pending, read_pending
+from vaultmem.services.writing.ownership import Pending, read_pending
+from vaultmem.services.writing.parts import Event
 from vaultmem.services.writing.write import write
 from vaultmem.vault import Vault
 

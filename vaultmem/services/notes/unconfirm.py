@@ -10,8 +10,8 @@ from vaultmem.errors import RefusedError
 from vaultmem.services.reading.read_notes import resolve_address
 from vaultmem.services.writing.change import Change
 from vaultmem.services.writing.commit import CommitReport
-from vaultmem.services.writing.divide import FORGET, Event
-from vaultmem.services.writing.pending import Whose
+from vaultmem.services.writing.ownership import AuthorScope
+from vaultmem.services.writing.parts import FORGET, Event
 from vaultmem.services.writing.write import replace_text, write
 from vaultmem.vault import Vault
 
@@ -45,7 +45,7 @@ def forget_confirmation(vault: Vault, address: str, reason: str = "") -> Unconfi
         subject = name_files("forget", [str(path)], ", said once less")
         only = (str(path),)
         change.commit(
-            Event(FORGET, subject, vault.author, body, "refine", only=only), Whose.ANYBODY
+            Event(FORGET, subject, vault.author, body, "refine", only=only), AuthorScope.ANYBODY
         )
         return last
 

@@ -31,7 +31,7 @@ from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.syncing.place import ORIGIN
 from vaultmem.services.syncing.sync import Check, Outcome, sync_remote
 from vaultmem.services.writing.commit import commit_event
-from vaultmem.services.writing.divide import Event
+from vaultmem.services.writing.parts import Event
 from vaultmem.storage.file_limit import raise_file_limit
 from vaultmem.storage.git.clones import make_clone
 from vaultmem.storage.git.remote import LONGEST, Fate, push

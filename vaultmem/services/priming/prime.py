@@ -22,9 +22,9 @@ from vaultmem.services.reading.look import find_branch, look_at
 from vaultmem.services.reading.read_notes import read_note
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.change import Change
-from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.leaks import HOW_TO_ALLOW, look_for_leaks
-from vaultmem.services.writing.pending import Whose
+from vaultmem.services.writing.ownership import AuthorScope
+from vaultmem.services.writing.parts import Event
 from vaultmem.services.writing.write import write
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.vault import Vault
@@ -106,7 +106,7 @@ def prime_source(
         made = plan(change.seen)
         write_texts(change, made.texts)
         event = Event("write", f"prime: {source}", vault.author, intent="observe")
-        change.leave(event, Whose.ANYBODY)
+        change.leave(event, AuthorScope.ANYBODY)
         return made
 
     return write(vault, change_notes).value

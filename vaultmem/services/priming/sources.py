@@ -11,8 +11,8 @@ from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.priming.prime import read_primed, see_target, write_texts
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.change import Change
-from vaultmem.services.writing.divide import Event
-from vaultmem.services.writing.pending import Whose
+from vaultmem.services.writing.ownership import AuthorScope
+from vaultmem.services.writing.parts import Event
 from vaultmem.services.writing.write import write
 from vaultmem.vault import Vault
 
@@ -76,7 +76,7 @@ def unprime_source(
         chosen = _choose(change.seen, source, everything)
         write_texts(change, dict.fromkeys(chosen.removed))
         event = Event("write", f"unprime: {source}", vault.author, intent="refine")
-        change.leave(event, Whose.ANYBODY)
+        change.leave(event, AuthorScope.ANYBODY)
         return chosen
 
     return write(vault, plan).value

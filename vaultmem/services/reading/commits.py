@@ -25,7 +25,7 @@ def learn_commits(vault: Vault) -> None:
     if head is None or not head.commit:
         return
     history = vault.history
-    from vaultmem.services.reading.attribute import attribute_commits, carry_attribution
+    from vaultmem.services.reading.attribution import attribute_commits, carry_attribution
 
     carry_attribution(vault)
     if vault.journal.agents_paths():

@@ -44,7 +44,7 @@ from vaultmem.services.sessions.read import (
 )
 from vaultmem.services.sessions.windows import begin_window
 from vaultmem.services.writing.change import Change
-from vaultmem.services.writing.divide import Event
+from vaultmem.services.writing.parts import Event
 from vaultmem.services.writing.write import write
 from vaultmem.storage.processes import find_owner
 from vaultmem.storage.session_table import ActiveSession, ActiveSessions

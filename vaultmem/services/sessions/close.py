@@ -23,8 +23,8 @@ from vaultmem.services.sessions.read import find_home, get_session
 from vaultmem.services.sessions.windows import read_tally, write_windows
 from vaultmem.services.sessions.wishes import propose_said
 from vaultmem.services.writing.commit import UNCOMMITTED, CommitReport, commit_event
-from vaultmem.services.writing.divide import Event, make_close
-from vaultmem.services.writing.pending import Pending, find_pending
+from vaultmem.services.writing.ownership import Pending, find_pending
+from vaultmem.services.writing.parts import Event, make_close
 from vaultmem.storage.journal import Author
 from vaultmem.storage.processes import Process, find_process, is_gone
 from vaultmem.storage.session_table import ActiveSessions

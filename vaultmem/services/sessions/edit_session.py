@@ -15,8 +15,8 @@ from vaultmem.core.sessions.session_note import DETAILS, QUESTIONS, SUMMARY, par
 from vaultmem.errors import RefusedError
 from vaultmem.services.sessions.read import find_path
 from vaultmem.services.writing.commit import CommitReport
-from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.leaks import look_for_leaks
+from vaultmem.services.writing.parts import Event
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.processes import find_owner
 from vaultmem.storage.session_table import ActiveSessions

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from vaultmem.core.sessions.session import Session, SessionFacts
-from vaultmem.services.evidence.usage import list_machines
+from vaultmem.services.usage import list_machines
 from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.vault import Vault
 

@@ -15,7 +15,7 @@ from vaultmem.services.likeness.similar import Asked
 from vaultmem.services.reading.look import look_now
 from vaultmem.services.sessions.edit_session import act_in
 from vaultmem.services.writing.change import Change
-from vaultmem.services.writing.divide import Event
+from vaultmem.services.writing.parts import Event
 from vaultmem.services.writing.write import replace_text, write
 from vaultmem.vault import Vault
 

@@ -23,8 +23,8 @@ from vaultmem.services.sessions.edit_session import edit_as_event
 from vaultmem.services.sessions.read import find_home, find_unsettled
 from vaultmem.services.sessions.windows import read_tally, write_windows
 from vaultmem.services.writing.commit import CommitReport, commit_event
-from vaultmem.services.writing.divide import Event, name_session
-from vaultmem.services.writing.pending import Pending, find_pending
+from vaultmem.services.writing.ownership import Pending, find_pending
+from vaultmem.services.writing.parts import Event, name_session
 from vaultmem.storage.journal import Author
 from vaultmem.storage.session_table import ActiveSession, ActiveSessions
 from vaultmem.vault import Vault

@@ -10,7 +10,7 @@ from vaultmem.core.sessions.turns import Line, join_turns
 from vaultmem.errors import RefusedError
 from vaultmem.services.sessions.read import open_transcripts
 from vaultmem.services.writing.change import Change
-from vaultmem.services.writing.divide import Event
+from vaultmem.services.writing.parts import Event
 from vaultmem.services.writing.write import write
 from vaultmem.vault import Vault
 

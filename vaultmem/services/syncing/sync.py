@@ -31,12 +31,6 @@ from vaultmem.services.branching.merge import follow_commit, merge_branch, plan_
 from vaultmem.services.branching.proposals import PROPOSALS, list_decided
 from vaultmem.services.branching.settle import MergeReport
 from vaultmem.services.branching.unmerged import finish_merge, is_stopped
-from vaultmem.services.evidence.publish import (
-    begin_anew,
-    evidence_refspecs,
-    publish,
-    take_evidence,
-)
 from vaultmem.services.reading.look import find_branch
 from vaultmem.services.syncing.place import (
     LastSync,
@@ -48,9 +42,15 @@ from vaultmem.services.syncing.place import (
     name_address,
     read_record,
 )
+from vaultmem.services.usage import (
+    begin_anew,
+    evidence_refspecs,
+    publish,
+    take_evidence,
+)
 from vaultmem.services.writing.commit import commit_all
 from vaultmem.services.writing.operation import Operation, operate
-from vaultmem.services.writing.pending import find_pending, find_too_large
+from vaultmem.services.writing.ownership import find_pending, find_too_large
 from vaultmem.storage.git.checkout import find_differences
 from vaultmem.storage.git.machine_refs import find_replaced
 from vaultmem.storage.git.remote import Fate, Fetched, Pushed, Trouble, fetch, push, remove_branch

@@ -22,7 +22,7 @@ from vaultmem.services.reading.read_notes import read_note
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.upkeep.dedup import Merge, change_merged
 from vaultmem.services.writing.commit import CommitReport
-from vaultmem.services.writing.divide import Event
+from vaultmem.services.writing.parts import Event
 from vaultmem.services.writing.write import Edit, write_event
 from vaultmem.vault import Vault
 

@@ -26,7 +26,7 @@ from vaultmem.services.upkeep.nights import is_night, note_night
 from vaultmem.services.upkeep.reasons import find_reasons
 from vaultmem.services.upkeep.uses import Use, read_uses
 from vaultmem.services.writing.commit import CommitReport
-from vaultmem.services.writing.divide import Event
+from vaultmem.services.writing.parts import Event
 from vaultmem.services.writing.write import Edit, write_event
 from vaultmem.storage.signals import SignalStore
 from vaultmem.vault import Vault

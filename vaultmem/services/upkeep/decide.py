@@ -33,7 +33,7 @@ from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.upkeep.dedup import Merge, apply_merges
 from vaultmem.services.upkeep.review import find_proposed, list_candidates, read_current
 from vaultmem.services.writing.commit import CommitReport, commit_all
-from vaultmem.services.writing.divide import Event
+from vaultmem.services.writing.parts import Event
 from vaultmem.services.writing.write import Edit, write_event
 from vaultmem.vault import Vault
 

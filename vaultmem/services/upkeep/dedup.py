@@ -22,7 +22,7 @@ from vaultmem.services.likeness.known import NewMemory, may_absorb
 from vaultmem.services.likeness.pairs import Pair, compare_vault
 from vaultmem.services.reading.read_notes import read_note
 from vaultmem.services.writing.commit import CommitReport
-from vaultmem.services.writing.divide import Event
+from vaultmem.services.writing.parts import Event
 from vaultmem.services.writing.write import Edit, write_event
 from vaultmem.vault import Vault
 

@@ -21,8 +21,8 @@ from vaultmem.services.upkeep.nights import is_night, note_night
 from vaultmem.services.upkeep.weigh import NEW_MEMORY, NEXT_NIGHT, Candidate, weigh_recalled
 from vaultmem.services.writing.change import Change
 from vaultmem.services.writing.commit import CommitReport
-from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.edit_notes import check_text
+from vaultmem.services.writing.parts import Event
 from vaultmem.services.writing.write import replace_text, write
 from vaultmem.vault import Vault
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.notes.values import read_timestamp
-from vaultmem.services.evidence.usage import read_usage
+from vaultmem.services.usage import read_usage
 from vaultmem.storage.git.log import walk_changes
 from vaultmem.storage.signals import SignalStore
 from vaultmem.vault import Vault

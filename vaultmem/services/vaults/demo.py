@@ -23,7 +23,7 @@ from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.sessions.begin import NewSession, start_session
 from vaultmem.services.sessions.close import close_session
 from vaultmem.services.sessions.decide import decide
-from vaultmem.services.writing.checkpoint import save_checkpoint
+from vaultmem.services.writing.commit import save_checkpoint
 from vaultmem.storage.git.vault_history import init_repository
 from vaultmem.storage.package_files import find_package_folder
 from vaultmem.vault import UserFolders, Vault, open_vault

@@ -9,7 +9,7 @@ import time
 
 from vaultmem.errors import PendingError
 from vaultmem.services.writing.commit import CommitReport, commit_edits
-from vaultmem.services.writing.pending import find_writer, is_gone, is_persons, tell_left_out
+from vaultmem.services.writing.ownership import find_author, is_gone, is_persons, tell_left_out
 from vaultmem.storage.git.head_tree import HeadTree
 from vaultmem.storage.journal import REMOVED
 from vaultmem.vault import Vault
@@ -89,7 +89,7 @@ class QuietEdits:
         tracked = head.entries(new)
         ignored = vault.history.ignored([path for path in new if path not in tracked])
         for path in new:
-            is_edit = path not in ignored and is_persons(find_writer(vault, path, blobs[path]))
+            is_edit = path not in ignored and is_persons(find_author(vault, path, blobs[path]))
             known[path, blobs[path]] = is_edit
         self._is_persons = known
         return {

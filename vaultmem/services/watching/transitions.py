@@ -13,15 +13,14 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
+from vaultmem.core.lifecycle import State
 from vaultmem.core.paths import is_note_name
 from vaultmem.errors import ConflictError, NoteNotFoundError, PendingError, RefusedError, VaultError
-from vaultmem.services.writing.checkpoint import save_checkpoint
-from vaultmem.services.writing.commit import CommitReport, commit_said
-from vaultmem.services.writing.hand_edits import find_saying, read_edited_now
+from vaultmem.services.writing.commit import CommitReport, commit_said, save_checkpoint
 from vaultmem.services.writing.leaks import HOW_TO_ALLOW
+from vaultmem.services.writing.ownership import read_hand_edits
 from vaultmem.storage.files import UnsafeFileError, read_file, remove_file
 from vaultmem.storage.git.head_tree import HeadTree
-from vaultmem.storage.journal import Candidates
 from vaultmem.storage.watcher import CHECKPOINT_FILE
 from vaultmem.vault import Vault
 
@@ -78,17 +77,13 @@ def _find_said(vault: Vault, examined: Examined) -> set[str]:
     changed = [path for path in head.difference()[0] if is_note_name(path)]
     blobs = {path: file.blob for path, file in vault.manifest.files(changed).items()}
     fresh = {path: blob for path, blob in blobs.items() if examined.get(path) != blob}
-    edited = list(read_edited_now(vault, fresh))
-    said = find_saying(vault, edited)
-    candidates = Candidates(vault.state)
+    edited = read_hand_edits(vault, fresh)
+    silent = {path: each.note for path, each in edited.items() if not each.event}
+    examined |= {path: note.blob for path, note in silent.items()}
+    seen = {path: note.state == State.CANDIDATE for path, note in silent.items()}
     with vault.state.transaction():
-        for each in edited:
-            path = str(each.note.path)
-            if path not in said:
-                examined[path] = each.note.blob
-                candidates.put(path, each.is_candidate)
-        candidates.keep(changed)
-    return said
+        vault.journal.put_candidates(seen, changed)
+    return edited.keys() - silent.keys()
 
 
 def _refuse(held: Mapping[str, str]) -> RefusedError:

@@ -15,8 +15,8 @@ from vaultmem.errors import ChangedError, ConflictError, NoteNotFoundError, Refu
 from vaultmem.services.reading.read_notes import find_problem, read_as_written, read_bytes
 from vaultmem.services.reading.withdraw import is_trust_named
 from vaultmem.services.writing.commit import CommitReport
-from vaultmem.services.writing.divide import Event
-from vaultmem.services.writing.pending import Whose
+from vaultmem.services.writing.ownership import AuthorScope
+from vaultmem.services.writing.parts import Event
 from vaultmem.storage.files import read_file_and_mode, read_known
 from vaultmem.vault import Vault
 
@@ -46,7 +46,7 @@ class Change:
         self.steps: dict[str, Step] = {}
         self.event: Event | None = None
         self.is_left = True
-        self.whose = Whose.OTHERS
+        self.whose = AuthorScope.OTHERS
         self.candidates: list[str] = []
         self._known: dict[str, str] = {}
 
@@ -160,11 +160,11 @@ class Change:
         self._known.setdefault(str(path), blob)
         self.steps[str(path)] = Step(blob, None)
 
-    def commit(self, event: Event, whose: Whose = Whose.ANYBODY) -> None:
+    def commit(self, event: Event, whose: AuthorScope = AuthorScope.ANYBODY) -> None:
         """Make it one commit; what `whose` uncommitted words were there before go in others."""
         self.event, self.whose, self.is_left = event, whose, False
 
-    def leave(self, event: Event | None = None, whose: Whose = Whose.OTHERS) -> None:
+    def leave(self, event: Event | None = None, whose: AuthorScope = AuthorScope.OTHERS) -> None:
         """Leave it to the next event; a branch, where nothing can wait, gets this one."""
         self.event, self.whose, self.is_left = event, whose, True
 

@@ -1,9 +1,14 @@
-"""Commit an event: what others wrote goes first, in commits of their own."""
+"""Commit an event: what others wrote goes first, in commits of their own.
+
+Pending files are split into parts by their owners, and each part is a commit. All of them are made
+at once, or none is.
+"""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -11,45 +16,45 @@ from vaultmem.core.blob import blob_id
 from vaultmem.core.delta.commit_message import format_message, name_files, read_subject
 from vaultmem.core.json_values import as_named
 from vaultmem.core.paths import slugify
-from vaultmem.errors import ConflictError, DamagedError, PendingError
+from vaultmem.errors import ConflictError, DamagedError, PendingError, RefusedError
+from vaultmem.services.reading.look import find_branch
 from vaultmem.services.reading.withdraw import review_commits
-from vaultmem.services.writing.divide import (
+from vaultmem.services.writing.leaks import refuse_named
+from vaultmem.services.writing.operation import Operation, operate
+from vaultmem.services.writing.ownership import (
     CLOSE,
+    AuthorScope,
+    Pending,
+    find_pending,
+    is_pending,
+    is_persons,
+    read_hand_edits,
+)
+from vaultmem.services.writing.parts import (
+    CHECKPOINT,
     Event,
     Part,
     Plan,
-    divide_all,
-    divide_edits,
-    divide_event,
-    divide_others,
-    divide_said,
     join_moves,
+    split_all,
+    split_edits,
+    split_event,
+    split_notes,
+    split_said,
 )
-from vaultmem.services.writing.hand_edits import find_saying, read_edited_now
-from vaultmem.services.writing.leaks import find_leaks_since, refuse_named
-from vaultmem.services.writing.operation import Operation, operate
-from vaultmem.services.writing.pending import Pending, Whose, find_pending, is_pending
 from vaultmem.storage.git.brought import Brought
-from vaultmem.storage.git.commit_draft import (
-    Draft,
-    File,
-    Identity,
-    Settings,
-    TreeEntry,
-)
+from vaultmem.storage.git.commit_draft import Draft, File, Identity, Settings, TreeEntry
 from vaultmem.storage.git.head_tree import HeadTree
 from vaultmem.storage.git.locks import PATIENCE
 from vaultmem.storage.journal import REMOVED, Author
 from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.vault import Vault
 
-__all__ = [
-    *("UNCOMMITTED", "CommitReport", "Event"),
-    *("commit_all", "commit_earlier", "commit_edits", "commit_event", "commit_said"),
-]
-
 #: What came of a commit that a fault ended.
 UNCOMMITTED = "not committed, but the notes are safe on disk"
+
+#: In the state database: the hint at what commits a write was given.
+_HINTED = "commit_hint"
 
 #: A commit that was made: its id and its subject.
 Made = tuple[str, str]
@@ -70,6 +75,27 @@ class CommitReport(NamedTuple):
     candidates: tuple[str, ...] = ()
 
 
+def save_checkpoint(vault: Vault, note: str = "", even_if_clean: bool = False) -> CommitReport:
+    """Commit all changes; the author's own part is `checkpoint: {note}`.
+
+    Without a note, its subject names the files. A clean tree makes no commit, unless
+    `even_if_clean` is set.
+
+    Raises:
+        RefusedError: the branch is not checked out, or something looks like a credential.
+        PendingError: git cannot take a commit now.
+    """
+    if branch := find_branch(vault):
+        raise RefusedError(
+            f"{branch}: not checked out, so each write there is a commit already; "
+            "there is nothing to checkpoint"
+        )
+    text = " ".join(note.split())
+    subject = f"{CHECKPOINT}: {text}" if text else ""
+    event = Event(CHECKPOINT, subject, vault.author, intent="checkpoint")
+    return commit_event(vault, event, even_if_clean)
+
+
 def commit_event(vault: Vault, event: Event, even_if_clean: bool = False) -> CommitReport:
     """Commit what changed since the last commit, each author's part on its own.
 
@@ -82,16 +108,12 @@ def commit_event(vault: Vault, event: Event, even_if_clean: bool = False) -> Com
     """
     refuse_named(event.author, event.subject, event.body)
 
-    waited: list[Made] = []
-
-    def work(_: Operation) -> CommitReport:
-        waited.extend(_commit_waiting(vault))
-        report = _commit_one(vault, event, even_if_clean or bool(waited))
-        return report._replace(commits=(*waited, *report.commits))
+    def split(pending: Pending, has_waited: bool) -> Plan:
+        return split_event(vault, event, pending, even_if_clean or has_waited)
 
     with vault.lock():
         try:
-            return operate(vault, UNCOMMITTED, work)
+            return _commit_after_waiting(vault, split)
         except PendingError as error:
             vault.operations.add_waiting(as_named(event))
             raise PendingError(
@@ -102,7 +124,7 @@ def commit_event(vault: Vault, event: Event, even_if_clean: bool = False) -> Com
 
 
 def commit_said(vault: Vault) -> CommitReport:
-    """Commit what was said by hand (see `hand_edits`), after a person's other edits.
+    """Commit what was said by hand (see `ownership`), after a person's other edits.
 
     `skipped` names the notes of it that look like a credential, or whose session wrote one.
 
@@ -110,8 +132,7 @@ def commit_said(vault: Vault) -> CommitReport:
         PendingError: git cannot take a commit now. The notes say all there is to know, so nothing
             is kept.
     """
-    report, made = _commit_all(vault, divide_said)
-    return report._replace(commit=made[-1][0] if made else "")
+    return _commit_after_waiting(vault, lambda pending, _: split_said(vault, pending))
 
 
 def commit_edits(vault: Vault, may_commit: Callable[[], bool] = lambda: True) -> CommitReport:
@@ -124,10 +145,10 @@ def commit_edits(vault: Vault, may_commit: Callable[[], bool] = lambda: True) ->
         PendingError: git cannot take a commit now. Nothing is kept: the files are on disk.
     """
 
-    def divide(vault: Vault, pending: Pending) -> Plan:
-        return divide_edits(vault, pending) if may_commit() else Plan([])
+    def split(pending: Pending, _: bool) -> Plan:
+        return split_edits(vault, pending) if may_commit() else Plan([])
 
-    return _commit_all(vault, divide)[0]
+    return _commit_after_waiting(vault, split)
 
 
 def commit_all(vault: Vault) -> CommitReport:
@@ -137,20 +158,77 @@ def commit_all(vault: Vault) -> CommitReport:
         PendingError: git cannot take a commit now.
         RefusedError: something looks like a credential; nothing was committed.
     """
-    return _commit_all(vault, divide_all)[0]
+    return _commit_after_waiting(vault, lambda pending, _: split_all(vault, pending))
 
 
-def _commit_all(
-    vault: Vault, divide: Callable[[Vault, Pending], Plan]
-) -> tuple[CommitReport, list[Made]]:
-    """Commit what `divide` chooses, after events that had to wait; also return its own commits."""
+def commit_earlier(
+    vault: Vault, notes: Mapping[str, str], scope: AuthorScope = AuthorScope.OTHERS
+) -> list[Made]:
+    """Commit these notes (path to blob id) as they are, before vaultmem changes them.
+
+    So the change that follows never takes somebody else's words under its own author, what is
+    removed can be had back from git, and what was said by hand is on record. What cannot be
+    committed now (another git is at work, a note with a credential) is left to the next event.
+
+    Raises:
+        ConflictError: a note was saved since it was read. An agent's change of the words that were
+            read would be the first commit with them.
+    """
+    if not notes or vault.head() is None:
+        return []
+    wanted = {path for path, edit in read_hand_edits(vault, notes).items() if edit.event}
+    if vault.config.edit_commits:
+        wanted |= {path for path, blob in notes.items() if is_pending(vault, path, blob, scope)}
+    if not wanted or vault.history.obstacle(patience=PATIENCE):
+        return []
+
+    def split(pending: Pending) -> Plan:
+        now = {path: each.blob for path, each in HeadTree(vault.state).entries(wanted).items()}
+        for path, file in pending.of(wanted).items():
+            now[path] = blob_id(file[1]) if file else REMOVED
+        for path in wanted & now.keys() - pending.skipped.keys():
+            if now[path] != notes[path]:
+                raise ConflictError(f"{path}: somebody changed it meanwhile; read it again")
+        return split_notes(vault, pending, wanted)
+
+    try:
+        return operate(vault, "nothing was written", lambda _: _commit(vault, split)[1])
+    except PendingError:
+        return []
+
+
+def hint_commit(vault: Vault) -> str:
+    """Return what commits what was just written, "" if it is committed or that was said before."""
+    if vault.state.get(_HINTED) or vault.head() is None:
+        return ""
+    if not any(vault.journal.has_writes(path) for path in vault.notices.written):
+        return ""
+    vault.state.put(_HINTED, "said")
+    after = vault.config.commit_edits_after_seconds
+    if after and is_persons(vault.author):
+        return (
+            f"not committed yet; `vaultmem watch` commits it after {after:,} seconds without a "
+            "save, `vaultmem checkpoint` at once"
+        )
+    ends = "" if is_persons(vault.author) else " or the end of the session"
+    return f"not committed yet; the next `vaultmem checkpoint`{ends} commits it"
+
+
+def _commit_after_waiting(vault: Vault, split: Callable[[Pending, bool], Plan]) -> CommitReport:
+    """Commit the events that had to wait, then the parts of what is pending.
+
+    `split` is told whether an event had waited.
+    """
     waited: list[Made] = []
 
-    def work(_: Operation) -> tuple[CommitReport, list[Made]]:
+    def work(_: Operation) -> CommitReport:
         waited.extend(_commit_waiting(vault))
-        plan, made = _commit_plan(vault, lambda pending: divide(vault, pending))
-        commits = (*waited, *made)
-        return CommitReport(commits, skipped=plan.skipped, has_closed=plan.has_closed), made
+        plan, made = _commit(vault, lambda pending: split(pending, bool(waited)))
+        has_closed = any(part.event.name == CLOSE for part in plan.parts)
+        report = CommitReport((*waited, *made), skipped=plan.skipped, has_closed=has_closed)
+        if not plan.has_own:
+            return report
+        return report._replace(commit=made[-1][0], paths=tuple(plan.parts[-1].files))
 
     return operate(vault, UNCOMMITTED, work)
 
@@ -165,71 +243,27 @@ def _commit_waiting(vault: Vault) -> list[Made]:
         raise PendingError(obstacle)
     made: list[Made] = []
     for number, stored in vault.operations.list_waiting():
-        made += _commit_one(vault, _restore(stored)).commits
+        event = _restore(stored)
+        made += _commit(vault, partial(split_event, vault, event, even_if_clean=False))[1]
         vault.operations.drop_waiting(number)
     return made
 
 
-def commit_earlier(
-    vault: Vault, notes: Mapping[str, str], whose: Whose = Whose.OTHERS
-) -> list[Made]:
-    """Commit these notes (path to blob id) as they are, before vaultmem changes them.
-
-    So the change that follows never takes somebody else's words under its own author, what is
-    removed can be had back from git, and what was said by hand is on record. What cannot be
-    committed now (another git is at work, a note with a credential) is left to the next event.
-
-    Raises:
-        ConflictError: a note was saved since it was read. An agent's change of the words that were
-            read would be the first commit with them.
-    """
-    if vault.head() is None:
-        return []
-    wanted = find_saying(vault, read_edited_now(vault, notes))
-    if vault.config.edit_commits:
-        wanted |= {path for path, blob in notes.items() if is_pending(vault, path, blob, whose)}
-    if not wanted:
-        return []
-
-    def divide(pending: Pending) -> Plan:
-        now = {path: each.blob for path, each in HeadTree(vault.state).entries(wanted).items()}
-        for path, file in pending.of(wanted).items():
-            now[path] = blob_id(file[1]) if file else REMOVED
-        for path in wanted & now.keys() - pending.skipped.keys():
-            if now[path] != notes[path]:
-                raise ConflictError(f"{path}: somebody changed it meanwhile; read it again")
-        clean = wanted - find_leaks_since(vault, pending.of(wanted), pending.parent).keys()
-        return Plan(divide_others(vault, pending, clean))
-
-    if vault.history.obstacle(patience=PATIENCE):
-        return []
-    try:
-        return operate(vault, "nothing was written", lambda _: _commit_plan(vault, divide)[1])
-    except PendingError:
-        return []
+def _restore(stored: dict[str, Any]) -> Event:
+    """Return an event as it was kept while it had to wait, where tuples became lists."""
+    known = {name: value for name, value in stored.items() if name in Event._fields}
+    lists = {name: tuple(stored.get(name, ())) for name in ("body", "only")}
+    return Event(**{**known, **lists, "author": Author(**stored["author"])})
 
 
-def _commit_one(vault: Vault, event: Event, even_if_clean: bool = False) -> CommitReport:
-    def divide(pending: Pending) -> Plan:
-        if not pending.files and not even_if_clean:
-            return Plan([], skipped=pending.skipped)
-        return divide_event(vault, event, pending)
-
-    plan, made = _commit_plan(vault, divide)
-    report = CommitReport(tuple(made), skipped=plan.skipped, has_closed=plan.has_closed)
-    if not plan.has_own:
-        return report
-    return report._replace(commit=made[-1][0], paths=tuple(plan.parts[-1].files))
-
-
-def _commit_plan(vault: Vault, divide: Callable[[Pending], Plan]) -> tuple[Plan, list[Made]]:
-    """Divide what is pending into commits and make them all at once.
+def _commit(vault: Vault, split: Callable[[Pending], Plan]) -> tuple[Plan, list[Made]]:
+    """Split what is pending into parts and commit them all at once.
 
     Raises:
         RefMovedError: another commit came first; what is on disk has to be compared with it.
     """
     pending = find_pending(vault)
-    plan = join_moves(divide(pending), pending)
+    plan = join_moves(split(pending), pending)
     return plan, _write(vault, pending.parent, plan.parts)
 
 
@@ -316,10 +350,3 @@ def _identity(vault: Vault, author: Author, settings: Settings | None) -> Identi
     name, _, email = vault.config.author.partition("<")
     address = email.replace("{agent}", slugify(agent)).rstrip("> ").strip()
     return Identity(name.replace("{agent}", agent).strip(), address)
-
-
-def _restore(stored: dict[str, Any]) -> Event:
-    """Return an event as it was kept in the journal, where tuples became lists."""
-    known = {name: value for name, value in stored.items() if name in Event._fields}
-    lists = {name: tuple(stored.get(name, ())) for name in ("body", "only")}
-    return Event(**{**known, **lists, "author": Author(**stored["author"])})

@@ -22,7 +22,7 @@ from vaultmem.core.notes.values import PropertyReader
 from vaultmem.core.paths import check_new_name, is_note_path
 from vaultmem.errors import RefusedError
 from vaultmem.services.writing.change import Change, Written
-from vaultmem.services.writing.divide import Event
+from vaultmem.services.writing.parts import Event
 from vaultmem.services.writing.write import Edit, replace_text, write
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.vault import Vault

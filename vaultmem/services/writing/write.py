@@ -21,9 +21,9 @@ from vaultmem.services.writing.branch import write_to_branch
 from vaultmem.services.writing.bullets import drop_bullets
 from vaultmem.services.writing.change import Change, Written, refuse_foreign
 from vaultmem.services.writing.commit import CommitReport
-from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.folder import write_to_folder
 from vaultmem.services.writing.leaks import refuse_leaks, refuse_named
+from vaultmem.services.writing.parts import Event
 from vaultmem.vault import Vault
 
 #: What a note's text becomes.

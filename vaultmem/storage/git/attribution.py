@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 NOTES_REF = "refs/notes/vaultmem"
 CLAIMS_REF = "refs/notes/vaultmem-claims"
 
+#: The folder of a machine's ref in which it shares its notes.
+ATTRIBUTION = "attribution"
+
 #: Whose name the commits of notes bear, which nobody reads.
 _US = Identity("vaultmem", "vaultmem@localhost")
 _WHO = {

@@ -15,7 +15,7 @@ from vaultmem.web.api.operation import Given, Moment, Operation
 
 
 def _checkpoint(vault: Vault, given: Given) -> Any:
-    from vaultmem.services.writing.checkpoint import save_checkpoint
+    from vaultmem.services.writing.commit import save_checkpoint
 
     return report_json(save_checkpoint(vault, given.get("note", "")))
 

@@ -48,7 +48,8 @@ def sign_trust(vault: Vault, notes: dict[str, str], key: str = "") -> str:
     except (OSError, UnicodeDecodeError):
         raise RefusedError(f"{public}: cannot be read; give the key with --key FILE") from None
     verify_signed(vault)
-    serial = 1 + max((each.serial for each in _parse(vault)), default=0)
+    known = [parse_list(each.text) for each in vault.store.signed_trust.lists()]
+    serial = 1 + max((each.serial for each in known if each), default=0)
     date = datetime.fromtimestamp(vault.now(), UTC).isoformat(timespec="seconds")
     listed = TrustList(max(serial, int(vault.now())), date, names, notes)
     text = format_list(listed)
@@ -154,9 +155,3 @@ def _ask_git(vault: Vault, key: str, *options: str) -> str:
         return vault.history.git.run(*command, fine=(0, 1))
     except VaultError:
         return ""
-
-
-def _parse(vault: Vault) -> Iterator[TrustList]:
-    for each in vault.store.signed_trust.lists():
-        if (found := parse_list(each.text)) is not None:
-            yield found

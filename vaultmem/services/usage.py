@@ -1,0 +1,165 @@
+"""How a vault is used on each machine: read, and written to this machine's ref for `sync` to push.
+
+A machine shares when each note was last used, which sessions are open, who wrote what plain git
+committed, and lists of trusted notes that were signed. Queries, receipts, turns and counts stay.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+
+from vaultmem.core.blob import blob_id
+from vaultmem.errors import BusyError, VaultError
+from vaultmem.services.reading.attribution import gather_attribution, take_attribution
+from vaultmem.services.reading.renames import follow_renames, read_renames
+from vaultmem.services.signed_trust import verify_signed
+from vaultmem.storage.git.machine_refs import (
+    REFS,
+    MachineRef,
+    drop_ref,
+    list_files,
+    list_refs,
+    read_owner,
+    write_files,
+)
+from vaultmem.storage.machines import (
+    MACHINE,
+    SESSIONS,
+    Machine,
+    find_own,
+    format_machine,
+    format_signed,
+    format_times,
+    format_usage,
+    is_shared,
+    name_owner,
+    read_machines,
+    rename_own,
+)
+from vaultmem.storage.session_table import ActiveSessions
+from vaultmem.storage.signals import SignalStore, Surfaced
+from vaultmem.storage.transcripts import Transcripts
+from vaultmem.vault import Vault
+
+
+def read_usage(vault: Vault) -> dict[str, Surfaced]:
+    """Return all notes that ever surfaced, by path; some may be gone.
+
+    The last use is that on any machine; counts and scores are this machine's.
+    """
+    now = vault.now()
+    own = SignalStore(vault.state, vault.state_folder).surfaced().values()
+    others = (
+        Surfaced(path, 0, min(at, now), 0.0)
+        for machine in list_machines(vault, with_usage=True)
+        for path, at in machine.usage.items()
+    )
+    return _add_up(vault, [*own, *others])
+
+
+def list_machines(vault: Vault, *, with_usage: bool = False) -> list[Machine]:
+    """Return what other machines wrote of this vault, none outside of git."""
+    if vault.head() is None:
+        return []
+    return read_machines(vault.history, vault.state, with_usage=with_usage)
+
+
+def publish(vault: Vault) -> str | None:
+    """Write how the vault is used here to the machine's ref, if it changed; return its full name.
+
+    The vault must be in sync. Nothing is written, and None returned, where `share_evidence` is
+    off or the vault is in no git.
+    """
+    if not vault.config.share_evidence or vault.head() is None:
+        return None
+    history = vault.history
+    with contextlib.suppress(BusyError):  # What was noted down last is published the next time.
+        SignalStore(vault.state, vault.state_folder).fold(vault.view.totals()[1], vault.wait)
+    own, owner = find_own(history, vault.state), name_owner(history)
+    known = list_files(history, own.commit)
+    # A commit's files and its author's name are in the past of all that follow it.
+    is_anew = bool(own.commit) and (
+        read_owner(history, own.commit) != owner or not all(map(is_shared, known))
+    )
+    known = {} if is_anew else known
+    files = {
+        MACHINE: format_machine(history),
+        SESSIONS: format_times(_find_open_sessions(vault)),
+        **format_usage(_read_last_uses(vault)),
+        **gather_attribution(vault),
+        **format_signed(each for each in vault.store.signed_trust.lists() if each.signer),
+    }
+    changes: dict[str, bytes | None] = dict.fromkeys(known.keys() - files.keys())
+    changes |= {path: data for path, data in files.items() if blob_id(data) != known.get(path)}
+    if changes:
+        own = write_files(history, own, changes, owner, int(vault.now()), is_anew)
+    return own.name
+
+
+def evidence_refspecs(vault: Vault) -> tuple[str, ...]:
+    """Return the refspecs that fetch other machines' refs; none where they are not shared.
+
+    A ref of theirs is what its machine last made of it, and none here is ever lost by that.
+    """
+    if not vault.config.share_evidence:
+        return ()
+    own = find_own(vault.history, vault.state).machine
+    return (f"+{REFS}*:{REFS}*", f"^{REFS}{own}.*")
+
+
+def take_evidence(vault: Vault) -> None:
+    """Make what was fetched of other machines count: their newest refs, and what they signed."""
+    newest: dict[str, MachineRef] = {}
+    for ref in list_refs(vault.history):  # One with a higher number replaces the one before.
+        if ref.machine in newest:
+            drop_ref(vault.history, newest[ref.machine])
+        newest[ref.machine] = ref
+    with contextlib.suppress(VaultError):  # It is done with the next sync.
+        take_attribution(vault, list_machines(vault))
+    with contextlib.suppress(VaultError):  # Then what they signed does not count.
+        verify_signed(vault)
+
+
+def begin_anew(vault: Vault) -> None:
+    """Give this machine another id, because another one writes under its own.
+
+    That is so where the user's folders were copied to a second machine, or put back from a backup.
+    """
+    own = find_own(vault.history, vault.state)
+    rename_own(vault.state)
+    if own.commit:
+        drop_ref(vault.history, own)
+
+
+def _find_open_sessions(vault: Vault) -> dict[str, float]:
+    """Return when each session that is open here was last seen, in seconds since the epoch."""
+    now = vault.now()
+    said = Transcripts(vault.root, 0).last_added()
+    accounts = SignalStore(vault.state, vault.state_folder).accounts()
+    called = {each.session: each.last for each in reversed(accounts)}  # The latest stands first.
+    return {
+        each.id: max(each.at, called.get(each.id, 0.0), min(said.get(each.id, 0.0), now))
+        for each in ActiveSessions(vault.state_folder).all()
+        if not each.recovered
+    }
+
+
+def _read_last_uses(vault: Vault) -> dict[str, float]:
+    """Return when each note that is here was last used on this machine, by path."""
+    own = _add_up(vault, SignalStore(vault.state, vault.state_folder).surfaced().values())
+    return {path: own[path].last for path in vault.manifest.paths() if path in own}
+
+
+def _add_up(vault: Vault, rows: Iterable[Surfaced]) -> dict[str, Surfaced]:
+    """Return the sums by the paths that notes have now."""
+    listed = list(rows)
+    here = set(vault.manifest.paths())
+    moved = read_renames(vault) if any(each.path not in here for each in listed) else {}
+    found: dict[str, Surfaced] = {}
+    for each in listed:
+        path = follow_renames(each.path, here, moved)
+        known = found.get(path, Surfaced(path, 0, 0.0, 0.0))
+        best = max(each.best, known.best)
+        found[path] = Surfaced(path, each.times + known.times, max(each.last, known.last), best)
+    return found
