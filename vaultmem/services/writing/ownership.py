@@ -94,10 +94,10 @@ class Pending(NamedTuple):
             path = self.moved.get(path, "")
         return path
 
-    def written_by(self, author: Author) -> set[str]:
+    def written_by(self, author: Author) -> list[str]:
         """Return the paths of what an author wrote in its session, or in none that was named."""
-        owners = self.owners.items()
-        return {path for path, (who, _) in owners if who and is_own(who, author)}
+        owners = sorted(self.owners.items())
+        return [path for path, (who, _) in owners if who and is_own(who, author)]
 
     def by_hand(self) -> set[str]:
         """Return the paths of what a person changed or removed without vaultmem."""
