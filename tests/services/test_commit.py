@@ -23,7 +23,7 @@ from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing import operation
 from vaultmem.services.writing.commit import save_checkpoint
-from vaultmem.services.writing.ownership import find_pending, tell_left_out
+from vaultmem.services.writing.ownership import describe_skipped, find_pending
 from vaultmem.services.writing.parts import Event
 from vaultmem.services.writing.write import write_event
 from vaultmem.vault import Vault
@@ -297,8 +297,8 @@ def test_files_over_a_mebibyte_are_left_out_and_named(make_vault: Make, opened: 
     assert find_pending(opened(root)).skipped == {}
     write_notes(root, {"big.bin": b"y" * (size + 1)})
     skipped = find_pending(opened(root)).skipped
-    assert tell_left_out(skipped) == ["big.bin: larger than 1 MiB"]
-    told = tell_left_out(dict.fromkeys("abcde", "larger than 1 MiB"))
+    assert describe_skipped(skipped) == ["big.bin: larger than 1 MiB"]
+    told = describe_skipped(dict.fromkeys("abcde", "larger than 1 MiB"))
     assert told == ["a, b, c and 2 more: larger than 1 MiB"]
 
 

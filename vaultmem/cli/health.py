@@ -250,16 +250,16 @@ def _say_notes(found: VaultStatus) -> None:
 def _say_uncommitted(git: GitStatus, is_person: bool) -> None:
     from vaultmem.services.notes.repair import HOW_TO_REPAIR
     from vaultmem.services.writing.ownership import (
+        describe_skipped,
         describe_too_large,
         find_too_large,
-        tell_left_out,
     )
 
     parts = [f"{_describe_author(each, is_person)}: {_count(each)}" for each in git.uncommitted]
     _say_fact("uncommitted", ", ".join(parts) or "nothing")
     large = find_too_large(git.left_out)
     others = {path: why for path, why in git.left_out.items() if path not in large}
-    for line in (*tell_left_out(others), *describe_too_large(large)):
+    for line in (*describe_skipped(others), *describe_too_large(large)):
         _say_fact("left out", line)
     if git.kept_out:
         told = "; `vaultmem init --allow-secrets` lets git have them"

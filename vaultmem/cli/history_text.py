@@ -29,10 +29,10 @@ def say_commits(commits: Iterable[tuple[str, str]]) -> None:
 
 def say_report(report: CommitReport) -> None:
     """Print the commits that were made, and what was left out."""
-    from vaultmem.services.writing.ownership import tell_left_out
+    from vaultmem.services.writing.ownership import describe_skipped
 
     say_commits(report.commits)
-    for line in tell_left_out(report.skipped):
+    for line in describe_skipped(report.skipped):
         say(f"left out  {line}")
     say_candidates(report.candidates)
 

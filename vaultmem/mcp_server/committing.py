@@ -122,10 +122,10 @@ def _need(given: dict[str, Any], name: str) -> str:
 
 
 def _describe(report: CommitReport) -> list[str]:
-    from vaultmem.services.writing.ownership import tell_left_out
+    from vaultmem.services.writing.ownership import describe_skipped
 
     return [f"{commit[:7]}  {subject}" for commit, subject in report.commits] + [
-        f"left out  {line}" for line in tell_left_out(report.skipped)
+        f"left out  {line}" for line in describe_skipped(report.skipped)
     ]
 
 

@@ -6,28 +6,35 @@ Whoever said it first, not who moved it here.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
-from vaultmem.core.delta.file_changes import ChangeOp
-from vaultmem.core.delta.lines import match_lines, split_bytes
-from vaultmem.core.delta.renames import count_property_lines
+from vaultmem.core.delta.file_changes import ChangeOp, FileChange
+from vaultmem.core.delta.lines import diff_lines, match_lines, split_bytes
+from vaultmem.core.delta.renames import count_property_lines, is_telling
 from vaultmem.core.notes.encoding import CANVAS, decode_text, read_escapes
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.sections import Section
+from vaultmem.core.paths import is_note_name
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.history.commits import find_commit, locate_note, resolve_commit
-from vaultmem.services.history.moves import follow_moves
 from vaultmem.services.history.trace import trace_note
 from vaultmem.services.reading.read_notes import resolve_address
 from vaultmem.services.writing.ownership import find_line_authors, read_pending
 from vaultmem.storage.files import UnsafeFileError, read_file
 from vaultmem.storage.git.blame import LineOrigin, blame_file
-from vaultmem.storage.git.log import Commit, Writer, find_ends, read_commits
+from vaultmem.storage.git.log import Commit, Writer, find_ends, read_changes, read_commits
 from vaultmem.storage.git.trees import find_entry
+from vaultmem.storage.git.vault_history import History
 from vaultmem.vault import Vault
+
+#: A commit that changes more notes than this moves no single lines that anybody asks for.
+_MANY = 200
+
+#: How often one line is followed from move to move.
+_MOVES = 8
 
 
 def tell_removal(vault: Vault, address: str) -> str:
@@ -175,7 +182,7 @@ def _make_blame(
 ) -> Blame:
     first, last = span or (1, len(origins))
     start = max(first - 1, count_property_lines(split_bytes(data)))
-    shown = follow_moves(vault.history, origins[:last], start)[first - 1 :]
+    shown = _follow_moves(vault.history, origins[:last], start)[first - 1 :]
     commits = read_commits(vault.history, (o.commit for o in shown if o is not None))
     writers = find_line_authors(vault, path, blob, data) if None in shown else []
     person = vault.history.person().identity.name if None in shown else ""
@@ -206,3 +213,81 @@ def _read_bytes(vault: Vault, path: PurePosixPath) -> bytes:
         return read_file(vault.root, path)
     except UnsafeFileError as error:
         raise RefusedError(str(error)) from None
+
+
+class _Place(NamedTuple):
+    """A line (1-based) of a file of the vault in a commit."""
+
+    commit: str
+    path: str
+    number: int
+
+
+def _follow_moves(
+    history: History, origins: Sequence[LineOrigin | None], first: int
+) -> list[LineOrigin | None]:
+    """Return where lines come from, through commits that removed the same line elsewhere.
+
+    Lines before `first` (0-based), as those of properties, are left as they are.
+    """
+    found = list(origins)
+    followed = {
+        at: origin
+        for at, origin in enumerate(found)
+        if origin is not None and at >= first and is_telling(origin.text)
+    }
+    for _ in range(_MOVES):
+        places = _find_moved_lines(history, followed)
+        blames = {
+            (place.commit, place.path): blame_file(history, place.commit, place.path)
+            for place in dict.fromkeys(place._replace(number=0) for place in places.values())
+        }
+        followed = {
+            at: blames[place.commit, place.path][place.number - 1] for at, place in places.items()
+        }
+        for at, origin in followed.items():
+            found[at] = origin
+        if not followed:
+            break
+    return found
+
+
+def _find_moved_lines(history: History, lines: dict[int, LineOrigin]) -> dict[int, _Place]:
+    """Return for those of the lines that their commit removed elsewhere where they were before."""
+    changes = read_changes(history, (origin.commit for origin in lines.values()))
+    places: dict[int, _Place] = {}
+    for commit, (made, changed) in changes.items():
+        wanted = {
+            at: _strip_marks(each.text) for at, each in lines.items() if each.commit == commit
+        }
+        notes = [each for each in changed if is_note_name(each.path) and each.is_regular]
+        if not made.parents or len(notes) > _MANY:
+            continue
+        removed: dict[str, _Place] = {}
+        for change in notes:
+            for key, number in _find_removed(history, change, set(wanted.values())):
+                removed.setdefault(key, _Place(made.parents[0], change.path, number))
+        places |= {at: removed[key] for at, key in wanted.items() if key in removed}
+    return places
+
+
+def _find_removed(
+    history: History, change: FileChange, wanted: set[str]
+) -> Iterator[tuple[str, int]]:
+    old = _read_blob_lines(history, change.old_blob)
+    if not wanted & {_strip_marks(line) for line in old}:
+        return
+    new = _read_blob_lines(history, change.blob)
+    for hunk in diff_lines(old, new):
+        for number in range(hunk.start, hunk.end):
+            if (key := _strip_marks(old[number])) in wanted:
+                yield key, number + 1
+
+
+def _read_blob_lines(history: History, blob: str) -> list[str]:
+    return split_bytes(history.objects.read(blob)[1]) if blob else []
+
+
+def _strip_marks(line: str) -> str:
+    """Return what a line says, wherever it stands: without indent and marks of lists and quotes."""
+    return line.strip().lstrip("-*+> ")

@@ -9,7 +9,7 @@ import time
 
 from vaultmem.errors import PendingError
 from vaultmem.services.writing.commit import CommitReport, commit_edits
-from vaultmem.services.writing.ownership import find_author, is_gone, is_persons, tell_left_out
+from vaultmem.services.writing.ownership import describe_skipped, find_author, is_gone, is_persons
 from vaultmem.storage.git.head_tree import HeadTree
 from vaultmem.storage.journal import REMOVED
 from vaultmem.vault import Vault
@@ -63,7 +63,7 @@ class QuietEdits:
         """Return a line for each reason why files were left out, of which no report has told."""
         new = {path: why for path, why in report.skipped.items() if path not in self._held}
         self._held = {**report.skipped}
-        return tell_left_out(new)
+        return describe_skipped(new)
 
     def _is_quiet(self) -> bool:
         """Tell whether no file was saved since the last look."""

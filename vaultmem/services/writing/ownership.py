@@ -94,10 +94,10 @@ class Pending(NamedTuple):
             path = self.moved.get(path, "")
         return path
 
-    def written_by(self, author: Author) -> set[str]:
+    def written_by(self, author: Author) -> list[str]:
         """Return the paths of what an author wrote in its session, or in none that was named."""
-        owners = self.owners.items()
-        return {path for path, (who, _) in owners if who and is_own(who, author)}
+        owners = sorted(self.owners.items())
+        return [path for path, (who, _) in owners if who and is_own(who, author)]
 
     def by_hand(self) -> set[str]:
         """Return the paths of what a person changed or removed without vaultmem."""
@@ -168,9 +168,6 @@ def _find_head(vault: Vault, path: str) -> str:
     """Return the blob id that HEAD has of a path, "" for none."""
     entry = HeadTree(vault.state).entries([path]).get(path)
     return entry.blob if entry else ""
-
-
-# What is pending, and whose it is.
 
 
 def _compare(vault: Vault) -> Pending:
@@ -338,9 +335,6 @@ def _match_moves(
     return moves
 
 
-# What a person or an agent says with nothing but an edit by hand.
-
-
 class HandEdit(NamedTuple):
     """A note as it is on disk, and the event that its edit is: PROMOTE, CLOSE, or "" for none."""
 
@@ -438,10 +432,7 @@ def _read_note(path: str, data: bytes) -> Note | None:
         return None
 
 
-# What is in no commit, told to people.
-
-
-def tell_left_out(skipped: Mapping[str, str]) -> list[str]:
+def describe_skipped(skipped: Mapping[str, str]) -> list[str]:
     """Return a line for each reason why files were left out, with the first of their names."""
     paths: dict[str, list[str]] = {}
     for path, reason in skipped.items():
@@ -466,4 +457,4 @@ def describe_too_large(skipped: Mapping[str, str]) -> list[str]:
             "that are not notes committed up to N MiB"
         ]
     reason = "no commit has them, so other machines do not get them"
-    return [*tell_left_out(large), f"{reason}; {'; '.join(remedies)}"]
+    return [*describe_skipped(large), f"{reason}; {'; '.join(remedies)}"]

@@ -226,7 +226,7 @@ def _find_own(vault: Vault, event: Event, pending: Pending) -> set[str]:
         return pending.files.keys() & set(event.only)
     is_persons_checkpoint = event.name == CHECKPOINT and not event.author.agent
     by_hand = is_persons_checkpoint or not vault.config.edit_commits
-    return pending.written_by(event.author) | (pending.by_hand() if by_hand else set())
+    return {*pending.written_by(event.author), *(pending.by_hand() if by_hand else ())}
 
 
 def _split_by_owner(vault: Vault, pending: Pending, paths: Set[str]) -> Plan:
@@ -251,7 +251,7 @@ def _split_said(
     for note in (each.note for each in edits if each.event == CLOSE):
         session = parse_session(note)
         author = Author(session.facts.agent, session.facts.id)
-        wrote = pending.written_by(author) - taken
+        wrote = set(pending.written_by(author)) - taken
         files = pending.of({str(note.path), *wrote})
         if leaks := _find_leaks(vault, pending, files):
             held[str(note.path)] = next(iter(_describe_leaks(leaks).values()))
