@@ -151,7 +151,7 @@ def drop_garbage(vault: Vault, meaning: Meaning) -> int:
     Returns how many were dropped.
     """
     stored = meaning.store.read()
-    known = {blob for _, blob in vault.stored_views.documents()}
+    known = {blob for _, blob in vault.manifest.list_readable()}
     allowed = max(_MIN_GARBAGE, int(_GARBAGE * len(stored.keys)))
     return meaning.store.keep_only(known, allowed)
 

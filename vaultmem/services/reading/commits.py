@@ -40,9 +40,8 @@ def learn_commits(vault: Vault) -> None:
         brought = find_brought(history, head.commit, "")
     with vault.state.transaction():
         if not goes_on:
-            vault.manifest.clear_commit_dates()
             vault.state.put("name", next(iter(vault.store.find_names()), ""))
-        vault.manifest.put_commit_dates(date_brought(brought))
+        vault.manifest.put_commit_dates(date_brought(brought), is_anew=not goes_on)
         vault.state.put("head", head.commit)
         vault.state.put("branch", head.branch)
         vault.state.put("head_time", str(history.commit_time(head.commit)))

@@ -170,14 +170,14 @@ def _look_at_commit(
     rules = "\n".join((*config.ignore, *config.generated, read_note_rules(vault).key))
     ignored = hashlib.sha256(rules.encode()).hexdigest()[:16]
     key = f"{target.commit} {ignored}"
-    number = vault.stored_views.find(key)
+    number = vault.manifest.find_view(key)
     if number is None:
         with vault.lock_caches(patience):  # Another may have made it meanwhile.
-            number = vault.stored_views.find(key)
+            number = vault.manifest.find_view(key)
             if number is None:
                 dates, problems = _read_commit(vault, target, config, ignored, progress)
                 with vault.state.transaction():
-                    number = vault.stored_views.put(key, dates, problems)
+                    number = vault.manifest.add_view(key, dates, problems)
     name, branch = escape_bytes(target.name), escape_bytes(target.branch)
     return Source(name, branch, target.commit, target.at, number)
 
@@ -203,10 +203,10 @@ def _date_documents(vault: Vault, target: Target, ignored: str) -> Callable[[str
 
     From the nearest commit before that has a view, git is asked for the rest of the way only.
     """
-    known = {key.partition(" ")[0]: n for key, n in vault.stored_views.numbers(ignored).items()}
+    known = {key.partition(" ")[0]: n for key, n in vault.manifest.view_keys(ignored).items()}
     start = vault.history.refs.nearest(target.commit, known.keys()) if known else ""
     fresh = date_brought(find_brought(vault.history, target.commit, start))
-    before = vault.stored_views.dates(known[start]) if start else {}
+    before = vault.manifest.view_dates(known[start]) if start else {}
 
     def find(path: str, blob: str, document: int) -> int:
         dates = (fresh.get((path, blob), 0), before.get(document, 0))
@@ -231,7 +231,7 @@ def _index_unseen(
     """Return what counts at each path of a commit, having read the notes that nobody knew."""
     from vaultmem.services.reading.doubt import Settled
 
-    known = vault.stored_views.documents()
+    known = vault.manifest.list_readable()
     places = blobs.items()
     counting = {path: Settled(known[path, b], "") for path, b in places if (path, b) in known}
     unseen = [path for path in blobs if path not in counting]

@@ -23,8 +23,8 @@ from vaultmem.services.reading.leftovers import clear_leftovers
 from vaultmem.services.reading.note_rules import read_note_rules
 from vaultmem.services.reading.recovery import recover
 from vaultmem.services.reading.withdraw import find_in_force, review_files, write_withdrawals
-from vaultmem.storage.manifest import KnownFile
 from vaultmem.storage.scan import Scan, Stat, scan_vault
+from vaultmem.storage.views import KnownFile
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
