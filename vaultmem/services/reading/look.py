@@ -245,9 +245,8 @@ def _index_unseen(
 
 def _index_some(vault: Vault, commit: str, blobs: Mapping[str, str]) -> dict[str, Settled]:
     """Read notes of a commit and index them; return what counts at each path."""
-    from vaultmem.services.reading.chunk import Job
+    from vaultmem.services.reading.chunk import Job, read_notes
     from vaultmem.services.reading.doubt import Settled, settle
-    from vaultmem.services.reading.parallel import read_notes
 
     contents = vault.history.objects.read_all(blobs.values())
     jobs = [

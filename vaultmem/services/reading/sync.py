@@ -120,7 +120,7 @@ def sync_paths(vault: Vault, paths: Iterable[PurePosixPath]) -> None:
 
 
 def _take_paths(vault: Vault, names: list[str]) -> None:
-    from vaultmem.services.reading.parallel import read_notes
+    from vaultmem.services.reading.chunk import read_notes
 
     looked = time.time_ns()
     stats = {name: stat_now(vault, name) for name in names}
@@ -193,7 +193,7 @@ def _apply(
     report: SyncReport,
     progress: Progress | None,
 ) -> None:
-    from vaultmem.services.reading.parallel import read_notes
+    from vaultmem.services.reading.chunk import read_notes
 
     found = _compare(vault, scan, rules)
     no_notes = [*found.others, *found.unsafe]
