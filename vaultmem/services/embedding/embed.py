@@ -14,8 +14,8 @@ from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
 from vaultmem.errors import VaultError
 from vaultmem.services.embedding.meaning import Meaning, open_meaning
-from vaultmem.services.reading.heal import heals
 from vaultmem.services.reading.indexing import Progress
+from vaultmem.services.reading.sync import heals
 from vaultmem.services.reading.texts import read_sections
 from vaultmem.storage.embedding.embedder import MissingModelError
 from vaultmem.storage.vectors import pack_names

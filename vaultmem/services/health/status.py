@@ -14,11 +14,9 @@ from vaultmem.services.branching.proposals import list_proposed
 from vaultmem.services.finding.trust import tell_trust_elsewhere
 from vaultmem.services.history.commits import CommitFilter, list_commits
 from vaultmem.services.notes.repair import plan_repair
-from vaultmem.services.reading.behind import sync_to_read
 from vaultmem.services.reading.indexing import Progress, is_index_behind
 from vaultmem.services.reading.look import find_branch
-from vaultmem.services.reading.note_rules import read_note_rules
-from vaultmem.services.reading.sync import SyncReport
+from vaultmem.services.reading.sync import SyncReport, read_note_rules, sync_to_read
 from vaultmem.services.syncing.state import SyncState, read_sync_state
 from vaultmem.services.upkeep.review import list_waiting
 from vaultmem.services.watching.lease import Watching, find_watcher

@@ -49,7 +49,7 @@ class Batch:
         There is one for each job, None where it is no note. Those that were shortened are read
         once more, with their full texts.
         """
-        from vaultmem.services.reading.shortened import find_full_texts
+        from vaultmem.services.reading.texts import find_full_texts
 
         again = find_full_texts(self._vault, jobs, chunk.readings)
         documents = self._add(chunk, again.keys())

@@ -11,9 +11,8 @@ from vaultmem.config import CONFIG_NAME, Config, parse_config
 from vaultmem.core.paths import is_note_name
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
-from vaultmem.services.reading.behind import sync_to_read
 from vaultmem.services.reading.indexing import Batch, Progress, is_index_behind
-from vaultmem.services.reading.note_rules import read_note_rules
+from vaultmem.services.reading.sync import read_note_rules, sync_to_read
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.git.brought import date_brought, find_brought
 from vaultmem.storage.git.head import find_git_folder, read_branch

@@ -17,8 +17,7 @@ from vaultmem.core.paths import is_note_name
 from vaultmem.core.safe_text import name_some
 from vaultmem.core.secrets.rules import IGNORE_NAME, SETTINGS_NAME
 from vaultmem.errors import NoteNotFoundError
-from vaultmem.services.reading.behind import sync_to_read
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.reading.sync import sync_to_read, sync_vault
 from vaultmem.services.writing.leaks import find_leaks
 from vaultmem.services.writing.moves import AddedNote, RemovedNote, find_moves
 from vaultmem.storage.files import (
