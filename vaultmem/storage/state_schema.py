@@ -38,6 +38,9 @@ CREATE TABLE view_documents (
 ) WITHOUT ROWID;
 CREATE INDEX view_documents_document ON view_documents (document);
 CREATE INDEX view_documents_problem ON view_documents (view) WHERE problem <> '';
+CREATE TABLE head_files (
+    path TEXT PRIMARY KEY, mode TEXT NOT NULL, blob TEXT NOT NULL
+) WITHOUT ROWID;
 CREATE TABLE committed (
     path TEXT NOT NULL, blob TEXT NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (path, blob)
 ) WITHOUT ROWID;

@@ -12,9 +12,8 @@ import json
 import re
 import time
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from vaultmem.core.finding.query import NoteFilter
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
     from vaultmem.core.indexing.rows import NoteRows
 
 T = TypeVar("T")
-
-_NOTHING: Mapping[int, str] = MappingProxyType({})
 
 #: The number of the work tree's view.
 WORK_TREE = 0
@@ -112,15 +109,20 @@ class View:
     @cached_property
     def relation(self) -> str:
         """The SELECT of `path`, `document`, `changed` and `problem` of each document."""
-        numbers = ", ".join(str(int(number)) for number in self._numbers)
-        path = self.without.replace("'", "''")
-        where = f"view IN ({numbers})" + (f" AND path <> '{path}'" if path else "")
+        shown = f"FROM view_documents WHERE {self._shown}"
         if len(self._numbers) == 1:
-            return f"SELECT path, document, changed, problem FROM view_documents WHERE {where}"
+            return f"SELECT path, document, changed, problem {shown}"
         return (
             "SELECT path, document, max(changed) AS changed, max(problem) AS problem "
-            f"FROM view_documents WHERE {where} GROUP BY path, document"
+            f"{shown} GROUP BY path, document"
         )
+
+    @cached_property
+    def _shown(self) -> str:
+        """What holds for the rows of `view_documents` that are this view's."""
+        numbers = ", ".join(str(int(number)) for number in self._numbers)
+        path = self.without.replace("'", "''")
+        return f"view IN ({numbers})" + (f" AND path <> '{path}'" if path else "")
 
     def documents(self) -> list[int]:
         """Return the numbers of all documents."""
@@ -147,25 +149,15 @@ class View:
         sql = f"SELECT d.path, d.blob {self._joined()} ORDER BY d.id DESC"
         return dict(self._state.query(sql))
 
-    def find_blobs(
-        self, beginnings: Iterable[str], known: Container[int] = ()
-    ) -> list[tuple[str, str]]:
-        """Return path and blob of the notes whose blob ids begin with one of these.
-
-        Documents that are `known` to be in the view are not looked for in it.
-        """
+    def find_blobs(self, beginnings: Iterable[str]) -> list[tuple[str, str]]:
+        """Return path and blob of the notes whose blob ids begin with one of these."""
         # For many ranges joined by OR, SQLite would not choose the index by itself.
         sql = (
-            "SELECT d.id, d.path, d.blob FROM json_each(?) j CROSS JOIN documents d "
-            "ON d.blob >= j.value AND d.blob < j.value || 'g'"
+            "SELECT d.path, d.blob FROM json_each(?) j CROSS JOIN documents d "
+            "ON d.blob >= j.value AND d.blob < j.value || 'g' WHERE EXISTS "
+            f"(SELECT 1 FROM view_documents WHERE document = d.id AND {self._shown})"
         )
-        found = self._state.query(sql, (json.dumps(list(beginnings)),))
-        numbers = ", ".join(str(int(each[0])) for each in found if each[0] not in known)
-        if numbers:
-            sql = f"SELECT v.document FROM ({self.relation}) v WHERE v.document IN ({numbers})"
-            shown = {document for (document,) in self._state.query(sql)}
-            found = [each for each in found if each[0] in known or each[0] in shown]
-        return [(path, blob) for _, path, blob in found]
+        return self._state.query(sql, (json.dumps(list(beginnings)),))
 
     def records(self, where: str = "", values: Sequence[Any] = ()) -> list[NoteRecord]:
         """Return the notes in the order of their paths."""
@@ -277,6 +269,19 @@ class View:
         # What narrows is about the documents: SQLite would list the whole view first.
         joined = f"FROM documents d CROSS JOIN ({self.relation}) v ON v.document = d.id"
         return f"{joined} WHERE {where}"
+
+
+class ViewRow(NamedTuple):
+    """A document of a view.
+
+    `changed` is since when it has these bytes, in seconds since the epoch; `problem` why the note
+    cannot be taken at its word, where that is so.
+    """
+
+    path: str
+    document: int
+    changed: int
+    problem: str
 
 
 class KnownFile(NamedTuple):
@@ -466,23 +471,13 @@ class Manifest:
             self._state.execute("UPDATE views SET used = ? WHERE id = ?", used)
         return int(rows[0][0])
 
-    def add_view(
-        self, key: str, documents: Mapping[int, int], problems: Mapping[int, str] = _NOTHING
-    ) -> int:
-        """Store a commit's view: document numbers, and since when (seconds) each has these bytes.
-
-        `problems` say of which documents the notes cannot be taken at their word, and why.
-        """
+    def add_view(self, key: str, rows: Sequence[ViewRow]) -> int:
+        """Store a commit's view and return its number."""
         number = self._state.execute(
-            "INSERT INTO views (key, size, used) VALUES (?, ?, ?)",
-            (key, len(documents), time.time()),
+            "INSERT INTO views (key, size, used) VALUES (?, ?, ?)", (key, len(rows), time.time())
         )
         self._state.execute_many(
-            "INSERT INTO view_documents SELECT ?, path, id, ?, ? FROM documents WHERE id = ?",
-            (
-                (number, changed, problems.get(document, ""), document)
-                for document, changed in documents.items()
-            ),
+            "INSERT INTO view_documents VALUES (?, ?, ?, ?, ?)", ((number, *row) for row in rows)
         )
         total = 0
         for other, size in self._state.query("SELECT id, size FROM views ORDER BY used DESC"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.git.brought import date_brought, find_brought
 from vaultmem.storage.git.head import find_git_folder, read_branch
 from vaultmem.storage.git.repository import find_checkout
-from vaultmem.storage.views import Source, View
+from vaultmem.storage.views import Source, View, ViewRow
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
@@ -174,44 +174,30 @@ def _look_at_commit(
         with vault.lock_caches(patience):  # Another may have made it meanwhile.
             number = vault.manifest.find_view(key)
             if number is None:
-                dates, problems = _read_commit(vault, target, config, ignored, progress)
+                rows = _read_commit(vault, target, config, ignored, progress)
                 with vault.state.transaction():
-                    number = vault.manifest.add_view(key, dates, problems)
+                    number = vault.manifest.add_view(key, rows)
     name, branch = escape_bytes(target.name), escape_bytes(target.branch)
     return Source(name, branch, target.commit, target.at, number)
 
 
 def _read_commit(
     vault: Vault, target: Target, config: Config, ignored: str, progress: Progress | None
-) -> tuple[dict[int, int], dict[int, str]]:
-    """Return a commit's documents with when (seconds) a commit last wrote each, and problems."""
+) -> list[ViewRow]:
+    """Return what a commit's view has, with the time when a commit last wrote each note."""
     blobs = _list_notes(vault, target.commit, config)
     counting = _index_unseen(vault, target.commit, blobs, progress)
-    find_date = _date_documents(vault, target, ignored)
-    dates: dict[int, int] = {}
-    problems: dict[int, str] = {}
-    for path, (document, problem) in counting.items():
-        if document is not None:
-            dates[document] = find_date(path, blobs[path], document)
-            problems[document] = problem
-    return dates, problems
-
-
-def _date_documents(vault: Vault, target: Target, ignored: str) -> Callable[[str, str, int], int]:
-    """Return what tells when a commit last wrote a note: (path, blob, document) to seconds.
-
-    From the nearest commit before that has a view, git is asked for the rest of the way only.
-    """
+    # From the nearest commit before that has a view, git is asked for the rest of the way only.
     known = {key.partition(" ")[0]: n for key, n in vault.manifest.view_keys(ignored).items()}
     start = vault.history.refs.nearest(target.commit, known.keys()) if known else ""
     fresh = date_brought(find_brought(vault.history, target.commit, start))
     before = vault.manifest.view_dates(known[start]) if start else {}
-
-    def find(path: str, blob: str, document: int) -> int:
-        dates = (fresh.get((path, blob), 0), before.get(document, 0))
-        return max(dates) or target.at
-
-    return find
+    rows = []
+    for path, (document, problem) in counting.items():
+        if document is not None:
+            dates = (fresh.get((path, blobs[path]), 0), before.get(document, 0))
+            rows.append(ViewRow(path, document, max(dates) or target.at, problem))
+    return rows
 
 
 def _list_notes(vault: Vault, commit: str, config: Config) -> dict[str, str]:

@@ -143,10 +143,9 @@ def is_handle(name: str) -> bool:
 def name_notes(vault: Vault, hits: Iterable[Hit]) -> dict[NoteKey, str]:
     """Return for each hit's note the shortest handle that is its alone in the view."""
     notes = {hit.note: hit for hit in hits}
-    blobs = {hit.record.document: hit.record.blob for hit in notes.values()}
-    beginnings = {blob[:MIN_HANDLE] for blob in blobs.values()}
+    beginnings = {hit.record.blob[:MIN_HANDLE] for hit in notes.values()}
     alike: dict[str, set[str]] = {each: set() for each in beginnings}
-    for _, blob in vault.view.find_blobs(beginnings, known=blobs):
+    for _, blob in vault.view.find_blobs(beginnings):
         alike[blob[:MIN_HANDLE]].add(blob)
     return {
         note: _shorten(hit.record.blob, alike[hit.record.blob[:MIN_HANDLE]] - {hit.record.blob})
