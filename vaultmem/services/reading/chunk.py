@@ -46,7 +46,7 @@ _CHUNK_BYTES = 512 * 1024
 _MAX_HELPERS = 3
 
 #: Chunks for each helper that are read, or wait to be, before their turn.
-_AHEAD = 4
+_AHEAD = 3
 
 
 class Job(NamedTuple):
@@ -166,13 +166,14 @@ def _read_with_helpers(
         stack.callback(pool.shutdown, cancel_futures=True)
         for _ in range(helpers):
             idle.put(stack.enter_context(_Helper(root)))
-        left = iter(chunks)
-        first = islice(left, helpers * _AHEAD)
-        begun = deque([(chunk, pool.submit(ask, chunk)) for chunk in first])
+        # Helpers go on while this process reads or writes: what they take is put back each time.
+        asking = ((chunk, pool.submit(ask, chunk)) for chunk in chunks)
+        begun = deque(islice(asking, helpers * _AHEAD))
         while begun:
             chunk, asked = begun.popleft()
-            begun.extend((each, pool.submit(ask, each)) for each in islice(left, 1))
+            begun.extend(islice(asking, 1))
             while not asked.done() and (place := _take_back(begun)) is not None:
+                begun.extend(islice(asking, 1))
                 own: Future[Chunk | None] = Future()
                 own.set_result(reader.read(begun[place][0]))
                 begun[place] = (begun[place][0], own)
@@ -180,9 +181,8 @@ def _read_with_helpers(
 
 
 def _take_back(begun: Sequence[tuple[Sequence[Job], Future[Chunk | None]]]) -> int | None:
-    """Return the place of the last chunk that no helper has begun, and none will; None if none."""
-    places = reversed(range(len(begun)))
-    return next((place for place in places if begun[place][1].cancel()), None)
+    """Return the place of the first chunk that no helper has begun, and none will; None if none."""
+    return next((place for place, (_, asked) in enumerate(begun) if asked.cancel()), None)
 
 
 class _Helper:
