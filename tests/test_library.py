@@ -45,7 +45,7 @@ PACKAGE = Path(vaultmem.__file__).parent
 PAGE = PACKAGE.parent / "docs/reference/api.md"
 
 #: What a vault stores with, for the services; no promise to anybody else.
-STORAGE = {"store", "state", "manifest", "view", "stored_views", "journal", "operations"}
+STORAGE = {"store", "state", "manifest", "view", "journal", "operations"}
 STORAGE |= {"trust", "obsidian"}
 
 #: `open_vault` makes these two; what they are made of is not promised.

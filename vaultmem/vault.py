@@ -23,15 +23,13 @@ from vaultmem.storage.git.head import Head, find_git_folder, read_head
 from vaultmem.storage.journal import Author, Journal
 from vaultmem.storage.kept import ArtifactStore, Names, ReceiptStore
 from vaultmem.storage.lock import READER, WRITER, hold_lock
-from vaultmem.storage.manifest import Manifest
 from vaultmem.storage.obsidian_settings import ObsidianFolder
 from vaultmem.storage.operations import Operations
 from vaultmem.storage.spare_state import claim_state_folder
 from vaultmem.storage.state import StateDatabase
-from vaultmem.storage.stored_views import ViewStore
 from vaultmem.storage.trust import SignedTrust, TrustStore
 from vaultmem.storage.user_folders import find_user_folder
-from vaultmem.storage.views import View
+from vaultmem.storage.views import Manifest, View
 
 if TYPE_CHECKING:
     from vaultmem.storage.git.vault_history import History
@@ -107,7 +105,6 @@ class Store:
         self.state_folder = self.state_place.path
         self.state = StateDatabase(self.state_folder, patience)
         self.manifest = Manifest(self.state)
-        self.stored_views = ViewStore(self.state)
         self.journal = Journal(self.state)
         self.operations = Operations(self.state)
         self._obsidian = ObsidianFolder(root)
@@ -248,11 +245,6 @@ class Vault:
     def manifest(self) -> Manifest:
         """What the work tree holds."""
         return self.store.manifest
-
-    @property
-    def stored_views(self) -> ViewStore:
-        """The views of commits that were looked at."""
-        return self.store.stored_views
 
     @property
     def journal(self) -> Journal:

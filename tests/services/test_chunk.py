@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pickle
 import resource
 import subprocess
 import sys
@@ -15,8 +16,8 @@ import pytest
 from support import write_notes
 
 from vaultmem.core.blob import blob_id
-from vaultmem.services.reading import parallel
-from vaultmem.services.reading.chunk import Chunk, ChunkReader, Job, decode_chunk, encode_chunk
+from vaultmem.services.reading import chunk as chunks_of_notes
+from vaultmem.services.reading.chunk import Chunk, ChunkReader, Job
 
 NOTES: dict[str, str | bytes] = {
     "a.md": "---\ntags: [x, y]\naliases: [Alpha]\nsession: s-1\n---\n"
@@ -48,7 +49,7 @@ def root(tmp_path: Path) -> Path:
 def test_a_chunk_comes_back_from_its_bytes(root: Path, jobs: list[Job]) -> None:
     chunk = ChunkReader(root).read(jobs)
 
-    found = decode_chunk(encode_chunk(chunk))
+    found = pickle.loads(pickle.dumps(chunk))
 
     assert found.readings == chunk.readings
     assert found.terms.terms == chunk.terms.terms
@@ -84,8 +85,8 @@ def describe(chunks: Sequence[tuple[Sequence[Job], Chunk]]) -> list[Any]:
 @pytest.fixture
 def many(root: Path, monkeypatch: pytest.MonkeyPatch) -> list[Job]:
     """Return jobs of two dozen chunks, read by two helpers."""
-    monkeypatch.setattr(parallel, "MANY", 1)
-    monkeypatch.setattr(parallel, "_CHUNK", 10)
+    monkeypatch.setattr(chunks_of_notes, "MANY", 1)
+    monkeypatch.setattr(chunks_of_notes, "_CHUNK", 10)
     monkeypatch.setattr("os.cpu_count", lambda: 3)
     write_notes(root, {f"n{n}.md": f"# Note {n}\n\nferry {n}\n" * (n % 7) for n in range(230)})
     return [*JOBS, *(Job(f"n{n}.md") for n in range(230))]
@@ -93,7 +94,7 @@ def many(root: Path, monkeypatch: pytest.MonkeyPatch) -> list[Job]:
 
 def read_alone(root: Path, jobs: list[Job]) -> list[Any]:
     reader = ChunkReader(root)
-    return describe([(some, reader.read(some)) for some in parallel._divide(jobs)])
+    return describe([(some, reader.read(some)) for some in chunks_of_notes._divide(jobs)])
 
 
 def record_helpers(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
@@ -131,7 +132,7 @@ def test_nothing_is_lost_when_helpers_are_killed(
     helpers = record_helpers(monkeypatch)
     found = []
     with opening_many(1_100):
-        for number, each in enumerate(parallel.read_notes(root, many)):
+        for number, each in enumerate(chunks_of_notes.read_notes(root, many)):
             found.append(each)
             if number == after:
                 for helper in helpers:
@@ -164,4 +165,4 @@ def test_nothing_is_lost_when_helpers_break_off(
         script.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(script))
 
-    assert describe([*parallel.read_notes(root, many)]) == wanted
+    assert describe([*chunks_of_notes.read_notes(root, many)]) == wanted

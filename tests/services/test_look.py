@@ -228,7 +228,7 @@ def test_a_view_outlives_a_lost_index_and_a_lost_database(make_vault: Make, open
 def test_views_that_are_not_used_any_more_go_with_their_documents(
     make_vault: Make, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vaultmem.storage.stored_views.MAX_ROWS", 12)
+    monkeypatch.setattr("vaultmem.storage.views.MAX_ROWS", 12)
     root = make_vault({"notes/a.md": "# A\n\ngangway\n"})
     vault = opened(root)
     for number in range(8):

@@ -23,8 +23,7 @@ from vaultmem.core.finding.terms import count_terms
 from vaultmem.errors import FaultError
 from vaultmem.services.finding.recall import recall
 from vaultmem.services.reading import sync
-from vaultmem.services.reading.behind import sync_to_read
-from vaultmem.services.reading.sync import sync_paths, sync_vault
+from vaultmem.services.reading.sync import sync_paths, sync_to_read, sync_vault
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

@@ -85,7 +85,7 @@ def _offer_notes(asked: _Asked, word: str) -> Iterable[str]:
     if not found:
         found = [*_list_folder(asked.root, word, asked.root)]
     if word and "/" not in word:
-        paths = asked.query("SELECT path FROM files WHERE document IS NOT NULL ORDER BY path")
+        paths = asked.query("SELECT path FROM view_documents WHERE view = 0 ORDER BY path")
         found += [Path(path).stem for path in paths]
     return found
 
@@ -113,7 +113,7 @@ def _list_folder(base: str | Path, word: str, root: Path) -> Iterable[str]:
 def _list_headings(asked: _Asked, name: str) -> list[str]:
     path = asked.place.find(name)
     if path is None:
-        paths = asked.query("SELECT path FROM files WHERE document IS NOT NULL")
+        paths = asked.query("SELECT path FROM view_documents WHERE view = 0")
         path = next(each for each in (name, f"{name}.md", *paths) if _is_called(asked, each, name))
     with open(asked.root / path, encoding="utf-8", errors="replace") as file:
         return _HEADING.findall(file.read(_BYTES))
@@ -133,15 +133,15 @@ def _offer_inside(folder: str) -> _Offer:
 
 def _offer_tags(asked: _Asked, word: str) -> Iterable[str]:
     return asked.query(
-        "SELECT DISTINCT j.value FROM files f JOIN documents d ON d.id = f.document, "
-        "json_each(d.tags) j ORDER BY j.value"
+        "SELECT DISTINCT j.value FROM view_documents v JOIN documents d ON d.id = v.document, "
+        "json_each(d.tags) j WHERE v.view = 0 ORDER BY j.value"
     )
 
 
 def _offer_contexts(asked: _Asked, word: str) -> Iterable[str]:
     return asked.query(
-        "SELECT DISTINCT d.context FROM files f JOIN documents d ON d.id = f.document "
-        "WHERE d.context <> '' ORDER BY d.context"
+        "SELECT DISTINCT d.context FROM view_documents v JOIN documents d ON d.id = v.document "
+        "WHERE v.view = 0 AND d.context <> '' ORDER BY d.context"
     )
 
 

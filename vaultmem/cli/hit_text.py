@@ -118,7 +118,7 @@ def _explain(hit: Hit) -> Iterator[tuple[str, str, str]]:
 
 def warn_unmatched(vaults: Sequence[Vault], wanted: NoteFilter) -> None:
     """Say which tags and contexts no note has, where a filter let nothing through."""
-    from vaultmem.services.reading.titles import tell_unmatched
+    from vaultmem.services.reading.names import tell_unmatched
 
     if len(vaults) == 1:
         for line in tell_unmatched(vaults[0], wanted):

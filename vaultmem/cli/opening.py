@@ -164,7 +164,7 @@ def open_other(path: str) -> Vault:
     opened = open_named_vault(path, agent=_given.get("agent", ""), patience=READER)
     if _warm is not None:
         return _keep_others(opened.folders).lend(opened)
-    from vaultmem.services.reading.behind import read_behind
+    from vaultmem.services.reading.sync import read_behind
     from vaultmem.services.watching.lease import catch_up
 
     _opened.append(opened)
@@ -191,7 +191,7 @@ def open_synced(
     if not reads:
         _catch_up(opened)
         return opened
-    from vaultmem.services.reading.behind import read_behind
+    from vaultmem.services.reading.sync import read_behind
 
     read_behind(opened, _catch_up)
     say_behind(opened.notices.stale)

@@ -21,9 +21,8 @@ from vaultmem.services.likeness.known import refuse_held
 from vaultmem.services.likeness.similar import Asked
 from vaultmem.services.notes.forget import forget_notes
 from vaultmem.services.notes.rename import rename_note
-from vaultmem.services.reading.behind import sync_to_read
 from vaultmem.services.reading.read_notes import read_note
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.reading.sync import sync_to_read, sync_vault
 from vaultmem.services.writing.edit_notes import check_rewrite, check_text, edit_note, write_note
 from vaultmem.vault import Vault
 

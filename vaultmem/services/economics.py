@@ -13,7 +13,7 @@ from vaultmem.core.packs.pack_text import choose_form
 from vaultmem.errors import BusyError
 from vaultmem.services.finding.pack_parts import pack_source, pinned_sections
 from vaultmem.services.finding.trust import trusted_documents
-from vaultmem.services.reading.handles import name_notes
+from vaultmem.services.reading.names import name_notes
 from vaultmem.services.usage import read_usage
 from vaultmem.storage.signals import Account, Call, SignalStore, Surfaced
 from vaultmem.vault import Vault

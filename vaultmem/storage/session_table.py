@@ -23,7 +23,7 @@ _TABLE = (
 )
 
 #: Every path below `sessions/`: "0" comes next to "/".
-_INSIDE = "f.path > 'sessions/' AND f.path < 'sessions0'"
+_INSIDE = "v.path > 'sessions/' AND v.path < 'sessions0'"
 
 
 class SessionTable:
@@ -31,15 +31,15 @@ class SessionTable:
 
     def __init__(self, state: StateDatabase, view: View) -> None:
         self._state = state
-        self._files = view.files
+        self._documents = f"({view.relation}) v"
         state.execute(_TABLE)
 
     def unknown(self) -> list[tuple[int, str, str]]:
         """Return document, path and blob of the view's session notes that were not read yet."""
         rows = self._state.query(
-            f"SELECT f.document, f.path, f.blob FROM {self._files} f LEFT JOIN {_NAME} s "
-            f"ON s.document = f.document WHERE f.document IS NOT NULL AND s.document IS NULL "
-            f"AND {_INSIDE}"
+            f"SELECT v.document, v.path, d.blob FROM {self._documents} "
+            f"JOIN documents d ON d.id = v.document LEFT JOIN {_NAME} s "
+            f"ON s.document = v.document WHERE s.document IS NULL AND {_INSIDE}"
         )
         return [(int(document), str(path), str(blob)) for document, path, blob in rows]
 
@@ -58,11 +58,11 @@ class SessionTable:
 
     def find(self, session: str) -> SessionFacts | None:
         """Return the facts of an id; of two notes with one name, the first path counts."""
-        return next(iter(self._read("AND s.id = ? ORDER BY f.path", session)), None)
+        return next(iter(self._read("AND s.id = ? ORDER BY v.path", session)), None)
 
     def at_path(self, path: str) -> SessionFacts | None:
         """Return the facts of the session note at a path."""
-        return next(iter(self._read("AND f.path = ?", path)), None)
+        return next(iter(self._read("AND v.path = ?", path)), None)
 
     def naming(self, session: str) -> list[SessionFacts]:
         """Return the facts of the sessions that have an edge to one."""
@@ -70,7 +70,7 @@ class SessionTable:
         return [each for each in found if session in {edge.session for edge in each.edges}]
 
     def _read(self, condition: str, *values: str) -> list[SessionFacts]:
-        joined = f"FROM {self._files} f JOIN {_NAME} s ON s.document = f.document"
+        joined = f"FROM {self._documents} JOIN {_NAME} s ON s.document = v.document"
         rows = self._state.query(f"SELECT s.facts {joined} WHERE {_INSIDE} {condition}", values)
         return [_decode(facts) for (facts,) in rows]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 #: A database of another one is made anew.
-VERSION = 18
+VERSION = 19
 
 SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -25,19 +25,22 @@ CREATE INDEX documents_tokens ON documents (tokens);
 CREATE INDEX documents_session ON documents (session) WHERE session <> '';
 CREATE TABLE files (
     path TEXT PRIMARY KEY, blob TEXT NOT NULL, size INTEGER NOT NULL, mtime INTEGER NOT NULL,
-    ctime INTEGER NOT NULL, inode INTEGER NOT NULL, document INTEGER, problem TEXT NOT NULL
+    ctime INTEGER NOT NULL, inode INTEGER NOT NULL, problem TEXT NOT NULL
 ) WITHOUT ROWID;
-CREATE INDEX files_document ON files (document);
 CREATE INDEX files_problem ON files (problem) WHERE problem <> '';
 CREATE TABLE views (
     id INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT UNIQUE NOT NULL, size INTEGER NOT NULL,
     used REAL NOT NULL
 );
 CREATE TABLE view_documents (
-    view INTEGER NOT NULL, document INTEGER NOT NULL, changed INTEGER NOT NULL,
-    problem TEXT NOT NULL, PRIMARY KEY (view, document)
+    view INTEGER NOT NULL, path TEXT NOT NULL, document INTEGER NOT NULL,
+    changed INTEGER NOT NULL, problem TEXT NOT NULL, PRIMARY KEY (view, path)
 ) WITHOUT ROWID;
 CREATE INDEX view_documents_document ON view_documents (document);
+CREATE INDEX view_documents_problem ON view_documents (view) WHERE problem <> '';
+CREATE TABLE head_files (
+    path TEXT PRIMARY KEY, mode TEXT NOT NULL, blob TEXT NOT NULL
+) WITHOUT ROWID;
 CREATE TABLE committed (
     path TEXT NOT NULL, blob TEXT NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (path, blob)
 ) WITHOUT ROWID;

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from vaultmem.services.reading.behind import read_behind
+from vaultmem.services.reading.sync import read_behind
 from vaultmem.services.vaults.pool import VaultPool, identify
 from vaultmem.services.watching.sync_hints import ChangeHints
 from vaultmem.storage.lock import READER, WRITER

@@ -35,7 +35,8 @@ from vaultmem.services.lifecycle.promote import (
     record_trust,
 )
 from vaultmem.services.reading.look import find_branch, look_at
-from vaultmem.services.reading.read_notes import names_in, read_note, resolve_address
+from vaultmem.services.reading.names import names_in
+from vaultmem.services.reading.read_notes import read_note, resolve_address
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.change import refuse_foreign
 from vaultmem.services.writing.commit import CommitReport, commit_earlier, draft_event

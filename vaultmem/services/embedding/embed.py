@@ -14,8 +14,8 @@ from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
 from vaultmem.errors import VaultError
 from vaultmem.services.embedding.meaning import Meaning, open_meaning
-from vaultmem.services.reading.heal import heals
 from vaultmem.services.reading.indexing import Progress
+from vaultmem.services.reading.sync import heals
 from vaultmem.services.reading.texts import read_sections
 from vaultmem.storage.embedding.embedder import MissingModelError
 from vaultmem.storage.vectors import pack_names
@@ -151,7 +151,7 @@ def drop_garbage(vault: Vault, meaning: Meaning) -> int:
     Returns how many were dropped.
     """
     stored = meaning.store.read()
-    known = {blob for _, blob in vault.stored_views.documents()}
+    known = {blob for _, blob in vault.manifest.list_readable()}
     allowed = max(_MIN_GARBAGE, int(_GARBAGE * len(stored.keys)))
     return meaning.store.keep_only(known, allowed)
 

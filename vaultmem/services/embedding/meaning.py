@@ -168,7 +168,7 @@ def _section_keys(vault: Vault, snapshot: Snapshot) -> NDArray[np.uint64]:
     import numpy as np
 
     documents = snapshot.column("document")
-    known = vault.stored_views.documents()
+    known = vault.manifest.list_readable()
     blobs = np.zeros((max(int(documents.max(initial=0)), *known.values(), 0) + 1, 24), np.uint8)
     numbers = list(known.values())
     names = [blob for _, blob in known]

@@ -104,7 +104,7 @@ def _find_line(vault: Vault, hit: Hit) -> str:
 
 def _read_full(vault: Vault, hit: Hit) -> str:
     """Return what people see of a note's full text, "" if it is not here."""
-    from vaultmem.services.reading.shortened import read_full_note
+    from vaultmem.services.reading.texts import read_full_note
 
     path, full_text = PurePosixPath(hit.record.path), hit.record.full_text
     try:

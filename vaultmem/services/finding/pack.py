@@ -44,8 +44,7 @@ from vaultmem.services.finding.vault_set import (
     name_vault,
     open_set,
 )
-from vaultmem.services.reading.behind import sync_once
-from vaultmem.services.reading.heal import heals
+from vaultmem.services.reading.sync import heals, sync_once
 from vaultmem.vault import Vault
 
 #: How many sections are shown where probably nothing answers.

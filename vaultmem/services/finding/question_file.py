@@ -14,7 +14,7 @@ from vaultmem.core.secrets.scan import find_secrets
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.finding.links import LinkGraph
 from vaultmem.services.finding.receipts import find_receipt
-from vaultmem.services.reading.titles import find_titled, tell_unknown
+from vaultmem.services.reading.names import find_titled, tell_unknown
 from vaultmem.storage.files import create_file, replace_file
 from vaultmem.vault import Vault
 

@@ -30,7 +30,7 @@ from vaultmem.services.finding.rerank import Reranker
 from vaultmem.services.finding.score import DEEPEST, Depth, Scorer, look_deeper
 from vaultmem.services.finding.search import merge_hits
 from vaultmem.services.finding.vault_set import VaultSet, name_vault
-from vaultmem.services.reading.heal import heals
+from vaultmem.services.reading.sync import heals
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:

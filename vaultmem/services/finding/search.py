@@ -28,8 +28,7 @@ from vaultmem.services.finding.score import (
     rank_sections,
     weigh_scope,
 )
-from vaultmem.services.reading.behind import sync_once
-from vaultmem.services.reading.heal import heals
+from vaultmem.services.reading.sync import heals, sync_once
 from vaultmem.services.reading.texts import read_section, read_sections
 from vaultmem.storage.links import LinkStore
 from vaultmem.storage.views import read_places

@@ -15,9 +15,8 @@ from vaultmem.errors import VaultError
 from vaultmem.services.finding.rerank import Reranked
 from vaultmem.services.finding.score import Depth, Scorer
 from vaultmem.services.finding.search import SearchOfMany, count, score_words
-from vaultmem.services.reading.behind import sync_once
-from vaultmem.services.reading.handles import name_notes
-from vaultmem.services.reading.heal import read_healed
+from vaultmem.services.reading.names import name_notes
+from vaultmem.services.reading.sync import read_healed, sync_once
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from functools import partial
 from vaultmem.core.check import Check, Verdict
 from vaultmem.errors import BusyError, VaultError
 from vaultmem.services.health import examine_git, examine_machine, examine_notes
-from vaultmem.services.reading.behind import sync_to_read
 from vaultmem.services.reading.indexing import Progress
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.reading.sync import sync_to_read, sync_vault
 from vaultmem.storage.git.health import is_git_installed
 from vaultmem.storage.lock import READER
 from vaultmem.vault import Vault

@@ -12,7 +12,7 @@ from vaultmem.core.paths import find_twins, is_conflict_copy
 from vaultmem.services.finding.trust import list_owned, tell_trust_elsewhere, trusted_documents
 from vaultmem.services.notes.add_quotes import quote_properties
 from vaultmem.services.notes.repair import HOW_TO_REPAIR, plan_repair
-from vaultmem.services.reading.note_rules import read_note_rules
+from vaultmem.services.reading.sync import read_note_rules
 from vaultmem.storage.scan import LARGER, find_passed_over
 from vaultmem.vault import Vault
 

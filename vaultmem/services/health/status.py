@@ -14,11 +14,9 @@ from vaultmem.services.branching.proposals import list_proposed
 from vaultmem.services.finding.trust import tell_trust_elsewhere
 from vaultmem.services.history.commits import CommitFilter, list_commits
 from vaultmem.services.notes.repair import plan_repair
-from vaultmem.services.reading.behind import sync_to_read
 from vaultmem.services.reading.indexing import Progress, is_index_behind
 from vaultmem.services.reading.look import find_branch
-from vaultmem.services.reading.note_rules import read_note_rules
-from vaultmem.services.reading.sync import SyncReport
+from vaultmem.services.reading.sync import SyncReport, read_note_rules, sync_to_read
 from vaultmem.services.syncing.unasked import SyncState, read_sync_state
 from vaultmem.services.upkeep.review import list_waiting
 from vaultmem.services.watching.lease import Watching, find_watcher
@@ -30,7 +28,7 @@ from vaultmem.storage.git.log import Commit
 from vaultmem.storage.git.setup import read_kept_out
 from vaultmem.storage.journal import Author, Owner
 from vaultmem.storage.scan import find_passed_over
-from vaultmem.storage.views import PROPOSED
+from vaultmem.storage.views import PROPOSED, UNMERGED, View
 from vaultmem.vault import Vault
 
 _EVENTS = 5
@@ -122,7 +120,7 @@ def read_status(
         watcher=find_watcher(vault),
         notes=notes,
         tokens=tokens,
-        kinds=vault.manifest.count_notes("kind"),
+        kinds=View(vault.state).count_notes("kind"),
         states=_count_states(vault),
         proposed=len(vault.view.paths(PROPOSED)),
         to_decide=_count_waiting(vault) if looks else {},
@@ -151,9 +149,10 @@ def _count_waiting(vault: Vault) -> dict[str, int]:
 
 def _count_states(vault: Vault) -> dict[str, int]:
     """Return how many notes are in each state; of those, how many others speak against."""
-    conflicted = vault.manifest.count_conflicted()
+    folder = View(vault.state)
+    conflicted = len(folder.paths(UNMERGED))
     told = {CONFLICTED: conflicted} if conflicted else {}
-    return vault.manifest.count_notes("state") | told
+    return folder.count_notes("state") | told
 
 
 def _sync(vault: Vault, progress: Progress | None) -> tuple[SyncReport, str]:

@@ -12,7 +12,7 @@ from vaultmem.core.paths import fold_name, is_note_path
 from vaultmem.errors import ConflictError, PendingError, RefusedError
 from vaultmem.services.history.commits import resolve_commit
 from vaultmem.services.history.present import locate_past
-from vaultmem.services.reading.read_notes import names_in
+from vaultmem.services.reading.names import names_in
 from vaultmem.services.writing.change import Change
 from vaultmem.services.writing.commit import Made, commit_earlier
 from vaultmem.services.writing.leaks import look_for_leaks

@@ -23,8 +23,8 @@ from vaultmem.core.similarity.compare import (
     compare_titled,
 )
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.reading.heal import heals
 from vaultmem.services.reading.read_notes import find_note, read_note, resolve_address
+from vaultmem.services.reading.sync import heals
 from vaultmem.storage.index.sharing import find_sharing
 from vaultmem.vault import Vault
 

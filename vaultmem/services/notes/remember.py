@@ -31,8 +31,8 @@ from vaultmem.services.notes.memory import (
 )
 from vaultmem.services.notes.propose import Proposed, propose_wishes
 from vaultmem.services.reading.look import find_branch
-from vaultmem.services.reading.note_rules import read_note_rules
 from vaultmem.services.reading.read_notes import read_note
+from vaultmem.services.reading.sync import read_note_rules
 from vaultmem.services.writing.change import Change
 from vaultmem.services.writing.parts import Event
 from vaultmem.services.writing.write import replace_text, write

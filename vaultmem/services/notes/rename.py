@@ -25,7 +25,8 @@ from vaultmem.errors import ConflictError, RefusedError
 from vaultmem.services.finding.links import LinkGraph
 from vaultmem.services.reading.doubt import read_counting
 from vaultmem.services.reading.look import find_branch
-from vaultmem.services.reading.read_notes import names_in, read_bytes, read_note, resolve_whole
+from vaultmem.services.reading.names import names_in
+from vaultmem.services.reading.read_notes import read_bytes, read_note, resolve_whole
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.change import Change, refuse_foreign
 from vaultmem.services.writing.parts import Event

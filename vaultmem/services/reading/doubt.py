@@ -25,7 +25,7 @@ from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.problems import IN_DOUBT, RESTRICTED
 from vaultmem.errors import NoteNotFoundError, VaultError
 from vaultmem.storage.files import UnsafeFileError, read_file
-from vaultmem.storage.manifest import KnownFile
+from vaultmem.storage.views import KnownFile
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:

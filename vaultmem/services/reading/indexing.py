@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from vaultmem.errors import DamagedError
 from vaultmem.storage.index.segment_arrays import MAX_SIZE
 from vaultmem.storage.links import LinkStore
-from vaultmem.storage.manifest import KnownFile
+from vaultmem.storage.views import KnownFile
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Batch:
         There is one for each job, None where it is no note. Those that were shortened are read
         once more, with their full texts.
         """
-        from vaultmem.services.reading.shortened import find_full_texts
+        from vaultmem.services.reading.texts import find_full_texts
 
         again = find_full_texts(self._vault, jobs, chunk.readings)
         documents = self._add(chunk, again.keys())
@@ -135,7 +135,7 @@ def repair_index(vault: Vault) -> None:
         return
     with vault.state.transaction():
         vault.manifest.drop_files([r.path for r in vault.view.records() if r.document in lost])
-        vault.stored_views.clear()
+        vault.manifest.clear_views()
         vault.manifest.drop_documents(vault.manifest.documents())
 
 

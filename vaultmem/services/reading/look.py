@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,14 +11,13 @@ from vaultmem.config import CONFIG_NAME, Config, parse_config
 from vaultmem.core.paths import is_note_name
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
-from vaultmem.services.reading.behind import sync_to_read
 from vaultmem.services.reading.indexing import Batch, Progress, is_index_behind
-from vaultmem.services.reading.note_rules import read_note_rules
+from vaultmem.services.reading.sync import read_note_rules, sync_to_read
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.git.brought import date_brought, find_brought
 from vaultmem.storage.git.head import find_git_folder, read_branch
 from vaultmem.storage.git.repository import find_checkout
-from vaultmem.storage.views import Source, View
+from vaultmem.storage.views import Source, View, ViewRow
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
@@ -170,49 +169,35 @@ def _look_at_commit(
     rules = "\n".join((*config.ignore, *config.generated, read_note_rules(vault).key))
     ignored = hashlib.sha256(rules.encode()).hexdigest()[:16]
     key = f"{target.commit} {ignored}"
-    number = vault.stored_views.find(key)
+    number = vault.manifest.find_view(key)
     if number is None:
         with vault.lock_caches(patience):  # Another may have made it meanwhile.
-            number = vault.stored_views.find(key)
+            number = vault.manifest.find_view(key)
             if number is None:
-                dates, problems = _read_commit(vault, target, config, ignored, progress)
+                rows = _read_commit(vault, target, config, ignored, progress)
                 with vault.state.transaction():
-                    number = vault.stored_views.put(key, dates, problems)
+                    number = vault.manifest.add_view(key, rows)
     name, branch = escape_bytes(target.name), escape_bytes(target.branch)
     return Source(name, branch, target.commit, target.at, number)
 
 
 def _read_commit(
     vault: Vault, target: Target, config: Config, ignored: str, progress: Progress | None
-) -> tuple[dict[int, int], dict[int, str]]:
-    """Return a commit's documents with when (seconds) a commit last wrote each, and problems."""
+) -> list[ViewRow]:
+    """Return what a commit's view has, with the time when a commit last wrote each note."""
     blobs = _list_notes(vault, target.commit, config)
     counting = _index_unseen(vault, target.commit, blobs, progress)
-    find_date = _date_documents(vault, target, ignored)
-    dates: dict[int, int] = {}
-    problems: dict[int, str] = {}
-    for path, (document, problem) in counting.items():
-        if document is not None:
-            dates[document] = find_date(path, blobs[path], document)
-            problems[document] = problem
-    return dates, problems
-
-
-def _date_documents(vault: Vault, target: Target, ignored: str) -> Callable[[str, str, int], int]:
-    """Return what tells when a commit last wrote a note: (path, blob, document) to seconds.
-
-    From the nearest commit before that has a view, git is asked for the rest of the way only.
-    """
-    known = {key.partition(" ")[0]: n for key, n in vault.stored_views.numbers(ignored).items()}
+    # From the nearest commit before that has a view, git is asked for the rest of the way only.
+    known = {key.partition(" ")[0]: n for key, n in vault.manifest.view_keys(ignored).items()}
     start = vault.history.refs.nearest(target.commit, known.keys()) if known else ""
     fresh = date_brought(find_brought(vault.history, target.commit, start))
-    before = vault.stored_views.dates(known[start]) if start else {}
-
-    def find(path: str, blob: str, document: int) -> int:
-        dates = (fresh.get((path, blob), 0), before.get(document, 0))
-        return max(dates) or target.at
-
-    return find
+    before = vault.manifest.view_dates(known[start]) if start else {}
+    rows = []
+    for path, (document, problem) in counting.items():
+        if document is not None:
+            dates = (fresh.get((path, blobs[path]), 0), before.get(document, 0))
+            rows.append(ViewRow(path, document, max(dates) or target.at, problem))
+    return rows
 
 
 def _list_notes(vault: Vault, commit: str, config: Config) -> dict[str, str]:
@@ -231,7 +216,7 @@ def _index_unseen(
     """Return what counts at each path of a commit, having read the notes that nobody knew."""
     from vaultmem.services.reading.doubt import Settled
 
-    known = vault.stored_views.documents()
+    known = vault.manifest.list_readable()
     places = blobs.items()
     counting = {path: Settled(known[path, b], "") for path, b in places if (path, b) in known}
     unseen = [path for path in blobs if path not in counting]
@@ -245,9 +230,8 @@ def _index_unseen(
 
 def _index_some(vault: Vault, commit: str, blobs: Mapping[str, str]) -> dict[str, Settled]:
     """Read notes of a commit and index them; return what counts at each path."""
-    from vaultmem.services.reading.chunk import Job
+    from vaultmem.services.reading.chunk import Job, read_notes
     from vaultmem.services.reading.doubt import Settled, settle
-    from vaultmem.services.reading.parallel import read_notes
 
     contents = vault.history.objects.read_all(blobs.values())
     jobs = [

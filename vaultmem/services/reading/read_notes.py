@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -13,9 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from vaultmem.core.finding.query import NoteFilter
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.record import NoteRecord
-from vaultmem.core.paths import fold_name, is_note_path, parse_note_path
+from vaultmem.core.paths import is_note_path, parse_note_path
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.reading.heal import heals
+from vaultmem.services.reading.sync import heals
 from vaultmem.storage.files import UnsafeFileError, read_file
 from vaultmem.vault import Vault
 
@@ -62,7 +61,7 @@ def get_note(vault: Vault, address: str, full: bool = False) -> FoundNote:
 
 
 def _read_whole(vault: Vault, note: Note) -> Note:
-    from vaultmem.services.reading.shortened import read_full
+    from vaultmem.services.reading.texts import read_full
 
     return read_full(vault, note)
 
@@ -72,7 +71,7 @@ def _locate(vault: Vault, address: str) -> tuple[PurePosixPath, str, str]:
 
     A note's name may look like a handle: where both are there, neither is taken for the other.
     """
-    from vaultmem.services.reading.handles import find_changed, find_named, is_handle
+    from vaultmem.services.reading.names import find_changed, find_named, is_handle
 
     name, _, heading = address.partition("#")
     if not is_handle(name):
@@ -192,7 +191,7 @@ def resolve_address(vault: Vault, address: str, by_title: bool = True) -> tuple[
         if unicodedata.normalize("NFC", f"/{each}").removesuffix(".md").casefold().endswith(wanted)
     ]
     if not found and by_title:
-        from vaultmem.services.reading.titles import find_titled, tell_unknown
+        from vaultmem.services.reading.names import find_titled, tell_unknown
 
         if titled := find_titled(vault, address):
             found, heading = titled, ""
@@ -229,16 +228,3 @@ def _is_file(vault: Vault, address: str) -> bool:
 
 def _is_listed(vault: Vault, address: str) -> bool:
     return str(parse_note_path(address)) in vault.view.blobs()
-
-
-def names_in(vault: Vault, folder: PurePosixPath) -> dict[str, str]:
-    """Return the names of all that is in a folder by folded path: no twin of one is to come."""
-    if vault.view.is_work_tree:
-        try:
-            return {fold_name(folder / name): name for name in os.listdir(vault.root / folder)}
-        except OSError:
-            return {}
-    from vaultmem.storage.git.trees import list_places
-
-    paths = map(PurePosixPath, list_places(vault.history, vault.view.sources[0].commit))
-    return {fold_name(path): path.name for path in paths if path.parent == folder}

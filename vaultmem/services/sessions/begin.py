@@ -23,10 +23,9 @@ from vaultmem.core.sessions.session import (
 )
 from vaultmem.core.sessions.session_note import new_session_text
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.reading.behind import sync_once
 from vaultmem.services.reading.look import find_branch, look_now, name_branch
-from vaultmem.services.reading.read_notes import names_in
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.reading.names import names_in
+from vaultmem.services.reading.sync import sync_once, sync_vault
 from vaultmem.services.sessions.edit_session import act_in, check_text, edit_session, reopen
 from vaultmem.services.sessions.identify import (
     TERMINAL_VARIABLE,

@@ -19,8 +19,8 @@ from vaultmem.core.upkeep.fidelity import Ages, DecayStep, Fidelity, plan_step, 
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.lifecycle.transition import act_as_machine, refuse_branch
 from vaultmem.services.reading.read_notes import find_note
-from vaultmem.services.reading.shortened import find_shortened, read_full
 from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.reading.texts import find_shortened, read_full
 from vaultmem.services.upkeep.curate import KEPT_APART
 from vaultmem.services.upkeep.nights import is_night, note_night
 from vaultmem.services.upkeep.reasons import find_reasons

@@ -10,7 +10,7 @@ from pathlib import Path
 from vaultmem.config import CONFIG_NAME
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError, name_failure
-from vaultmem.services.reading.behind import sync_once
+from vaultmem.services.reading.sync import sync_once
 from vaultmem.storage.vault_list import find_named, read_vaults
 from vaultmem.vault import UserFolders, Vault
 

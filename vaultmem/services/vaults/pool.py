@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vaultmem.errors import VaultError
-from vaultmem.services.reading.behind import read_behind
+from vaultmem.services.reading.sync import read_behind
 from vaultmem.services.watching.sync_hints import ChangeHints
 from vaultmem.storage.lock import READER
 from vaultmem.vault import UserFolders, Vault, open_vault

@@ -13,8 +13,13 @@ from typing import NamedTuple
 from vaultmem.core.paths import GENERATED, is_note_name, is_text
 from vaultmem.errors import DamagedError
 from vaultmem.services.reading.indexing import is_index_behind
-from vaultmem.services.reading.note_rules import read_note_rules
-from vaultmem.services.reading.sync import mark_in_sync, stat_now, sync_paths, sync_vault
+from vaultmem.services.reading.sync import (
+    mark_in_sync,
+    read_note_rules,
+    stat_now,
+    sync_paths,
+    sync_vault,
+)
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.watcher import CHECKPOINT_FILE, EVERYTHING, FolderWatcher
 from vaultmem.vault import Vault

@@ -25,8 +25,7 @@ from vaultmem.core.safe_text import name_some
 from vaultmem.core.secrets.rules import IGNORE_NAME, SETTINGS_NAME
 from vaultmem.core.sessions.session import FOLDER
 from vaultmem.errors import NoteNotFoundError
-from vaultmem.services.reading.behind import sync_to_read
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.reading.sync import sync_to_read, sync_vault
 from vaultmem.services.writing.leaks import find_leaks
 from vaultmem.storage.files import (
     MAX_ATTACHMENT_MIB,

@@ -19,11 +19,7 @@ from vaultmem.storage.state import StateDatabase
 if TYPE_CHECKING:
     from vaultmem.storage.git.vault_history import History
 
-_TABLE = """
-CREATE TABLE IF NOT EXISTS head_files (
-    path TEXT PRIMARY KEY, mode TEXT NOT NULL, blob TEXT NOT NULL
-) WITHOUT ROWID
-"""
+#: In the state database: whose files the table has.
 _KEY = "head_files"
 
 
@@ -45,7 +41,6 @@ class HeadTree:
             changes = _find_changes(history, old, commit)
         with self._state.transaction():
             if changes is None:
-                self._state.execute(_TABLE)
                 self._state.execute("DELETE FROM head_files")
                 changes = dict(history.tree(commit))
             self._put(changes)

@@ -54,7 +54,7 @@ def gather_home(vault: Vault) -> Home:
 
 def _sum_up_all(view: View) -> Notes:
     notes, tokens = view.totals()
-    return Notes(notes, tokens, view.count_states(), view.pinned(), view.last_changed(LAST))
+    return Notes(notes, tokens, view.count_notes("state"), view.pinned(), view.last_changed(LAST))
 
 
 def sum_up(records: Sequence[NoteRecord]) -> Notes:
