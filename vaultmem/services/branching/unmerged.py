@@ -15,7 +15,13 @@ from pathlib import PurePosixPath
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.merging.text import Choice, settle_callouts
-from vaultmem.core.notes.conflict import Callout, find_callouts, find_conflict, take_out_callouts
+from vaultmem.core.notes.conflict import (
+    Callout,
+    Speaker,
+    find_callouts,
+    find_conflict,
+    take_out_callouts,
+)
 from vaultmem.core.notes.frontmatter import read_frontmatter
 from vaultmem.core.notes.note import UnreadableNoteError, parse_note
 from vaultmem.core.paths import is_note_name
@@ -32,7 +38,6 @@ from vaultmem.storage.files import UnsafeFileError, read_file
 from vaultmem.storage.git.checkout import list_staged
 from vaultmem.storage.git.commit_draft import Draft, File, TreeEntry
 from vaultmem.storage.git.head import find_operation
-from vaultmem.storage.git.last_change import LastChange
 from vaultmem.storage.git.merge_tree import Unmerged
 from vaultmem.storage.git.refs import Target
 from vaultmem.vault import Vault
@@ -203,7 +208,7 @@ def _settle(vault: Vault, opened: _Open) -> Merge:
     return merge
 
 
-def _find_theirs(vault: Vault, head: str) -> tuple[Target, LastChange | None]:
+def _find_theirs(vault: Vault, head: str) -> tuple[Target, tuple[int, Speaker] | None]:
     """Return the commit that has their side; where none has it, HEAD and the person."""
     refs = vault.history.refs
     operation = find_operation(vault.history.git_folder)
@@ -213,7 +218,7 @@ def _find_theirs(vault: Vault, head: str) -> tuple[Target, LastChange | None]:
         back = "^" if operation == "revert" else ""
         return refs.resolve(commit + back)._replace(name=""), None
     now, person = vault.local_time(), vault.history.person().identity.name
-    change = LastChange(int(now.timestamp()), f"{now:%Y-%m-%d}", person)
+    change = int(now.timestamp()), Speaker(person, f"{now:%Y-%m-%d}")
     return refs.resolve(head)._replace(name="uncommitted"), change
 
 
