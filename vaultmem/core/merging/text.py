@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from enum import StrEnum
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 from vaultmem.core.delta.lines import (
@@ -168,7 +168,8 @@ def _merge_regions(
         if lines is None and prose is not None and mine.start >= prose:
             places = zip((mine.new_start, other.new_start), code, strict=True)
             if not any(_is_in_code(place, found) for place, found in places):
-                following = _find_filled(keys[0], mine.end)
+                filled = filter(str.strip, islice(keys[0], mine.end, None))
+                following = next(filled, None)
                 if old:
                     lines = _join_changes(texts, changes, following)
                 else:
@@ -244,12 +245,6 @@ def _choose_side(base: list[str], ours: list[str], theirs: list[str]) -> list[st
         if all(line in rest for line in held):
             return lines
     return None
-
-
-def _find_filled(keys: Sequence[str], start: int) -> str | None:
-    """Return the first line with text from a line on, None if there is none."""
-    places = range(start, len(keys))
-    return next((keys[place] for place in places if keys[place].strip()), None)
 
 
 def _count_agreed(ours: Sequence[str], theirs: Sequence[str]) -> tuple[int, int]:

@@ -333,7 +333,7 @@ def _blame(vault: Vault, side: str, path: str) -> list[tuple[str, Commit]]:
 
 
 def _find_newest(vault: Vault, side: str, path: str) -> Commit | None:
-    """Return the last commit on one side that changed a note, None if there is none."""
+    """Return the last commit of a side's history that changed a note, None if there is none."""
     where = vault.history.prefix + path
     commit = vault.history.git.run("rev-list", "-1", side, "--", where)
     return read_commits(vault.history, [commit])[commit] if commit else None

@@ -132,11 +132,9 @@ def _finish(operation: Operation, vault: Vault) -> MergeReport:
     head = vault.history.head()
     draft, merge = draft_merge(vault, head.commit, source, head.branch or "HEAD")
     merged, opened = _read_index(vault)
-    chosen = _choose_files(vault, draft, merge, merged, opened)
-    moves, contents = plan_files(chosen, partial(read_entry, vault))
-    move_tree(operation, vault, moves, contents)
-    _stage_files(vault, chosen, opened)
-    return merge.report(_commit(vault, draft), moves)._replace(into=head.branch)
+    files = _choose_files(vault, draft, merge, merged, opened)
+    paths = _write(operation, vault, files, opened)
+    return merge.report(_commit(vault, draft), paths)._replace(into=head.branch)
 
 
 def _find_source(vault: Vault) -> Target:
