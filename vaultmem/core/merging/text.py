@@ -42,6 +42,10 @@ _HEADING = re.compile(r" {0,3}#{1,6}[ \t]")
 #: Numbers of lines from 0, the end exclusive.
 Span = tuple[int, int]
 
+#: What ours and theirs have in place of the same lines of base; and the single changes of which
+#: that is made, each with whether it is theirs.
+_Region = tuple[Hunk, Hunk, list[tuple[Hunk, bool]]]
+
 
 class Conflict(NamedTuple):
     """What both sides changed differently: a property or lines of a note, or the whole file.
@@ -158,28 +162,19 @@ def _merge_regions(
     merged: list[str] = []
     clashes: list[tuple[Conflict, Span]] = []
     at = (0, 0, 0)
-    for mine, other, changes in _find_regions(keys[0], keys[1], keys[2]):
+    for region in _find_regions(keys[0], keys[1], keys[2]):
+        mine, other, _ = region
         merged += _take_agreed(texts, at, mine.start)
         at = (mine.end, mine.new_end, other.new_end)
-        old = texts[0][mine.start : mine.end]
-        own = texts[1][mine.new_start : mine.new_end]
-        their = texts[2][other.new_start : other.new_end]
-        lines = _choose_side(old, own, their)
-        if lines is None and prose is not None and mine.start >= prose:
-            places = zip((mine.new_start, other.new_start), code, strict=True)
-            if not any(_is_in_code(place, found) for place, found in places):
-                filled = filter(str.strip, islice(keys[0], mine.end, None))
-                following = next(filled, None)
-                if old:
-                    lines = _join_changes(texts, changes, following)
-                else:
-                    lines = _combine_insertions(own, their, following, any(map(str.strip, keys[0])))
+        is_prose = prose is not None and mine.start >= prose
+        lines = _merge_region(texts, region, code if is_prose else None)
         if lines is None:
-            lines = own
-            head, tail = _count_agreed(own, their)
+            lines = texts[1][mine.new_start : mine.new_end]
+            their = texts[2][other.new_start : other.new_end]
+            head, tail = _count_agreed(lines, their)
             what = _name_lines(first + mine.new_start + head, first + mine.new_end - tail)
-            clash = ("".join(side[head : len(side) - tail]) for side in (own, their))
-            span = len(merged) + head, len(merged) + len(own) - tail
+            clash = ("".join(side[head : len(side) - tail]) for side in (lines, their))
+            span = len(merged) + head, len(merged) + len(lines) - tail
             clashes.append((Conflict("", what, *clash), span))
         merged += lines
     merged += _take_agreed(texts, at, len(texts[0]))
@@ -189,12 +184,10 @@ def _merge_regions(
 
 def _find_regions(
     base: Sequence[str], ours: Sequence[str], theirs: Sequence[str]
-) -> Iterator[tuple[Hunk, Hunk, list[tuple[Hunk, bool]]]]:
+) -> Iterator[_Region]:
     """Yield where the lines of three texts do not all agree, in order.
 
-    That is, two hunks of the same lines of base, ours and theirs; and the single changes of which
-    they are made, each with whether it is theirs. Changes that touch are one region, so between
-    two regions all three texts agree.
+    Changes that touch are one region, so between two regions all three texts agree.
     """
     hunks = [(hunk, False) for hunk in diff_lines(base, ours)]
     hunks += [(hunk, True) for hunk in diff_lines(base, theirs)]
@@ -229,6 +222,30 @@ def _take_agreed(texts: Sequence[list[str]], at: tuple[int, int, int], end: int)
         return ours
     triples = zip(base, ours, theirs, strict=True)
     return [other if mine == old else mine for old, mine, other in triples]
+
+
+def _merge_region(
+    texts: Sequence[list[str]], region: _Region, code: Sequence[list[Span]] | None
+) -> list[str] | None:
+    """Return a region's merged lines, or None if both sides changed it differently.
+
+    `code` is fenced code of ours and of theirs, in which no statements are put side by side; None
+    where that is to be done nowhere.
+    """
+    mine, other, changes = region
+    old = texts[0][mine.start : mine.end]
+    own = texts[1][mine.new_start : mine.new_end]
+    their = texts[2][other.new_start : other.new_end]
+    lines = _choose_side(old, own, their)
+    if lines is not None or code is None:
+        return lines
+    places = zip((mine.new_start, other.new_start), code, strict=True)
+    if any(start < place < end for place, found in places for start, end in found):
+        return None
+    following = next(filter(str.strip, islice(texts[0], mine.end, None)), None)
+    if old:
+        return _join_changes(texts, changes, following)
+    return _combine_insertions(own, their, following, any(map(str.strip, texts[0])))
 
 
 def _choose_side(base: list[str], ours: list[str], theirs: list[str]) -> list[str] | None:
@@ -276,11 +293,6 @@ def _find_code(text: str) -> list[Span]:
     return found
 
 
-def _is_in_code(place: int, code: Iterable[Span]) -> bool:
-    """Tell whether a line put in front of line `place` would be code."""
-    return any(start < place < end for start, end in code)
-
-
 def _leaves_fence_open(lines: Sequence[str]) -> bool:
     """Tell whether a code fence is opened and not closed in these lines."""
     text = "\n".join(map(strip_end, lines)) + "\n.\n"
@@ -316,7 +328,9 @@ def _combine_insertions(
 
 
 def _join_changes(
-    texts: Sequence[list[str]], changes: Sequence[tuple[Hunk, bool]], following: str | None
+    texts: Sequence[list[str]],
+    changes: Sequence[tuple[Hunk, bool]],
+    following: str | None,
 ) -> list[str] | None:
     """Return the new lines of changes that stand one behind the other, each by one side.
 
@@ -468,7 +482,11 @@ def _follow(old: Sequence[str], new: Sequence[str]) -> list[int]:
 
 
 def _make_callout(
-    conflict: Conflict, span: Span, lines: Sequence[str], code: Sequence[Span], speaker: Speaker
+    conflict: Conflict,
+    span: Span,
+    lines: Sequence[str],
+    code: Sequence[Span],
+    speaker: Speaker,
 ) -> Placed:
     """Return a conflict as a callout behind our lines; not in code, but behind all of it."""
     start, last = span
