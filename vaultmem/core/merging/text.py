@@ -74,7 +74,7 @@ class Loss(NamedTuple):
 class Merged(NamedTuple):
     """A merged text: of each conflict ours is in it; what could not stay is in `losses`.
 
-    `is_twin` tells that both sides had said the same.
+    `is_twin`: both sides were notes of their own that state the same.
     """
 
     text: str
@@ -102,9 +102,9 @@ def merge_lines(base: str, ours: str, theirs: str, prose: int | None = None) -> 
 
 
 def merge_words(base: str, ours: str, theirs: str, speaker: Speaker, first: int = 0) -> Merged:
-    """Merge three bodies; what both changed differently stays as ours, with a callout behind it.
+    """Merge three bodies; what both changed differently stays as ours, with a callout after it.
 
-    `speaker` is who changed theirs; `first` is how many lines stand before `ours` in its file.
+    `speaker` is who changed theirs; `first` is how many lines its file has before `ours`.
     """
     taken = [take_out_callouts(text) for text in (base, ours, theirs)]
     bare, placed = [text for text, _ in taken], [found for _, found in taken]
@@ -154,7 +154,7 @@ def _merge_regions(
 ) -> tuple[list[str], list[tuple[Conflict, Span]]]:
     """Return the merged lines; and each conflict, with which of these lines are ours in it.
 
-    `first` is how many lines stand before `ours` in its file, for the names of conflicts.
+    `first` is how many lines its file has before `ours`, for the names of conflicts.
     """
     texts = [split_lines(text) for text in (base, ours, theirs)]
     keys = [split_keys(text) for text in (base, ours, theirs)]
@@ -283,7 +283,7 @@ def _name_lines(start: int, end: int) -> str:
 
 
 def _find_code(text: str) -> list[Span]:
-    """Return the lines of each fenced code; one that is never closed ends behind the text."""
+    """Return the lines of each fenced code; one that is never closed ends after the text."""
     found = []
     for start, end in find_fences(text, 0):
         first = text.count("\n", 0, start)
@@ -311,8 +311,8 @@ def _combine_insertions(
 ) -> list[str] | None:
     """Return what both sides inserted at one place, ours first; None if that may not be done.
 
-    Both have to be whole list items, or sections, or items with sections behind them. Identical
-    items stand once. `following` is the next line with text, None at the end; `into_text` tells
+    Both have to be whole list items, or sections, or items with sections after them. Identical
+    items are kept once. `following` is the next line with text, None at the end; `into_text` is
     whether the note had any text, for of two whole texts neither is a section of the other.
     """
     shared = _count_shared(ours, theirs)
@@ -332,12 +332,12 @@ def _join_changes(
     changes: Sequence[tuple[Hunk, bool]],
     following: str | None,
 ) -> list[str] | None:
-    """Return the new lines of changes that stand one behind the other, each by one side.
+    """Return the new lines of changes that follow one another, each by one side.
 
     None if both sides changed a line, or if one of them is anything but whole list items: two
     changes that touch may then be about the same statement.
     """
-    if any(behind.start < hunk.end for (hunk, _), (behind, _) in pairwise(changes)):
+    if any(after.start < hunk.end for (hunk, _), (after, _) in pairwise(changes)):
         return None
     depths: set[int] = set()
     known: Counter[str] = Counter()
@@ -388,7 +388,7 @@ def _combine(
             return None
     if not all(_may_precede(following, depth) for items, depth, _ in (mine, other) if items):
         return None
-    # Deeper items belong to what stands above, items to the section that the others end.
+    # Deeper items belong to the text above, items to the section that the others end.
     first, second = (mine, other) if mine[1] >= other[1] else (other, mine)
     known = Counter(map(_item_key, first[0]))
     items = [*first[0], *(item for item in second[0] if not _is_known(item, known))]
@@ -417,7 +417,7 @@ def _item_key(item: Sequence[str]) -> str:
 
 
 def _may_precede(following: str | None, depth: int) -> bool:
-    """Tell whether the next line is no continuation of an item that would stand before it."""
+    """Return whether the next line does not continue an item that is put before it."""
     return following is None or _measure_indent(following) <= depth
 
 
@@ -454,7 +454,7 @@ def _read_pieces(lines: Sequence[str]) -> _Pieces | None:
 def _keep_known(
     placed: Sequence[tuple[Placed, ...]], bare: Sequence[str], merged: str
 ) -> list[Placed]:
-    """Return the callouts that neither side has removed, each once and where it stood."""
+    """Return the callouts that neither side has removed, each once and where it was."""
     base, ours, theirs = ({each.callout for each in side} for side in placed)
     keys = split_keys(merged)
     found: dict[Callout, Placed] = {}
@@ -469,7 +469,7 @@ def _keep_known(
 
 
 def _follow(old: Sequence[str], new: Sequence[str]) -> list[int]:
-    """Return for each place in a text which one it is in another: behind the same line."""
+    """Return for each place in a text which one it is in another: after the same line."""
     same = {
         start + offset + 1: other + offset + 1
         for start, other, length in match_lines(old, new)
@@ -488,10 +488,10 @@ def _make_callout(
     code: Sequence[Span],
     speaker: Speaker,
 ) -> Placed:
-    """Return a conflict as a callout behind our lines; not in code, but behind all of it."""
+    """Return a conflict as a callout after our lines; not in code, but after all of it."""
     start, last = span
     end = _leave_code(last, code, len(lines))
-    if end < last:  # The code is never closed, so nothing can stand behind it.
+    if end < last:  # The code is never closed, so nothing can follow it.
         place = _leave_code(min(end, start), code, len(lines))
         return Placed(Callout(SAID, speaker, tuple(split_keys(conflict.theirs)), 0), place)
     if not conflict.theirs.strip():
@@ -501,7 +501,7 @@ def _make_callout(
 
 
 def _leave_code(place: int, code: Iterable[Span], count: int) -> int:
-    """Return the place behind the code that a place is in, before it if it is never closed."""
+    """Return the place after the code that a place is in, before it if it is never closed."""
     for start, end in code:
         if start < place < end:
             return start if end > count else end

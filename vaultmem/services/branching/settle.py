@@ -47,7 +47,7 @@ class MergeReport(NamedTuple):
     """What a merge did, or would do: into which branch; its commit, empty if there is none.
 
     It is not `needed` where the branch has all of the other already; `refused` says why a planned
-    one would not be done. `conflicts` are what both sides changed: ours stays, theirs stands beside
+    one would not be done. `conflicts` are what both sides changed: ours stays, theirs follows
     it. `losses` are values that could not stay, `twins` notes that both sides had made.
     """
 
@@ -93,8 +93,8 @@ class Merge:
 
     def report(self, commit: str = "", paths: Iterable[str] = ()) -> MergeReport:
         """Return what the merge did as `commit`, in which files of the folder."""
-        told = tuple(self.losses), tuple(self.conflicts), tuple(self.twins)
-        return MergeReport(self._source, self._into, commit, tuple(sorted(paths)), *told)
+        found = tuple(self.losses), tuple(self.conflicts), tuple(self.twins)
+        return MergeReport(self._source, self._into, commit, tuple(sorted(paths)), *found)
 
     def settle(self, unmerged: Sequence[Unmerged]) -> None:
         """Decide what becomes of all that git left open.
@@ -254,7 +254,7 @@ class Merge:
         self.conflicts.append(hide_secrets(self._vault, conflict))
 
     def _find_free(self, path: str, where: str) -> str:
-        """Return a name beside a path that no side has: `name (branch).ext`."""
+        """Return a name like a path's that no side has: `name (branch).ext`."""
         place = PurePosixPath(path)
         where = where.replace("/", "-") or "theirs"
         for number in range(1, 1_000):

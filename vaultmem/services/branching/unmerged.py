@@ -71,7 +71,7 @@ def finish_merge(vault: Vault) -> MergeReport:
         NoteNotFoundError: nothing is under way, and no note is in conflict.
         RefusedError: something looks like a credential, or another branch is worked on.
         MergeConflictError: something in conflict is no file of the vault.
-        ConflictError: somebody saved a file meanwhile; the merge is as it was.
+        ConflictError: a file was saved meanwhile; the merge is as it was.
     """
 
     def work(operation: Operation) -> MergeReport:
@@ -141,10 +141,10 @@ def _find_source(vault: Vault) -> Target:
     folder = vault.history.git_folder
     source = vault.history.refs.resolve(_read_id(vault, "MERGE_HEAD"))
     try:
-        told = (folder / "MERGE_MSG").read_text(encoding="utf-8", errors="replace")
+        message = (folder / "MERGE_MSG").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        told = ""
-    named = _NAMED.search(told.partition("\n")[0])
+        message = ""
+    named = _NAMED.search(message.partition("\n")[0])
     return source._replace(name=named[1]) if named else source
 
 
