@@ -82,15 +82,17 @@ def _find_sides(path: str) -> tuple[str, Speaker]:
         if (found := find_git_folder(Path.cwd())) is None:
             return "", Speaker()
         git = GitRunner(*found)
-        theirs = find_theirs(found[1], current_environment())
-        mine, other = (find_last_change(git, side, path) for side in ("HEAD", theirs.commit))
+        commit, called, is_replayed = find_theirs(found[1], current_environment())
+        ours_at, _ = find_last_change(git, "HEAD", path)
+        theirs_at, speaker = find_last_change(git, commit, path)
     except VaultError:
         return "", Speaker()
-    speaker = Speaker(other.author, other.day, theirs.called)
-    if theirs.is_replayed:  # It comes later then, and what it replaces stays in the commit before.
+    speaker = speaker._replace(where=called)
+    if is_replayed:  # It comes later then, and what it replaces stays in the commit before.
         return "theirs", speaker
-    is_same = mine.at == other.at or not theirs.commit
-    return "" if is_same else "ours" if mine.at > other.at else "theirs", speaker
+    if ours_at == theirs_at or not commit:
+        return "", speaker
+    return ("ours" if ours_at > theirs_at else "theirs"), speaker
 
 
 def _read(name: str) -> str:

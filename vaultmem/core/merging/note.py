@@ -1,7 +1,7 @@
 """Merge three versions of a note: its properties one by one, its body line by line.
 
-It always comes to an end. What one side alone said stays; of a property that both changed one value
-stays and the other is told as lost; of words that both changed ours stay, and theirs follow as a
+A merge always ends. Changes of one side alone stay. Of a property that both changed one value stays
+and the other is reported as lost; of words that both changed ours stay, and theirs follow as a
 callout. No state becomes freer than both sides have it.
 """
 
@@ -65,7 +65,7 @@ class _Version(NamedTuple):
 
     @property
     def state_rank(self) -> int:
-        """How much its state restricts it, as far as can be told without reading it."""
+        """How much its state restricts it, as far as that is clear without reading it."""
         has_block = self.matter.body or self.matter.problem
         said = find_said_states(self.text, self.matter) if has_block else []
         return max(map(rank_state, said), default=rank_state(""))
@@ -156,9 +156,9 @@ def _merge_by_property(
     body = _merge_bodies(old, mine, other, speaker)
     head, close = (_end_line(part, mine.text, bool(body.text)) for part in frame)
     found = _read(head + block + close + body.text)
-    told = found.matter.problem or found.matter.warnings
+    is_unclear = found.matter.problem or found.matter.warnings
     values = {part.name: part.prop.value for part in parts if part.prop}
-    if told or found.values != values or found.body != body.text:
+    if is_unclear or found.values != values or found.body != body.text:
         return None
     return Merged(found.text, body.conflicts, tuple(part.loss for part in parts if part.loss))
 
@@ -208,7 +208,7 @@ def _find_lost(old: _Version, sides: Sequence[_Version], front: str) -> tuple[Lo
 
 
 def _append_all(ours: str, theirs: str, speaker: Speaker) -> tuple[str, Conflict]:
-    """Return ours with all of theirs as a callout behind it, where nothing else can be read."""
+    """Return ours with all of theirs as a callout after it, where nothing else can be read."""
     count = len(split_lines(ours))
     callout = Callout(SAID, speaker, tuple(split_keys(theirs)), 0)
     conflict = Conflict("", f"lines 1-{count}", ours, theirs)

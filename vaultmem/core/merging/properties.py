@@ -25,7 +25,7 @@ _TRUE = frozenset(["true", "yes", "on"])
 #: Where a note came from: of two that say the same, the first one counts, also in what it lacks.
 _ORIGIN = frozenset(["created", "agent", "session", "source", "tool_call"])
 
-#: Properties that are lists even where somebody wrote `tags: one, two`.
+#: Properties that are lists even where a note has `tags: one, two`.
 _LISTS = frozenset(
     [
         "tags",
@@ -196,7 +196,7 @@ def _rank_restriction(name: str, part: Part | None) -> int:
 
 
 def _describe_loss(name: str, base: Part | None, kept: Part | None, lost: Part | None) -> Loss:
-    """Return what was lost as a value, or as lines where the value does not tell the difference."""
+    """Return what was lost as a value, or as lines where the values do not differ."""
     values = [_show_value(side) for side in (base, kept, lost)]
     unclear = values[1] == values[2] or (base is not None and values[0] in values[1:])
     if unclear or None in values:
@@ -272,7 +272,7 @@ def _read_items(name: str, text: str | None) -> tuple[str, ...] | None:
 
 
 def _find_inside(text: str, prop: Property) -> str | None:
-    """Return what stands between the brackets of a list written as `[a, b]`."""
+    """Return the text between the brackets of a list written as `[a, b]`."""
     start, end = prop.span
     written = text[start:end]
     return written[1:-1] if written[:1] == "[" and written[-1:] == "]" else None
@@ -381,7 +381,7 @@ def _merge_parts(
 ) -> list[Part]:
     """Return the merged parts in our order; what they added comes after what it followed.
 
-    With `append`, parts that they added come last, each behind the comments right above it.
+    With `append`, parts that they added come last, each after the comments right above it.
     """
     our_base, their_base = _pair(base, ours), _pair(base, theirs)
     same = _find_same(ours, theirs, our_base, their_base)
@@ -405,8 +405,8 @@ def _merge_parts(
     other = {mine: place for place, mine in same.items()}
     for place, part in enumerate(ours):
         before = base[our_base[place]] if place in our_base else None
-        behind = theirs[other[place]] if place in other else None
-        merged.append(_settle_part(settle, before, part, behind))
+        same_part = theirs[other[place]] if place in other else None
+        merged.append(_settle_part(settle, before, part, same_part))
         merged += placed.get(place, [])
     return merged + last
 
@@ -469,7 +469,7 @@ def _find_same(
 
 
 def _skip_own(place: int, length: int, shared: set[int]) -> int:
-    """Return the last of the parts that only we have, right behind `place`."""
+    """Return the last of the parts that only we have, right after `place`."""
     while place + 1 < length and place + 1 not in shared:
         place += 1
     return place

@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from enum import StrEnum
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 from vaultmem.core.delta.lines import (
@@ -42,6 +42,10 @@ _HEADING = re.compile(r" {0,3}#{1,6}[ \t]")
 #: Numbers of lines from 0, the end exclusive.
 Span = tuple[int, int]
 
+#: What ours and theirs have in place of the same lines of base; and the single changes of which
+#: that is made, each with whether it is theirs.
+_Region = tuple[Hunk, Hunk, list[tuple[Hunk, bool]]]
+
 
 class Conflict(NamedTuple):
     """What both sides changed differently: a property or lines of a note, or the whole file.
@@ -70,7 +74,7 @@ class Loss(NamedTuple):
 class Merged(NamedTuple):
     """A merged text: of each conflict ours is in it; what could not stay is in `losses`.
 
-    `is_twin` tells that both sides had said the same.
+    `is_twin`: both sides were notes of their own that state the same.
     """
 
     text: str
@@ -98,9 +102,9 @@ def merge_lines(base: str, ours: str, theirs: str, prose: int | None = None) -> 
 
 
 def merge_words(base: str, ours: str, theirs: str, speaker: Speaker, first: int = 0) -> Merged:
-    """Merge three bodies; what both changed differently stays as ours, with a callout behind it.
+    """Merge three bodies; what both changed differently stays as ours, with a callout after it.
 
-    `speaker` is who changed theirs; `first` is how many lines stand before `ours` in its file.
+    `speaker` is who changed theirs; `first` is how many lines its file has before `ours`.
     """
     taken = [take_out_callouts(text) for text in (base, ours, theirs)]
     bare, placed = [text for text, _ in taken], [found for _, found in taken]
@@ -150,7 +154,7 @@ def _merge_regions(
 ) -> tuple[list[str], list[tuple[Conflict, Span]]]:
     """Return the merged lines; and each conflict, with which of these lines are ours in it.
 
-    `first` is how many lines stand before `ours` in its file, for the names of conflicts.
+    `first` is how many lines its file has before `ours`, for the names of conflicts.
     """
     texts = [split_lines(text) for text in (base, ours, theirs)]
     keys = [split_keys(text) for text in (base, ours, theirs)]
@@ -158,27 +162,19 @@ def _merge_regions(
     merged: list[str] = []
     clashes: list[tuple[Conflict, Span]] = []
     at = (0, 0, 0)
-    for mine, other, changes in _find_regions(keys[0], keys[1], keys[2]):
+    for region in _find_regions(keys[0], keys[1], keys[2]):
+        mine, other, _ = region
         merged += _take_agreed(texts, at, mine.start)
         at = (mine.end, mine.new_end, other.new_end)
-        old = texts[0][mine.start : mine.end]
-        own = texts[1][mine.new_start : mine.new_end]
-        their = texts[2][other.new_start : other.new_end]
-        lines = _choose_side(old, own, their)
-        if lines is None and prose is not None and mine.start >= prose:
-            places = zip((mine.new_start, other.new_start), code, strict=True)
-            if not any(_is_in_code(place, found) for place, found in places):
-                following = _find_filled(keys[0], mine.end)
-                if old:
-                    lines = _join_changes(texts, changes, following)
-                else:
-                    lines = _combine_insertions(own, their, following, any(map(str.strip, keys[0])))
+        is_prose = prose is not None and mine.start >= prose
+        lines = _merge_region(texts, region, code if is_prose else None)
         if lines is None:
-            lines = own
-            head, tail = _count_agreed(own, their)
+            lines = texts[1][mine.new_start : mine.new_end]
+            their = texts[2][other.new_start : other.new_end]
+            head, tail = _count_agreed(lines, their)
             what = _name_lines(first + mine.new_start + head, first + mine.new_end - tail)
-            clash = ("".join(side[head : len(side) - tail]) for side in (own, their))
-            span = len(merged) + head, len(merged) + len(own) - tail
+            clash = ("".join(side[head : len(side) - tail]) for side in (lines, their))
+            span = len(merged) + head, len(merged) + len(lines) - tail
             clashes.append((Conflict("", what, *clash), span))
         merged += lines
     merged += _take_agreed(texts, at, len(texts[0]))
@@ -188,12 +184,10 @@ def _merge_regions(
 
 def _find_regions(
     base: Sequence[str], ours: Sequence[str], theirs: Sequence[str]
-) -> Iterator[tuple[Hunk, Hunk, list[tuple[Hunk, bool]]]]:
+) -> Iterator[_Region]:
     """Yield where the lines of three texts do not all agree, in order.
 
-    That is, two hunks of the same lines of base, ours and theirs; and the single changes of which
-    they are made, each with whether it is theirs. Changes that touch are one region, so between
-    two regions all three texts agree.
+    Changes that touch are one region, so between two regions all three texts agree.
     """
     hunks = [(hunk, False) for hunk in diff_lines(base, ours)]
     hunks += [(hunk, True) for hunk in diff_lines(base, theirs)]
@@ -230,6 +224,30 @@ def _take_agreed(texts: Sequence[list[str]], at: tuple[int, int, int], end: int)
     return [other if mine == old else mine for old, mine, other in triples]
 
 
+def _merge_region(
+    texts: Sequence[list[str]], region: _Region, code: Sequence[list[Span]] | None
+) -> list[str] | None:
+    """Return a region's merged lines, or None if both sides changed it differently.
+
+    `code` is fenced code of ours and of theirs, in which no statements are put side by side; None
+    where that is to be done nowhere.
+    """
+    mine, other, changes = region
+    old = texts[0][mine.start : mine.end]
+    own = texts[1][mine.new_start : mine.new_end]
+    their = texts[2][other.new_start : other.new_end]
+    lines = _choose_side(old, own, their)
+    if lines is not None or code is None:
+        return lines
+    places = zip((mine.new_start, other.new_start), code, strict=True)
+    if any(start < place < end for place, found in places for start, end in found):
+        return None
+    following = next(filter(str.strip, islice(texts[0], mine.end, None)), None)
+    if old:
+        return _join_changes(texts, changes, following)
+    return _combine_insertions(own, their, following, any(map(str.strip, texts[0])))
+
+
 def _choose_side(base: list[str], ours: list[str], theirs: list[str]) -> list[str] | None:
     """Return the side that alone changed lines, or that has all that the other inserted."""
     old, mine, other = (list(map(strip_end, lines)) for lines in (base, ours, theirs))
@@ -244,12 +262,6 @@ def _choose_side(base: list[str], ours: list[str], theirs: list[str]) -> list[st
         if all(line in rest for line in held):
             return lines
     return None
-
-
-def _find_filled(keys: Sequence[str], start: int) -> str | None:
-    """Return the first line with text from a line on, None if there is none."""
-    places = range(start, len(keys))
-    return next((keys[place] for place in places if keys[place].strip()), None)
 
 
 def _count_agreed(ours: Sequence[str], theirs: Sequence[str]) -> tuple[int, int]:
@@ -271,7 +283,7 @@ def _name_lines(start: int, end: int) -> str:
 
 
 def _find_code(text: str) -> list[Span]:
-    """Return the lines of each fenced code; one that is never closed ends behind the text."""
+    """Return the lines of each fenced code; one that is never closed ends after the text."""
     found = []
     for start, end in find_fences(text, 0):
         first = text.count("\n", 0, start)
@@ -279,11 +291,6 @@ def _find_code(text: str) -> list[Span]:
     if found and _leaves_fence_open(lines := split_lines(text)):
         found[-1] = (found[-1][0], len(lines) + 1)
     return found
-
-
-def _is_in_code(place: int, code: Iterable[Span]) -> bool:
-    """Tell whether a line put in front of line `place` would be code."""
-    return any(start < place < end for start, end in code)
 
 
 def _leaves_fence_open(lines: Sequence[str]) -> bool:
@@ -304,8 +311,8 @@ def _combine_insertions(
 ) -> list[str] | None:
     """Return what both sides inserted at one place, ours first; None if that may not be done.
 
-    Both have to be whole list items, or sections, or items with sections behind them. Identical
-    items stand once. `following` is the next line with text, None at the end; `into_text` tells
+    Both have to be whole list items, or sections, or items with sections after them. Identical
+    items are kept once. `following` is the next line with text, None at the end; `into_text` is
     whether the note had any text, for of two whole texts neither is a section of the other.
     """
     shared = _count_shared(ours, theirs)
@@ -321,14 +328,16 @@ def _combine_insertions(
 
 
 def _join_changes(
-    texts: Sequence[list[str]], changes: Sequence[tuple[Hunk, bool]], following: str | None
+    texts: Sequence[list[str]],
+    changes: Sequence[tuple[Hunk, bool]],
+    following: str | None,
 ) -> list[str] | None:
-    """Return the new lines of changes that stand one behind the other, each by one side.
+    """Return the new lines of changes that follow one another, each by one side.
 
     None if both sides changed a line, or if one of them is anything but whole list items: two
     changes that touch may then be about the same statement.
     """
-    if any(behind.start < hunk.end for (hunk, _), (behind, _) in pairwise(changes)):
+    if any(after.start < hunk.end for (hunk, _), (after, _) in pairwise(changes)):
         return None
     depths: set[int] = set()
     known: Counter[str] = Counter()
@@ -379,7 +388,7 @@ def _combine(
             return None
     if not all(_may_precede(following, depth) for items, depth, _ in (mine, other) if items):
         return None
-    # Deeper items belong to what stands above, items to the section that the others end.
+    # Deeper items belong to the text above, items to the section that the others end.
     first, second = (mine, other) if mine[1] >= other[1] else (other, mine)
     known = Counter(map(_item_key, first[0]))
     items = [*first[0], *(item for item in second[0] if not _is_known(item, known))]
@@ -408,7 +417,7 @@ def _item_key(item: Sequence[str]) -> str:
 
 
 def _may_precede(following: str | None, depth: int) -> bool:
-    """Tell whether the next line is no continuation of an item that would stand before it."""
+    """Return whether the next line does not continue an item that is put before it."""
     return following is None or _measure_indent(following) <= depth
 
 
@@ -445,7 +454,7 @@ def _read_pieces(lines: Sequence[str]) -> _Pieces | None:
 def _keep_known(
     placed: Sequence[tuple[Placed, ...]], bare: Sequence[str], merged: str
 ) -> list[Placed]:
-    """Return the callouts that neither side has removed, each once and where it stood."""
+    """Return the callouts that neither side has removed, each once and where it was."""
     base, ours, theirs = ({each.callout for each in side} for side in placed)
     keys = split_keys(merged)
     found: dict[Callout, Placed] = {}
@@ -460,7 +469,7 @@ def _keep_known(
 
 
 def _follow(old: Sequence[str], new: Sequence[str]) -> list[int]:
-    """Return for each place in a text which one it is in another: behind the same line."""
+    """Return for each place in a text which one it is in another: after the same line."""
     same = {
         start + offset + 1: other + offset + 1
         for start, other, length in match_lines(old, new)
@@ -473,12 +482,16 @@ def _follow(old: Sequence[str], new: Sequence[str]) -> list[int]:
 
 
 def _make_callout(
-    conflict: Conflict, span: Span, lines: Sequence[str], code: Sequence[Span], speaker: Speaker
+    conflict: Conflict,
+    span: Span,
+    lines: Sequence[str],
+    code: Sequence[Span],
+    speaker: Speaker,
 ) -> Placed:
-    """Return a conflict as a callout behind our lines; not in code, but behind all of it."""
+    """Return a conflict as a callout after our lines; not in code, but after all of it."""
     start, last = span
     end = _leave_code(last, code, len(lines))
-    if end < last:  # The code is never closed, so nothing can stand behind it.
+    if end < last:  # The code is never closed, so nothing can follow it.
         place = _leave_code(min(end, start), code, len(lines))
         return Placed(Callout(SAID, speaker, tuple(split_keys(conflict.theirs)), 0), place)
     if not conflict.theirs.strip():
@@ -488,7 +501,7 @@ def _make_callout(
 
 
 def _leave_code(place: int, code: Iterable[Span], count: int) -> int:
-    """Return the place behind the code that a place is in, before it if it is never closed."""
+    """Return the place after the code that a place is in, before it if it is never closed."""
     for start, end in code:
         if start < place < end:
             return start if end > count else end

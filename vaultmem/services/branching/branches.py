@@ -107,7 +107,7 @@ def switch_branch(vault: Vault, name: str, create: bool = False) -> tuple[Target
         PendingError: something is not committed yet.
         RefusedError: it is checked out elsewhere, or git itself is needed for the difference, or
             commits would be on no branch any more.
-        ConflictError: a file that is in no commit stands in the way.
+        ConflictError: a file that is in no commit is in the way.
     """
 
     def work(operation: Operation) -> tuple[Target, int]:
@@ -128,7 +128,7 @@ def reset_branch(vault: Vault, name: str, to: str = "") -> ResetReport:
         PendingError: it is checked out and something is not committed, or it has just moved.
         RefusedError: it is checked out elsewhere, git itself is needed for the difference, or it is
             checked out and nothing says where it is to go, or an agent moves it.
-        ConflictError: a file that is in no commit stands in the way.
+        ConflictError: a file that is in no commit is in the way.
     """
 
     def work(operation: Operation) -> ResetReport:
@@ -173,7 +173,7 @@ def check_clean(vault: Vault, what: str, may_be_detached: bool = False) -> None:
             else "run `vaultmem checkpoint NOTE` first"
         )
         raise PendingError(f"not {what}: {count} not committed ({shown}); {remedy}")
-    vault.history.settle_index()  # What an interrupted commit left there is nobody's work.
+    vault.history.settle_index()  # What an interrupted commit left there is not the user's work.
     if staged := list_staged(vault.history):
         raise PendingError(
             f"not {what}: changes are staged ({name_some(staged)}); `git reset` unstages them and "
@@ -197,20 +197,20 @@ def unstage_committed(vault: Vault) -> None:
 
 
 def check_idle(vault: Vault, what: str, may_be_detached: bool = False) -> None:
-    """Make sure that nobody is in the middle of something in git.
+    """Make sure that the user is not in the middle of something in git.
 
     Raises:
-        PendingError: somebody is; it says in what.
+        PendingError: the user is; it names the command.
     """
     if obstacle := vault.history.obstacle(may_be_detached, PATIENCE):
         raise PendingError(f"not {what}: {obstacle}")
 
 
 def check_head(vault: Vault, head: Head, what: str) -> None:
-    """Make sure, as late as git lets us, that nobody has committed or switched meanwhile.
+    """Make sure, as late as git lets us, that no other program has committed or switched.
 
     Raises:
-        PendingError: somebody has.
+        PendingError: one has.
     """
     if vault.history.head() != head:
         raise PendingError(f"not {what}: somebody has just used git here; try again")

@@ -25,7 +25,7 @@ from vaultmem.errors import MergeConflictError, RefusedError
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.git.blame import blame_file
 from vaultmem.storage.git.commit_draft import REGULAR, File, TreeEntry
-from vaultmem.storage.git.last_change import LastChange, find_last_change
+from vaultmem.storage.git.last_change import find_last_change
 from vaultmem.storage.git.log import Commit, read_commits
 from vaultmem.storage.git.merge_tree import Unmerged, find_shared_versions
 from vaultmem.storage.git.refs import Target
@@ -47,7 +47,7 @@ class MergeReport(NamedTuple):
     """What a merge did, or would do: into which branch; its commit, empty if there is none.
 
     It is not `needed` where the branch has all of the other already; `refused` says why a planned
-    one would not be done. `conflicts` are what both sides changed: ours stays, theirs stands beside
+    one would not be done. `conflicts` are what both sides changed: ours stays, theirs follows
     it. `losses` are values that could not stay, `twins` notes that both sides had made.
     """
 
@@ -75,11 +75,11 @@ class Merge:
         ours: str,
         source: Target,
         into: str,
-        their_change: LastChange | None = None,
+        their_change: tuple[int, Speaker] | None = None,
     ) -> None:
         """Begin to merge `source` into the commit `ours` of a branch.
 
-        `their_change` is who wrote their side, where no commit has it.
+        `their_change` is when their side was written, and by whom, where no commit has it.
         """
         self.files: dict[str, File] = {}
         self.conflicts: list[Conflict] = []
@@ -93,8 +93,8 @@ class Merge:
 
     def report(self, commit: str = "", paths: Iterable[str] = ()) -> MergeReport:
         """Return what the merge did as `commit`, in which files of the folder."""
-        told = tuple(self.losses), tuple(self.conflicts), tuple(self.twins)
-        return MergeReport(self._source, self._into, commit, tuple(sorted(paths)), *told)
+        found = tuple(self.losses), tuple(self.conflicts), tuple(self.twins)
+        return MergeReport(self._source, self._into, commit, tuple(sorted(paths)), *found)
 
     def settle(self, unmerged: Sequence[Unmerged]) -> None:
         """Decide what becomes of all that git left open.
@@ -161,16 +161,17 @@ class Merge:
             find_entry(history, side, name) for side, name in zip(self._sides, names, strict=True)
         )
         changes = [self._find_change(side, name) for side, name in enumerate(names)]
-        is_ours = (changes[0].at, names[1]) > (changes[1].at, names[0])
+        is_ours = (changes[0][0], names[1]) > (changes[1][0], names[0])
         kept, given_up = names if is_ours else reversed(names)
         self.files.setdefault(given_up, None)  # Another note may have it now.
         self.moved.append((given_up, kept))
-        authors = [change.author for change in changes]
+        authors = [speaker.author for _, speaker in changes]
         what = f"renamed by both, now {kept}"
         self.conflicts.append(Conflict(path, what, names[0], names[1], *authors))
         return each._replace(path=kept, ours=ours, theirs=theirs, names=tuple(names))
 
-    def _find_change(self, side: int, path: str) -> LastChange:
+    def _find_change(self, side: int, path: str) -> tuple[int, Speaker]:
+        """Return when a side changed a file last, and who."""
         if side and self._their_change is not None:
             return self._their_change
         history = self._vault.history
@@ -181,10 +182,11 @@ class Merge:
 
         Only theirs has the name of a branch.
         """
-        mine, other = (self._find_change(side, name) for side, name in enumerate(opened.names))
-        later = "" if mine.at == other.at else "ours" if mine.at > other.at else "theirs"
-        theirs = Speaker(other.author, other.day, self._source.name)
-        return later, Speaker(mine.author, mine.day), theirs
+        (ours_at, mine), (theirs_at, other) = (
+            self._find_change(side, name) for side, name in enumerate(opened.names)
+        )
+        later = "" if ours_at == theirs_at else "ours" if ours_at > theirs_at else "theirs"
+        return later, mine, other._replace(where=self._source.name)
 
     def _join(self, opened: Unmerged, ours: TreeEntry, theirs: TreeEntry) -> None:
         """Make one of two versions; of two that are no notes, theirs gets another name."""
@@ -252,7 +254,7 @@ class Merge:
         self.conflicts.append(hide_secrets(self._vault, conflict))
 
     def _find_free(self, path: str, where: str) -> str:
-        """Return a name beside a path that no side has: `name (branch).ext`."""
+        """Return a name like a path's that no side has: `name (branch).ext`."""
         place = PurePosixPath(path)
         where = where.replace("/", "-") or "theirs"
         for number in range(1, 1_000):
@@ -331,7 +333,7 @@ def _blame(vault: Vault, side: str, path: str) -> list[tuple[str, Commit]]:
 
 
 def _find_newest(vault: Vault, side: str, path: str) -> Commit | None:
-    """Return the last commit on one side that changed a note, None if there is none."""
+    """Return the last commit of a side's history that changed a note, None if there is none."""
     where = vault.history.prefix + path
     commit = vault.history.git.run("rev-list", "-1", side, "--", where)
     return read_commits(vault.history, [commit])[commit] if commit else None

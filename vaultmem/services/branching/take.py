@@ -162,7 +162,9 @@ def _plan(vault: Vault, there: Vault, target: Target, path: PurePosixPath) -> _T
     data = promoted.encode("utf-8")
     if len(data) > MAX_FILE_BYTES:
         raise RefusedError(f"{path}: both versions together are too large for a note")
-    last = _find_last(vault, target, path)
+    where = f"{vault.history.prefix}{path}"
+    commit = vault.history.git.run("rev-list", "-1", target.commit, "--", where)
+    last = read_commit(vault.history, commit)
     blob = "" if here is None else here.blob
     lost = tuple(f"lost {path}: {x.what}: {one_line(x.value)}" for x in merging.losses)
     return _Taken(str(path), last, blob, text.encode("utf-8"), data, merged.state, lost)
@@ -192,12 +194,6 @@ def _read_base(vault: Vault, head: str, target: Target, path: str) -> str:
         base = history.refs.merge_base(head, target.commit)
         entry = find_entry(history, base, path) if base else None
     return decode_text(history.objects.read(entry.blob)[1]).text if entry else ""
-
-
-def _find_last(vault: Vault, target: Target, path: PurePosixPath) -> Commit:
-    where = f"{vault.history.prefix}{path}"
-    commit = vault.history.git.run("rev-list", "-1", target.commit, "--", where)
-    return read_commit(vault.history, commit)
 
 
 def _check_committed(vault: Vault, here: Mapping[str, str]) -> None:

@@ -15,7 +15,13 @@ from pathlib import PurePosixPath
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.merging.text import Choice, settle_callouts
-from vaultmem.core.notes.conflict import Callout, find_callouts, find_conflict, take_out_callouts
+from vaultmem.core.notes.conflict import (
+    Callout,
+    Speaker,
+    find_callouts,
+    find_conflict,
+    take_out_callouts,
+)
 from vaultmem.core.notes.frontmatter import read_frontmatter
 from vaultmem.core.notes.note import UnreadableNoteError, parse_note
 from vaultmem.core.paths import is_note_name
@@ -32,7 +38,6 @@ from vaultmem.storage.files import UnsafeFileError, read_file
 from vaultmem.storage.git.checkout import list_staged
 from vaultmem.storage.git.commit_draft import Draft, File, TreeEntry
 from vaultmem.storage.git.head import find_operation
-from vaultmem.storage.git.last_change import LastChange
 from vaultmem.storage.git.merge_tree import Unmerged
 from vaultmem.storage.git.refs import Target
 from vaultmem.vault import Vault
@@ -66,7 +71,7 @@ def finish_merge(vault: Vault) -> MergeReport:
         NoteNotFoundError: nothing is under way, and no note is in conflict.
         RefusedError: something looks like a credential, or another branch is worked on.
         MergeConflictError: something in conflict is no file of the vault.
-        ConflictError: somebody saved a file meanwhile; the merge is as it was.
+        ConflictError: a file was saved meanwhile; the merge is as it was.
     """
 
     def work(operation: Operation) -> MergeReport:
@@ -127,21 +132,19 @@ def _finish(operation: Operation, vault: Vault) -> MergeReport:
     head = vault.history.head()
     draft, merge = draft_merge(vault, head.commit, source, head.branch or "HEAD")
     merged, opened = _read_index(vault)
-    chosen = _choose_files(vault, draft, merge, merged, opened)
-    moves, contents = plan_files(chosen, partial(read_entry, vault))
-    move_tree(operation, vault, moves, contents)
-    _stage_files(vault, chosen, opened)
-    return merge.report(_commit(vault, draft), moves)._replace(into=head.branch)
+    files = _choose_files(vault, draft, merge, merged, opened)
+    paths = _write(operation, vault, files, opened)
+    return merge.report(_commit(vault, draft), paths)._replace(into=head.branch)
 
 
 def _find_source(vault: Vault) -> Target:
     folder = vault.history.git_folder
     source = vault.history.refs.resolve(_read_id(vault, "MERGE_HEAD"))
     try:
-        told = (folder / "MERGE_MSG").read_text(encoding="utf-8", errors="replace")
+        message = (folder / "MERGE_MSG").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        told = ""
-    named = _NAMED.search(told.partition("\n")[0])
+        message = ""
+    named = _NAMED.search(message.partition("\n")[0])
     return source._replace(name=named[1]) if named else source
 
 
@@ -203,7 +206,7 @@ def _settle(vault: Vault, opened: _Open) -> Merge:
     return merge
 
 
-def _find_theirs(vault: Vault, head: str) -> tuple[Target, LastChange | None]:
+def _find_theirs(vault: Vault, head: str) -> tuple[Target, tuple[int, Speaker] | None]:
     """Return the commit that has their side; where none has it, HEAD and the person."""
     refs = vault.history.refs
     operation = find_operation(vault.history.git_folder)
@@ -213,7 +216,7 @@ def _find_theirs(vault: Vault, head: str) -> tuple[Target, LastChange | None]:
         back = "^" if operation == "revert" else ""
         return refs.resolve(commit + back)._replace(name=""), None
     now, person = vault.local_time(), vault.history.person().identity.name
-    change = LastChange(int(now.timestamp()), f"{now:%Y-%m-%d}", person)
+    change = int(now.timestamp()), Speaker(person, f"{now:%Y-%m-%d}")
     return refs.resolve(head)._replace(name="uncommitted"), change
 
 

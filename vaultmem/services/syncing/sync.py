@@ -388,9 +388,21 @@ class _Sync:
         self._end(outcome, str(error), self._rescue())
 
     def _rescue(self) -> str:
+        """Push our commit to a ref that is ours alone; return it, "" if even that was refused.
+
+        The ref of an earlier rescue is moved on, if the remote takes that.
+        """
         if self._alone:
             return ""
-        return _rescue_commits(self._vault, self._place, self._own_tip(), self.known.rescue)
+        commit = self._own_tip()
+        machine = re.sub(r"[^A-Za-z0-9-]+", "-", platform.node()).strip("-") or "machine"
+        at = time.strftime("%Y%m%dT%H%M%S", time.localtime(self._vault.now()))
+        fresh = f"{_RESCUED}{machine}/{self._place.branch}-{at}-{commit[:7]}"
+        for ref in filter(None, (self.known.rescue, fresh)):
+            done = self._push_refs({ref: commit})
+            if done.refs.get(ref, (Fate.REFUSED, ""))[0] in {Fate.DONE, Fate.CURRENT}:
+                return ref
+        return ""
 
     def _end(self, outcome: Outcome, told: str, rescued: str = "") -> None:
         report = self._report
@@ -504,24 +516,3 @@ def _refuse_unless_offline(place: Place, trouble: Trouble, told: str, is_known: 
             "(`git init --bare FOLDER`, or on the server's page), or correct the address"
         )
     raise VaultError(f"{where}: git could not talk with it: {told}")
-
-
-def _rescue_commits(vault: Vault, place: Place, commit: str, known: str = "") -> str:
-    """Push a commit to a ref that is ours alone; return it, empty if even that was refused.
-
-    A ref that is `known` from before is moved on, if the remote takes that.
-    """
-    fresh = f"{_RESCUED}{_name_machine()}/{place.branch}-{_clock(vault)}-{commit[:7]}"
-    for ref in filter(None, (known, fresh)):
-        done = push(vault.history, place.remote, [f"{commit}:{ref}"])
-        if done.refs.get(ref, (Fate.REFUSED, ""))[0] in {Fate.DONE, Fate.CURRENT}:
-            return ref
-    return ""
-
-
-def _name_machine() -> str:
-    return re.sub(r"[^A-Za-z0-9-]+", "-", platform.node()).strip("-") or "machine"
-
-
-def _clock(vault: Vault) -> str:
-    return time.strftime("%Y%m%dT%H%M%S", time.localtime(vault.now()))

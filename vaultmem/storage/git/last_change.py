@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
+from vaultmem.core.notes.conflict import Speaker
 from vaultmem.storage.git.runner import GitRunner
 from vaultmem.storage.git.times import read_moment, read_time
 
@@ -16,41 +16,26 @@ _ID = re.compile(r"[0-9a-f]{40}")
 _WHERE = ("MERGE_HEAD", "REBASE_HEAD", "CHERRY_PICK_HEAD")
 
 
-class LastChange(NamedTuple):
-    """When a file was changed last (seconds since the epoch, and the day there), and by whom."""
+def find_last_change(git: GitRunner, commit: str, path: str = "") -> tuple[int, Speaker]:
+    """Return when a file was last changed in a commit's history, and by whom.
 
-    at: int = 0
-    day: str = ""
-    author: str = ""
-
-
-def find_last_change(git: GitRunner, commit: str, path: str = "") -> LastChange:
-    """Return the last change of a file (from the repository's root) in a commit's history.
-
-    Where that has none of it, the commit itself counts.
+    `path` is from the repository's root; where the history has none of it, the commit itself
+    counts. The time is in seconds since the epoch, 0 if there is no commit.
     """
     command = ("log", "-1", "--no-show-signature", "--no-notes", f"--format={_FORMAT}", commit)
     where = ("--", path) if path else ()
     found = git.run(*command, *where).split("\0") if commit else [""]
     if len(found) < 4:
-        return find_last_change(git, commit) if path and commit else LastChange()
+        return find_last_change(git, commit) if path and commit else (0, Speaker())
     at = read_time(found[0])
-    day = read_moment(found[1], at)[:10]
-    return LastChange(at, day, found[3].strip() or found[2])
+    return at, Speaker(found[3].strip() or found[2], read_moment(found[1], at)[:10])
 
 
-class Theirs(NamedTuple):
-    """A commit that git merges, and how it calls it; or one that it replays on what is there."""
+def find_theirs(git_folder: Path, environment: Mapping[str, str]) -> tuple[str, str, bool]:
+    """Return the commit that git is merging, how git calls it, and whether it is replayed.
 
-    commit: str = ""
-    called: str = ""
-    is_replayed: bool = False
-
-
-def find_theirs(git_folder: Path, environment: Mapping[str, str]) -> Theirs:
-    """Return the commit that git is merging, or picks; an empty one where it is unknown.
-
-    `git merge` says it to its merge driver by `GITHEAD_{commit}`.
+    The commit is empty where it is unknown. `git merge` says it to its merge driver by
+    `GITHEAD_{commit}`; a rebase replays a commit on what is there.
     """
     heads = {
         name.removeprefix("GITHEAD_"): called
@@ -59,11 +44,12 @@ def find_theirs(git_folder: Path, environment: Mapping[str, str]) -> Theirs:
     }
     if len(heads) == 1:
         ((commit, called),) = heads.items()
-        return Theirs(commit, "" if _ID.fullmatch(called) else called)
+        return commit, ("" if _ID.fullmatch(called) else called), False
     done = _read(git_folder / "rebase-merge/done").rstrip("\n").rpartition("\n")[2].split()
     if len(done) > 1 and re.fullmatch(r"[0-9a-f]{4,40}", done[1]):
-        return Theirs(done[1], is_replayed=True)
-    return Theirs(next(filter(None, (_read(git_folder / name)[:40] for name in _WHERE)), ""))
+        return done[1], "", True
+    commit = next(filter(None, (_read(git_folder / name)[:40] for name in _WHERE)), "")
+    return commit, "", False
 
 
 def _read(file: Path) -> str:
