@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 from vaultmem.errors import FaultError, ForbiddenError, RefusedError
 from vaultmem.hub.request_log import describe_reason
+from vaultmem.services.hub.access import find_pusher
 from vaultmem.services.hub.audit import Entry, record
 from vaultmem.services.hub.folder import Hub, read_hub
 from vaultmem.services.hub.refusal import Update
-from vaultmem.services.hub.visit import find_pusher
 from vaultmem.services.hub.writing import Written, write_checked
 from vaultmem.services.pools.clones import Work
 from vaultmem.services.pools.pool import Lane, Pool

@@ -57,7 +57,8 @@ seconds: 60
 cpu_seconds: 300
 """
 
-_LINE = re.compile(r"([a-z_]+):[ \t]*([0-9]+)([KMG]?)[ \t]*(?:#.*)?")
+_LINE = re.compile(r"([a-z_]+):[ \t]*([0-9]+[KMG]?)[ \t]*(?:#.*)?")
+_SIZE = re.compile(r"([0-9]+)([KMG]?)")
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
 
 
@@ -174,17 +175,30 @@ def parse_limits(text: str) -> Limits:
             raise VaultError(
                 f"{CONFIG_NAME}, line {number}: write `key: NUMBER`, with K, M or G for sizes"
             )
-        if match[1] not in {*Limits._fields, "version"}:
-            from vaultmem.core.suggest import ask_meant
-
-            near = ask_meant(match[1], Limits._fields)
-            raise VaultError(f'{CONFIG_NAME}, line {number}: unknown key "{match[1]}"{near}')
-        given[match[1]] = int(match[2]) * _UNITS[match[3]]
-    if given.pop("version", VERSION) > VERSION:
-        raise VaultError(f"{CONFIG_NAME}: a newer vaultmem made this hub; update vaultmem")
-    if none := next((key for key, value in given.items() if not value), ""):
-        raise VaultError(f'{CONFIG_NAME}: "{none}" must be more than 0')
+        if match[1] == "version":
+            if int(match[2].rstrip("KMG")) > VERSION:
+                raise VaultError(f"{CONFIG_NAME}: a newer vaultmem made this hub; update vaultmem")
+        else:
+            given[match[1]] = parse_limit(match[1], match[2], f"{CONFIG_NAME}, line {number}")
     return Limits(**given)
+
+
+def parse_limit(key: str, text: str, where: str) -> int:
+    """Return the value of a limit, as `64K`.
+
+    Raises:
+        VaultError: there is no such limit, or it is not a number of more than 0.
+    """
+    if key not in Limits._fields:
+        from vaultmem.core.suggest import ask_meant
+
+        raise VaultError(f'{where}: unknown key "{key}"{ask_meant(key, Limits._fields)}')
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise VaultError(f'{where}: "{key}" must be a number, with K, M or G for sizes')
+    if not int(match[1]):
+        raise VaultError(f'{where}: "{key}" must be more than 0')
+    return int(match[1]) * _UNITS[match[2]]
 
 
 def check_name(name: str) -> str:

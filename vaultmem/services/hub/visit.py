@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from vaultmem.core.paths import fold
 from vaultmem.errors import VaultError
-from vaultmem.services.hub.folder import Hub, Limits
-from vaultmem.services.hub.grants import Grant, Scope, may, read_grants, split_email
+from vaultmem.services.hub.access import Pusher
+from vaultmem.services.hub.grants import Scope, may
 from vaultmem.services.hub.refusal import Update
 from vaultmem.storage.git.bare import BareGit
 from vaultmem.storage.git.machine_refs import REFS as MACHINES
@@ -23,33 +23,8 @@ if TYPE_CHECKING:
     from vaultmem.config import Config
 
 
-class Pusher(NamedTuple):
-    """Who pushes to which vault, and by which rules: all of it values, to be sent anywhere.
-
-    The grant is without its digest, which signs cookies. `others` are the names of those who have
-    grants as well, and of their e-mails.
-    """
-
-    vault: str
-    grant: Grant
-    others: frozenset[str]
-    limits: Limits
-
-
-def find_pusher(hub: Hub, vault: str, id: str, now: float) -> Pusher | None:
-    """Return who pushes by the grant of an id, None if none of that id counts now.
-
-    Raises:
-        VaultError: the grants cannot be read.
-    """
-    grants = read_grants(hub)
-    grant = next((each for each in grants if each.id == id and each.is_alive(now)), None)
-    if grant is None:
-        return None
-    others = [each for each in grants if each.name != grant.name]
-    names = {each.name for each in others}
-    names |= {name for each in others for name, _ in map(split_email, each.emails) if name}
-    return Pusher(vault, grant._replace(digest=""), frozenset(names), hub.limits)
+#: Refs whose commits are not checked as a branch's are: of machines, and a host's pull requests.
+_UNCHECKED = (MACHINES, "refs/pull/")
 
 
 class Visit:
@@ -100,8 +75,9 @@ class Visit:
     @property
     def known(self) -> tuple[str, ...]:
         """For git: but for commits that were checked. Refs of machines are not, but for files."""
-        ours = (f"--remotes={self.remote}",)
-        return ("--not", *(ours if self.remote else (f"--exclude={MACHINES}*", "--all")))
+        if self.remote:
+            return ("--not", f"--remotes={self.remote}")
+        return ("--not", *(f"--exclude={each}*" for each in _UNCHECKED), "--all")
 
     @cached_property
     def tip(self) -> str:

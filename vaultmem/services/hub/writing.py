@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from vaultmem.errors import ForbiddenError, VaultError
+from vaultmem.services.hub.access import Pusher
 from vaultmem.services.hub.door import ask_door, check_push
 from vaultmem.services.hub.refusal import KEPT, TOLD, Refusal, Update, cut_refusals
-from vaultmem.services.hub.visit import Pusher, Visit
+from vaultmem.services.hub.visit import Visit
 from vaultmem.services.pools.clones import Clones, Work
 from vaultmem.services.syncing.place import ORIGIN
 from vaultmem.storage.git.bare import BareGit
