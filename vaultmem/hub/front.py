@@ -116,7 +116,7 @@ class Front:
         return keep(self._agents, key, make, McpPlace.close)
 
     def _find_vault(self, name: str, grant: Grant) -> tuple[Any, Caller]:
-        visitor = make_visitor(self._hub, grant, name, "mcp")
+        visitor = make_visitor(grant, name, "mcp")
         return self._vaults.find_workers(name), make_caller(visitor, self._site.environment)
 
     async def _show_metrics(self, request: Request) -> Response:

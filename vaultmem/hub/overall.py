@@ -141,7 +141,7 @@ class Overall:
         names = await self.choose_for(grant, wanted, origin, operation)
         if len(names) > 1 and (asked.at or asked.refs):
             raise RefusedError("at and include_refs name commits of one vault; name that one")
-        visitor = make_visitor(self.hub, grant, "", origin)
+        visitor = make_visitor(grant, "", origin)
         settings = read_caller(make_caller(visitor, self.environment))
         work = partial(ask, self._find_pool(), names, asked, settings, _PATIENCE)
         done = await to_thread.run_sync(work)

@@ -18,6 +18,7 @@ from vaultmem.errors import ForbiddenError, RefusedError, VaultError
 from vaultmem.hub.doorkeeper import Doorkeeper
 from vaultmem.hub.request_log import RequestLog
 from vaultmem.services.hub.folder import Hub
+from vaultmem.services.hub.receiving import move_ref
 from vaultmem.services.hub.repositories import list_repositories
 from vaultmem.services.pools.clone import Source
 from vaultmem.services.pools.pool import LocalPool, Pool
@@ -37,8 +38,7 @@ class PoolWorkers(Workers):
     """What `Workers` does, for a vault of a pool by its name; `find_pool` gives it as it is now.
 
     What is written counts when the vault's remote has it: nobody is answered before. Then it has
-    `changed`. Where that remote has no door of a hub's, `doorkeeper` stands for it. `hide` takes
-    out of a text where on the server the hub is.
+    `changed`. Where that remote is no repository of the hub, `doorkeeper` checks what is pushed.
     """
 
     are_here = False
@@ -50,7 +50,7 @@ class PoolWorkers(Workers):
         log: RequestLog,
         changed: Callable[[], None],
         doorkeeper: Doorkeeper | None,
-        hide: Callable[[str], str],
+        hub: Hub,
     ) -> None:
         self.root = Path(name)
         self._changed = changed
@@ -58,7 +58,7 @@ class PoolWorkers(Workers):
         self._name = name
         self._log = log
         self._doorkeeper = doorkeeper
-        self._hide = hide
+        self._hub = hub
 
     async def read(self, work: Work[Result], caller: Caller) -> Result:
         """Return what `work` makes of the vault; questions of programs are heard."""
@@ -105,7 +105,7 @@ class PoolWorkers(Workers):
         try:
             yield
         except VaultError as error:
-            error.args = (self._hide(str(error)), *error.args[1:])
+            error.args = (self._hub.hide_folder(str(error)), *error.args[1:])
             raise
 
     def submit_read(self, work: Work[Result], caller: Caller) -> Future[Result]:
@@ -128,10 +128,10 @@ class PoolWorkers(Workers):
             raise ForbiddenError(f"{self._name}: you may only read this vault")
         branch = choose_branch(guest, caller.ref)
         settings = read_caller(caller._replace(ref=""))
-        settings["environment"] = {**settings.get("environment", {}), **dict(guest.push)}
         pool, act = self._find_pool(), partial(_act, work)
         if self._doorkeeper is None:
-            return pool.write(self._name, act, settings, guest.person, branch)
+            publish = partial(move_ref, self._hub.folder, self._name, guest.id, guest.origin)
+            return pool.write(self._name, act, settings, guest.person, branch, publish)
         asked = caller.operation or guest.origin
         return self._doorkeeper.write(pool, self._name, act, settings, guest, branch, asked)
 

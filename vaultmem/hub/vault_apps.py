@@ -111,7 +111,7 @@ class VaultApps:
         self, name: str, place: bytes, grant: Grant, scope: Scope, receive: Receive, send: Send
     ) -> None:
         path = unquote(place.decode("ascii"))
-        visitor = make_visitor(self._hub, grant, name, _name_origin(path))
+        visitor = make_visitor(grant, name, _name_origin(path))
         query, guest = Request(scope).query_params, visitor.guest
         is_question = path in _QUESTIONS and "part" not in query  # That comes at each key.
         if guest and is_question and query.get("q"):
@@ -141,7 +141,7 @@ class VaultApps:
 
     def _make(self, name: str) -> _Served:
         notice = partial(self.notice, name)
-        given = (self._log, notice, self._doorkeeper, self._hub.hide_folder)
+        given = (self._log, notice, self._doorkeeper, self._hub)
         workers = PoolWorkers(self._find_pool, name, *given)
         events = Events()
         site = self._site._replace(root=Path(name))

@@ -77,14 +77,15 @@ class Pusher(NamedTuple):
 class Access(NamedTuple):
     """How a push comes in: what finds its pusher (None without a grant), and where it is logged.
 
-    `hub` has the audit log and the claims; `id` and `origin` are what the log names. `stranger` is
-    what a push without a grant is told.
+    `hub` has the audit log and the claims; `id`, `origin` and `now` (seconds since the epoch) are
+    what the log names. `stranger` is what a push without a grant is told.
     """
 
     hub: Hub
     vault: str
     id: str
     origin: str
+    now: float
     find: Callable[[], Pusher | None]
     stranger: Refusal
 
@@ -110,12 +111,12 @@ def find_access(repository: Path, environment: Mapping[str, str], file: str, now
             "this repository is a hub's; push to the hub's address instead "
             f"(or name an {ACCESS_NAME} with --access)"
         )
-    return _find_by_file(repository, environment, place)
+    return _find_by_file(repository, environment, place, now)
 
 
 def access_hub(hub: Hub, vault: str, id: str, origin: str, now: float) -> Access:
     """Return how a push or a write to a hub's vault comes in, by the id of a grant."""
-    return Access(hub, vault, id, origin, partial(find_pusher, hub, vault, id, now), _REVOKED)
+    return Access(hub, vault, id, origin, now, partial(find_pusher, hub, vault, id, now), _REVOKED)
 
 
 def find_pusher(hub: Hub, vault: str, id: str, now: float) -> Pusher | None:
@@ -138,7 +139,9 @@ def is_hosts_own(environment: Mapping[str, str], refs: Iterable[bytes]) -> bool:
     return is_internal and all(ref.startswith(_PULLS) for ref in refs)
 
 
-def _find_by_file(repository: Path, environment: Mapping[str, str], file: Path) -> Access:
+def _find_by_file(
+    repository: Path, environment: Mapping[str, str], file: Path, now: float
+) -> Access:
     git = BareGit(repository, environment)
     checks = git.run("config", "--type=bool", "--get", "receive.fsckObjects", fine=(0, 1))
     if checks.strip() != b"true":
@@ -163,7 +166,7 @@ def _find_by_file(repository: Path, environment: Mapping[str, str], file: Path) 
 
     why, how = f"is not in {file.name}", "ask the repository's owner to add the name"
     return Access(
-        hub, vault, name, origin, find, Refusal(one_line(mask_secrets(name))[:40], why, how)
+        hub, vault, name, origin, now, find, Refusal(one_line(mask_secrets(name))[:40], why, how)
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from vaultmem.core.lifecycle import State
@@ -33,7 +33,7 @@ _Versions = tuple[str, tuple[str, ...], str]
 
 
 def check_agents(
-    visit: Visit, commits: Iterable[NewCommit], new: frozenset[str]
+    visit: Visit, commits: Iterable[NewCommit], new: Container[str]
 ) -> Iterator[Refusal]:
     """Yield what agents' commits change that only a person may.
 

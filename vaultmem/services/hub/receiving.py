@@ -1,7 +1,8 @@
-"""A push arrives: who it is from, what the check says, and the record of both."""
+"""A push or a write arrives: who it is from, what the check says, and the record of both."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from io import BytesIO
@@ -9,18 +10,24 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from vaultmem.services.hub.access import Access, find_access, is_hosts_own
+from vaultmem.errors import FaultError, ForbiddenError
+from vaultmem.services.hub.access import Access, access_hub, find_access, is_hosts_own
 from vaultmem.services.hub.audit import Entry, record
 from vaultmem.services.hub.claims import keep_claims, read_claims
 from vaultmem.services.hub.door import ask_door, check_push
-from vaultmem.services.hub.folder import Hub
+from vaultmem.services.hub.folder import Hub, read_hub
 from vaultmem.services.hub.refs import claim_of
 from vaultmem.services.hub.refusal import KEPT, TOLD, Refusal, Update, cut_refusals
 from vaultmem.services.hub.visit import Visit
 from vaultmem.storage.git.bare import BareGit
+from vaultmem.storage.git.commit_draft import RefMovedError
+from vaultmem.storage.processes import make_environment
 
 #: What helps where another push came first.
 FETCH_FIRST = "fetch first (`vaultmem sync`, or `git pull`), then push again"
+
+
+_NONE = "0" * 40
 
 
 class Received(NamedTuple):
@@ -57,7 +64,7 @@ def receive(
     most = max(access.hub.limits.push_refs + 1, KEPT)  # Of more, all are refused.
     updates = [_parse(line) for line in islice(BytesIO(lines), most)]
     git = BareGit(repository, environment, access.hub.limits.seconds)
-    refusals, late = check_updates(access, git, updates, now, limit_time)
+    refusals, late = check_updates(access, git, updates, limit_time)
     remarks = [f"{each.ref}: another push came first; {FETCH_FIRST}" for each in late[:TOLD]]
     return Received(cut_refusals(refusals, TOLD) or remarks, bool(refusals))
 
@@ -66,7 +73,6 @@ def check_updates(
     access: Access,
     git: BareGit,
     updates: Sequence[Update],
-    now: float,
     limit_time: Callable[[int], object] = lambda _: None,
 ) -> tuple[list[Refusal], list[Update]]:
     """Return what is refused of these updates, and which are late; the audit log has both.
@@ -80,14 +86,67 @@ def check_updates(
     if not refusals and access.find() is None:
         refusals = [access.stranger]  # It was revoked meanwhile.
     late = _find_late(visit) if visit and not refusals else []
-    who = (pusher.grant.name if pusher else "", access.id, access.origin)
+    name = pusher.grant.name if pusher else ""
     in_time = [each for each in updates if each not in late]
-    for outcome, some in (("refused" if refusals else "done", in_time), ("late", late)):
-        if some:
-            refs = [each._asdict() for each in some[:KEPT]]
-            details = {"refs": refs, "refused": cut_refusals(refusals, KEPT)}
-            record(access.hub, Entry(now, *who, "push", (access.vault,), outcome, details))
+    _record(access, name, "refused" if refusals else "done", in_time, refusals)
+    _record(access, name, "late", late)
     return refusals, late
+
+
+def move_ref(
+    folder: Path, vault: str, id: str, origin: str, clone: Path, ref: str, old: str, new: str
+) -> None:
+    """Move a ref of a hub's repository for the grant of an id, if the check accepts that.
+
+    The commits are in a clone, by its git folder. They are copied when they are checked and in the
+    audit log, and the ref moves only from where it was: "" for a new one, and to "" is removed.
+
+    Raises:
+        ForbiddenError: it is refused.
+        RefMovedError: another push has moved the ref.
+        VaultError: it could not be checked, or git failed.
+    """
+    hub = read_hub(folder)
+    access = access_hub(hub, vault, id, origin, time.time())
+    environment = {k: v for k, v in make_environment({}).items() if not k.startswith("GIT_")}
+    own = BareGit(hub.repositories / f"{vault}.git", environment, hub.limits.seconds)
+    git = own.with_objects(clone / "objects")
+    update = Update(ref, old or _NONE, new or _NONE)
+    refusals, late = check_updates(access, git, [update])
+    if refusals:
+        raise refuse_write(refusals)
+    if late:
+        raise RefMovedError
+    if new:
+        own.copy_objects(git, new, old)
+    try:
+        own.run("update-ref", "-m", "vaultmem: write", ref, update.new, update.old)
+    except FaultError:
+        if own.list_refs().get(ref, _NONE) == update.old:
+            raise
+        pusher = access.find()
+        _record(access, pusher.grant.name if pusher else "", "late", [update])
+        raise RefMovedError from None
+
+
+def refuse_write(refusals: Sequence[Refusal]) -> ForbiddenError:
+    """Return the error for a write that the check refuses."""
+    told = "; ".join(cut_refusals(refusals, TOLD))
+    return ForbiddenError(f"not written, the hub's door does not let it pass: {told}")
+
+
+def _record(
+    access: Access,
+    name: str,
+    outcome: str,
+    updates: Sequence[Update],
+    refusals: Sequence[Refusal] = (),
+) -> None:
+    if updates:
+        refs = [each._asdict() for each in updates[:KEPT]]
+        details = {"refs": refs, "refused": cut_refusals(refusals, KEPT)}
+        who = name, access.id, access.origin
+        record(access.hub, Entry(access.now, *who, "push", (access.vault,), outcome, details))
 
 
 def _ask_door(hub: Hub, visit: Visit, limit_time: Callable[[int], object]) -> list[Refusal]:
@@ -112,7 +171,7 @@ def _check(hub: Hub, visit: Visit) -> list[Refusal]:
 def _find_late(visit: Visit) -> list[Update]:
     """Return the updates of refs that are no longer at the commit that the push names."""
     now = visit.list_refs()
-    return [each for each in visit.updates if now.get(each.ref, "0" * 40) != each.old]
+    return [each for each in visit.updates if now.get(each.ref, _NONE) != each.old]
 
 
 def _parse(line: bytes) -> Update:

@@ -17,7 +17,7 @@ from vaultmem.services.hub.grants import Scope, may
 from vaultmem.services.hub.refusal import Update
 from vaultmem.storage.git.bare import BareGit
 from vaultmem.storage.git.machine_refs import REFS as MACHINES
-from vaultmem.storage.git.pushed import Bounds, Objects
+from vaultmem.storage.git.pushed import Bounds, NewCommit, Objects, read_commits
 
 if TYPE_CHECKING:
     from vaultmem.config import Config
@@ -42,6 +42,14 @@ class Visit:
         self.bounds = Bounds(self.limits.push_commits, self.limits.push_files)
         self.objects = Objects(git)
 
+    def read_commits(self, revisions: Sequence[str]) -> list[NewCommit]:
+        """Return the commits that revisions (as of `git log`) name, newest first.
+
+        Raises:
+            TooMuchError, BusyError, FaultError: as for `pushed.read_commits`.
+        """
+        return list(read_commits(self.git, self.objects, revisions, self.bounds))
+
     def may(self, scope: Scope, path: str | None = None) -> bool:
         """Tell whether whoever pushes may do this at a path; None is anywhere, "" everywhere."""
         return may(self.grant, self.vault, scope, path)
@@ -64,12 +72,10 @@ class Visit:
 
     def list_refs(self) -> dict[str, str]:
         """Return the refs that there are now, with their objects."""
-        theirs = f"refs/remotes/{self.remote}/" if self.remote else ""
-        asked = ("for-each-ref", "--format=%(refname) %(objectname)", *filter(None, [theirs]))
-        lines = self.git.run(*asked).decode("utf-8", "surrogateescape").split("\n")
-        found = {ref: name for ref, _, name in (line.rpartition(" ") for line in lines) if ref}
-        if not theirs:
-            return found
+        if not self.remote:
+            return self.git.list_refs()
+        theirs = f"refs/remotes/{self.remote}/"
+        found = self.git.list_refs(theirs)
         return {f"refs/heads/{ref.removeprefix(theirs)}": name for ref, name in found.items()}
 
     @property

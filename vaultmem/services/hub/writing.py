@@ -11,10 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vaultmem.errors import ForbiddenError, VaultError
+from vaultmem.errors import VaultError
 from vaultmem.services.hub.access import Pusher
 from vaultmem.services.hub.door import ask_door, check_push
-from vaultmem.services.hub.refusal import KEPT, TOLD, Refusal, Update, cut_refusals
+from vaultmem.services.hub.receiving import refuse_write
+from vaultmem.services.hub.refusal import KEPT, Refusal, Update, cut_refusals
 from vaultmem.services.hub.visit import Visit
 from vaultmem.services.pools.clones import Clones, Work
 from vaultmem.services.syncing.place import ORIGIN
@@ -84,8 +85,7 @@ class _Door:
         visit = Visit(self._pusher, git, self.asked[-1:], ORIGIN)
         self.refused = ask_door(visit, partial(check_push, visit, {}))
         if self.refused:
-            told = "; ".join(cut_refusals(self.refused, TOLD))
-            raise ForbiddenError(f"not written, the hub's door does not let it pass: {told}")
+            raise refuse_write(self.refused)
 
     def has_moved(self, update: Update, branches: Mapping[str, str]) -> bool:
         """Tell whether the remote has done this, by its branches or by what was to come next."""

@@ -204,16 +204,20 @@ class Clone:
         if (known := self.record) and known.settled:
             self._keep(known._replace(settled=False))
 
-    def restore(self, branches: Mapping[str, str] = MappingProxyType({})) -> None:
+    def restore(
+        self, branches: Mapping[str, str] = MappingProxyType({}), is_clean: bool = False
+    ) -> None:
         """Take back all that is in no branch of the remote's.
 
-        The remote has `branches` now as well, and lacks those that have no commit there.
+        The remote has `branches` now as well, and lacks those that have no commit there. A clone
+        that `is_clean` has nothing else than these.
         """
         with hold_lock(self.lock):
             if known := self.record:
                 moved = {k: v for k, v in {**known.branches, **branches}.items() if v}
                 found = known._replace(branches=moved, commit=moved[known.branch])
-                self._settle(History(self.root, self.state), found, None)
+                before = known.branches if is_clean else None
+                self._settle(History(self.root, self.state), found, before)
 
     def is_whole(self) -> bool:
         """Tell whether git finds nothing wrong with it."""
