@@ -19,7 +19,7 @@ from vaultmem.core.notes.agent_changes import (
 )
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.paths import GENERATED, is_note_name
-from vaultmem.services.hub.files import show_path
+from vaultmem.services.hub.contents import show_path
 from vaultmem.services.hub.refusal import Refusal
 from vaultmem.services.hub.visit import Visit
 from vaultmem.services.hub.writers import may_name

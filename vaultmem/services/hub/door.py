@@ -12,11 +12,14 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from vaultmem.errors import BusyError, VaultError
 from vaultmem.services.hub.contents import (
     check_contents,
+    check_each,
+    check_form,
     check_markers,
+    check_names,
+    check_scope,
     check_sizes,
     check_strays,
 )
-from vaultmem.services.hub.files import check_each, check_form, check_names, check_scope
 from vaultmem.services.hub.grants import Kind, Scope
 from vaultmem.services.hub.refs import Place, check_refs, find_place
 from vaultmem.services.hub.refusal import Refusal, Update

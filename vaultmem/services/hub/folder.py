@@ -13,16 +13,21 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
 from vaultmem.errors import FaultError, NoVaultError, RefusedError, VaultError
-from vaultmem.services.hub.hook import write_hook
 from vaultmem.storage.atomic import make_private_folder, write_atomically
 from vaultmem.storage.lock import hold_lock
 from vaultmem.storage.vault_list import is_vault_name
 
 CONFIG_NAME = "hub.yaml"
+
+#: The hook by which git asks the check about each push, and the module that it runs.
+_HOOK, _HOOK_MODULE = "pre-receive", "vaultmem.cli.pre_receive"
+
 VERSION = 1
 
 _FOLDERS = ("repositories", "removed", "hooks", "audit")
@@ -230,3 +235,25 @@ def _make_whole(hub: Hub) -> None:
         shutil.rmtree(left, ignore_errors=True)
     for left in hub.folder.glob(".vaultmem-*.tmp"):
         left.unlink(missing_ok=True)
+
+
+def write_hook(folder: Path) -> None:
+    """Write the hook if it is not there as this vaultmem has it."""
+    if find_hook(folder):
+        write_atomically(folder / _HOOK, _make_hook(), mode=0o700)
+
+
+def find_hook(folder: Path) -> str:
+    """Return what is wrong with the hook in a folder, "" if nothing is."""
+    file = folder / _HOOK
+    if not file.is_file():
+        return "the hook is missing: git takes in each push as it comes"
+    if not os.access(file, os.X_OK):
+        return "the hook cannot be executed: git takes in each push as it comes"
+    return "" if file.read_bytes() == _make_hook() else "the hook is not this vaultmem's"
+
+
+def _make_hook() -> bytes:
+    python = shlex.quote(sys.executable)
+    # -P: git starts it in the repository.
+    return f"#!/bin/sh\n# Written by vaultmem.\nexec {python} -P -m {_HOOK_MODULE}\n".encode()
