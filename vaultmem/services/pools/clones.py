@@ -278,7 +278,8 @@ class Clones:
             VaultError: `work` failed, or the remote cannot be reached.
         """
         signed = sign(settings, identity, branch)
-        with hold_lock(self.find(name).lock):
+        clone = self.find(name)
+        with clone.writers.take(), hold_lock(clone.lock):
             for _ in range(_ATTEMPTS):
                 with contextlib.suppress(RefMovedError):
                     return self._write(name, work, signed, check, publish)
