@@ -14,7 +14,7 @@ from serving import refused
 from support import git
 
 from vaultmem.errors import ForbiddenError, NoteNotFoundError
-from vaultmem.hub.doorkeeper import Doorkeeper
+from vaultmem.hub.pool_workers import Doorkeeper
 from vaultmem.services.hub.access import find_pusher
 from vaultmem.services.hub.audit import Entry, read_audit
 from vaultmem.services.hub.folder import CONFIG_NAME

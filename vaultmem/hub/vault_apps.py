@@ -16,9 +16,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse
 from starlette.types import Receive, Scope, Send
 
-from vaultmem.hub.doorkeeper import Doorkeeper
 from vaultmem.hub.guests import make_visitor
-from vaultmem.hub.pool_workers import PoolWorkers
+from vaultmem.hub.pool_workers import Doorkeeper, PoolWorkers
 from vaultmem.hub.request_log import RequestLog
 from vaultmem.mcp_server.http import McpPlace, build_later
 from vaultmem.services.hub.folder import Hub
