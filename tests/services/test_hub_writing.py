@@ -13,7 +13,7 @@ from hub_world import World, make_world
 from vaultmem.errors import ForbiddenError
 from vaultmem.services.hub.audit import read_audit
 from vaultmem.services.hub.grants import revoke
-from vaultmem.services.hub.receiving import move_ref
+from vaultmem.services.hub.writing import move_ref
 from vaultmem.services.notes.memory import Memory
 from vaultmem.services.notes.remember import remember
 from vaultmem.services.pools.clone import Source

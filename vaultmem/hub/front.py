@@ -18,12 +18,11 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
-from vaultmem.hub.agents import build_overall
 from vaultmem.hub.gate import HubGate, HubSite
 from vaultmem.hub.git import BASE as GIT
 from vaultmem.hub.git import GitApp
 from vaultmem.hub.guests import Guests, make_visitor
-from vaultmem.hub.overall import Overall
+from vaultmem.hub.overall import Overall, build_overall
 from vaultmem.hub.pages import ROUTES, show_vaults, sign_in, sign_out
 from vaultmem.hub.pool_workers import Doorkeeper
 from vaultmem.hub.request_log import RequestLog

@@ -22,10 +22,9 @@ from vaultmem.hub.request_log import RequestLog, describe_reason
 from vaultmem.services.hub.access import find_pusher
 from vaultmem.services.hub.audit import Entry, record
 from vaultmem.services.hub.folder import Hub, read_hub
-from vaultmem.services.hub.receiving import move_ref
 from vaultmem.services.hub.refusal import Update
 from vaultmem.services.hub.repositories import list_repositories
-from vaultmem.services.hub.writing import Written, write_checked
+from vaultmem.services.hub.writing import Written, move_ref, write_checked
 from vaultmem.services.pools.clone import Source
 from vaultmem.services.pools.pool import Lane, LocalPool, Pool
 from vaultmem.vault import Vault, VaultSettings, find_user_folders

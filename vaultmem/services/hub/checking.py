@@ -11,9 +11,9 @@ from vaultmem.core.check import Check, Verdict
 from vaultmem.core.counting import count_things
 from vaultmem.errors import VaultError
 from vaultmem.services.hub.audit import count_broken
-from vaultmem.services.hub.claims import read_claims
 from vaultmem.services.hub.folder import MAKING, Hub, find_hook, open_hub
 from vaultmem.services.hub.grants import FILE_NAME, Grant, Scope, may, read_grants
+from vaultmem.services.hub.refs import read_claims
 from vaultmem.services.hub.repositories import list_repositories, set_up, settings_of
 from vaultmem.storage.git.bare import BareGit
 

@@ -1,8 +1,7 @@
-"""A push or a write arrives: who it is from, what the check says, and the record of both."""
+"""A push arrives: who it is from, what the check says, and the record of both."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from io import BytesIO
@@ -10,18 +9,14 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from vaultmem.errors import FaultError, ForbiddenError
-from vaultmem.services.hub.access import Access, access_hub, find_access, is_hosts_own
+from vaultmem.services.hub.access import Access, find_access, is_hosts_own
 from vaultmem.services.hub.audit import Entry, record
-from vaultmem.services.hub.claims import keep_claims, read_claims
 from vaultmem.services.hub.door import ask_door, check_push
-from vaultmem.services.hub.folder import Hub, read_hub
-from vaultmem.services.hub.refs import claim_of
+from vaultmem.services.hub.folder import Hub
+from vaultmem.services.hub.refs import claim_of, keep_claims, read_claims
 from vaultmem.services.hub.refusal import KEPT, TOLD, Refusal, Update, cut_refusals
 from vaultmem.services.hub.visit import Visit
 from vaultmem.storage.git.bare import BareGit
-from vaultmem.storage.git.commit_draft import RefMovedError
-from vaultmem.storage.processes import make_environment
 
 #: What helps where another push came first.
 FETCH_FIRST = "fetch first (`vaultmem sync`, or `git pull`), then push again"
@@ -88,60 +83,19 @@ def check_updates(
     late = _find_late(visit) if visit and not refusals else []
     name = pusher.grant.name if pusher else ""
     in_time = [each for each in updates if each not in late]
-    _record(access, name, "refused" if refusals else "done", in_time, refusals)
-    _record(access, name, "late", late)
+    record_push(access, name, "refused" if refusals else "done", in_time, refusals)
+    record_push(access, name, "late", late)
     return refusals, late
 
 
-def move_ref(
-    folder: Path, vault: str, id: str, origin: str, clone: Path, ref: str, old: str, new: str
-) -> None:
-    """Move a ref of a hub's repository for the grant of an id, if the check accepts that.
-
-    The commits are in a clone, by its git folder. They are copied when they are checked and in the
-    audit log, and the ref moves only from where it was: "" for a new one, and to "" is removed.
-
-    Raises:
-        ForbiddenError: it is refused.
-        RefMovedError: another push has moved the ref.
-        VaultError: it could not be checked, or git failed.
-    """
-    hub = read_hub(folder)
-    access = access_hub(hub, vault, id, origin, time.time())
-    environment = {k: v for k, v in make_environment({}).items() if not k.startswith("GIT_")}
-    own = BareGit(hub.repositories / f"{vault}.git", environment, hub.limits.seconds)
-    git = own.with_objects(clone / "objects")
-    update = Update(ref, old or _NONE, new or _NONE)
-    refusals, late = check_updates(access, git, [update])
-    if refusals:
-        raise refuse_write(refusals)
-    if late:
-        raise RefMovedError
-    if new:
-        own.copy_objects(git, new, old)
-    try:
-        own.run("update-ref", "-m", "vaultmem: write", ref, update.new, update.old)
-    except FaultError:
-        if own.list_refs().get(ref, _NONE) == update.old:
-            raise
-        pusher = access.find()
-        _record(access, pusher.grant.name if pusher else "", "late", [update])
-        raise RefMovedError from None
-
-
-def refuse_write(refusals: Sequence[Refusal]) -> ForbiddenError:
-    """Return the error for a write that the check refuses."""
-    told = "; ".join(cut_refusals(refusals, TOLD))
-    return ForbiddenError(f"not written, the hub's door does not let it pass: {told}")
-
-
-def _record(
+def record_push(
     access: Access,
     name: str,
     outcome: str,
     updates: Sequence[Update],
     refusals: Sequence[Refusal] = (),
 ) -> None:
+    """Put the outcome of some updates into the audit log, if there are any."""
     if updates:
         refs = [each._asdict() for each in updates[:KEPT]]
         details = {"refs": refs, "refused": cut_refusals(refusals, KEPT)}
