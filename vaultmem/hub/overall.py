@@ -1,4 +1,4 @@
-"""Questions over all vaults that somebody may read, or some of them."""
+"""Questions over all vaults that somebody may read, and the MCP server that agents ask them by."""
 
 from __future__ import annotations
 
@@ -26,6 +26,12 @@ from vaultmem.services.pools.status import VaultStats
 from vaultmem.storage.vault_list import is_vault_name
 from vaultmem.workers.caller import Caller, Guest
 from vaultmem.workers.kept_vault import Work
+
+if TYPE_CHECKING:
+    from mcp.server.lowlevel import Server
+
+    from vaultmem.mcp_server.resources import Subscribers
+    from vaultmem.mcp_server.tool import Answer, Tool
 
 #: Stands for all vaults, as in a user's list.
 ALL = "all"
@@ -155,12 +161,6 @@ class Overall:
         await to_thread.run_sync(self._log.add_question, names, visitor.guest, operation, done)
         return done
 
-
-if TYPE_CHECKING:
-    from mcp.server.lowlevel import Server
-
-    from vaultmem.mcp_server.resources import Subscribers
-    from vaultmem.mcp_server.tool import Answer, Tool
 
 #: Gives the workers of a vault, and in whose name somebody is answered there.
 FindVault = Callable[[str, Grant], tuple[PoolWorkers, Caller]]

@@ -151,7 +151,8 @@ def _find_by_file(
         )
     whole = _read_file(file)
     name = _name_pusher(whole, environment, file.name)
-    limits = _read_limits(whole.get("limits", {}), file.name)
+    rows = _as_mapping(whole.get("limits"), f"{file.name}: limits")
+    limits = Limits(**{key: parse_limit(key, str(each), file.name) for key, each in rows.items()})
     hub = Hub(repository / _OWN, limits)
     make_private_folder(hub.folder)
     make_private_folder(hub.folder / "audit")
@@ -237,11 +238,6 @@ def _read_grant(name: str, kind: Kind, given: Mapping[str, Any]) -> Grant:
         raise VaultError(f'{name}: has no e-mail; add "emails", as in their commits')
     agents = choose_agents(name, kind, texts["agents"])
     return Grant(check_name(name), name, kind, "", emails, agents, scopes, created=time.time())
-
-
-def _read_limits(given: Any, file: str) -> Limits:
-    rows = _as_mapping(given, f"{file}: limits")
-    return Limits(**{key: parse_limit(key, str(value), file) for key, value in rows.items()})
 
 
 def _as_mapping(given: Any, what: str) -> Mapping[str, Any]:

@@ -71,7 +71,8 @@ def check_push(visit: Visit, claims: Mapping[str, str]) -> list[Refusal]:
     shared = [each for place, each in moved if place is not Place.MACHINE]
     own = [each for place, each in moved if place is Place.MACHINE]
     try:
-        commits = _read_new(visit, shared)
+        news = [each.new for each in shared]
+        commits = visit.read_commits([*news, *visit.known]) if news else []  # New to the hub.
         found = [*_check_commits(visit, commits), *_check_machines(visit, own)]
         # What is too large is not read, and what must not be there at all is said alone.
         if not found:
@@ -80,12 +81,6 @@ def check_push(visit: Visit, claims: Mapping[str, str]) -> list[Refusal]:
         return found
     except TooMuchError as error:
         return [Refusal("the push", str(error), "push less at once, an earlier commit first")]
-
-
-def _read_new(visit: Visit, updates: Sequence[Update]) -> list[NewCommit]:
-    """Return the commits that the hub does not have yet, whatever they are for."""
-    news = [each.new for each in updates]
-    return visit.read_commits([*news, *visit.known]) if news else []
 
 
 def _check_commits(visit: Visit, commits: Sequence[NewCommit]) -> Iterator[Refusal]:

@@ -31,6 +31,7 @@ _HOOK, _HOOK_MODULE = "pre-receive", "vaultmem.cli.pre_receive"
 VERSION = 1
 
 _FOLDERS = ("repositories", "removed", "hooks", "audit")
+_KNOWN = {*_FOLDERS, "grants.json", "claims.json", "hub.lock", "hub.lock.next"}
 
 #: What a repository is called while it is being made.
 MAKING = ".making-"
@@ -117,7 +118,7 @@ def make_hub(folder: Path) -> Hub:
     """
     if (folder / CONFIG_NAME).exists():
         raise RefusedError(f"{folder}: is a hub already; `vaultmem hub check` looks at it")
-    if folder.is_dir() and (odd := {each.name for each in folder.iterdir()} - _known_names()):
+    if folder.is_dir() and (odd := {each.name for each in folder.iterdir()} - _KNOWN):
         raise RefusedError(f"{folder}: holds something else ({min(odd)}); name an empty folder")
     hub = Hub(folder.resolve())
     try:
@@ -218,10 +219,6 @@ def check_name(name: str) -> str:
             f'"{name}" is no name here; use letters and digits, with - . _ between them, 40 at most'
         )
     return name
-
-
-def _known_names() -> set[str]:
-    return {*_FOLDERS, "grants.json", "claims.json", "hub.lock", "hub.lock.next"}
 
 
 def _make_whole(hub: Hub) -> None:

@@ -77,10 +77,18 @@ def check_updates(
     """
     pusher = access.find()
     visit = Visit(pusher, git, updates) if pusher else None
-    refusals = _ask_door(access.hub, visit, limit_time) if visit else [access.stranger]
+    refusals, late = [access.stranger], list[Update]()
+    if visit:
+        limit_time(visit.limits.seconds)
+        try:
+            refusals = ask_door(visit, partial(_check, access.hub, visit))
+        finally:
+            limit_time(0)
     if not refusals and access.find() is None:
         refusals = [access.stranger]  # It was revoked meanwhile.
-    late = _find_late(visit) if visit and not refusals else []
+    if visit and not refusals:
+        now = visit.list_refs()
+        late = [each for each in updates if now.get(each.ref, _NONE) != each.old]
     name = pusher.grant.name if pusher else ""
     in_time = [each for each in updates if each not in late]
     record_push(access, name, "refused" if refusals else "done", in_time, refusals)
@@ -103,14 +111,6 @@ def record_push(
         record(access.hub, Entry(access.now, *who, "push", (access.vault,), outcome, details))
 
 
-def _ask_door(hub: Hub, visit: Visit, limit_time: Callable[[int], object]) -> list[Refusal]:
-    limit_time(visit.limits.seconds)
-    try:
-        return ask_door(visit, partial(_check, hub, visit))
-    finally:
-        limit_time(0)
-
-
 def _check(hub: Hub, visit: Visit) -> list[Refusal]:
     found = check_push(visit, read_claims(hub, visit.vault))
     if not found:
@@ -120,12 +120,6 @@ def _check(hub: Hub, visit: Visit) -> list[Refusal]:
         if made or gone:
             keep_claims(hub, visit.vault, made, gone)
     return found
-
-
-def _find_late(visit: Visit) -> list[Update]:
-    """Return the updates of refs that are no longer at the commit that the push names."""
-    now = visit.list_refs()
-    return [each for each in visit.updates if now.get(each.ref, _NONE) != each.old]
 
 
 def _parse(line: bytes) -> Update:
