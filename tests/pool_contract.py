@@ -22,9 +22,9 @@ from vaultmem.errors import ForbiddenError, NoteNotFoundError, RefusedError, Vau
 from vaultmem.services.finding.ask import Ask, run_query
 from vaultmem.services.finding.judge import judge_vault
 from vaultmem.services.finding.pack import AskPack, ask_pack
+from vaultmem.services.hub.access import Pusher
 from vaultmem.services.hub.folder import Limits
 from vaultmem.services.hub.grants import Grant, Kind, Scope
-from vaultmem.services.hub.visit import Pusher
 from vaultmem.services.hub.writing import write_checked
 from vaultmem.services.notes.memory import Memory
 from vaultmem.services.notes.remember import remember

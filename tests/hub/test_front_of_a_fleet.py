@@ -14,11 +14,11 @@ from serving import refused
 from support import git
 
 from vaultmem.errors import ForbiddenError, NoteNotFoundError
-from vaultmem.hub.doorkeeper import Doorkeeper
+from vaultmem.hub.pool_workers import Doorkeeper
+from vaultmem.services.hub.access import find_pusher
 from vaultmem.services.hub.audit import Entry, read_audit
 from vaultmem.services.hub.folder import CONFIG_NAME
 from vaultmem.services.hub.grants import read_grants, revoke
-from vaultmem.services.hub.visit import find_pusher
 from vaultmem.services.pools.pool import Pool
 from vaultmem.vault import Vault
 from vaultmem.workers.caller import Guest

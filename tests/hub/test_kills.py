@@ -19,7 +19,7 @@ import pytest
 from hub_serving import Team, push
 from support import git, wait_until
 
-from vaultmem.hub.sweeping import sweep
+from vaultmem.hub.server import sweep
 
 _SERVE = """
 import sys

@@ -12,9 +12,9 @@ from support import git
 from test_pickling import _CALLS, _GIVEN
 
 from vaultmem.mcp_server.server import TOOLS
-from vaultmem.services.hub.claims import FILE_NAME as CLAIMS
 from vaultmem.services.hub.folder import CONFIG_NAME
 from vaultmem.services.hub.grants import FILE_NAME as GRANTS
+from vaultmem.services.hub.refs import FILE_NAME as CLAIMS
 from vaultmem.web.api.routes import OPERATIONS
 from vaultmem.web.app import PAGES
 

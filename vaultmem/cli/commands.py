@@ -101,6 +101,7 @@ The vault itself
 Run by other programs
   hook          agents        Answer an agent's event; agents run this by themselves.
   merge-driver  merge_driver  Merge three versions of a note into OURS, for git.
+  push-check    push_check    Check a push as git's pre-receive hook, by an access.yaml.
 """
 
 #: What a command was called, and is now; the words that were given stand in place of `...`, or

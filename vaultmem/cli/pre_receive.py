@@ -1,4 +1,4 @@
-"""Git's pre-receive hook in a hub: who pushes is let in, or told why not. Run by git alone."""
+"""Git's pre-receive hook: a push is let in, or its user is told why not. Run by git alone."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from vaultmem.services.hub.receiving import Received, receive
 _MEMORY = 256 * 1024**2
 
 
-def main(environment: Mapping[str, str], lines: bytes) -> int:
+def main(environment: Mapping[str, str], lines: bytes, access_file: str = "") -> int:
     """Return 0 if a push may be taken in, and print why not otherwise."""
     _limit_memory()
     try:
-        received = receive(Path.cwd(), environment, lines, time.time(), _limit_time)
+        received = receive(Path.cwd(), environment, lines, time.time(), _limit_time, access_file)
     except VaultError as error:
         received = Received([f"not taken in: {error}"], True)
     for line in received.lines:

@@ -18,15 +18,13 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
-from vaultmem.hub.agents import build_overall
-from vaultmem.hub.api import ROUTES
-from vaultmem.hub.doorkeeper import Doorkeeper
 from vaultmem.hub.gate import HubGate, HubSite
 from vaultmem.hub.git import BASE as GIT
 from vaultmem.hub.git import GitApp
 from vaultmem.hub.guests import Guests, make_visitor
-from vaultmem.hub.overall import Overall
-from vaultmem.hub.pages import show_vaults, sign_in, sign_out
+from vaultmem.hub.overall import Overall, build_overall
+from vaultmem.hub.pages import ROUTES, show_vaults, sign_in, sign_out
+from vaultmem.hub.pool_workers import Doorkeeper
 from vaultmem.hub.request_log import RequestLog
 from vaultmem.hub.vault_apps import BASE, MCP_PATH, VaultApps, keep, make_caller
 from vaultmem.mcp_server.http import McpPlace
@@ -116,7 +114,7 @@ class Front:
         return keep(self._agents, key, make, McpPlace.close)
 
     def _find_vault(self, name: str, grant: Grant) -> tuple[Any, Caller]:
-        visitor = make_visitor(self._hub, grant, name, "mcp")
+        visitor = make_visitor(grant, name, "mcp")
         return self._vaults.find_workers(name), make_caller(visitor, self._site.environment)
 
     async def _show_metrics(self, request: Request) -> Response:

@@ -122,7 +122,10 @@ class HubGate(Gate):
         origin = self._hub_site.find_address(request)
         status, told = _find_problem(grant, asked)
         if status:
-            guest, what = Guest(grant.name, grant.id, origin=origin), _name_kind(asked)
+            guest, what = (
+                Guest(grant.name, grant.id, origin=origin),
+                "push" if asked.writes else "fetch",
+            )
             vaults = [asked.vault] if asked.vault else []
             await to_thread.run_sync(self._log.add_refusal, vaults, guest, what, "git", told)
             return Admitted(status=status, told=told)
@@ -186,7 +189,3 @@ def _find_problem(grant: Grant, asked: Asked) -> tuple[int, str]:
     if asked.writes and not may(grant, asked.vault, Right.PROPOSE):
         return 403, f"{asked.vault}: you may only read it; ask its owner for more"
     return 0, ""
-
-
-def _name_kind(asked: Asked) -> str:
-    return "push" if asked.writes else "fetch"

@@ -28,7 +28,6 @@ from vaultmem.services.hub.grants import (
     find_by_id,
     find_grant,
     may,
-    name_pusher,
 )
 from vaultmem.storage.git.remote import ENDS_HEADER
 from vaultmem.web.visits import Visitor
@@ -144,10 +143,10 @@ def read_token(request: Request, *schemes: str) -> str | None:
     return both.partition(":")[2] or None
 
 
-def make_visitor(hub: Hub, grant: Grant, vault: str, origin: str) -> Visitor:
+def make_visitor(grant: Grant, vault: str, origin: str) -> Visitor:
     """Return how somebody who may read a vault appears in it, and where what they write goes.
 
-    Who may only propose writes on a branch of their own. `origin` is as `name_pusher` has it.
+    Who may only propose writes on a branch of their own. `origin` is "api", "mcp" or "page".
     """
     lands = may(grant, vault, Scope.WRITE)
     mail = grant.emails[0] if grant.emails else ""
@@ -157,7 +156,6 @@ def make_visitor(hub: Hub, grant: Grant, vault: str, origin: str) -> Visitor:
         grant.id,
         "" if is_agent else mail if "<" in mail else f"{grant.name} <{mail}>",
         "" if lands else f"proposals/{grant.name}/notes",
-        tuple(name_pusher(hub, grant, origin).items()),
         origin,
     )
     agent = grant.name if is_agent else ""

@@ -1,16 +1,19 @@
-"""Questions over all vaults that somebody may read, or some of them."""
+"""Questions over all vaults that somebody may read, and the MCP server that agents ask them by."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anyio import to_thread
 
+from vaultmem.answers.schemas import text
+from vaultmem.core.json_values import as_plain
+from vaultmem.core.packs.division import tell_missing
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.hub.guests import make_visitor
-from vaultmem.hub.pool_workers import read_caller
+from vaultmem.hub.pool_workers import PoolWorkers, read_caller
 from vaultmem.hub.request_log import RequestLog
 from vaultmem.hub.vault_apps import make_caller
 from vaultmem.services.finding.ask import Ask, QueryResult
@@ -21,7 +24,14 @@ from vaultmem.services.pools.pool import Pool, PoolAnswer
 from vaultmem.services.pools.question import Each
 from vaultmem.services.pools.status import VaultStats
 from vaultmem.storage.vault_list import is_vault_name
-from vaultmem.workers.caller import Guest
+from vaultmem.workers.caller import Caller, Guest
+from vaultmem.workers.kept_vault import Work
+
+if TYPE_CHECKING:
+    from mcp.server.lowlevel import Server
+
+    from vaultmem.mcp_server.resources import Subscribers
+    from vaultmem.mcp_server.tool import Answer, Tool
 
 #: Stands for all vaults, as in a user's list.
 ALL = "all"
@@ -141,7 +151,7 @@ class Overall:
         names = await self.choose_for(grant, wanted, origin, operation)
         if len(names) > 1 and (asked.at or asked.refs):
             raise RefusedError("at and include_refs name commits of one vault; name that one")
-        visitor = make_visitor(self.hub, grant, "", origin)
+        visitor = make_visitor(grant, "", origin)
         settings = read_caller(make_caller(visitor, self.environment))
         work = partial(ask, self._find_pool(), names, asked, settings, _PATIENCE)
         done = await to_thread.run_sync(work)
@@ -150,3 +160,84 @@ class Overall:
         assert visitor.guest is not None  # noqa: S101
         await to_thread.run_sync(self._log.add_question, names, visitor.guest, operation, done)
         return done
+
+
+#: Gives the workers of a vault, and in whose name somebody is answered there.
+FindVault = Callable[[str, Grant], tuple[PoolWorkers, Caller]]
+
+_VAULT = text("The vault to work in, by its name.", 40, 1)
+
+#: What a question over several vaults is not given: commits are one vault's.
+_OF_ONE = {"at", "include_refs", "ref"}
+
+_INSTEAD = "name one vault's own address for this: /v/NAME/mcp"
+
+
+def build_overall(
+    overall: Overall, grant: Grant, find_vault: FindVault, subscribers: Subscribers
+) -> Server[Any]:
+    """Return a server for somebody, of all vaults that they may read."""
+    from vaultmem.mcp_server.server import TOOLS, build_with
+
+    writes = any(may(grant, name, Scope.PROPOSE) for name in overall.list_names(grant))
+    tools = [_offer(tool) for tool in TOOLS if writes or not tool.writes]
+
+    async def call(tool: Tool, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        if ask := _QUESTIONS.get(tool.name):
+            return await ask(overall, grant, given)
+        from vaultmem.mcp_server.server import call_tool
+
+        own = dict(given)
+        (name,) = await overall.choose_for(grant, [own.pop("vault")], "mcp", tool.name)
+        workers, caller = find_vault(name, grant)
+        return await call_tool(workers, caller, tool, own)
+
+    async def read(_: Work[Any]) -> Any:
+        raise RefusedError(_INSTEAD)
+
+    async def withhold(tool: str, told: str) -> None:
+        await overall.note_refusal(grant, [], "mcp", "write", tool, told)
+
+    return build_with(tools, call, read, subscribers, withhold)
+
+
+def _offer(tool: Tool) -> Tool:
+    """Return a tool as it is offered over all vaults."""
+    takes = tool.takes
+    own = takes["properties"]
+    if tool.name in _QUESTIONS:
+        kept = {name: each for name, each in own.items() if name not in _OF_ONE}
+        kept["vaults"] = {**own["vaults"], "description": "Only these, by name; else all."}
+        return tool._replace(takes={**takes, "properties": kept})
+    required = ["vault", *takes.get("required", ())]
+    properties = {"vault": _VAULT, **own}
+    return tool._replace(takes={**takes, "properties": properties, "required": required})
+
+
+async def _recall(
+    overall: Overall, grant: Grant, given: dict[str, Any]
+) -> tuple[str, dict[str, Any]]:
+    from vaultmem.mcp_server.finding import fit_hits, read_ask, tell_hits
+    from vaultmem.mcp_server.tool import BUDGET
+
+    asked = read_ask(given)
+    found = await overall.recall(grant, asked, given.get("vaults", ()), "mcp")
+    beside = tell_missing(found.missing)
+    shown = fit_hits(found.answer, {}, "short", given.get("budget", BUDGET), beside)
+    return _tell(tell_hits(found.answer._replace(shown=shown), asked.offset, beside), given)
+
+
+async def _pack(
+    overall: Overall, grant: Grant, given: dict[str, Any]
+) -> tuple[str, dict[str, Any]]:
+    from vaultmem.mcp_server.finding import read_pack, tell_pack
+
+    found = await overall.pack(grant, read_pack(given), given.get("vaults", ()), "mcp")
+    return _tell(tell_pack(found.answer, ()), given)
+
+
+def _tell(answer: Answer, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    return answer.text, as_plain(answer.as_data(given.get("detail", False)))
+
+
+_QUESTIONS = {"recall": _recall, "context_pack": _pack}

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 from urllib.parse import quote
 
 from anyio import to_thread
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
 
+from vaultmem.answers.finding import answer_json, pack_answer_json
+from vaultmem.core.json_values import as_plain
 from vaultmem.hub.guests import LIFETIME, Guests
 from vaultmem.hub.overall import Overall
 from vaultmem.hub.vault_apps import BASE as VAULTS
-from vaultmem.services.finding.ask import Ask, tell_how_sure
+from vaultmem.services.finding.ask import Ask, fit_texts, tell_how_sure
+from vaultmem.services.finding.vault_set import VaultSet
 from vaultmem.services.hub.grants import Grant, Scope, may
 from vaultmem.services.pools.status import VaultStats
+from vaultmem.web.api.finding import FINDING, read_ask, read_ask_pack
+from vaultmem.web.api.given import read_given
+from vaultmem.web.api.operation import BASE, Given, Operation
 from vaultmem.web.asking import answers, read_count, read_form
 from vaultmem.web.pages.search import ShownHit, show_hit
 from vaultmem.web.rendering import render_page
@@ -129,3 +136,50 @@ async def sign_out(request: Request) -> Response:
 
 def _ask_for_token(request: Request, status: int, told: str) -> Response:
     return render_page(request, "sign_in.html", status, title="Sign in", told=told)
+
+
+@answers
+async def show_list(request: Request) -> Response:
+    """Answer with the vaults that somebody may read, and how they are."""
+    rows = [
+        {
+            "name": row.name,
+            "address": row.address,
+            "scope": row.scope,
+            "problem": row.problem or None,
+        }
+        | ({"notes": row.stats.notes, "commit": row.stats.commit} if row.stats else {})
+        for row in await list_vaults(request)
+    ]
+    return JSONResponse(as_plain({"vaults": rows}))
+
+
+async def _recall(overall: Overall, request: Request, given: Given) -> dict[str, Any]:
+    asked, wanted = read_ask(given), given.get("vaults", ())
+    found = await overall.recall(request.state.grant, asked, wanted, "api")
+    answer = found.answer
+    if budget := given.get("budget", 0):
+        no_vault = cast(VaultSet, None)  # Texts are at hand; none is looked at.
+        answer = answer._replace(shown=fit_texts(budget)(no_vault, answer) or ())
+    return {**answer_json(answer), "missing": found.missing}
+
+
+async def _pack(overall: Overall, request: Request, given: Given) -> dict[str, Any]:
+    asked, wanted = read_ask_pack(given), given.get("vaults", ())
+    found = await overall.pack(request.state.grant, asked, wanted, "api")
+    return {**pack_answer_json(found.answer), "missing": found.missing}
+
+
+def _make_route(operation: Operation) -> Route:
+    ask = _recall if operation.path == "/recall" else _pack
+
+    @answers
+    async def endpoint(request: Request) -> Response:
+        given = await read_given(operation, request)
+        overall: Overall = request.app.state.overall
+        return JSONResponse(as_plain(await ask(overall, request, given)))
+
+    return Route(BASE + operation.path, endpoint, methods=[operation.method])
+
+
+ROUTES = [Route(f"{BASE}/vaults", show_list), *map(_make_route, FINDING)]

@@ -1,4 +1,7 @@
-"""The pool of a hub, and what does for callers what they ask of one vault of a pool."""
+"""The pool of a hub, and what does for callers what they ask of one vault of a pool.
+
+Writes to a fleet's vaults pass a doorkeeper; those to a hub's own are checked where they land.
+"""
 
 from __future__ import annotations
 
@@ -6,27 +9,107 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from anyio import to_thread
 
-from vaultmem.errors import ForbiddenError, RefusedError, VaultError
-from vaultmem.hub.doorkeeper import Doorkeeper
-from vaultmem.hub.request_log import RequestLog
-from vaultmem.services.hub.folder import Hub
+from vaultmem.errors import FaultError, ForbiddenError, RefusedError, VaultError
+from vaultmem.hub.request_log import RequestLog, describe_reason
+from vaultmem.services.hub.access import find_pusher
+from vaultmem.services.hub.audit import Entry, record
+from vaultmem.services.hub.folder import Hub, read_hub
+from vaultmem.services.hub.refusal import Update
 from vaultmem.services.hub.repositories import list_repositories
+from vaultmem.services.hub.writing import Written, move_ref, write_checked
 from vaultmem.services.pools.clone import Source
-from vaultmem.services.pools.pool import LocalPool, Pool
+from vaultmem.services.pools.pool import Lane, LocalPool, Pool
 from vaultmem.vault import Vault, VaultSettings, find_user_folders
 from vaultmem.workers.caller import Caller, Guest
 from vaultmem.workers.kept_vault import Work, in_session
 from vaultmem.workers.workers import Workers
 
 Result = TypeVar("Result")
+
+
+class Doorkeeper:
+    """Has writes to vaults checked whose remotes are not the hub's: these have no door."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+
+    def write(
+        self,
+        pool: Pool,
+        name: str,
+        work: Work[Result],
+        settings: VaultSettings,
+        guest: Guest,
+        branch: str,
+        operation: str,
+    ) -> Future[Result]:
+        """Have something written that the door lets pass, as `Pool.write` does.
+
+        On record are that it begins, before anything is done, and what came of it, before anybody
+        is told; so it goes to its end, also where nobody waits any more.
+
+        Raises:
+            ForbiddenError: the token of whoever writes does not count any more.
+            VaultError: the hub cannot be read, or the record not be written; nothing is done.
+        """
+        pusher = find_pusher(read_hub(self._hub.folder), name, guest.id, time.time())
+        if pusher is None:
+            raise ForbiddenError("not written: your token does not count any more")
+        self._record(name, guest, "write", "begun", {"operation": operation})
+        told: Future[Result] = Future()
+        told.set_running_or_notify_cancel()
+        try:
+            given = (work, settings, guest.person, branch, pusher)
+            done = pool.submit(name, write_checked, *given, lane=Lane.WRITE)
+        except Exception as error:  # noqa: BLE001  Whoever asked is told.
+            done = Future()
+            done.set_exception(error)
+        done.add_done_callback(partial(self._end, name, guest, told))
+        return told
+
+    def _end(self, name: str, guest: Guest, told: Future[Any], done: Future[Written]) -> None:
+        """Put on record what came of a write, and tell whoever asked for it."""
+        error = done.exception()
+        written = Written(error=error) if error else done.result()
+        try:
+            for outcome, details in _list_entries(written):
+                self._record(name, guest, "push", outcome, details)
+        except Exception as fault:  # noqa: BLE001  Whoever asked is told.
+            came = written.error or "written"
+            written = Written(error=FaultError(str(fault), f"{came}; and that is not on record"))
+        if written.error:
+            told.set_exception(written.error)
+        else:
+            told.set_result(written.done)
+
+    def _record(
+        self, name: str, guest: Guest, what: str, outcome: str, details: Mapping[str, Any]
+    ) -> None:
+        who = guest.name, guest.id, guest.origin
+        record(self._hub, Entry(time.time(), *who, what, (name,), outcome, details))
+
+
+def _list_entries(written: Written) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield what the record says of a write: of what the remote has, and of what it has not."""
+    error = written.error
+    if written.moved or not error:
+        yield "done", {"refs": _describe(written.moved), "refused": []}
+    if error:
+        outcome = "refused" if isinstance(error, RefusedError) else "failed"
+        refused = list(written.refused) or [describe_reason(error)]
+        yield outcome, {"refs": _describe(written.left), "refused": refused}
+
+
+def _describe(updates: Sequence[Update]) -> list[dict[str, str]]:
+    return [each._asdict() for each in updates]
 
 
 #: Marks what the vault itself refused: what the check of a push refuses, is in the log already.
@@ -37,8 +120,7 @@ class PoolWorkers(Workers):
     """What `Workers` does, for a vault of a pool by its name; `find_pool` gives it as it is now.
 
     What is written counts when the vault's remote has it: nobody is answered before. Then it has
-    `changed`. Where that remote has no door of a hub's, `doorkeeper` stands for it. `hide` takes
-    out of a text where on the server the hub is.
+    `changed`. Where that remote is no repository of the hub, `doorkeeper` checks what is pushed.
     """
 
     are_here = False
@@ -50,7 +132,7 @@ class PoolWorkers(Workers):
         log: RequestLog,
         changed: Callable[[], None],
         doorkeeper: Doorkeeper | None,
-        hide: Callable[[str], str],
+        hub: Hub,
     ) -> None:
         self.root = Path(name)
         self._changed = changed
@@ -58,7 +140,7 @@ class PoolWorkers(Workers):
         self._name = name
         self._log = log
         self._doorkeeper = doorkeeper
-        self._hide = hide
+        self._hub = hub
 
     async def read(self, work: Work[Result], caller: Caller) -> Result:
         """Return what `work` makes of the vault; questions of programs are heard."""
@@ -105,7 +187,7 @@ class PoolWorkers(Workers):
         try:
             yield
         except VaultError as error:
-            error.args = (self._hide(str(error)), *error.args[1:])
+            error.args = (self._hub.hide_folder(str(error)), *error.args[1:])
             raise
 
     def submit_read(self, work: Work[Result], caller: Caller) -> Future[Result]:
@@ -128,10 +210,10 @@ class PoolWorkers(Workers):
             raise ForbiddenError(f"{self._name}: you may only read this vault")
         branch = choose_branch(guest, caller.ref)
         settings = read_caller(caller._replace(ref=""))
-        settings["environment"] = {**settings.get("environment", {}), **dict(guest.push)}
         pool, act = self._find_pool(), partial(_act, work)
         if self._doorkeeper is None:
-            return pool.write(self._name, act, settings, guest.person, branch)
+            publish = partial(move_ref, self._hub.folder, self._name, guest.id, guest.origin)
+            return pool.write(self._name, act, settings, guest.person, branch, publish)
         asked = caller.operation or guest.origin
         return self._doorkeeper.write(pool, self._name, act, settings, guest, branch, asked)
 

@@ -66,15 +66,12 @@ def read_push(body: IO[bytes], limits: Limits) -> PushRequest | None:
         lines, at = found
         first, _, capabilities = lines[0].partition(b"\0") if lines else (b"", b"", b"")
         updates = tuple(_read_updates([first, *lines[1:]]))
-        why = find_excess(data, at, _choose_limits(limits)) if at < len(data) else ""
+        objects = _OBJECTS_EACH * (limits.push_commits + limits.push_files)
+        allowed = PackLimits(objects, limits.total_bytes, _DELTA * limits.total_bytes)
+        why = find_excess(data, at, allowed) if at < len(data) else ""
     remedy = "push less at once: fewer commits, or fewer files"
     refusal = Refusal("the push", why, remedy) if why else None
     return PushRequest(updates, frozenset(capabilities.split()), refusal)
-
-
-def _choose_limits(limits: Limits) -> PackLimits:
-    objects = _OBJECTS_EACH * (limits.push_commits + limits.push_files)
-    return PackLimits(objects, limits.total_bytes, _DELTA * limits.total_bytes)
 
 
 def _read_commands(data: mmap) -> tuple[list[bytes], int] | None:

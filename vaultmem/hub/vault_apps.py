@@ -16,9 +16,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse
 from starlette.types import Receive, Scope, Send
 
-from vaultmem.hub.doorkeeper import Doorkeeper
 from vaultmem.hub.guests import make_visitor
-from vaultmem.hub.pool_workers import PoolWorkers
+from vaultmem.hub.pool_workers import Doorkeeper, PoolWorkers
 from vaultmem.hub.request_log import RequestLog
 from vaultmem.mcp_server.http import McpPlace, build_later
 from vaultmem.services.hub.folder import Hub
@@ -111,7 +110,7 @@ class VaultApps:
         self, name: str, place: bytes, grant: Grant, scope: Scope, receive: Receive, send: Send
     ) -> None:
         path = unquote(place.decode("ascii"))
-        visitor = make_visitor(self._hub, grant, name, _name_origin(path))
+        visitor = make_visitor(grant, name, _name_origin(path))
         query, guest = Request(scope).query_params, visitor.guest
         is_question = path in _QUESTIONS and "part" not in query  # That comes at each key.
         if guest and is_question and query.get("q"):
@@ -141,7 +140,7 @@ class VaultApps:
 
     def _make(self, name: str) -> _Served:
         notice = partial(self.notice, name)
-        given = (self._log, notice, self._doorkeeper, self._hub.hide_folder)
+        given = (self._log, notice, self._doorkeeper, self._hub)
         workers = PoolWorkers(self._find_pool, name, *given)
         events = Events()
         site = self._site._replace(root=Path(name))

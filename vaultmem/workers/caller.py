@@ -19,15 +19,13 @@ class Guest(NamedTuple):
     """Somebody who comes to a hub: their name and the id of their token there.
 
     A person's commits are by `person` (`Name <mail>`). What they write goes to `branch`, "" for
-    the vault's own; `push` is what the hub's check of a push is told of them, and `origin` is from
-    where they come.
+    the vault's own; `origin` is from where they come.
     """
 
     name: str
     id: str
     person: str = ""
     branch: str = ""
-    push: tuple[tuple[str, str], ...] = ()
     origin: str = ""
 
 

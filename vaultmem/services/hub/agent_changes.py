@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from vaultmem.core.lifecycle import State
@@ -19,7 +19,7 @@ from vaultmem.core.notes.agent_changes import (
 )
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.paths import GENERATED, is_note_name
-from vaultmem.services.hub.files import show_path
+from vaultmem.services.hub.contents import show_path
 from vaultmem.services.hub.refusal import Refusal
 from vaultmem.services.hub.visit import Visit
 from vaultmem.services.hub.writers import may_name
@@ -33,7 +33,7 @@ _Versions = tuple[str, tuple[str, ...], str]
 
 
 def check_agents(
-    visit: Visit, commits: Iterable[NewCommit], new: frozenset[str]
+    visit: Visit, commits: Iterable[NewCommit], new: Container[str]
 ) -> Iterator[Refusal]:
     """Yield what agents' commits change that only a person may.
 

@@ -11,10 +11,9 @@ from vaultmem.core.check import Check, Verdict
 from vaultmem.core.counting import count_things
 from vaultmem.errors import VaultError
 from vaultmem.services.hub.audit import count_broken
-from vaultmem.services.hub.claims import read_claims
-from vaultmem.services.hub.folder import MAKING, Hub, open_hub
-from vaultmem.services.hub.grants import FILE_NAME, Grant, Scope, may, read_grants
-from vaultmem.services.hub.hook import find_hook
+from vaultmem.services.hub.folder import MAKING, Hub, find_hook, open_hub
+from vaultmem.services.hub.grants import FILE_NAME, Scope, may, read_grants
+from vaultmem.services.hub.refs import read_claims
 from vaultmem.services.hub.repositories import list_repositories, set_up, settings_of
 from vaultmem.storage.git.bare import BareGit
 
@@ -82,15 +81,12 @@ def _check_grants(hub: Hub, now: float) -> Check:
     alive = [each for each in grants if each.is_alive(now)]
     names = {each.name for each in alive}
     told = f"{count_things(len(alive), 'token')} of {count_things(len(names), 'name')}"
-    unowned = [name for name in list_repositories(hub) if not _has_owner(alive, name)]
+    vaults = list_repositories(hub)
+    unowned = [n for n in vaults if not any(may(each, n, Scope.OWN, "") for each in alive)]
     if unowned:
         remedy = "`vaultmem hub grant NAME --person --email EMAIL --own VAULT`"
         return Check("grants", Verdict.WARNING, "vaults that nobody owns", tuple(unowned), remedy)
     return Check("grants", told=told)
-
-
-def _has_owner(grants: list[Grant], vault: str) -> bool:
-    return any(may(each, vault, Scope.OWN, "") for each in grants)
 
 
 def _check_record(hub: Hub) -> Check:

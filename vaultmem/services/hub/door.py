@@ -7,16 +7,19 @@ conflict markers) must not be there at the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
 from vaultmem.errors import BusyError, VaultError
 from vaultmem.services.hub.contents import (
     check_contents,
+    check_each,
+    check_form,
     check_markers,
+    check_names,
+    check_scope,
     check_sizes,
     check_strays,
 )
-from vaultmem.services.hub.files import check_each, check_form, check_names, check_scope
 from vaultmem.services.hub.grants import Kind, Scope
 from vaultmem.services.hub.refs import Place, check_refs, find_place
 from vaultmem.services.hub.refusal import Refusal, Update
@@ -27,7 +30,6 @@ from vaultmem.storage.git.pushed import (
     Change,
     NewCommit,
     TooMuchError,
-    read_commits,
     read_difference,
 )
 
@@ -69,21 +71,16 @@ def check_push(visit: Visit, claims: Mapping[str, str]) -> list[Refusal]:
     shared = [each for place, each in moved if place is not Place.MACHINE]
     own = [each for place, each in moved if place is Place.MACHINE]
     try:
-        commits = _read_new(visit, shared)
+        news = [each.new for each in shared]
+        commits = visit.read_commits([*news, *visit.known]) if news else []  # New to the hub.
         found = [*_check_commits(visit, commits), *_check_machines(visit, own)]
         # What is too large is not read, and what must not be there at all is said alone.
         if not found:
-            new = frozenset(each.commit for each in commits)
+            new = {each.commit: each for each in commits}
             found = [told for place, each in moved for told in _check_move(visit, place, each, new)]
         return found
     except TooMuchError as error:
         return [Refusal("the push", str(error), "push less at once, an earlier commit first")]
-
-
-def _read_new(visit: Visit, updates: Sequence[Update]) -> list[NewCommit]:
-    """Return the commits that the hub does not have yet, whatever they are for."""
-    news = [each.new for each in updates]
-    return list(read_commits(visit.git, [*news, *visit.known], visit.bounds)) if news else []
 
 
 def _check_commits(visit: Visit, commits: Sequence[NewCommit]) -> Iterator[Refusal]:
@@ -104,7 +101,7 @@ def _check_machines(visit: Visit, updates: Sequence[Update]) -> Iterator[Refusal
     if not updates:
         return
     news, olds = [each.new for each in updates], [each.old for each in updates if not each.is_new]
-    commits = list(read_commits(visit.git, [*news, "--not", *olds], visit.bounds))
+    commits = visit.read_commits([*news, "--not", *olds])
     yield from check_writers(visit, commits)
     yield from check_each(commits)
     yield from check_form(commits)
@@ -115,7 +112,7 @@ def _check_machines(visit: Visit, updates: Sequence[Update]) -> Iterator[Refusal
 
 
 def _check_move(
-    visit: Visit, place: Place | None, update: Update, new: frozenset[str]
+    visit: Visit, place: Place | None, update: Update, new: Mapping[str, NewCommit]
 ) -> Iterator[Refusal]:
     """Check what a branch or proposal becomes: as a whole, and by each step that is new to it.
 
@@ -124,11 +121,16 @@ def _check_move(
     if place not in {*_BRANCHES, Place.PROPOSAL}:
         return
     base = visit.tip if update.is_new else update.old
-    whole = read_difference(visit.git, base or EMPTY_TREE, update.new, visit.bounds)
+    without = [name for name in (base, visit.tip) if name]
+    steps = _find_steps(update.new, without, new)
+    if steps is None:
+        steps = visit.read_commits([update.new, "--not", *without])
+    if [each.parents for each in steps] == [(base,)]:
+        whole = list(steps[0].changes)
+    else:
+        whole = read_difference(visit.git, base or EMPTY_TREE, update.new, visit.bounds)
     yield from check_names(visit, update.new, whole)
     yield from check_markers(visit, whole)
-    without = [name for name in (base, visit.tip) if name]
-    steps = list(read_commits(visit.git, [update.new, "--not", *without], visit.bounds))
     yield from _check_agents(visit, steps, new)
     if visit.owns:
         return
@@ -142,8 +144,24 @@ def _check_move(
     yield from check_scope(visit, scope, changes)
 
 
+def _find_steps(
+    tip: str, without: Sequence[str], new: Mapping[str, NewCommit]
+) -> list[NewCommit] | None:
+    """Return the commits up to a tip that are not in others, if all are new; None if git says."""
+    reached, waiting = set[str](), [tip]
+    while waiting:
+        name = waiting.pop()
+        if name in without or name in reached:
+            continue
+        if name not in new:
+            return None
+        reached.add(name)
+        waiting += new[name].parents
+    return [each for each in new.values() if each.commit in reached]
+
+
 def _check_agents(
-    visit: Visit, commits: Sequence[NewCommit], new: frozenset[str]
+    visit: Visit, commits: Sequence[NewCommit], new: Container[str]
 ) -> Iterator[Refusal]:
     """Check all commits of an agent's push, and of a person's those that name an agent."""
     is_agent = visit.grant.kind is Kind.AGENT

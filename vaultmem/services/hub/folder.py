@@ -13,19 +13,25 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
 from vaultmem.errors import FaultError, NoVaultError, RefusedError, VaultError
-from vaultmem.services.hub.hook import write_hook
 from vaultmem.storage.atomic import make_private_folder, write_atomically
 from vaultmem.storage.lock import hold_lock
 from vaultmem.storage.vault_list import is_vault_name
 
 CONFIG_NAME = "hub.yaml"
+
+#: The hook by which git asks the check about each push, and the module that it runs.
+_HOOK, _HOOK_MODULE = "pre-receive", "vaultmem.cli.pre_receive"
+
 VERSION = 1
 
 _FOLDERS = ("repositories", "removed", "hooks", "audit")
+_KNOWN = {*_FOLDERS, "grants.json", "claims.json", "hub.lock", "hub.lock.next"}
 
 #: What a repository is called while it is being made.
 MAKING = ".making-"
@@ -57,7 +63,8 @@ seconds: 60
 cpu_seconds: 300
 """
 
-_LINE = re.compile(r"([a-z_]+):[ \t]*([0-9]+)([KMG]?)[ \t]*(?:#.*)?")
+_LINE = re.compile(r"([a-z_]+):[ \t]*([0-9]+[KMG]?)[ \t]*(?:#.*)?")
+_SIZE = re.compile(r"([0-9]+)([KMG]?)")
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
 
 
@@ -111,7 +118,7 @@ def make_hub(folder: Path) -> Hub:
     """
     if (folder / CONFIG_NAME).exists():
         raise RefusedError(f"{folder}: is a hub already; `vaultmem hub check` looks at it")
-    if folder.is_dir() and (odd := {each.name for each in folder.iterdir()} - _known_names()):
+    if folder.is_dir() and (odd := {each.name for each in folder.iterdir()} - _KNOWN):
         raise RefusedError(f"{folder}: holds something else ({min(odd)}); name an empty folder")
     hub = Hub(folder.resolve())
     try:
@@ -174,17 +181,30 @@ def parse_limits(text: str) -> Limits:
             raise VaultError(
                 f"{CONFIG_NAME}, line {number}: write `key: NUMBER`, with K, M or G for sizes"
             )
-        if match[1] not in {*Limits._fields, "version"}:
-            from vaultmem.core.suggest import ask_meant
-
-            near = ask_meant(match[1], Limits._fields)
-            raise VaultError(f'{CONFIG_NAME}, line {number}: unknown key "{match[1]}"{near}')
-        given[match[1]] = int(match[2]) * _UNITS[match[3]]
-    if given.pop("version", VERSION) > VERSION:
-        raise VaultError(f"{CONFIG_NAME}: a newer vaultmem made this hub; update vaultmem")
-    if none := next((key for key, value in given.items() if not value), ""):
-        raise VaultError(f'{CONFIG_NAME}: "{none}" must be more than 0')
+        if match[1] == "version":
+            if int(match[2].rstrip("KMG")) > VERSION:
+                raise VaultError(f"{CONFIG_NAME}: a newer vaultmem made this hub; update vaultmem")
+        else:
+            given[match[1]] = parse_limit(match[1], match[2], f"{CONFIG_NAME}, line {number}")
     return Limits(**given)
+
+
+def parse_limit(key: str, text: str, where: str) -> int:
+    """Return the value of a limit, as `64K`.
+
+    Raises:
+        VaultError: there is no such limit, or it is not a number of more than 0.
+    """
+    if key not in Limits._fields:
+        from vaultmem.core.suggest import ask_meant
+
+        raise VaultError(f'{where}: unknown key "{key}"{ask_meant(key, Limits._fields)}')
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise VaultError(f'{where}: "{key}" must be a number, with K, M or G for sizes')
+    if not int(match[1]):
+        raise VaultError(f'{where}: "{key}" must be more than 0')
+    return int(match[1]) * _UNITS[match[2]]
 
 
 def check_name(name: str) -> str:
@@ -201,10 +221,6 @@ def check_name(name: str) -> str:
     return name
 
 
-def _known_names() -> set[str]:
-    return {*_FOLDERS, "grants.json", "claims.json", "hub.lock", "hub.lock.next"}
-
-
 def _make_whole(hub: Hub) -> None:
     """Make what is missing, and remove what a killed process left half made."""
     for name in _FOLDERS:
@@ -216,3 +232,25 @@ def _make_whole(hub: Hub) -> None:
         shutil.rmtree(left, ignore_errors=True)
     for left in hub.folder.glob(".vaultmem-*.tmp"):
         left.unlink(missing_ok=True)
+
+
+def write_hook(folder: Path) -> None:
+    """Write the hook if it is not there as this vaultmem has it."""
+    if find_hook(folder):
+        write_atomically(folder / _HOOK, _make_hook(), mode=0o700)
+
+
+def find_hook(folder: Path) -> str:
+    """Return what is wrong with the hook in a folder, "" if nothing is."""
+    file = folder / _HOOK
+    if not file.is_file():
+        return "the hook is missing: git takes in each push as it comes"
+    if not os.access(file, os.X_OK):
+        return "the hook cannot be executed: git takes in each push as it comes"
+    return "" if file.read_bytes() == _make_hook() else "the hook is not this vaultmem's"
+
+
+def _make_hook() -> bytes:
+    python = shlex.quote(sys.executable)
+    # -P: git starts it in the repository.
+    return f"#!/bin/sh\n# Written by vaultmem.\nexec {python} -P -m {_HOOK_MODULE}\n".encode()

@@ -196,8 +196,8 @@ def make_grant(
     kept = {s: tuple(parse_scope(s, each) for each in scopes.get(s, ())) for s in Scope}
     if not any(kept.values()):
         raise RefusedError("nothing is granted; add --read, --propose, --write or --own VAULT")
-    mails = tuple(dict.fromkeys(map(_check_email, emails)))
-    named = tuple(dict.fromkeys([*([name] if kind is Kind.AGENT else []), *agents])) or ("*",)
+    mails = tuple(dict.fromkeys(map(check_email, emails)))
+    named = choose_agents(name, kind, agents)
     if kind is Kind.PERSON and not mails and any(kept[each] for each in _ORDER[1:]):
         raise RefusedError("a person who writes needs --email, as in their commits")
     token = _make_token()
@@ -219,6 +219,11 @@ def make_grant(
         )
         _write(hub, [*grants, grant])
     return grant, token
+
+
+def choose_agents(name: str, kind: Kind, agents: Iterable[str]) -> tuple[str, ...]:
+    """Return the agents that a grant's commits may name: an agent itself, too; else all."""
+    return tuple(dict.fromkeys([*([name] if kind is Kind.AGENT else []), *agents])) or ("*",)
 
 
 def rotate(
@@ -296,7 +301,12 @@ def _replace(hub: Hub, id: str, **changed: Any) -> None:
         _write(hub, [g._replace(**changed) if g.id == id else g for g in grants])
 
 
-def _check_email(text: str) -> str:
+def check_email(text: str) -> str:
+    """Return an e-mail as a grant has it: `a@b`, or `Name <a@b>`.
+
+    Raises:
+        RefusedError: it is none.
+    """
     name, bracket, rest = text.strip().rpartition("<")
     mail = rest.removesuffix(">") if bracket else text.strip()
     if mail.count("@") != 1 or any(mark in mail for mark in " <>\t\n") or mail[0] == "@":

@@ -1,29 +1,28 @@
-"""A push arrives: who it is from, what the door says, and the record of both."""
+"""A push arrives: who it is from, what the check says, and the record of both."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from vaultmem.errors import RefusedError
+from vaultmem.services.hub.access import Access, find_access, is_hosts_own
 from vaultmem.services.hub.audit import Entry, record
-from vaultmem.services.hub.claims import keep_claims, read_claims
 from vaultmem.services.hub.door import ask_door, check_push
-from vaultmem.services.hub.folder import Hub, read_hub
-from vaultmem.services.hub.grants import GRANT, HUB, ORIGIN
-from vaultmem.services.hub.refs import claim_of
+from vaultmem.services.hub.folder import Hub
+from vaultmem.services.hub.refs import claim_of, keep_claims, read_claims
 from vaultmem.services.hub.refusal import KEPT, TOLD, Refusal, Update, cut_refusals
-from vaultmem.services.hub.visit import Visit, find_pusher
+from vaultmem.services.hub.visit import Visit
 from vaultmem.storage.git.bare import BareGit
 
 #: What helps where another push came first.
 FETCH_FIRST = "fetch first (`vaultmem sync`, or `git pull`), then push again"
 
-_STRANGER = Refusal("the token", "does not count (any more)", "ask the hub's owner for one")
+
+_NONE = "0" * 40
 
 
 class Received(NamedTuple):
@@ -39,51 +38,77 @@ def receive(
     lines: bytes,
     now: float,
     limit_time: Callable[[int], object] = lambda _: None,
+    access_file: str = "",
 ) -> Received:
-    """Check a push; when this returns, the audit log has it.
+    """Check a push for git's pre-receive hook; when this returns, the audit log has it.
 
     A ref that another push has moved meanwhile is `late`: git itself refuses that ref alone, and
     the answer asks to fetch first.
 
     `lines` are as git gives them to a hook: old, new and ref. `limit_time` is told how many seconds
-    the check may take, and raises BusyError then; 0 ends that.
+    the check may take, and raises BusyError then; 0 ends that. `access_file` is as `find_access`
+    has it.
 
     Raises:
         VaultError: nobody knows who pushes, or the check could not be made: nothing is taken in.
     """
-    if not environment.get(HUB):
-        raise RefusedError("this repository is a hub's; push to the hub's address instead")
-    hub = read_hub(Path(environment[HUB]))
-    vault = repository.name.removesuffix(".git")
-    pusher = find_pusher(hub, vault, environment.get(GRANT, ""), now)
-    if repository.parent != hub.repositories:
-        raise RefusedError(f"{repository.name}: not of the hub that {HUB} names")
-    most = max(hub.limits.push_refs + 1, KEPT)  # Of more, all are refused.
+    refs = (line.rstrip(b"\n").rpartition(b" ")[2] for line in BytesIO(lines))
+    if is_hosts_own(environment, refs):
+        return Received([], False)
+    access = find_access(repository, environment, access_file, now)
+    most = max(access.hub.limits.push_refs + 1, KEPT)  # Of more, all are refused.
     updates = [_parse(line) for line in islice(BytesIO(lines), most)]
-    git = BareGit(repository, environment, hub.limits.seconds)
-    visit = Visit(pusher, git, updates) if pusher else None
-    refusals = _ask_door(hub, visit, limit_time) if visit else [_STRANGER]
-    if not refusals and find_pusher(hub, vault, environment.get(GRANT, ""), now) is None:
-        refusals = [_STRANGER]  # It was revoked meanwhile.
-    late = _find_late(visit) if visit and not refusals else []
-    name = pusher.grant.name if pusher else ""
-    who = (name, environment.get(GRANT, ""), environment.get(ORIGIN, ""))
-    in_time = [each for each in updates if each not in late]
-    for outcome, some in (("refused" if refusals else "done", in_time), ("late", late)):
-        if some:
-            refs = [each._asdict() for each in some[:KEPT]]
-            details = {"refs": refs, "refused": cut_refusals(refusals, KEPT)}
-            record(hub, Entry(now, *who, "push", (vault,), outcome, details))
+    git = BareGit(repository, environment, access.hub.limits.seconds)
+    refusals, late = check_updates(access, git, updates, limit_time)
     remarks = [f"{each.ref}: another push came first; {FETCH_FIRST}" for each in late[:TOLD]]
     return Received(cut_refusals(refusals, TOLD) or remarks, bool(refusals))
 
 
-def _ask_door(hub: Hub, visit: Visit, limit_time: Callable[[int], object]) -> list[Refusal]:
-    limit_time(visit.limits.seconds)
-    try:
-        return ask_door(visit, partial(_check, hub, visit))
-    finally:
-        limit_time(0)
+def check_updates(
+    access: Access,
+    git: BareGit,
+    updates: Sequence[Update],
+    limit_time: Callable[[int], object] = lambda _: None,
+) -> tuple[list[Refusal], list[Update]]:
+    """Return what is refused of these updates, and which are late; the audit log has both.
+
+    Raises:
+        VaultError: grants or claims cannot be read, or the log not be written.
+    """
+    pusher = access.find()
+    visit = Visit(pusher, git, updates) if pusher else None
+    refusals, late = [access.stranger], list[Update]()
+    if visit:
+        limit_time(visit.limits.seconds)
+        try:
+            refusals = ask_door(visit, partial(_check, access.hub, visit))
+        finally:
+            limit_time(0)
+    if not refusals and access.find() is None:
+        refusals = [access.stranger]  # It was revoked meanwhile.
+    if visit and not refusals:
+        now = visit.list_refs()
+        late = [each for each in updates if now.get(each.ref, _NONE) != each.old]
+    name = pusher.grant.name if pusher else ""
+    in_time = [each for each in updates if each not in late]
+    record_push(access, name, "refused" if refusals else "done", in_time, refusals)
+    record_push(access, name, "late", late)
+    return refusals, late
+
+
+def record_push(
+    access: Access,
+    name: str,
+    outcome: str,
+    updates: Sequence[Update],
+    refusals: Sequence[Refusal] = (),
+) -> None:
+    """Put the outcome of some updates into the audit log, if there are any."""
+    if updates:
+        refs = [each._asdict() for each in updates[:KEPT]]
+        details = {"refs": refs, "refused": cut_refusals(refusals, KEPT)}
+        who = name, access.id, access.origin
+        record(access.hub, Entry(access.now, *who, "push", (access.vault,), outcome, details))
 
 
 def _check(hub: Hub, visit: Visit) -> list[Refusal]:
@@ -95,12 +120,6 @@ def _check(hub: Hub, visit: Visit) -> list[Refusal]:
         if made or gone:
             keep_claims(hub, visit.vault, made, gone)
     return found
-
-
-def _find_late(visit: Visit) -> list[Update]:
-    """Return the updates of refs that are no longer at the commit that the push names."""
-    now = visit.list_refs()
-    return [each for each in visit.updates if now.get(each.ref, "0" * 40) != each.old]
 
 
 def _parse(line: bytes) -> Update:

@@ -8,48 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from vaultmem.core.paths import fold
 from vaultmem.errors import VaultError
-from vaultmem.services.hub.folder import Hub, Limits
-from vaultmem.services.hub.grants import Grant, Scope, may, read_grants, split_email
+from vaultmem.services.hub.access import Pusher
+from vaultmem.services.hub.grants import Scope, may
 from vaultmem.services.hub.refusal import Update
 from vaultmem.storage.git.bare import BareGit
 from vaultmem.storage.git.machine_refs import REFS as MACHINES
-from vaultmem.storage.git.pushed import Bounds, Objects
+from vaultmem.storage.git.pushed import Bounds, NewCommit, Objects, read_commits
 
 if TYPE_CHECKING:
     from vaultmem.config import Config
 
 
-class Pusher(NamedTuple):
-    """Who pushes to which vault, and by which rules: all of it values, to be sent anywhere.
-
-    The grant is without its digest, which signs cookies. `others` are the names of those who have
-    grants as well, and of their e-mails.
-    """
-
-    vault: str
-    grant: Grant
-    others: frozenset[str]
-    limits: Limits
-
-
-def find_pusher(hub: Hub, vault: str, id: str, now: float) -> Pusher | None:
-    """Return who pushes by the grant of an id, None if none of that id counts now.
-
-    Raises:
-        VaultError: the grants cannot be read.
-    """
-    grants = read_grants(hub)
-    grant = next((each for each in grants if each.id == id and each.is_alive(now)), None)
-    if grant is None:
-        return None
-    others = [each for each in grants if each.name != grant.name]
-    names = {each.name for each in others}
-    names |= {name for each in others for name, _ in map(split_email, each.emails) if name}
-    return Pusher(vault, grant._replace(digest=""), frozenset(names), hub.limits)
+#: Refs whose commits are not checked as a branch's are: of machines, and a host's pull requests.
+_UNCHECKED = (MACHINES, "refs/pull/")
 
 
 class Visit:
@@ -66,6 +41,14 @@ class Visit:
         self.vault, self.grant, self.limits = pusher.vault, pusher.grant, pusher.limits
         self.bounds = Bounds(self.limits.push_commits, self.limits.push_files)
         self.objects = Objects(git)
+
+    def read_commits(self, revisions: Sequence[str]) -> list[NewCommit]:
+        """Return the commits that revisions (as of `git log`) name, newest first.
+
+        Raises:
+            TooMuchError, BusyError, FaultError: as for `pushed.read_commits`.
+        """
+        return list(read_commits(self.git, self.objects, revisions, self.bounds))
 
     def may(self, scope: Scope, path: str | None = None) -> bool:
         """Tell whether whoever pushes may do this at a path; None is anywhere, "" everywhere."""
@@ -89,19 +72,18 @@ class Visit:
 
     def list_refs(self) -> dict[str, str]:
         """Return the refs that there are now, with their objects."""
-        theirs = f"refs/remotes/{self.remote}/" if self.remote else ""
-        asked = ("for-each-ref", "--format=%(refname) %(objectname)", *filter(None, [theirs]))
-        lines = self.git.run(*asked).decode("utf-8", "surrogateescape").split("\n")
-        found = {ref: name for ref, _, name in (line.rpartition(" ") for line in lines) if ref}
-        if not theirs:
-            return found
+        if not self.remote:
+            return self.git.list_refs()
+        theirs = f"refs/remotes/{self.remote}/"
+        found = self.git.list_refs(theirs)
         return {f"refs/heads/{ref.removeprefix(theirs)}": name for ref, name in found.items()}
 
     @property
     def known(self) -> tuple[str, ...]:
         """For git: but for commits that were checked. Refs of machines are not, but for files."""
-        ours = (f"--remotes={self.remote}",)
-        return ("--not", *(ours if self.remote else (f"--exclude={MACHINES}*", "--all")))
+        if self.remote:
+            return ("--not", f"--remotes={self.remote}")
+        return ("--not", *(f"--exclude={each}*" for each in _UNCHECKED), "--all")
 
     @cached_property
     def tip(self) -> str:

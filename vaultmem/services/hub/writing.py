@@ -1,27 +1,76 @@
-"""The door for what is written by the front of a fleet, whose remotes have no hook of ours.
+"""The check of what is written through the API, MCP and pages, where the vault's clone is.
 
-It is asked on the machine that has the clone, before each push to the remote.
+In a hub, `move_ref` moves the refs of its repositories. The remotes of a fleet are other hosts', so
+`write_checked` has each push to them checked before.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vaultmem.errors import ForbiddenError, VaultError
+from vaultmem.errors import FaultError, ForbiddenError, VaultError
+from vaultmem.services.hub.access import Pusher, access_hub
 from vaultmem.services.hub.door import ask_door, check_push
+from vaultmem.services.hub.folder import read_hub
+from vaultmem.services.hub.receiving import check_updates, record_push
 from vaultmem.services.hub.refusal import KEPT, TOLD, Refusal, Update, cut_refusals
-from vaultmem.services.hub.visit import Pusher, Visit
+from vaultmem.services.hub.visit import Visit
 from vaultmem.services.pools.clones import Clones, Work
 from vaultmem.services.syncing.place import ORIGIN
 from vaultmem.storage.git.bare import BareGit
+from vaultmem.storage.git.commit_draft import RefMovedError
 from vaultmem.storage.processes import make_environment
 from vaultmem.vault import VaultSettings
 
 _HEADS = "refs/heads/"
+_NONE = "0" * 40
+
+
+def move_ref(
+    folder: Path, vault: str, id: str, origin: str, clone: Path, ref: str, old: str, new: str
+) -> None:
+    """Move a ref of a hub's repository for the grant of an id, if the check accepts that.
+
+    The commits are in a clone, by its git folder. They are copied when they are checked and in the
+    audit log, and the ref moves only from where it was: "" for a new one, and to "" is removed.
+
+    Raises:
+        ForbiddenError: it is refused.
+        RefMovedError: another push has moved the ref.
+        VaultError: it could not be checked, or git failed.
+    """
+    hub = read_hub(folder)
+    access = access_hub(hub, vault, id, origin, time.time())
+    environment = {k: v for k, v in make_environment({}).items() if not k.startswith("GIT_")}
+    own = BareGit(hub.repositories / f"{vault}.git", environment, hub.limits.seconds)
+    git = own.with_objects(clone / "objects")
+    update = Update(ref, old or _NONE, new or _NONE)
+    refusals, late = check_updates(access, git, [update])
+    if refusals:
+        raise refuse_write(refusals)
+    if late:
+        raise RefMovedError
+    if new:
+        own.copy_objects(git, new, old)
+    try:
+        own.run("update-ref", "-m", "vaultmem: write", ref, update.new, update.old)
+    except FaultError:
+        if own.list_refs().get(ref, _NONE) == update.old:
+            raise
+        pusher = access.find()
+        record_push(access, pusher.grant.name if pusher else "", "late", [update])
+        raise RefMovedError from None
+
+
+def refuse_write(refusals: Sequence[Refusal]) -> ForbiddenError:
+    """Return the error for a write that the check refuses."""
+    told = "; ".join(cut_refusals(refusals, TOLD))
+    return ForbiddenError(f"not written, the hub's door does not let it pass: {told}")
 
 
 class Written(NamedTuple):
@@ -77,14 +126,13 @@ class _Door:
         Raises:
             ForbiddenError: it is refused.
         """
-        self.asked.append(Update(ref, old or "0" * 40, new))
+        self.asked.append(Update(ref, old or _NONE, new))
         environment = {k: v for k, v in make_environment({}).items() if not k.startswith("GIT_")}
         git = BareGit(git_folder, environment, self._pusher.limits.seconds)
         visit = Visit(self._pusher, git, self.asked[-1:], ORIGIN)
         self.refused = ask_door(visit, partial(check_push, visit, {}))
         if self.refused:
-            told = "; ".join(cut_refusals(self.refused, TOLD))
-            raise ForbiddenError(f"not written, the hub's door does not let it pass: {told}")
+            raise refuse_write(self.refused)
 
     def has_moved(self, update: Update, branches: Mapping[str, str]) -> bool:
         """Tell whether the remote has done this, by its branches or by what was to come next."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
+import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -128,17 +131,48 @@ class Record(NamedTuple):
     place: str = ""
 
 
+class Turns:
+    """Lets the threads of this process through one by one, in the order in which they come.
+
+    Waiting for a lock of the disk has no order, and looks again only now and then.
+    """
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._waiting: deque[threading.Lock] = deque()
+
+    @contextlib.contextmanager
+    def take(self) -> Iterator[None]:
+        """Have a turn for the time of a `with`."""
+        own = threading.Lock()
+        own.acquire()
+        with self._guard:
+            self._waiting.append(own)
+            is_first = len(self._waiting) == 1
+        try:
+            if not is_first:
+                own.acquire()
+            yield
+        finally:
+            with self._guard:
+                had_turn = self._waiting[0] is own
+                self._waiting.remove(own)
+                if had_turn and self._waiting:
+                    self._waiting[0].release()
+
+
 class Clone:
     """One vault's folder in a pool's; one thread at a time reads or changes it, by its `lock`.
 
-    `asked_at` is when this process last asked the remote (`time.monotonic`), None if never, and
-    `problem` why that failed.
+    `writers` take turns before they wait for that lock. `asked_at` is when this process last asked
+    the remote (`time.monotonic`), None if never, and `problem` why that failed.
     """
 
     def __init__(self, source: Source, folder: Path, folders: UserFolders) -> None:
         self.source = source
         self.asked_at: float | None = None
         self.problem = ""
+        self.writers = Turns()
         self.root = folder / "clones" / source.name
         self.lock = folder / "locks" / f"{source.name}.lock"
         self.state = folders.state / "vaults" / make_key(self.root)
@@ -204,16 +238,20 @@ class Clone:
         if (known := self.record) and known.settled:
             self._keep(known._replace(settled=False))
 
-    def restore(self, branches: Mapping[str, str] = MappingProxyType({})) -> None:
+    def restore(
+        self, branches: Mapping[str, str] = MappingProxyType({}), is_clean: bool = False
+    ) -> None:
         """Take back all that is in no branch of the remote's.
 
-        The remote has `branches` now as well, and lacks those that have no commit there.
+        The remote has `branches` now as well, and lacks those that have no commit there. A clone
+        that `is_clean` has nothing else than these.
         """
         with hold_lock(self.lock):
             if known := self.record:
                 moved = {k: v for k, v in {**known.branches, **branches}.items() if v}
                 found = known._replace(branches=moved, commit=moved[known.branch])
-                self._settle(History(self.root, self.state), found, None)
+                before = known.branches if is_clean else None
+                self._settle(History(self.root, self.state), found, before)
 
     def is_whole(self) -> bool:
         """Tell whether git finds nothing wrong with it."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Concatenate, NamedTuple, TypeVar
 
 from vaultmem.config import CONFIG_NAME, read_config
@@ -23,6 +24,7 @@ from vaultmem.errors import (
     VaultError,
     name_failure,
 )
+from vaultmem.services.branching.proposals import list_decided
 from vaultmem.services.notes.create import add_missing
 from vaultmem.services.pools.clone import Clone, Record, Source, check_sources
 from vaultmem.services.pools.status import NodeVaults, VaultStats, count_vault, measure_node
@@ -34,6 +36,7 @@ from vaultmem.services.writing.commit import commit_event
 from vaultmem.services.writing.parts import Event
 from vaultmem.storage.file_limit import raise_file_limit
 from vaultmem.storage.git.clones import make_clone
+from vaultmem.storage.git.commit_draft import RefMovedError
 from vaultmem.storage.git.remote import LONGEST, Fate, push
 from vaultmem.storage.lock import WRITER, hold_lock
 from vaultmem.vault import UserFolders, Vault, VaultSettings, find_user_folders, open_vault
@@ -62,6 +65,16 @@ _ASKS, _AT_ONCE = 3.0, 8
 
 #: Where an index keeps for which commit of the clone it was made.
 _AT = "pool_commit"
+
+#: Moves a ref of a vault's remote that is a repository on this machine, unless it refuses that:
+#: given the git folder that has the commits, the ref, and the commits from which ("" for none) and
+#: to which ("" for none) it goes. Raises ForbiddenError, or RefMovedError if it has moved.
+Publish = Callable[[Path, str, str, str], None]
+
+#: How often a write is done that a push to the remote comes before.
+_ATTEMPTS = 8
+
+_HEADS = "refs/heads/"
 
 _NOTHING: VaultSettings = {}
 
@@ -251,41 +264,59 @@ class Clones:
         identity: str = "",
         branch: str = "",
         check: Check | None = None,
+        publish: Publish | None = None,
     ) -> T:
         """Return what `work` did to a vault, once its remote has it; else nothing of it stays.
 
         What it left is committed in the name of whoever `settings` say; a person's commits are
         `identity`'s (`Name <mail>`). With `branch`, it lands there, and the branch is made from
         the vault's if need be. A remote without a commit gets a first one. `check` is asked before
-        each push.
+        each push. With `publish` nothing is pushed: that moves the remote's refs, and the work is
+        done again where others have moved them meanwhile.
 
         Raises:
             RefusedError: the remote does not take it, or `check`; with the words of either.
             VaultError: `work` failed, or the remote cannot be reached.
         """
-        clone = self.find(name)
         signed = sign(settings, identity, branch)
-        with hold_lock(clone.lock):
-            self._make_ready(clone, signed, check)
-            try:
-                vault = self._lend(clone, signed)
-            except DamagedError:  # Its files are put back as they were.
-                clone.restore()
-                vault = self._lend(clone, signed)
-            clone.unsettle()
-            vault.state.put(_AT, "")
-            landed: dict[str, str] = {}
-            try:
-                done, landed = land(vault, work, check)
-            except BaseException:
-                with contextlib.suppress(VaultError, OSError):
-                    forget_waiting(vault)
-                raise
-            finally:
-                clone.restore(landed)
+        clone = self.find(name)
+        with clone.writers.take(), hold_lock(clone.lock):
+            for _ in range(_ATTEMPTS):
+                with contextlib.suppress(RefMovedError):
+                    return self._write(name, work, signed, check, publish)
+        raise VaultError(f"not written: others keep pushing to {name}; try again")
+
+    def _write(
+        self,
+        name: str,
+        work: Work[T],
+        settings: VaultSettings,
+        check: Check | None,
+        publish: Publish | None,
+    ) -> T:
+        clone = self.find(name)
+        before = self._make_ready(clone, settings, check, publish)
+        try:
+            vault = self._lend(clone, settings)
+        except DamagedError:  # Its files are put back as they were.
+            clone.restore()
+            vault = self._lend(clone, settings)
+        clone.unsettle()
+        vault.state.put(_AT, "")
+        landed: dict[str, str] = {}
+        try:
+            done, landed = land(vault, work, check, publish, before.branches)
+        except BaseException:
+            with contextlib.suppress(VaultError, OSError):
+                forget_waiting(vault)
+            raise
+        finally:
+            is_clean = publish is not None and len(landed) == 1
+            clone.restore(landed, is_clean)
+            if not is_clean:
                 self._close(name)
-                self._lend(clone, _NOTHING)  # Whoever reads next does not index.
-            return done
+            self._lend(clone, _NOTHING)  # Whoever reads next does not index.
+        return done
 
     def stats(self, name: str) -> VaultStats:
         """Return how a vault is; its remote is not asked."""
@@ -381,7 +412,13 @@ class Clones:
                 clone.drop()
             self.bring(name, anew=True)
 
-    def _make_ready(self, clone: Clone, settings: VaultSettings, check: Check | None) -> None:
+    def _make_ready(
+        self,
+        clone: Clone,
+        settings: VaultSettings,
+        check: Check | None,
+        publish: Publish | None,
+    ) -> Record:
         """Have the clone of a vault be where its remote is, which has to be reached."""
         name = clone.source.name
         try:
@@ -389,10 +426,11 @@ class Clones:
         except NoVaultError:
             given = settings.copy()
             given["folders"], given["ref"] = self._folders, ""
-            begin_vault(clone, given, check)
+            begin_vault(clone, given, check, publish)
             found = self.bring(name, anew=True)
         if found.problem:
             raise VaultError(f"not written: {found.problem}")
+        return found
 
     def _close_oldest(self) -> None:
         """Close what was not asked for longest, unless somebody uses it."""
@@ -431,13 +469,21 @@ def sign(settings: VaultSettings, identity: str, branch: str) -> VaultSettings:
     return signed
 
 
-def land(vault: Vault, work: Callable[[Vault], T], check: Check | None) -> tuple[T, dict[str, str]]:
-    """Do some work in a clone and push it; return what it did, and which branches have moved.
+def land(
+    vault: Vault,
+    work: Callable[[Vault], T],
+    check: Check | None = None,
+    publish: Publish | None = None,
+    there: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[T, dict[str, str]]:
+    """Do some work in a clone and bring it to the remote, whose branches are `there`.
 
-    Each branch comes with its commit, "" where it was removed.
+    Return what it did, and which branches have moved, each with its commit, "" where it was
+    removed.
 
     Raises:
         ForbiddenError: the remote does not take it, or `check`; with the words of either.
+        RefMovedError: `publish` found that others had moved the branch.
         VaultError: the work failed, or the remote cannot be reached.
     """
     history = vault.history
@@ -450,14 +496,39 @@ def land(vault: Vault, work: Callable[[Vault], T], check: Check | None) -> tuple
         left = commit_event(vault, event).skipped
         if left:
             raise RefusedError(f"not written: {'; '.join(left.values())}")
+    landed = branch or here.branch
+    if publish is None:
+        removed = _push(vault, check)
+        return done, {landed: history.refs.branch_tip(landed), **dict.fromkeys(removed, "")}
+    tip = history.refs.branch_tip(landed) if branch else history.head().commit
+    if tip != there.get(landed, ""):
+        publish(history.git_folder, f"{_HEADS}{landed}", there.get(landed, ""), tip)
+    return done, {landed: tip, **dict.fromkeys(_remove_decided(vault, tip, publish), "")}
+
+
+def _push(vault: Vault, check: Check | None) -> tuple[str, ...]:
+    """Push what the clone has; return the branches of the remote that were removed with that."""
     report = sync_remote(vault, ORIGIN, alone=True, check=check)
     if report.outcome is Outcome.OFFLINE:
         raise VaultError(f"not written, the vault's remote is not reached: {report.told}")
     if report.outcome is not Outcome.SYNCED:
         kind = ForbiddenError if report.outcome is Outcome.REFUSED else RefusedError
         raise kind(f"not written, the vault's remote does not take it: {report.told}")
-    landed = branch or here.branch
-    return done, {landed: history.refs.branch_tip(landed), **dict.fromkeys(report.removed, "")}
+    return report.removed
+
+
+def _remove_decided(vault: Vault, tip: str, publish: Publish) -> list[str]:
+    """Remove the proposals at the remote whose decision it has now; return those that are gone."""
+    removed: list[str] = []
+    if not (vault.history.git_folder / "refs/vaultmem").exists():
+        return removed
+    for each in list_decided(vault):
+        if vault.history.refs.is_ancestor(each.by, tip):
+            with contextlib.suppress(ForbiddenError, RefMovedError):
+                publish(vault.history.git_folder, f"{_HEADS}{each.name}", each.commit, "")
+                removed.append(each.name)
+        vault.history.git.run("update-ref", "-d", each.mark)
+    return removed
 
 
 def forget_waiting(vault: Vault) -> None:
@@ -466,7 +537,9 @@ def forget_waiting(vault: Vault) -> None:
         vault.operations.drop_waiting(number)
 
 
-def begin_vault(clone: Clone, settings: VaultSettings, check: Check | None) -> None:
+def begin_vault(
+    clone: Clone, settings: VaultSettings, check: Check | None, publish: Publish | None = None
+) -> None:
     """Give a remote without a commit its first one: what `init` lays down.
 
     Raises:
@@ -485,7 +558,10 @@ def begin_vault(clone: Clone, settings: VaultSettings, check: Check | None) -> N
             add_missing(vault)
             event = Event("init", "init: new vault", vault.author, intent="observe")
             made = commit_event(vault, event).commit
-            ref = f"refs/heads/{clone.source.branch or listed.head or 'main'}"
+            ref = f"{_HEADS}{clone.source.branch or listed.head or 'main'}"
+            if publish is not None:
+                publish(history.git_folder, ref, "", made)
+                return
             if check is not None:
                 check(history.git_folder, ref, "", made)
             done = push(vault.history, clone.remote, [f"{made}:{ref}"])

@@ -14,7 +14,7 @@ from vaultmem.errors import VaultError
 from vaultmem.services.finding.ask import Ask, QueryResult, run_query
 from vaultmem.services.finding.pack import AskPack, PackAnswer, ask_pack
 from vaultmem.services.pools.clone import Source
-from vaultmem.services.pools.clones import FRESH_FOR, Clones, Work
+from vaultmem.services.pools.clones import FRESH_FOR, Clones, Publish, Work
 from vaultmem.services.pools.question import (
     Each,
     LostVaultsError,
@@ -135,9 +135,10 @@ class Pool(ABC):
         settings: VaultSettings = _NOTHING,
         identity: str = "",
         branch: str = "",
+        publish: Publish | None = None,
     ) -> Future[T]:
         """Have something written to a vault, as `Clones.write` does: until its remote has it."""
-        given = (work, settings, identity, branch, None)
+        given = (work, settings, identity, branch, None, publish)
         return self.submit(name, Clones.write, *given, lane=Lane.WRITE)
 
     def each(

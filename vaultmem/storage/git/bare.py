@@ -7,6 +7,7 @@ that the repository names.
 from __future__ import annotations
 
 import contextlib
+import copy
 import os
 import re
 import subprocess
@@ -33,6 +34,9 @@ _QUARANTINE = (
     *("GIT_QUARANTINE_PATH", "GIT_OBJECT_DIRECTORY"),
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
 )
+
+#: Objects up to which a pack is unpacked; of more, it is kept as it is.
+_LOOSE = 100
 
 #: What a process needs to find its programs and its temporary files.
 _SYSTEM = ("PATH", "HOME", "TMPDIR", "SYSTEMROOT", "TEMP", "LD_LIBRARY_PATH", "GIT_EXEC_PATH")
@@ -109,6 +113,28 @@ class BareGit:
         finally:
             process.kill()
             process.communicate()
+
+    def list_refs(self, below: str = "") -> dict[str, str]:
+        """Return the refs, or those below a name, with their objects."""
+        asked = ("for-each-ref", "--format=%(refname) %(objectname)", *filter(None, [below]))
+        lines = self.run(*asked).decode("utf-8", "surrogateescape").split("\n")
+        return {ref: name for ref, _, name in (line.rpartition(" ") for line in lines) if ref}
+
+    def with_objects(self, folder: Path) -> BareGit:
+        """Return git in the same repository, which has the objects of another one as well."""
+        seen = copy.copy(self)
+        own = os.path.join(os.path.abspath(self.repository), "objects")
+        more = {"GIT_OBJECT_DIRECTORY": str(folder), "GIT_ALTERNATE_OBJECT_DIRECTORIES": own}
+        seen._environment = self._environment | more
+        return seen
+
+    def copy_objects(self, source: BareGit, new: str, old: str) -> None:
+        """Copy what a commit has and another one ("" for none) has not, durably."""
+        asked = "\n".join([new, *([f"^{old}"] if old else []), ""]).encode()
+        pack = source.run("pack-objects", "-q", "--revs", "--stdout", stdin=asked)
+        is_large = int.from_bytes(pack[8:12]) > _LOOSE
+        command = ("index-pack", "--stdin") if is_large else ("unpack-objects", "-q")
+        self.run(*command, stdin=pack)
 
     def count_incoming(self) -> int:
         """Return how many bytes the objects have on the disk that are not taken in yet."""

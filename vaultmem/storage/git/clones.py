@@ -70,7 +70,9 @@ def settle_clone(
         git.run("symbolic-ref", "HEAD", f"{_OURS}{branch}")
     if moves:
         git.run("update-ref", "--stdin", stdin="\n".join([*moves, ""]).encode())
-    git.run("reset", "--quiet", "--hard", branches[branch], "--", env=_NOBODYS)
+    is_there = head is not None and (head.branch, head.commit) == (branch, branches[branch])
+    if known is None or not is_there:
+        git.run("reset", "--quiet", "--hard", branches[branch], "--", env=_NOBODYS)
     if known is None:
         git.run("clean", "--quiet", "-ffdx", env=_NOBODYS)
 

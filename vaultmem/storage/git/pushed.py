@@ -84,7 +84,9 @@ class Bounds(NamedTuple):
     files: int
 
 
-def read_commits(git: BareGit, revisions: Sequence[str], bounds: Bounds) -> Iterator[NewCommit]:
+def read_commits(
+    git: BareGit, objects: Objects, revisions: Sequence[str], bounds: Bounds
+) -> Iterator[NewCommit]:
     """Yield the commits that revisions (as of `git log`) name, newest first.
 
     Raises:
@@ -92,9 +94,8 @@ def read_commits(git: BareGit, revisions: Sequence[str], bounds: Bounds) -> Iter
         BusyError: git's time is over.
         FaultError: git cannot read them.
     """
-    with contextlib.closing(Objects(git)) as objects:
-        for commit, changes in _list_commits(git, revisions, bounds):
-            yield _read_commit(objects, commit, changes)
+    for commit, changes in _list_commits(git, revisions, bounds):
+        yield _read_commit(objects, commit, changes)
 
 
 def _list_commits(

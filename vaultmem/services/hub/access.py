@@ -1,0 +1,258 @@
+"""Who pushes to a repository, and by which rules: a hub's token, or a name in an access.yaml.
+
+access.yaml is for git hosts that run the push check as their hook:
+
+    version: 1
+    pusher: VAULTMEM_PUSHER        # the variable with who pushes; Forgejo's and Gitea's need none
+    people:
+      ada: {emails: ["Ada Harbour <ada@example.org>"], own: ["*"]}
+      ben: {emails: [ben@example.org], agents: [claude-*], write: ["team:notes/refunds"]}
+    agents:
+      scout: {propose: [team]}
+    limits: {note_bytes: 64K}
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from vaultmem.core.safe_text import one_line
+from vaultmem.core.secrets.scan import mask_secrets
+from vaultmem.core.suggest import ask_meant
+from vaultmem.errors import RefusedError, VaultError
+from vaultmem.services.hub.folder import Hub, Limits, check_name, parse_limit, read_hub
+from vaultmem.services.hub.grants import (
+    GRANT,
+    HUB,
+    ORIGIN,
+    Grant,
+    Kind,
+    Scope,
+    check_email,
+    choose_agents,
+    parse_scope,
+    read_grants,
+    split_email,
+)
+from vaultmem.services.hub.refusal import Refusal
+from vaultmem.storage.atomic import make_private_folder
+from vaultmem.storage.git.bare import BareGit
+
+ACCESS_NAME = "access.yaml"
+
+#: The folder of a repository that has the audit log and claims where no hub has them.
+_OWN = "vaultmem"
+
+#: Variables in which a git host names who pushes, unless access.yaml names another one.
+#: Source: modules/repository/env.go of Gitea, whose names Forgejo keeps; `git help http-backend`.
+_PUSHERS = ("GITEA_PUSHER_NAME", "REMOTE_USER", "VAULTMEM_PUSHER")
+_REPOSITORY, _DEPLOY_KEY = "GITEA_REPO_NAME", "GITEA_DEPLOY_KEY_ID"
+_INTERNAL = "GITEA_INTERNAL_PUSH"
+
+#: Where these hosts keep the commits of pull requests; they push these refs by themselves.
+_PULLS = b"refs/pull/"
+
+_REVOKED = Refusal("the token", "does not count (any more)", "ask the hub's owner for one")
+
+_KEYS = ("version", "pusher", "people", "agents", "limits")
+
+
+class Pusher(NamedTuple):
+    """Who pushes to which vault, and by which rules: all of it values, to be sent anywhere.
+
+    The grant is without its digest, which signs cookies. `others` are the names of those who have
+    grants as well, and of their e-mails.
+    """
+
+    vault: str
+    grant: Grant
+    others: frozenset[str]
+    limits: Limits
+
+
+class Access(NamedTuple):
+    """How a push comes in: what finds its pusher (None without a grant), and where it is logged.
+
+    `hub` has the audit log and the claims; `id`, `origin` and `now` (seconds since the epoch) are
+    what the log names. `stranger` is what a push without a grant is told.
+    """
+
+    hub: Hub
+    vault: str
+    id: str
+    origin: str
+    now: float
+    find: Callable[[], Pusher | None]
+    stranger: Refusal
+
+
+def find_access(repository: Path, environment: Mapping[str, str], file: str, now: float) -> Access:
+    """Return how a push to a repository comes in, by what a hook's environment says.
+
+    `file` is the access.yaml of a repository that is not a hub's, else the one in the repository.
+
+    Raises:
+        RefusedError: nothing says who pushes.
+        VaultError: the hub or access.yaml cannot be read.
+    """
+    if environment.get(HUB):
+        hub = read_hub(Path(environment[HUB]))
+        if repository.parent != hub.repositories:
+            raise RefusedError(f"{repository.name}: not of the hub that {HUB} names")
+        vault = repository.name.removesuffix(".git")
+        return access_hub(hub, vault, environment.get(GRANT, ""), environment.get(ORIGIN, ""), now)
+    place = Path(file) if file else repository / ACCESS_NAME
+    if not (file or place.exists()):
+        raise RefusedError(
+            "this repository is a hub's; push to the hub's address instead "
+            f"(or name an {ACCESS_NAME} with --access)"
+        )
+    return _find_by_file(repository, environment, place, now)
+
+
+def access_hub(hub: Hub, vault: str, id: str, origin: str, now: float) -> Access:
+    """Return how a push or a write to a hub's vault comes in, by the id of a grant."""
+    return Access(hub, vault, id, origin, now, partial(find_pusher, hub, vault, id, now), _REVOKED)
+
+
+def find_pusher(hub: Hub, vault: str, id: str, now: float) -> Pusher | None:
+    """Return who pushes by the grant of an id, None if none of that id counts now.
+
+    Raises:
+        VaultError: the grants cannot be read.
+    """
+    grants = read_grants(hub)
+    grant = next((each for each in grants if each.id == id and each.is_alive(now)), None)
+    return _make_pusher(vault, grant, grants, hub.limits) if grant else None
+
+
+def is_hosts_own(environment: Mapping[str, str], refs: Iterable[bytes]) -> bool:
+    """Tell whether Forgejo or Gitea itself moves refs of pull requests, which are not checked.
+
+    Their commits are checked when a branch gets them.
+    """
+    is_internal = environment.get(_INTERNAL) == "true" and not environment.get(HUB)
+    return is_internal and all(ref.startswith(_PULLS) for ref in refs)
+
+
+def _find_by_file(
+    repository: Path, environment: Mapping[str, str], file: Path, now: float
+) -> Access:
+    git = BareGit(repository, environment)
+    checks = git.run("config", "--type=bool", "--get", "receive.fsckObjects", fine=(0, 1))
+    if checks.strip() != b"true":
+        raise RefusedError(
+            "this repository takes malformed objects; run `git config receive.fsckObjects true` "
+            f"in {repository.name}"
+        )
+    whole = _read_file(file)
+    name = _name_pusher(whole, environment, file.name)
+    rows = _as_mapping(whole.get("limits"), f"{file.name}: limits")
+    limits = Limits(**{key: parse_limit(key, str(each), file.name) for key, each in rows.items()})
+    hub = Hub(repository / _OWN, limits)
+    make_private_folder(hub.folder)
+    make_private_folder(hub.folder / "audit")
+    vault = environment.get(_REPOSITORY, "") or repository.name.removesuffix(".git")
+    ssh = environment.get("SSH_CONNECTION", "").partition(" ")[0]
+    origin = environment.get("REMOTE_ADDR", "") or ssh
+
+    def find() -> Pusher | None:
+        grants = _list_grants(_read_file(file), file.name)
+        grant = next((each for each in grants if each.name == name), None)
+        return _make_pusher(vault, grant, grants, limits) if grant else None
+
+    why, how = f"is not in {file.name}", "ask the repository's owner to add the name"
+    return Access(
+        hub, vault, name, origin, now, find, Refusal(one_line(mask_secrets(name))[:40], why, how)
+    )
+
+
+def _make_pusher(vault: str, grant: Grant, grants: Sequence[Grant], limits: Limits) -> Pusher:
+    others = [each for each in grants if each.name != grant.name]
+    names = {each.name for each in others}
+    names |= {name for each in others for name, _ in map(split_email, each.emails) if name}
+    return Pusher(vault, grant._replace(digest=""), frozenset(names), limits)
+
+
+def _name_pusher(whole: Mapping[str, Any], environment: Mapping[str, str], file: str) -> str:
+    """Return the name by which the git host knows who pushes.
+
+    A deploy key comes by the name of the repository's owner, so it gets one of its own.
+    """
+    named = str(whole.get("pusher") or "")
+    if not named and environment.get(_DEPLOY_KEY, "0") not in {"", "0"}:
+        return f"deploy-key-{environment[_DEPLOY_KEY]}"
+    for variable in (named,) if named else _PUSHERS:
+        if name := environment.get(variable, ""):
+            return name
+    wanted = named or ", ".join(_PUSHERS)
+    raise RefusedError(
+        f"nothing says who pushes: {wanted} is not set; name the variable of your git host with "
+        f'"pusher" in {file}'
+    )
+
+
+def _read_file(file: Path) -> Mapping[str, Any]:
+    from vaultmem.storage.yaml_file import read_yaml  # A hub's own hook has no need of it.
+
+    whole = read_yaml(file)
+    if not isinstance(whole, dict):
+        raise VaultError(f"{file.name}: begin it with `version: 1`, and name people and agents")
+    for key in whole:
+        if key not in _KEYS:
+            raise VaultError(f'{file.name}: unknown key "{key}"{ask_meant(str(key), _KEYS)}')
+    if whole.get("version") != 1:
+        raise VaultError(
+            f"{file.name}: is not of version 1; write `version: 1`, or update vaultmem"
+        )
+    return whole
+
+
+def _list_grants(whole: Mapping[str, Any], file: str) -> list[Grant]:
+    found: list[Grant] = []
+    for key, kind in (("people", Kind.PERSON), ("agents", Kind.AGENT)):
+        for name, given in (_as_mapping(whole.get(key), f"{file}: {key}")).items():
+            try:
+                found.append(_read_grant(str(name), kind, _as_mapping(given, str(name))))
+            except (RefusedError, VaultError) as error:
+                raise VaultError(f"{file}: {key}: {error}") from None
+    names = [each.name for each in found]
+    if twice := next((name for name in names if names.count(name) > 1), ""):
+        raise VaultError(f"{file}: {twice}: is a person and an agent; choose another name for one")
+    return found
+
+
+def _read_grant(name: str, kind: Kind, given: Mapping[str, Any]) -> Grant:
+    known = ("emails", "agents", *Scope)
+    for key in given:
+        if key not in known:
+            raise VaultError(f'{name}: unknown key "{key}"{ask_meant(str(key), known)}')
+    texts = {key: _list_texts(given.get(key), f"{name}: {key}") for key in known}
+    scopes = {s: tuple(parse_scope(s, each) for each in texts[s]) for s in Scope if texts[s]}
+    emails = tuple(map(check_email, texts["emails"]))
+    if kind is Kind.PERSON and not emails and set(scopes) - {Scope.READ}:
+        raise VaultError(f'{name}: has no e-mail; add "emails", as in their commits')
+    agents = choose_agents(name, kind, texts["agents"])
+    return Grant(check_name(name), name, kind, "", emails, agents, scopes, created=time.time())
+
+
+def _as_mapping(given: Any, what: str) -> Mapping[str, Any]:
+    if given is None:
+        return {}
+    if not isinstance(given, dict):
+        raise VaultError(f"{what}: has to be a mapping, as `ada: {{...}}`")
+    return {str(key): value for key, value in given.items()}
+
+
+def _list_texts(given: Any, what: str) -> list[str]:
+    if isinstance(given, str):
+        return [given]
+    if given is None:
+        return []
+    if not (isinstance(given, list) and all(isinstance(each, str) for each in given)):
+        raise VaultError(f'{what}: has to be a list of texts, as ["*"]')
+    return given
