@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 from starlette.testclient import TestClient
 from visiting import Served
 
-from vaultmem.web.api.operation import Operation
+from vaultmem.operations.operation import Operation
 from vaultmem.web.api.routes import OPERATIONS
 
 NOTES = {

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from vaultmem.answers.schemas import text
 from vaultmem.core.json_values import as_plain
 from vaultmem.core.packs.division import tell_missing
 from vaultmem.errors import RefusedError
 from vaultmem.hub.overall import Overall
 from vaultmem.hub.pool_workers import PoolWorkers
+from vaultmem.operations.schemas import text
 from vaultmem.services.hub.grants import Grant, Scope, may
 from vaultmem.workers.caller import Caller
 from vaultmem.workers.kept_vault import Work

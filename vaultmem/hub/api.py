@@ -12,11 +12,11 @@ from vaultmem.answers.finding import answer_json, pack_answer_json
 from vaultmem.core.json_values import as_plain
 from vaultmem.hub.overall import Overall
 from vaultmem.hub.pages import list_vaults
+from vaultmem.operations.operation import BASE, Given, Operation
 from vaultmem.services.finding.ask import fit_texts
 from vaultmem.services.finding.vault_set import VaultSet
 from vaultmem.web.api.finding import FINDING, read_ask, read_ask_pack
 from vaultmem.web.api.given import read_given
-from vaultmem.web.api.operation import BASE, Given, Operation
 from vaultmem.web.asking import answers
 
 

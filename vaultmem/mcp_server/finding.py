@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.answers.finding import hit_json, pack_json
-from vaultmem.answers.schemas import (
+from vaultmem.core.lifecycle import State, parse_kind
+from vaultmem.core.safe_text import escape_bytes
+from vaultmem.mcp_server.tool import BUDGET, LEAST, MOST, Answer, Tool, price
+from vaultmem.operations.schemas import (
     answer,
     arguments,
     choice,
@@ -15,9 +18,6 @@ from vaultmem.answers.schemas import (
     texts,
     whole,
 )
-from vaultmem.core.lifecycle import State, parse_kind
-from vaultmem.core.safe_text import escape_bytes
-from vaultmem.mcp_server.tool import BUDGET, LEAST, MOST, Answer, Tool, price
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

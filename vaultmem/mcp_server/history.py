@@ -14,7 +14,6 @@ from vaultmem.answers.history import (
     operation_json,
     shown_json,
 )
-from vaultmem.answers.schemas import answer, arguments, choice, text, whole
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.mcp_server.finding import leave_out_text, show_within
@@ -39,6 +38,7 @@ from vaultmem.mcp_server.tool import (
     read_shown,
     see_at,
 )
+from vaultmem.operations.schemas import answer, arguments, choice, text, whole
 
 if TYPE_CHECKING:
     from vaultmem.core.upkeep.proposal import Proposal

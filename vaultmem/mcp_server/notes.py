@@ -5,16 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.answers.notes import edited_json, note_json
-from vaultmem.answers.schemas import (
-    answer,
-    arguments,
-    choice,
-    flag,
-    share,
-    text,
-    texts,
-    whole,
-)
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.notes.full_text import tell_shortened
 from vaultmem.core.safe_text import one_line
@@ -29,6 +19,16 @@ from vaultmem.mcp_server.tool import (
     price,
     read_shown,
     see_at,
+)
+from vaultmem.operations.schemas import (
+    answer,
+    arguments,
+    choice,
+    flag,
+    share,
+    text,
+    texts,
+    whole,
 )
 
 if TYPE_CHECKING:

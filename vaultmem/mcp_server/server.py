@@ -15,7 +15,6 @@ from mcp.server.subscriptions import ListenHandler
 from mcp.shared.exceptions import MCPError
 
 import vaultmem
-from vaultmem.answers.schemas import find_problem, flag, read_given, text
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import VaultError, name_failure
 from vaultmem.mcp_server.committing import CHECKPOINT, PROMOTE
@@ -38,6 +37,7 @@ from vaultmem.mcp_server.resources import (
 from vaultmem.mcp_server.sessions import SESSION, leave_tool
 from vaultmem.mcp_server.tasks import TASK
 from vaultmem.mcp_server.tool import Tool, run_tool
+from vaultmem.operations.schemas import find_problem, flag, read_given, text
 from vaultmem.workers.caller import Caller
 from vaultmem.workers.kept_vault import Work, settle
 from vaultmem.workers.workers import Workers

@@ -6,13 +6,13 @@ import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from vaultmem.answers.schemas import Schema
 from vaultmem.core.json_values import as_plain
 from vaultmem.core.lifecycle import State
 from vaultmem.core.packs.pack_item import quote
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.core.token_count import bound_tokens
 from vaultmem.errors import RefusedError
+from vaultmem.operations.schemas import Schema
 
 if TYPE_CHECKING:
     from vaultmem.services.reading.read_notes import FoundNote

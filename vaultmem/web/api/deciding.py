@@ -7,11 +7,11 @@ from typing import Any
 
 from vaultmem.answers.branches import merge_json, resolved_json
 from vaultmem.answers.notes import report_json, undone_json
-from vaultmem.answers.schemas import STRINGS, choice, record, rows, text, whole
 from vaultmem.answers.upkeep import decided_json
 from vaultmem.core.upkeep.choices import Choice
+from vaultmem.operations.operation import Given, Moment, Operation
+from vaultmem.operations.schemas import STRINGS, choice, record, rows, text, whole
 from vaultmem.vault import Vault
-from vaultmem.web.api.operation import Given, Moment, Operation
 
 
 def _checkpoint(vault: Vault, given: Given) -> Any:

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 import vaultmem
-from vaultmem.answers.schemas import Schema, record, rows
-from vaultmem.web.api.operation import BASE, Operation, Tag
+from vaultmem.operations.operation import BASE, Operation, Tag
+from vaultmem.operations.schemas import Schema, record, rows
 from vaultmem.web.site import BELOW
 
 _PROBLEM = "#/components/schemas/Problem"

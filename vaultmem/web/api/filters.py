@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from vaultmem.answers.schemas import flag, text, texts
 from vaultmem.core.finding.query import NoteFilter
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.timestamps import parse_timestamp
-from vaultmem.web.api.operation import Given
+from vaultmem.operations.operation import Given
+from vaultmem.operations.schemas import flag, text, texts
 
 #: All that notes can be chosen by.
 FILTERS = {

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.answers.finding import answer_json, pack_answer_json
-from vaultmem.answers.schemas import STRINGS, choice, flag, record, rows, text, texts, whole
 from vaultmem.core.packs.pack_item import PackLabels, PackStyle
+from vaultmem.operations.operation import Given, Moment, Operation
+from vaultmem.operations.schemas import STRINGS, choice, flag, record, rows, text, texts, whole
 from vaultmem.vault import Vault
 from vaultmem.web.api.filters import FILTERS, make_filter
-from vaultmem.web.api.operation import Given, Moment, Operation
 
 if TYPE_CHECKING:
     from vaultmem.services.finding.ask import Ask

@@ -11,10 +11,10 @@ from vaultmem.answers.finding import (
     receipts_json,
     replayed_json,
 )
-from vaultmem.answers.schemas import STRINGS, flag, record, rows, text, texts, whole
+from vaultmem.operations.operation import Given, Moment, Operation
+from vaultmem.operations.schemas import STRINGS, flag, record, rows, text, texts, whole
 from vaultmem.vault import Vault
 from vaultmem.web.api.finding import BUDGET
-from vaultmem.web.api.operation import Given, Moment, Operation
 
 
 def _list_receipts(vault: Vault, given: Given) -> Any:

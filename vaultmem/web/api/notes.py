@@ -8,11 +8,11 @@ from typing import Any
 from vaultmem.answers.economics import pinned_json
 from vaultmem.answers.links import backlinks_json, broken_json, links_json, orphans_json
 from vaultmem.answers.notes import counts_json, note_json, records_json
-from vaultmem.answers.schemas import STRINGS, flag, record, rows
+from vaultmem.operations.operation import Given, Moment, Operation, Tag
+from vaultmem.operations.schemas import STRINGS, flag, record, rows
 from vaultmem.services.reading.read_notes import resolve_whole
 from vaultmem.vault import Vault
 from vaultmem.web.api.filters import FILTERS, make_filter
-from vaultmem.web.api.operation import Given, Moment, Operation, Tag
 
 
 def _list(vault: Vault, given: Given) -> Any:

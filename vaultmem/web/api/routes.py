@@ -19,6 +19,7 @@ from vaultmem.answers.notes import note_json
 from vaultmem.core.json_values import as_plain
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import ChangedError, RefusedError, VaultError
+from vaultmem.operations.operation import BASE, Given, Moment, Operation
 from vaultmem.vault import Vault
 from vaultmem.web.api.deciding import DECIDING
 from vaultmem.web.api.document import write_document
@@ -27,7 +28,6 @@ from vaultmem.web.api.given import read_given
 from vaultmem.web.api.history import HISTORY
 from vaultmem.web.api.judging import JUDGING
 from vaultmem.web.api.notes import NOTES
-from vaultmem.web.api.operation import BASE, Given, Moment, Operation
 from vaultmem.web.api.sessions import SESSIONS
 from vaultmem.web.api.state import STATE
 from vaultmem.web.api.versions import expect, has_same, make_tag, read_wanted, tag_written

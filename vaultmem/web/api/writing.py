@@ -15,12 +15,22 @@ from vaultmem.answers.notes import (
     restored_json,
     superseded_json,
 )
-from vaultmem.answers.schemas import STRINGS, Schema, choice, flag, record, rows, share, text, texts
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.errors import RefusedError
+from vaultmem.operations.operation import Given, Moment, Operation
+from vaultmem.operations.schemas import (
+    STRINGS,
+    Schema,
+    choice,
+    flag,
+    record,
+    rows,
+    share,
+    text,
+    texts,
+)
 from vaultmem.services.reading.read_notes import resolve_whole
 from vaultmem.vault import Vault
-from vaultmem.web.api.operation import Given, Moment, Operation
 
 #: What an operation that changes a note returns: its JSON, and where the note is then, if it is.
 Changed = tuple[Any, PurePosixPath | None]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from vaultmem.answers.schemas import MOMENT, NOTE, Schema, arguments, text
+from vaultmem.operations.schemas import MOMENT, NOTE, Schema, arguments, text
 from vaultmem.vault import Vault
 
 #: What an operation was given: parameters of path and query, and fields of the body, by name.
