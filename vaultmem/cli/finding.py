@@ -6,10 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vaultmem.answers.finding import answer_json, pack_answer_json
-from vaultmem.cli.asking import open_several
-from vaultmem.cli.hit_text import say_hit, show_hits, tell_left_out, warn_unmatched
-from vaultmem.cli.narrowing import Only, takes_only
+from vaultmem.cli.asking import open_several, warn_unmatched
 from vaultmem.cli.options import (
     AllVaultsOption,
     BudgetOption,
@@ -18,8 +15,19 @@ from vaultmem.cli.options import (
     VaultsOption,
     split_names,
 )
-from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted, warn
-from vaultmem.cli.shared import Here, takes
+from vaultmem.cli.output import ProgressLine, emit_json, say, say_lines, warn
+from vaultmem.cli.shared import Here, offers, takes
+from vaultmem.operations.finding import (
+    RECALL,
+    Recall,
+    answer_data,
+    make_ask,
+    pack_answer_data,
+    recall_in,
+    recall_lines,
+    show_lines,
+    show_texts,
+)
 
 if TYPE_CHECKING:
     from vaultmem.services.finding.ask import QueryResult
@@ -37,7 +45,7 @@ def _warn_of_models(answer: QueryResult | PackAnswer) -> None:
         warn(f"not reranked: {answer.reranked.problem}")
 
 
-def _refuse_with_fleet(here: Here, all_vaults: bool, include_refs: str) -> None:
+def _refuse_with_fleet(here: Here, all_vaults: bool, include_refs: object) -> None:
     """Refuse options that are for one vault, or for the vaults of this machine."""
     from vaultmem.cli.fleet_work import refuse_with_fleet
 
@@ -64,92 +72,37 @@ SemanticOption = Annotated[
 
 _FORMATS = ("markdown", "text", "json")
 
-_SHOWN = ["active", "candidate", "stale"]
-_ALL_BUT_QUARANTINED = ["active", "candidate", "stale", "archived", "deprecated"]
 
-
-@takes_only
-@takes("ref", "at", "agent", "session", "as_json")
+@offers(RECALL)
+@takes("ref", "agent", "session", "as_json")
 def recall_(
     here: Here,
-    only: Only,
-    query: Annotated[list[str], typer.Argument(metavar="QUERY", help="What to look for.")],
-    limit: Annotated[
-        int,
-        typer.Option(
-            "-n", "--limit", metavar="N", help="Notes at most; else 10.", show_default=False
-        ),
-    ] = 0,
-    budget: Annotated[
-        int,
-        typer.Option(
-            "--budget",
-            metavar="TOKENS",
-            help="As many of the best as fit into so many tokens; else any number of tokens.",
-            show_default=False,
-        ),
-    ] = 0,
-    explain: Annotated[bool, typer.Option("--explain", help="Show each part of a score.")] = False,
-    include_archived: Annotated[
-        bool, typer.Option("--include-archived", help="Also archived and deprecated notes.")
-    ] = False,
-    include_quarantined: Annotated[
-        bool,
-        typer.Option("--include-quarantined", help="Also quarantined notes, behind a warning."),
-    ] = False,
+    asked: Recall,
     vault: VaultsOption = [],  # noqa: B006
     all_vaults: AllVaultsOption = False,
     fleet: FleetOption = "",
-    include_refs: IncludeRefsOption = "",
-    expand_links: ExpandLinksOption = False,
-    semantic: SemanticOption = None,
 ) -> None:
-    """Find the notes that answer a question, best first.
-
-    Each is shown by its best section, with the reason why it was found.
-
-    Examples:
-      vaultmem recall "how are refunds handled?" -n 3
-      vaultmem recall tokens --kind decision --since 2026-10-01
-    """
+    """Print what answers a question, of a vault, several or a fleet."""
     from vaultmem.cli.fleet_work import recall_fleet, warn_missing
-    from vaultmem.services.finding.ask import MOST_FITTING, Ask, run_query, tell_how_sure
 
-    states = only.state or (_ALL_BUT_QUARANTINED if include_archived else [])
-    if include_quarantined:
-        states = [*(states or _SHOWN), "quarantined"]
-    asked = Ask(
-        " ".join(query),
-        limit or (MOST_FITTING if budget else 0),
-        filter=only._replace(state=states).make_filter(),
-        at=here.at,
-        refs=split_names(include_refs),
-        semantic=semantic,
-        expand_links=expand_links,
-        suggests=True,
-    )
-    show = show_hits(budget, explain, here.as_json)
+    show = show_texts(asked) if here.as_json else show_lines(asked)
     opened, missing = None, None
     if fleet:
-        _refuse_with_fleet(here, all_vaults, include_refs)
-        answer, missing = recall_fleet(fleet, vault, asked, show)
+        _refuse_with_fleet(here._replace(at=asked.at), all_vaults, asked.include_refs)
+        answer, missing = recall_fleet(fleet, vault, make_ask(asked), show)
     else:
-        opened = open_several(here, vault, all_vaults, alone=bool(here.at or include_refs))
-        answer = run_query(opened, asked, show, ProgressLine)
+        is_alone = bool(asked.at or asked.include_refs)
+        opened = open_several(here, vault, all_vaults, is_alone)
+        answer = recall_in(opened, asked, show, ProgressLine)
     _warn_of_models(answer)
     if here.as_json:
-        emit_json(_with_missing(answer_json(answer), missing))
+        emit_json(_with_missing(answer_data(answer), missing))
         return
-    for line in tell_how_sure(answer):
-        say_painted(line, "yellow")
+    say_lines(recall_lines(answer, asked))
     if not answer.hits and opened is not None:
-        warn_unmatched(opened, asked.filter)
+        warn_unmatched(opened, asked.only.make_filter())
     elif not answer.hits:
         say("No note matches.")
-    for number, (hit, _) in enumerate(answer.shown, 1):
-        say_hit(number, hit, explain)
-    if left_out := tell_left_out(answer, budget):
-        say_painted(left_out, "yellow")
     warn_missing(missing or {})
 
 
@@ -224,7 +177,7 @@ def pack(
     if elsewhere:
         warn(f"note: {elsewhere}")
     if as_json:
-        emit_json(_with_missing(pack_answer_json(answer), missing))
+        emit_json(_with_missing(pack_answer_data(answer), missing))
         return
     say(answer.pack.text.rstrip("\n"))
     warn_missing(missing or {})

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.answers.notes import note_json, records_json
-from vaultmem.cli.asking import open_several, split_vault
+from vaultmem.cli.asking import open_several, split_vault, warn_unmatched
 from vaultmem.cli.editor import open_editor
 from vaultmem.cli.history_text import align
-from vaultmem.cli.hit_text import warn_unmatched
-from vaultmem.cli.narrowing import Only, takes_only
 from vaultmem.cli.opening import open_here, open_view
 from vaultmem.cli.options import (
     AllVaultsOption,
@@ -31,9 +29,10 @@ from vaultmem.cli.output import (
     say_raw,
     warn,
 )
-from vaultmem.cli.shared import Here, takes
+from vaultmem.cli.shared import Here, offers, takes
 from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
+from vaultmem.operations.filters import Filters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -151,12 +150,11 @@ def get(
         say_raw(found.text)
 
 
-@takes_only
+@offers(Filters)
 @takes("ref", "at", "as_json")
 def list_(
     here: Here,
-    only: Only,
-    pinned: Annotated[bool, typer.Option("--pinned", help="Only pinned notes.")] = False,
+    only: Filters,
     vault: VaultsOption = [],  # noqa: B006
     all_vaults: AllVaultsOption = False,
 ) -> None:
@@ -171,7 +169,7 @@ def list_(
     from vaultmem.services.finding.vault_set import look
     from vaultmem.services.reading.read_notes import list_notes
 
-    wanted = only.make_filter(pinned or None, any_state=True)
+    wanted = only.make_filter(any_state=True)
     opened = open_several(here, vault, all_vaults, alone=True)
     found = ((each.name, look(each, here.at)) for each in opened)
     records = [(name, record) for name, seen in found for record in list_notes(seen, wanted)]

@@ -76,11 +76,12 @@ def _offer(tool: Tool) -> Tool:
 async def _recall(
     overall: Overall, grant: Grant, given: dict[str, Any]
 ) -> tuple[str, dict[str, Any]]:
-    from vaultmem.mcp_server.finding import fit_hits, read_ask, tell_hits
-    from vaultmem.mcp_server.tool import BUDGET
+    from vaultmem.mcp_server.finding import fit_hits, read_recall, tell_hits
+    from vaultmem.operations.finding import make_ask
+    from vaultmem.operations.operation import BUDGET
 
-    asked = read_ask(given)
-    found = await overall.recall(grant, asked, given.get("vaults", ()), "mcp")
+    asked = read_recall(given)
+    found = await overall.recall(grant, make_ask(asked), asked.vaults, "mcp")
     beside = tell_missing(found.missing)
     shown = fit_hits(found.answer, {}, "short", given.get("budget", BUDGET), beside)
     return _tell(tell_hits(found.answer._replace(shown=shown), asked.offset, beside), given)

@@ -8,14 +8,19 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from vaultmem.answers.finding import answer_json, pack_answer_json
 from vaultmem.core.json_values import as_plain
 from vaultmem.hub.overall import Overall
 from vaultmem.hub.pages import list_vaults
-from vaultmem.operations.operation import BASE, Given, Operation
-from vaultmem.services.finding.ask import fit_texts
+from vaultmem.operations.finding import (
+    Recall,
+    answer_data,
+    make_ask,
+    pack_answer_data,
+    show_texts,
+)
+from vaultmem.operations.operation import BASE, Given, Operation, read_request
 from vaultmem.services.finding.vault_set import VaultSet
-from vaultmem.web.api.finding import FINDING, read_ask, read_ask_pack
+from vaultmem.web.api.finding import FINDING, read_ask_pack
 from vaultmem.web.api.given import read_given
 from vaultmem.web.asking import answers
 
@@ -37,19 +42,17 @@ async def show_list(request: Request) -> Response:
 
 
 async def _recall(overall: Overall, request: Request, given: Given) -> dict[str, Any]:
-    asked, wanted = read_ask(given), given.get("vaults", ())
-    found = await overall.recall(request.state.grant, asked, wanted, "api")
-    answer = found.answer
-    if budget := given.get("budget", 0):
-        no_vault = cast(VaultSet, None)  # Texts are at hand; none is looked at.
-        answer = answer._replace(shown=fit_texts(budget)(no_vault, answer) or ())
-    return {**answer_json(answer), "missing": found.missing}
+    asked = read_request(Recall, given)
+    found = await overall.recall(request.state.grant, make_ask(asked), asked.vaults, "api")
+    no_vault = cast(VaultSet, None)  # Texts are at hand; none is looked at.
+    shown = show_texts(asked)(no_vault, found.answer) or ()
+    return {**answer_data(found.answer._replace(shown=shown)), "missing": found.missing}
 
 
 async def _pack(overall: Overall, request: Request, given: Given) -> dict[str, Any]:
     asked, wanted = read_ask_pack(given), given.get("vaults", ())
     found = await overall.pack(request.state.grant, asked, wanted, "api")
-    return {**pack_answer_json(found.answer), "missing": found.missing}
+    return {**pack_answer_data(found.answer), "missing": found.missing}
 
 
 def _make_route(operation: Operation) -> Route:

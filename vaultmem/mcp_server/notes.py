@@ -9,23 +9,14 @@ from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.notes.full_text import tell_shortened
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import RefusedError
-from vaultmem.mcp_server.tool import (
-    LEAST,
-    MOST,
-    NOTE_BUDGET,
-    Answer,
-    Tool,
-    cut_text,
-    price,
-    read_shown,
-    see_at,
-)
+from vaultmem.mcp_server.tool import NOTE_BUDGET, Answer, Tool, cut_text, price, read_shown, see_at
+from vaultmem.operations.operation import LEAST, MOST
 from vaultmem.operations.schemas import (
     answer,
     arguments,
     choice,
     flag,
-    share,
+    number,
     text,
     texts,
     whole,
@@ -193,7 +184,7 @@ REMEMBER = Tool(
         kind=choice("Else semantic_fact.", [kind.value for kind in Kind]),
         tags=texts("Without #."),
         pin=flag("In every pack."),
-        confidence=share("0 to 1."),
+        confidence=number("0 to 1.", 0, 1),
         refs=texts("Files, URLs, commits it rests on."),
         force=flag("Though a note says the same."),
     ),

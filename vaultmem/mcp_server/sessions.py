@@ -11,7 +11,8 @@ from vaultmem.core.lifecycle import State
 from vaultmem.core.safe_text import one_line
 from vaultmem.core.token_count import fit_budget
 from vaultmem.errors import RefusedError
-from vaultmem.mcp_server.tool import BUDGET, LEAST, MOST, Answer, Tool, list_rows, price
+from vaultmem.mcp_server.tool import Answer, Tool, list_rows, price
+from vaultmem.operations.operation import BUDGET, LEAST, MOST
 from vaultmem.operations.schemas import answer, arguments, choice, text, texts, whole
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from vaultmem.core.tasks.task import TaskStatus
 from vaultmem.core.tasks.view import MIN_BUDGET
 from vaultmem.core.token_count import fit_budget
 from vaultmem.errors import RefusedError
-from vaultmem.mcp_server.tool import BUDGET, LEAST, MOST, Answer, Tool, list_rows, price
+from vaultmem.mcp_server.tool import Answer, Tool, list_rows, price
+from vaultmem.operations.operation import BUDGET, LEAST, MOST
 from vaultmem.operations.schemas import answer, arguments, choice, text, whole
 
 if TYPE_CHECKING:

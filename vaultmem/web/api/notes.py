@@ -8,17 +8,25 @@ from typing import Any
 from vaultmem.answers.economics import pinned_json
 from vaultmem.answers.links import backlinks_json, broken_json, links_json, orphans_json
 from vaultmem.answers.notes import counts_json, note_json, records_json
-from vaultmem.operations.operation import Given, Moment, Operation, Tag
+from vaultmem.operations.filters import Filters
+from vaultmem.operations.operation import (
+    Front,
+    Given,
+    Moment,
+    Operation,
+    Tag,
+    describe,
+    read_request,
+)
 from vaultmem.operations.schemas import STRINGS, flag, record, rows
 from vaultmem.services.reading.read_notes import resolve_whole
 from vaultmem.vault import Vault
-from vaultmem.web.api.filters import FILTERS, make_filter
 
 
 def _list(vault: Vault, given: Given) -> Any:
     from vaultmem.services.reading.read_notes import list_notes
 
-    wanted = make_filter(given, any_state=True)
+    wanted = read_request(Filters, given).make_filter(any_state=True)
     return records_json(("", record) for record in list_notes(vault, wanted))
 
 
@@ -108,7 +116,7 @@ NOTES = (
         "GET /notes",
         "List notes, in every state unless `state` says otherwise.",
         _list,
-        FILTERS,
+        describe(Filters, Front.HTTP)["properties"],
         gives=record(notes=_RECORDS),
     ),
     Operation(

@@ -126,7 +126,7 @@ def _look(operation: Operation, given: Given, vault: Vault) -> Answered:
         from vaultmem.services.reading.look import look_at
 
         seen = look_at(seen, given["at"])
-    plain = as_plain(operation.run(seen, given))
+    plain = as_plain(operation.answer(seen, given))
     if vault.lag and isinstance(plain, dict):
         plain["behind"] = vault.lag
     return Answered(_dump(plain), make_tag(operation.tag, seen, plain))
@@ -135,7 +135,7 @@ def _look(operation: Operation, given: Given, vault: Vault) -> Answered:
 def _change(operation: Operation, given: Given, wanted: frozenset[str], vault: Vault) -> Answered:
     """Return what an operation did."""
     if not operation.changes:
-        plain = _name_branch(vault, as_plain(operation.run(vault, given)))
+        plain = _name_branch(vault, as_plain(operation.answer(vault, given)))
         is_new = operation.creates and plain["outcome"] == "created"
         tag = f'"{plain["blob"]}"' if operation.creates else ""
         return Answered(_dump(plain), tag, plain["path"] if is_new else "")
