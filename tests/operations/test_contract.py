@@ -30,6 +30,7 @@ NOTES = {
 #: The command and the tool of each operation, and what else the tool is given.
 OFFERED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "recall": ("recall", "recall", {}),
+    "pack": ("pack", "context_pack", {}),
 }
 
 #: What is asked, of what the request declares.
@@ -39,10 +40,13 @@ ASKED: list[tuple[str, dict[str, Any]]] = [
     ("recall", {"query": "lighthouse", "include_archived": True}),
     ("recall", {"query": "pier stone", "kind": ["decision"], "since": "2020-01-01"}),
     ("recall", {"query": "pier", "at": "first", "include_refs": ["first"]}),
+    ("pack", {}),
+    ("pack", {"query": "oak pier", "budget": 300, "labels": "full"}),
+    ("pack", {"query": "pier", "at": "first"}),
 ]
 
-#: What a tool says in its text alone, or within its budget: words of notes.
-_WORDS = {"text", "told"}
+#: Words of notes, which a tool says in its text alone, and what each call has of its own.
+_LEFT_OUT = {"text", "told", "commit", "commits", "receipt", "id"}
 
 TABLE = {each.name: each for each in OPERATIONS if each.request and not each.summary}
 
@@ -102,7 +106,7 @@ def test_the_same_request_has_the_same_answer_everywhere(
         return await call(client, tool, **more, **offered, detail=True)
 
     answer = play(roots["mcp"], scene)
-    common = {*answer} & {*shell} - _WORDS
+    common = {*answer} & {*shell} - _LEFT_OUT
     assert common, "the tool's data has nothing of the answer"
     assert {key: _strip(answer[key]) for key in common} == {
         key: _strip(shell[key]) for key in common
@@ -171,10 +175,9 @@ def _request(root: Path, folder: Path, operation: Operation, given: dict[str, An
 
 
 def _strip(value: Any) -> Any:
-    """Return an answer without the words of notes, and what each commit has of its own."""
+    """Return an answer without what is not compared."""
     if isinstance(value, dict):
-        left_out = {*_WORDS, "commit", "commits", "receipt", "id"}
-        return {key: _strip(each) for key, each in value.items() if key not in left_out}
+        return {key: _strip(each) for key, each in value.items() if key not in _LEFT_OUT}
     if isinstance(value, list):
         return [_strip(each) for each in value]
     return value

@@ -90,9 +90,12 @@ async def _recall(
 async def _pack(
     overall: Overall, grant: Grant, given: dict[str, Any]
 ) -> tuple[str, dict[str, Any]]:
-    from vaultmem.mcp_server.finding import read_pack, tell_pack
+    from vaultmem.mcp_server.finding import tell_pack
+    from vaultmem.operations.finding import PackRequest, make_pack_ask
+    from vaultmem.operations.operation import read_request
 
-    found = await overall.pack(grant, read_pack(given), given.get("vaults", ()), "mcp")
+    asked = read_request(PackRequest, given)
+    found = await overall.pack(grant, make_pack_ask(asked), asked.vaults, "mcp")
     return _tell(tell_pack(found.answer, ()), given)
 
 

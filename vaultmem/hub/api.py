@@ -12,15 +12,17 @@ from vaultmem.core.json_values import as_plain
 from vaultmem.hub.overall import Overall
 from vaultmem.hub.pages import list_vaults
 from vaultmem.operations.finding import (
+    FINDING,
+    PackRequest,
     Recall,
     answer_data,
     make_ask,
+    make_pack_ask,
     pack_answer_data,
     show_texts,
 )
 from vaultmem.operations.operation import BASE, Given, Operation, read_request
 from vaultmem.services.finding.vault_set import VaultSet
-from vaultmem.web.api.finding import FINDING, read_ask_pack
 from vaultmem.web.api.given import read_given
 from vaultmem.web.asking import answers
 
@@ -50,8 +52,8 @@ async def _recall(overall: Overall, request: Request, given: Given) -> dict[str,
 
 
 async def _pack(overall: Overall, request: Request, given: Given) -> dict[str, Any]:
-    asked, wanted = read_ask_pack(given), given.get("vaults", ())
-    found = await overall.pack(request.state.grant, asked, wanted, "api")
+    asked = read_request(PackRequest, given)
+    found = await overall.pack(request.state.grant, make_pack_ask(asked), asked.vaults, "api")
     return {**pack_answer_data(found.answer), "missing": found.missing}
 
 

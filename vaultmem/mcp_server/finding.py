@@ -6,16 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.mcp_server.tool import Answer, Tool, price
-from vaultmem.operations.finding import Recall, hit_data, open_vaults, pack_data, recall_in
-from vaultmem.operations.operation import BUDGET, LEAST, MOST, Front, describe, read_request
+from vaultmem.operations.finding import (
+    PackRequest,
+    Recall,
+    hit_data,
+    make_pack_ask,
+    open_vaults,
+    pack_data,
+    recall_in,
+)
+from vaultmem.operations.operation import BUDGET, Front, describe, read_request
 from vaultmem.operations.schemas import (
     answer,
-    arguments,
-    choice,
     rows,
-    text,
-    texts,
-    whole,
 )
 
 if TYPE_CHECKING:
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from vaultmem.core.packs.pack_item import PackForm, PackItem
     from vaultmem.core.packs.pack_text import Pack
     from vaultmem.services.finding.ask import QueryResult, Show
-    from vaultmem.services.finding.pack import AskPack, PackAnswer
+    from vaultmem.services.finding.pack import PackAnswer
     from vaultmem.services.finding.vault_set import VaultSet
     from vaultmem.vault import Vault
 
@@ -73,30 +76,15 @@ def tell_hits(answer: QueryResult, offset: int, beside: Sequence[str]) -> Answer
 def pack_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     """Answer with a context pack, and keep its receipt."""
     from vaultmem.services.finding.pack import ask_pack
-    from vaultmem.services.vaults.beside import add_others
 
-    asked = read_pack(given)
-    vaults, told = add_others(vault, given.get("vaults", ()), bool(asked.at or asked.refs))
+    asked = read_request(PackRequest, given)
+    vaults, told = open_vaults(vault, asked)
     beside = list(map(escape_bytes, told))
 
     def weigh(pack: Pack) -> int:
         return price({"told": _show_pack(pack, beside), "receipt": _RECEIPT})
 
-    return tell_pack(ask_pack(vaults, asked._replace(price=weigh)), beside)
-
-
-def read_pack(given: dict[str, Any]) -> AskPack:
-    """Return what the pack is for that a tool was asked for."""
-    from vaultmem.core.packs.pack_item import PackLabels
-    from vaultmem.services.finding.pack import AskPack
-
-    return AskPack(
-        given.get("query", ""),
-        given.get("budget"),
-        labels=PackLabels(given["labels"]) if "labels" in given else None,
-        at=given.get("at", ""),
-        refs=tuple(given.get("include_refs", ())),
-    )
+    return tell_pack(ask_pack(vaults, make_pack_ask(asked)._replace(price=weigh)), beside)
 
 
 def tell_pack(answer: PackAnswer, beside: Sequence[str]) -> Answer:
@@ -237,14 +225,7 @@ CONTEXT_PACK = Tool(
     "What matters for a task, within a budget: trusted policies as instructions, what the user "
     "prefers, then evidence, pinned or to the point, labelled as in recall. Start a task with "
     "this.",
-    arguments(
-        query=text("The task; without it, what is pinned and recent.", 1_000_000),
-        budget=whole("", LEAST, MOST),
-        labels=choice("", ["short", "full"]),
-        at=text("", 200),
-        include_refs=texts(""),
-        vaults=texts(""),
-    ),
+    describe(PackRequest, Front.MCP),
     answer(receipt="string"),
     pack_tool,
 )

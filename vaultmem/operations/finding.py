@@ -1,4 +1,4 @@
-"""Operations that find: recall."""
+"""Operations that find: recall, pack."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from vaultmem.core.packs.pack_item import LeftOut, PackItem
     from vaultmem.core.packs.pack_text import Pack
     from vaultmem.services.finding.ask import Ask, QueryResult, Show
-    from vaultmem.services.finding.pack import PackAnswer
+    from vaultmem.services.finding.pack import AskPack, PackAnswer
     from vaultmem.services.finding.vault_set import TellProgress, VaultSet
     from vaultmem.vault import Vault
 
@@ -70,6 +70,10 @@ Semantic = Annotated[
 ]
 
 _FOR_PEOPLE = {Front.MCP: "what is quarantined is shown to nobody but a person"}
+
+
+#: How a pack is written; as JSON it is markdown inside.
+FORMATS = ("markdown", "text", "json")
 
 
 class Recall(NamedTuple):
@@ -125,10 +129,65 @@ class Recall(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a question found, and messages about vaults that were not asked."""
+    """What a question or a pack found, and messages about vaults that were not asked."""
 
-    answer: QueryResult
+    answer: Any
     passed_over: Sequence[str] = ()
+
+
+class PackRequest(NamedTuple):
+    """What a pack is for, and how it is written."""
+
+    query: Annotated[
+        str,
+        Arg(
+            "What the pack is for.",
+            "The task; without it, what is pinned and recent.",
+            most=1_000_000,
+            takes=Takes.WORDS,
+            metavar="[QUERY]",
+        ),
+    ] = ""
+    budget: Annotated[
+        int,
+        Arg(
+            "Tokens at most; else 2000.",
+            Agent("", LEAST, MOST),
+            1,
+            1_000_000,
+            metavar="TOKENS",
+        ),
+    ] = 0
+    include_refs: IncludeRefs = ()
+    receipt: Annotated[
+        bool | None,
+        Arg(
+            "Keep a receipt; an agent's packs always have one.",
+            flags=("--receipt/--no-receipt",),
+            excused={Front.MCP: "an agent's packs always have one"},
+        ),
+    ] = None
+    expand_links: ExpandLinks = False
+    semantic: Semantic = None
+    format: Annotated[
+        str,
+        Arg(
+            "markdown, text (plain, for hooks), or json.",
+            words=FORMATS,
+            metavar="FORMAT",
+            excused={Front.MCP: "models read markdown"},
+        ),
+    ] = "markdown"
+    labels: Annotated[
+        str,
+        Arg(
+            "short, or full: path, state and more of each.",
+            words=("short", "full"),
+            metavar="LABELS",
+        ),
+    ] = ""
+    at: At = ""
+    vaults: Vaults = ()
 
 
 def recall(vault: Vault, asked: Recall) -> Found:
@@ -153,11 +212,48 @@ def recall_in(
     return run_query(vaults, make_ask(asked), show, progress)
 
 
-def open_vaults(vault: Vault, asked: Recall) -> tuple[list[Vault], list[str]]:
+def open_vaults(vault: Vault, asked: Recall | PackRequest) -> tuple[list[Vault], list[str]]:
     """Return the vaults that are asked, and messages about those that are passed over."""
     from vaultmem.services.vaults.beside import add_others
 
     return add_others(vault, asked.vaults, bool(asked.at or asked.include_refs or vault.ref))
+
+
+def pack(vault: Vault, asked: PackRequest) -> Found:
+    """Print what an agent needs to know, within a token budget.
+
+    That is what is pinned, and what answers the query; without one, what is most recent.
+
+    Examples:
+      vaultmem pack "holmpay 429" --budget 500
+      vaultmem pack "session tokens" --receipt
+    """
+    from vaultmem.services.finding.pack import ask_pack
+
+    vaults, passed_over = open_vaults(vault, asked)
+    return Found(ask_pack(vaults, make_pack_ask(asked)), passed_over)
+
+
+def make_pack_ask(asked: PackRequest) -> AskPack:
+    """Return the pack that is asked for.
+
+    Raises:
+        RefusedError: there are no such labels.
+    """
+    from vaultmem.core.packs.pack_item import PackStyle, parse_labels
+    from vaultmem.services.finding.pack import AskPack
+
+    return AskPack(
+        asked.query,
+        asked.budget or None,
+        PackStyle.TEXT if asked.format == "text" else PackStyle.MARKDOWN,
+        parse_labels(asked.labels) if asked.labels else None,
+        asked.at,
+        asked.include_refs,
+        asked.semantic,
+        asked.expand_links,
+        receipt=asked.receipt,
+    )
 
 
 def make_ask(asked: Recall) -> Ask:
@@ -202,13 +298,21 @@ def show_texts(asked: Recall) -> Show:
 
 
 def recall_data(found: Found) -> dict[str, Any]:
-    """Return the notes that answer a question, and what is to be said of them."""
-    told = {"passed_over": found.passed_over} if found.passed_over else {}
-    return {**answer_data(found.answer), **told}
+    """Return the notes that answer a question, and the vaults that were not asked."""
+    return {**answer_data(found.answer), **_passed_over(found)}
+
+
+def pack_found_data(found: Found) -> dict[str, Any]:
+    """Return a pack, and the vaults that were not asked."""
+    return {**pack_answer_data(found.answer), **_passed_over(found)}
+
+
+def _passed_over(found: Found) -> dict[str, Any]:
+    return {"passed_over": found.passed_over} if found.passed_over else {}
 
 
 def answer_data(answer: QueryResult) -> dict[str, Any]:
-    """Return an answer without what was passed over for it."""
+    """Return the notes that answer a question, and what is to be said of them."""
     return {
         "query": answer.question,
         "terms": answer.terms,
@@ -437,3 +541,36 @@ RECALL = Operation(
     ),
     moment=Moment.ASKED,
 )
+
+PACK = Operation(
+    "pack",
+    "GET /pack",
+    run=pack,
+    request=PackRequest,
+    data=pack_found_data,
+    gives=record(
+        text="string",
+        sureness="string?",
+        items=rows(
+            handle="string",
+            path="string",
+            heading="string?",
+            blob="string",
+            group="string",
+            pinned="boolean",
+            shortened="boolean",
+            tokens="integer",
+            score="number",
+            why="object",
+            text="string",
+        ),
+        left_out=rows(path="string", heading="string?", reason="string", instead="string?"),
+        unshown=STRINGS,
+        unnamed="integer",
+        tokens=record(sent="integer", budget="integer", flat="integer", ratio="number"),
+        receipt="string?",
+    ),
+    moment=Moment.ASKED,
+)
+
+FINDING = (RECALL, by_body(RECALL), PACK, by_body(PACK))

@@ -19,11 +19,11 @@ from vaultmem.answers.notes import note_json
 from vaultmem.core.json_values import as_plain
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import ChangedError, RefusedError, VaultError
+from vaultmem.operations.finding import FINDING
 from vaultmem.operations.operation import BASE, Given, Moment, Operation
 from vaultmem.vault import Vault
 from vaultmem.web.api.deciding import DECIDING
 from vaultmem.web.api.document import write_document
-from vaultmem.web.api.finding import FINDING
 from vaultmem.web.api.given import read_given
 from vaultmem.web.api.history import HISTORY
 from vaultmem.web.api.judging import JUDGING
