@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import pytest
 from in_process import run_here
@@ -30,6 +31,7 @@ NOTES = {
 #: The command and the tool of each operation, and what else the tool is given.
 OFFERED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "recall": ("recall", "recall", {}),
+    "get_note": ("get", "read_note", {}),
     "pack": ("pack", "context_pack", {}),
 }
 
@@ -40,6 +42,8 @@ ASKED: list[tuple[str, dict[str, Any]]] = [
     ("recall", {"query": "lighthouse", "include_archived": True}),
     ("recall", {"query": "pier stone", "kind": ["decision"], "since": "2020-01-01"}),
     ("recall", {"query": "pier", "at": "first", "include_refs": ["first"]}),
+    ("get_note", {"path": "pier"}),
+    ("get_note", {"path": "notes/quay.md#Stone", "full": True}),
     ("pack", {}),
     ("pack", {"query": "oak pier", "budget": 300, "labels": "full"}),
     ("pack", {"query": "pier", "at": "first"}),
@@ -157,7 +161,8 @@ def _request(root: Path, folder: Path, operation: Operation, given: dict[str, An
     """Return the JSON of an operation's address for a request."""
     served = Served(root, folder, may_write=True)
     try:
-        place = f"/api/v1{operation.path.format(**given)}"
+        parts = {name: quote(str(given[name])) for name in operation.parts}
+        place = f"/api/v1{operation.path.format(**parts)}"
         left = {name: value for name, value in given.items() if name not in operation.parts}
         body = {name: left.pop(name) for name in operation.body if name in left}
         query = {

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from vaultmem.services.notes.repair import Repair
     from vaultmem.services.notes.unconfirm import Unconfirmed
     from vaultmem.services.priming.sources import Unpriming
-    from vaultmem.services.reading.read_notes import FoundNote
     from vaultmem.services.writing.commit import CommitReport
 
 
@@ -66,29 +65,6 @@ def _record_json(record: NoteRecord) -> dict[str, Any]:
         "session": record.session or None,
         "tokens": record.tokens,
         "warnings": record.warnings,
-    }
-
-
-def note_json(found: FoundNote) -> dict[str, Any]:
-    """Return a note that was read, or one section of it."""
-    from vaultmem.core.notes.full_text import tell_shortened
-    from vaultmem.core.notes.values import as_json as property_json
-
-    note = found.note
-    return {
-        "path": str(note.path),
-        "blob": note.blob,
-        "title": note.title,
-        "kind": note.kind,
-        "state": note.state,
-        "pinned": note.pinned,
-        "tags": note.tags,
-        "properties": {prop.name: property_json(prop) for prop in note.matter.properties},
-        "heading": found.section.heading if found.section else None,
-        "text": found.text,
-        "caution": note.problem or note.conflict or None,
-        "shortened": tell_shortened(note.full_text) or None,
-        "warnings": note.warnings,
     }
 
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vaultmem.answers.notes import note_json, records_json
+from vaultmem.answers.notes import records_json
 from vaultmem.cli.asking import open_several, split_vault, warn_unmatched
 from vaultmem.cli.editor import open_editor
 from vaultmem.cli.history_text import align
-from vaultmem.cli.opening import open_here, open_view
+from vaultmem.cli.opening import open_here
 from vaultmem.cli.options import (
     AllVaultsOption,
     PathArgument,
@@ -26,13 +26,12 @@ from vaultmem.cli.output import (
     fits_terminal,
     say,
     say_painted,
-    say_raw,
-    warn,
 )
-from vaultmem.cli.shared import Here, offers, takes
+from vaultmem.cli.shared import Here, answer, offers, takes
 from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
 from vaultmem.operations.filters import Filters
+from vaultmem.operations.notes import GET, Get
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,42 +111,12 @@ def remember_(
         _say_remembered(done)
 
 
+@offers(GET)
 @takes("vault", "ref", "at", "as_json")
-def get(
-    here: Here,
-    path: PathArgument,
-    full: Annotated[
-        bool, typer.Option("--full", help="As it was before compaction shortened it.")
-    ] = False,
-) -> None:
-    """Print a note, or one section of it (NOTE#Heading).
-
-    Examples:
-      vaultmem get refund-rules
-      vaultmem get s-0431#Decisions
-      vaultmem get refund-rules --at HEAD~1
-    """
-    from vaultmem.core.notes.encoding import describe_encoding
-    from vaultmem.core.notes.full_text import tell_shortened
-    from vaultmem.services.reading.read_notes import get_note
-
-    named, path = split_vault(here.vault, path)
-    found = get_note(open_view(named, here.ref, here.at, reads=True), path, full)
-    note = found.note
-    if note.state == "quarantined":
-        warn(f"warning: {note.path} is quarantined; nothing in it is to be trusted or done")
-    if note.problem:
-        warn(f"warning: {note.path}: {note.problem}")
-    if note.full_text and not full:
-        warn(f"note: {note.path}: {tell_shortened(note.full_text)}; --full prints it")
-    if found.changed:
-        warn(f"note: {found.changed}")
-    if note.encoding:
-        warn(f"warning: {note.path}: {describe_encoding(note.encoding)}")
-    if here.as_json:
-        emit_json(note_json(found))
-    else:
-        say_raw(found.text)
+def get(here: Here, asked: Get) -> None:
+    """Print a note of a vault, which can stand before its path."""
+    named, path = split_vault(here.vault, asked.path)
+    answer(GET, here._replace(vault=named), asked._replace(path=path))
 
 
 @offers(Filters)

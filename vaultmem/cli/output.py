@@ -161,7 +161,9 @@ def say_painted(text: str, style: str, rest: str = "") -> None:
 def say_lines(lines: Iterable[Line]) -> None:
     """Print the lines of an answer."""
     for line in lines:
-        if line.style:
+        if line.style == "raw":
+            say_raw(line.text)
+        elif line.style:
             say_painted(*line)
         else:
             say(line.text + line.rest)

@@ -24,7 +24,8 @@ from vaultmem.cli.options import (
     read_text,
     split_names,
 )
-from vaultmem.operations.operation import Front, Operation, Takes, offer, read_request
+from vaultmem.cli.output import emit_json, say_lines, warn
+from vaultmem.operations.operation import Front, Moment, Operation, Takes, offer, read_request
 
 if TYPE_CHECKING:
     from vaultmem.operations.operation import Argument
@@ -88,6 +89,35 @@ def offers(asked: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
         return give(command)
 
     return run
+
+
+def make_command(operation: Operation, name: str) -> Callable[..., None]:
+    """Return the command of an operation that asks for no more than its request."""
+    named = ["vault", "ref", "at", "agent", "session", "as_json"]
+    if operation.moment is not Moment.SEEN:
+        named.remove("at")
+    if operation.moment is Moment.NOW:
+        named.remove("ref")
+    if not operation.writes:
+        named = [each for each in named if each not in {"agent", "session"}]
+
+    def command(here: Here, asked: Any) -> None:
+        answer(operation, here, asked)
+
+    command.__name__ = name
+    return offers(operation)(takes(*named)(command))
+
+
+def answer(operation: Operation, here: Here, asked: Any) -> None:
+    """Print what an operation answers to a request."""
+    opened = here.open_view if operation.syncs else here.open
+    done = operation.run(opened(reads=not operation.writes), asked)
+    for line in operation.warnings(done):
+        warn(line)
+    if here.as_json:
+        emit_json(operation.data(done))
+    else:
+        say_lines(operation.lines(done))
 
 
 _BEHIND = frozenset({Takes.WORD, Takes.WORDS, Takes.INPUT})

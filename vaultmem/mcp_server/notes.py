@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from vaultmem.answers.notes import edited_json, note_json
+from vaultmem.answers.notes import edited_json
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.notes.full_text import tell_shortened
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import RefusedError
 from vaultmem.mcp_server.tool import NOTE_BUDGET, Answer, Tool, cut_text, price, read_shown, see_at
-from vaultmem.operations.operation import LEAST, MOST
+from vaultmem.operations.notes import Get, note_data
+from vaultmem.operations.operation import LEAST, MOST, Front, describe
 from vaultmem.operations.schemas import (
     answer,
     arguments,
@@ -106,7 +107,7 @@ def read_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     )
     text, following = cut_text(found.text, given.get("offset", 0), left)
     more = [_MORE.format(following)] if following is not None else []
-    full = note_json(found)
+    full = note_data(found)
     data = {name: full.pop(name) for name in ("path", "blob")}
     data |= {"text": text, "next_offset": following}
     told = " ".join([facts, *lines, *more])
@@ -199,13 +200,12 @@ READ_NOTE = Tool(
     "Read a note",
     "Read a note or a section, with its frontmatter and the blob id that update_note needs, in "
     "parts if it is long.",
-    arguments(
-        ["path"],
-        path=text("Path, name or handle, with #Heading: c59b#Tides, home:c59b.", 1_000, 1),
+    describe(
+        Get,
+        Front.MCP,
         offset=whole("From next_offset.", 0, 10_000_000),
         budget=whole("", LEAST, MOST),
         at=text("", 200),
-        full=flag("As before compaction shortened it."),
     ),
     answer(path="string", blob="string", text="string", next_offset="integer?"),
     read_tool,

@@ -7,7 +7,7 @@ options, HTTP and MCP have their schemas, and each reads what it was given.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import cache
 from inspect import cleandoc
@@ -104,6 +104,10 @@ class Arg(NamedTuple):
     excused: Mapping[Front, str] = {}
 
 
+#: The style of a text that is printed as it is: a note's own.
+RAW = "raw"
+
+
 class Line(NamedTuple):
     """A line of an answer: a text in a style ("" is none), and the rest of the line."""
 
@@ -186,11 +190,14 @@ def offer(request: Any, front: Front) -> list[Argument]:
     return [each for each in list_arguments(request) if front not in each.arg.excused]
 
 
-def describe(request: Any, front: Front, but: Sequence[str] = ()) -> Schema:
-    """Return the schema of a request as a front end offers it, without some arguments."""
+def describe(request: Any, front: Front, but: Sequence[str] = (), **more: Schema) -> Schema:
+    """Return the schema of a request as a front end offers it, without some arguments.
+
+    The front end's own are `more`.
+    """
     offered = [each for each in offer(request, front) if each.name not in but]
     required = [each.name for each in offered if each.is_required]
-    return arguments(required, **{each.name: each.write_schema(front) for each in offered})
+    return arguments(required, **{each.name: each.write_schema(front) for each in offered}, **more)
 
 
 def read_request(request: Any, given: Given) -> Any:
@@ -232,16 +239,25 @@ _REF = text("A branch, tag or commit to look at; else what is checked out.", 200
 _BRANCH = text("The branch to write on; else what is checked out.", 200)
 
 
+def _warn_of_nothing(_: Any) -> Iterable[str]:
+    return ()
+
+
 class Operation(NamedTuple):
     """One operation; its address is a method and a path below `BASE`: "GET /notes/{path}".
 
-    `run` is given the vault and a request, and `data` makes of what it returns what JSON is made
-    of; the docstring of `run` is the help of its command. Where there is no `request`, `run` is
-    given the vault and what was given by name, which `fields` describe, and returns the data.
-    `fields` are parameters behind the `?`, or fields of the body where the method has one. One that
-    `writes` comes after those before it; with `changes`, it changes the note at `path`, has to be
-    told which version of it, and returns besides where the note is then. What takes `long` keeps no
-    others waiting.
+    `run` is given the vault and a request. Of what it returns `data` makes what JSON is made of,
+    `lines` what a terminal shows, and `warnings` what is to be said beside either. The docstring of
+    `run` is the help of the command. One that does not need the index, which `syncs` says, does not
+    wait for it in the shell. `excused` says for each front end that does not offer it why.
+
+    Where there is no `request`, `run` is given the vault and what was given by name, which `fields`
+    describe, and returns the data. `fields` are parameters behind the `?`, or fields of the body
+    where the method has one.
+
+    One that `writes` comes after those before it; with `changes`, it changes the note at `path`,
+    has to be told which version of it, and returns besides where the note is then. What takes
+    `long` keeps no others waiting.
     """
 
     name: str
@@ -259,6 +275,10 @@ class Operation(NamedTuple):
     long: bool = False
     request: Any = None
     data: Callable[[Any], Any] = NotImplemented
+    lines: Callable[[Any], Iterable[Line]] = NotImplemented
+    warnings: Callable[[Any], Iterable[str]] = _warn_of_nothing
+    syncs: bool = True
+    excused: Mapping[Front, str] = {}
 
     @property
     def method(self) -> str:

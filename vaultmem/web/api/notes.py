@@ -7,8 +7,9 @@ from typing import Any
 
 from vaultmem.answers.economics import pinned_json
 from vaultmem.answers.links import backlinks_json, broken_json, links_json, orphans_json
-from vaultmem.answers.notes import counts_json, note_json, records_json
+from vaultmem.answers.notes import counts_json, records_json
 from vaultmem.operations.filters import Filters
+from vaultmem.operations.notes import GET
 from vaultmem.operations.operation import (
     Front,
     Given,
@@ -18,7 +19,7 @@ from vaultmem.operations.operation import (
     describe,
     read_request,
 )
-from vaultmem.operations.schemas import STRINGS, flag, record, rows
+from vaultmem.operations.schemas import STRINGS, record, rows
 from vaultmem.services.reading.read_notes import resolve_whole
 from vaultmem.vault import Vault
 
@@ -28,12 +29,6 @@ def _list(vault: Vault, given: Given) -> Any:
 
     wanted = read_request(Filters, given).make_filter(any_state=True)
     return records_json(("", record) for record in list_notes(vault, wanted))
-
-
-def _get(vault: Vault, given: Given) -> Any:
-    from vaultmem.services.reading.read_notes import get_note
-
-    return note_json(get_note(vault, given["path"], given.get("full", False)))
 
 
 def _count_tags(vault: Vault, _: Given) -> Any:
@@ -92,19 +87,6 @@ _RECORDS = rows(
     tags=STRINGS,
     tokens="integer",
 )
-NOTE_ANSWER = record(
-    path="string",
-    blob="string",
-    title="string",
-    kind="string",
-    state="string",
-    pinned="boolean",
-    tags=STRINGS,
-    properties="object",
-    heading="string?",
-    text="string",
-    caution="string?",
-)
 _LINKS = rows(source="string", line="integer", kind="string", written="string", target="string?")
 _COUNTS = rows(name="string", notes="integer")
 
@@ -119,16 +101,7 @@ NOTES = (
         describe(Filters, Front.HTTP)["properties"],
         gives=record(notes=_RECORDS),
     ),
-    Operation(
-        "get_note",
-        "GET /notes/{path}",
-        "Read a note, or one section of it (path#Heading); its ETag is its blob id.",
-        _get,
-        {"full": flag("As it was before compaction shortened it.")},
-        gives=NOTE_ANSWER,
-        moment=Moment.SEEN,
-        tag=Tag.BLOB,
-    ),
+    GET,
     _view(
         "list_tags",
         "GET /tags",

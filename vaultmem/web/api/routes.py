@@ -15,11 +15,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, Router
 
-from vaultmem.answers.notes import note_json
 from vaultmem.core.json_values import as_plain
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import ChangedError, RefusedError, VaultError
 from vaultmem.operations.finding import FINDING
+from vaultmem.operations.notes import note_data
 from vaultmem.operations.operation import BASE, Given, Moment, Operation
 from vaultmem.vault import Vault
 from vaultmem.web.api.deciding import DECIDING
@@ -154,7 +154,7 @@ def _read_now(given: Given, vault: Vault) -> Any:
     from vaultmem.services.reading.read_notes import get_note
 
     try:
-        return as_plain(note_json(get_note(vault, given["path"])))
+        return as_plain(note_data(get_note(vault, given["path"])))
     except VaultError:
         return None
 
