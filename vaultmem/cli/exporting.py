@@ -104,8 +104,8 @@ def _export_archive(vault: Vault, file: Path, as_json: bool) -> None:
 
 def _export_lines(vault: Vault, file: str, wanted: NoteFilter, as_json: bool) -> None:
     """Write or print a line for each note, as they are read."""
-    from vaultmem.answers.notes import whole_json
     from vaultmem.core.json_values import as_plain
+    from vaultmem.operations.notes import whole_data
     from vaultmem.services.archiving.read_all import Lines, read_all
     from vaultmem.storage.atomic import write_atomically
 
@@ -114,7 +114,7 @@ def _export_lines(vault: Vault, file: str, wanted: NoteFilter, as_json: bool) ->
     def read_lines() -> Iterator[str]:
         nonlocal count
         for count, whole in enumerate(read_all(vault, wanted), 1):  # noqa: B007
-            yield json.dumps(as_plain(whole_json(whole)), ensure_ascii=False) + "\n"
+            yield json.dumps(as_plain(whole_data(whole)), ensure_ascii=False) + "\n"
 
     if file == "-":
         for line in read_lines():

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vaultmem.answers.notes import records_json
 from vaultmem.cli.asking import open_several, split_vault, warn_unmatched
 from vaultmem.cli.editor import open_editor
 from vaultmem.cli.history_text import align
@@ -31,7 +30,7 @@ from vaultmem.cli.shared import Here, answer, offers, takes
 from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
 from vaultmem.operations.filters import Filters
-from vaultmem.operations.notes import GET, Get
+from vaultmem.operations.notes import GET, LIST, Get
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -119,7 +118,7 @@ def get(here: Here, asked: Get) -> None:
     answer(GET, here._replace(vault=named), asked._replace(path=path))
 
 
-@offers(Filters)
+@offers(LIST)
 @takes("ref", "at", "as_json")
 def list_(
     here: Here,
@@ -127,23 +126,13 @@ def list_(
     vault: VaultsOption = [],  # noqa: B006
     all_vaults: AllVaultsOption = False,
 ) -> None:
-    """List the notes, or those of a kind, state, tag or folder.
-
-    Notes in every state are listed, unless --state says otherwise.
-
-    Examples:
-      vaultmem list --state candidate
-      vaultmem list --kind decision --context payments
-    """
+    """Print the notes of a vault or several, in columns as wide as the terminal."""
     from vaultmem.services.finding.vault_set import look
-    from vaultmem.services.reading.read_notes import list_notes
 
-    wanted = only.make_filter(any_state=True)
     opened = open_several(here, vault, all_vaults, alone=True)
-    found = ((each.name, look(each, here.at)) for each in opened)
-    records = [(name, record) for name, seen in found for record in list_notes(seen, wanted)]
+    records = [found for each in opened for found in LIST.run(look(each, here.at), only)]
     if here.as_json:
-        emit_json(records_json(records))
+        emit_json(LIST.data(records))
         return
     rows = [
         [
@@ -161,7 +150,7 @@ def list_(
         say(cut_to_terminal(line.rstrip()))
     say(count_things(len(records), "note"))
     if not records:
-        warn_unmatched(opened, wanted)
+        warn_unmatched(opened, only.make_filter())
 
 
 @takes("vault", "agent")

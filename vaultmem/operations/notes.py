@@ -1,15 +1,18 @@
-"""Operations that read and write notes: get."""
+"""Operations that read and write notes: get, list."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from vaultmem.core.json_values import pick
-from vaultmem.operations.operation import RAW, Arg, Line, Moment, Operation, Tag, Takes
-from vaultmem.operations.schemas import STRINGS, record
+from vaultmem.operations.filters import Filters
+from vaultmem.operations.operation import RAW, Arg, Front, Line, Moment, Operation, Tag, Takes
+from vaultmem.operations.schemas import STRINGS, record, rows
 
 if TYPE_CHECKING:
+    from vaultmem.core.notes.record import NoteRecord
+    from vaultmem.services.archiving.read_all import WholeNote
     from vaultmem.services.reading.read_notes import FoundNote
     from vaultmem.vault import Vault
 
@@ -88,6 +91,50 @@ def note_warnings(found: FoundNote) -> Iterator[str]:
         yield f"warning: {note.path}: {describe_encoding(note.encoding)}"
 
 
+def list_(vault: Vault, only: Filters) -> list[tuple[str, NoteRecord]]:
+    """List the notes, or those of a kind, state, tag or folder.
+
+    Notes in every state are listed, unless --state says otherwise.
+
+    Examples:
+      vaultmem list --state candidate
+      vaultmem list --kind decision --context payments
+    """
+    from vaultmem.services.reading.read_notes import list_notes
+
+    wanted = only.make_filter(any_state=True)
+    return [(vault.name, each) for each in list_notes(vault, wanted)]
+
+
+def records_data(records: Iterable[tuple[str, NoteRecord]]) -> dict[str, Any]:
+    """Return a list of notes, each with its vault's name, if several were asked."""
+    return {"notes": [{"vault": name or None, **record_data(each)} for name, each in records]}
+
+
+def record_data(record: NoteRecord) -> dict[str, Any]:
+    """Return what is known of a note without reading it."""
+    return pick(
+        record,
+        "path blob title kind state pinned context tags created? updated? confidence source? "
+        "agent? session? tokens warnings",
+    )
+
+
+def whole_data(whole: WholeNote) -> dict[str, Any]:
+    """Return all of a note: what `list` says, its properties, its body, and its links."""
+    from vaultmem.answers.links import link_json
+    from vaultmem.core.notes.values import as_json as property_json
+
+    note = whole.note
+    properties = () if note is None else note.matter.properties
+    return {
+        **record_data(whole.record),
+        "properties": {prop.name: property_json(prop) for prop in properties},
+        "body": None if note is None else note.body,
+        "links": list(map(link_json, whole.links)),
+    }
+
+
 GET = Operation(
     "get_note",
     "GET /notes/{path}",
@@ -111,4 +158,28 @@ GET = Operation(
     ),
     moment=Moment.SEEN,
     tag=Tag.BLOB,
+)
+
+LIST = Operation(
+    "list_notes",
+    "GET /notes",
+    run=list_,
+    request=Filters,
+    data=records_data,
+    gives=record(
+        notes=rows(
+            path="string",
+            blob="string",
+            title="string",
+            kind="string",
+            state="string",
+            pinned="boolean",
+            context="string",
+            tags=STRINGS,
+            tokens="integer",
+        )
+    ),
+    moment=Moment.SEEN,
+    tag=Tag.VIEW,
+    excused={Front.MCP: "an agent asks recall, by kind, state, tag or folder"},
 )

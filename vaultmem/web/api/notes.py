@@ -7,28 +7,17 @@ from typing import Any
 
 from vaultmem.answers.economics import pinned_json
 from vaultmem.answers.links import backlinks_json, broken_json, links_json, orphans_json
-from vaultmem.answers.notes import counts_json, records_json
-from vaultmem.operations.filters import Filters
-from vaultmem.operations.notes import GET
+from vaultmem.answers.notes import counts_json
+from vaultmem.operations.notes import GET, LIST
 from vaultmem.operations.operation import (
-    Front,
     Given,
     Moment,
     Operation,
     Tag,
-    describe,
-    read_request,
 )
-from vaultmem.operations.schemas import STRINGS, record, rows
+from vaultmem.operations.schemas import record, rows
 from vaultmem.services.reading.read_notes import resolve_whole
 from vaultmem.vault import Vault
-
-
-def _list(vault: Vault, given: Given) -> Any:
-    from vaultmem.services.reading.read_notes import list_notes
-
-    wanted = read_request(Filters, given).make_filter(any_state=True)
-    return records_json(("", record) for record in list_notes(vault, wanted))
 
 
 def _count_tags(vault: Vault, _: Given) -> Any:
@@ -76,31 +65,13 @@ def _orphans(vault: Vault, _: Given) -> Any:
     return orphans_json(list_orphans(vault))
 
 
-_RECORDS = rows(
-    path="string",
-    blob="string",
-    title="string",
-    kind="string",
-    state="string",
-    pinned="boolean",
-    context="string",
-    tags=STRINGS,
-    tokens="integer",
-)
 _LINKS = rows(source="string", line="integer", kind="string", written="string", target="string?")
 _COUNTS = rows(name="string", notes="integer")
 
 _view = partial(Operation, moment=Moment.SEEN, tag=Tag.VIEW)
 
 NOTES = (
-    _view(
-        "list_notes",
-        "GET /notes",
-        "List notes, in every state unless `state` says otherwise.",
-        _list,
-        describe(Filters, Front.HTTP)["properties"],
-        gives=record(notes=_RECORDS),
-    ),
+    LIST,
     GET,
     _view(
         "list_tags",
