@@ -131,7 +131,9 @@ def _annotate(argument: Argument) -> Any:
     elif argument.kind not in {str, int, float, bool} or arg.takes in {Takes.WORDS, Takes.INPUT}:
         kind = list[str]
     if arg.takes in _BEHIND:
-        return Annotated[kind, typer.Argument(metavar=arg.metavar, help=arg.help)]
+        reads = "; - reads standard input." if arg.takes is Takes.INPUT else ""
+        told = arg.help.removesuffix(".") + reads if reads else arg.help
+        return Annotated[kind, typer.Argument(metavar=arg.metavar, help=told)]
     flags = arg.flags or (f"--{argument.name.replace('_', '-')}",)
     metavar, shows = arg.metavar or None, bool(argument.default)
     option = typer.Option(*flags, metavar=metavar, help=arg.help, show_default=shows)

@@ -137,6 +137,13 @@ class Argument(NamedTuple):
 
     def write_schema(self, front: Front) -> Schema:
         """Return the JSON Schema of the argument, for people or for models."""
+        schema = self._write_type(front)
+        return {**schema, "default": self.default} if self._tells_default(front) else schema
+
+    def _tells_default(self, front: Front) -> bool:
+        return front is Front.HTTP and bool(self.default)
+
+    def _write_type(self, front: Front) -> Schema:
         arg, agent = self.arg, Agent()
         if front is Front.MCP:
             agent = arg.agent if isinstance(arg.agent, Agent) else Agent(arg.agent)
@@ -239,6 +246,10 @@ _REF = text("A branch, tag or commit to look at; else what is checked out.", 200
 _BRANCH = text("The branch to write on; else what is checked out.", 200)
 
 
+def _as_it_is(answer: Any) -> Any:
+    return answer
+
+
 def _warn_of_nothing(_: Any) -> Iterable[str]:
     return ()
 
@@ -274,7 +285,7 @@ class Operation(NamedTuple):
     creates: bool = False
     long: bool = False
     request: Any = None
-    data: Callable[[Any], Any] = NotImplemented
+    data: Callable[[Any], Any] = _as_it_is
     lines: Callable[[Any], Iterable[Line]] = NotImplemented
     warnings: Callable[[Any], Iterable[str]] = _warn_of_nothing
     syncs: bool = True
