@@ -14,9 +14,9 @@ from serving import call, play, refused
 from support import git
 
 import vaultmem
-from vaultmem.answers.schemas import find_problem
 from vaultmem.mcp_server.remedies import STEPS, tell_caller
 from vaultmem.mcp_server.server import TOOLS
+from vaultmem.operations.schemas import find_problem
 
 Make = Callable[..., Path]
 

@@ -113,8 +113,8 @@ def test_what_is_recalled_is_labelled_and_quoted(make_vault: Make) -> None:
         belief = await call(client, "history", action="belief", query="refunds", at="HEAD")
         assert "> One job each." in belief["told"]
         assert "quarantined" in await refused(client, "read_note", path="notes/bad.md")
-        assert "states[0]: must be one of" in await refused(
-            client, "recall", query="refunds", states=["quarantined"]
+        assert "state[0]: must be one of" in await refused(
+            client, "recall", query="refunds", state=["quarantined"]
         )
 
     play(root, scene)

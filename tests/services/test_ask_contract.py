@@ -15,9 +15,9 @@ from mcp.client.client import Client
 from serving import call, play
 from support import git, write_notes
 
-from vaultmem.answers.finding import hit_json
 from vaultmem.core.json_values import as_plain
 from vaultmem.core.packs.context_file import write_plainly
+from vaultmem.operations.finding import hit_data
 from vaultmem.services.finding.ask import Ask, run_query
 from vaultmem.services.finding.pack import AskPack, ask_pack
 from vaultmem.vault import Vault
@@ -151,7 +151,7 @@ def test_recall_is_one_for_all(root: Path, asked: Asked, opened: Open) -> None:
     assert [row["path"] for row in then] == [row["path"] for row in expected]
 
     answer = run_query(opened(root, ref=asked.ref), Ask(QUESTION, at=asked.at))
-    assert [without_text(as_plain(hit_json(hit))) for hit in answer.hits] == expected
+    assert [without_text(as_plain(hit_data(hit))) for hit in answer.hits] == expected
 
 
 def test_packs_are_one_for_all(root: Path, asked: Asked, opened: Open) -> None:

@@ -262,10 +262,10 @@ def test_small_packs_cut_attacks_and_hold_as_well(vault: Vault) -> None:
 
 @pytest.mark.campaign
 def test_json_holds_the_same_groups(vault: Vault, capsys: pytest.CaptureFixture[str]) -> None:
-    from vaultmem.answers.finding import pack_json
     from vaultmem.cli.output import emit_json
+    from vaultmem.operations.finding import pack_data
 
-    emit_json(pack_json(make_pack(vault, "batch3 only rule", budget=9_000)))
+    emit_json(pack_data(make_pack(vault, "batch3 only rule", budget=9_000)))
     out = capsys.readouterr().out
     found = json.loads(out)
     assert out.count("\n") == 1

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from vaultmem.cli.narrowing import Only
 from vaultmem.core.finding.query import parse_query
+from vaultmem.operations.filters import Filters
 from vaultmem.services.finding.recall import recall
 from vaultmem.services.reading.read_notes import list_notes
 from vaultmem.services.reading.sync import sync_vault
@@ -31,21 +31,29 @@ NOTES = {
 
 
 TABLE = [
-    (Only(tag=["auth"]), {"tokens", "keys"}),
-    (Only(tag=["auth/tokens"]), {"tokens"}),
-    (Only(kind=["decision"]), {"tokens", "pier"}),
-    (Only(state=["archived"]), {"winch"}),
-    (Only(context="auth"), {"tokens", "keys"}),
-    (Only(from_agent="claude"), {"tokens"}),
-    (Only(from_session="s-2"), {"keys"}),
-    (Only(since="2026-04-01"), {"keys", "pier"}),
-    (Only(until="2026-03-01"), {"tokens"}),
-    (Only(since="2026-03-02", until="2026-04-01"), {"keys"}),
-    (Only(path=["notes/ops"]), {"pier"}),
-    (Only(path=["*/auth/*k*"]), {"tokens", "keys"}),
-    (Only(path=["notes/op"]), set()),
-    (Only(path=["notes/ops", "notes/auth/keys.md"]), {"pier", "keys"}),
-    (Only(kind=["decision"], from_session="s-1", tag=["auth"]), {"tokens"}),
+    (Filters(tag=("auth",)), {"tokens", "keys"}),
+    (Filters(tag=("auth/tokens",)), {"tokens"}),
+    (Filters(kind=("decision",)), {"tokens", "pier"}),
+    (Filters(state=("archived",)), {"winch"}),
+    (Filters(context="auth"), {"tokens", "keys"}),
+    (Filters(from_agent="claude"), {"tokens"}),
+    (Filters(from_session="s-2"), {"keys"}),
+    (Filters(since="2026-04-01"), {"keys", "pier"}),
+    (Filters(until="2026-03-01"), {"tokens"}),
+    (Filters(since="2026-03-02", until="2026-04-01"), {"keys"}),
+    (Filters(path=("notes/ops",)), {"pier"}),
+    (Filters(path=("*/auth/*k*",)), {"tokens", "keys"}),
+    (Filters(path=("notes/op",)), set()),
+    (
+        Filters(
+            path=(
+                "notes/ops",
+                "notes/auth/keys.md",
+            )
+        ),
+        {"pier", "keys"},
+    ),
+    (Filters(kind=("decision",), from_session="s-1", tag=("auth",)), {"tokens"}),
 ]
 
 
@@ -58,7 +66,7 @@ def test_filters_let_through_what_they_name(
         hits = recall(vault, parse_query("winch", 20, only.make_filter()))
         assert {Path(hit.record.path).stem for hit in hits} == wanted, only
         listed = list_notes(vault, only.make_filter(any_state=True))
-        hidden = {"winch"} if only == Only(until="2026-03-01") else set()
+        hidden = {"winch"} if only == Filters(until="2026-03-01") else set()
         names = {Path(record.path).stem for record in listed} - {"MEMORY", "USER"}
         assert names == wanted | hidden, only
 

@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 from starlette.testclient import TestClient
 from visiting import Served
 
-from vaultmem.web.api.operation import Operation
+from vaultmem.operations.operation import Operation
 from vaultmem.web.api.routes import OPERATIONS
 
 NOTES = {
@@ -337,7 +337,7 @@ def test_the_reference_names_every_operation_and_its_parameters() -> None:
     text = (Path(__file__).parents[2] / "docs/reference/http.md").read_text(encoding="utf-8")
     listed = [line for line in text.splitlines() if re.match(r"\| `[A-Z]+ /", line)][:-1]
     assert listed == [
-        f"| `{each.method} {each.path}` | {each.summary} | "
+        f"| `{each.method} {each.path}` | {each.purpose} | "
         f"{', '.join(f'`{name}`' for name in (*each.parameters, *each.body))} |"
         for each in OPERATIONS
     ]

@@ -1,4 +1,4 @@
-"""Hits, packs, and what was judged by packs, as JSON."""
+"""What was judged by packs, and receipts, as JSON."""
 
 from __future__ import annotations
 
@@ -10,150 +10,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from vaultmem.core.finding.evaluation import Figure
-    from vaultmem.core.finding.hit import Hit
-    from vaultmem.core.packs.pack_item import LeftOut, PackItem
-    from vaultmem.core.packs.pack_text import Pack
     from vaultmem.core.packs.receipt import Receipt
-    from vaultmem.services.finding.ask import QueryResult
     from vaultmem.services.finding.evaluate import Evaluation
     from vaultmem.services.finding.judge import Bisected
-    from vaultmem.services.finding.pack import PackAnswer
     from vaultmem.services.finding.question_file import AddedQuestion
     from vaultmem.services.finding.receipts import Replay
     from vaultmem.services.history.diff import ShownCommit
-
-#: The parts of a score besides the words.
-_PARTS = ("closeness", "passage", "named", "neighbours", "recency", "semantic")
-
-
-def answer_json(answer: QueryResult) -> dict[str, Any]:
-    """Return the notes that answer a question, and what is to be said of them."""
-    return {
-        "query": answer.question,
-        "terms": answer.terms,
-        "searched_instead": answer.replaced,
-        "semantic": answer.meaning,
-        "rerank": answer.reranked,
-        "sureness": answer.sureness,
-        "elsewhere": answer.elsewhere or None,
-        "too_large": answer.too_large,
-        "hits": [hit_json(hit) for hit, _ in answer.shown],
-        "left_out": len(answer.hits) - len(answer.shown),
-    }
-
-
-def hit_json(hit: Hit) -> dict[str, Any]:
-    """Return a section that was found, why, and what else of its note was."""
-    record = hit.record
-    return {
-        "vault": hit.vault or None,
-        "path": record.path,
-        "heading": hit.section.heading or None,
-        "line": hit.section.line,
-        "blob": record.blob,
-        "title": record.title,
-        "kind": record.kind,
-        "state": record.state,
-        "pinned": record.pinned,
-        "tags": record.tags,
-        "context": record.context,
-        "confidence": record.confidence,
-        "source": record.source or None,
-        "agent": record.agent or None,
-        "session": record.session or None,
-        "refs": hit.refs,
-        "linked_from": hit.linked_from or None,
-        "replaces": hit.replaces,
-        "also": [
-            {"heading": each.heading or None, "line": each.line, "score": round(each.score, 6)}
-            for each in hit.also
-        ],
-        "caution": hit.caution or None,
-        "score": round(hit.score, 6),
-        "text": hit.text,
-        "shown_line": hit.shown_line or None,
-        "why": _why_json(hit),
-    }
-
-
-def _why_json(hit: Hit) -> dict[str, Any]:
-    """Return the parts of a hit's score."""
-    matches = [
-        {"term": m.shown, "fields": m.fields, "score": round(m.score, 6)} for m in hit.matches
-    ]
-    return {
-        "matches": matches,
-        **{name: round(getattr(hit, name), 6) for name in _PARTS},
-        "rerank": None if hit.rerank is None else round(hit.rerank, 6),
-        "state_weight": round(hit.state_weight, 6),
-    }
-
-
-def pack_answer_json(answer: PackAnswer) -> dict[str, Any]:
-    """Return a pack, its receipt, what scored by meaning, and what put the best in order."""
-    made = pack_json(answer.pack)
-    found = {"semantic": answer.meaning, "rerank": answer.reranked}
-    return {**made, "receipt": answer.receipt or None, **found}
-
-
-def pack_json(made: Pack) -> dict[str, Any]:
-    """Return a pack: its text, what it shows, and what it cost."""
-    from vaultmem.core.packs.pack_text import price_pack
-
-    account, costs = made.account, price_pack(made)
-    return {
-        "text": made.text,
-        "sureness": made.sureness,
-        "items": [_item_json(*each) for each in zip(made.items, costs, strict=True)],
-        "unshown": [hit.address for hit in made.unshown],
-        "unnamed": made.unnamed,
-        "left_out": list(map(_left_json, made.left_out)),
-        "searched_instead": dict(made.replaced),
-        "tokens": {
-            "sent": account.sent,
-            "budget": account.budget,
-            "flat": account.flat,
-            "ratio": round(account.ratio, 2),
-        },
-    }
-
-
-def _left_json(left: LeftOut) -> dict[str, Any]:
-    """Return a section that was considered for a pack and is not in it."""
-    return {
-        "vault": left.hit.vault or None,
-        "path": left.hit.record.path,
-        "heading": left.hit.section.heading or None,
-        "blob": left.hit.record.blob,
-        "pinned": left.pinned,
-        "reason": left.why,
-        "instead": left.instead.address if left.instead else None,
-        "score": round(left.hit.score, 6),
-    }
-
-
-def _item_json(item: PackItem, cost: int) -> dict[str, Any]:
-    from vaultmem.core.packs.labels import name_handle
-
-    return {
-        "handle": name_handle(item.hit, item.handle),
-        "vault": item.hit.vault or None,
-        "path": item.hit.record.path,
-        "heading": item.hit.section.heading or None,
-        "blob": item.hit.record.blob,
-        "refs": item.hit.refs,
-        "group": item.part.value,
-        "pinned": item.pinned,
-        "beside": item.hit.beside or None,
-        "shortened": item.shortened,
-        "alike": item.alike,
-        "caution": item.caution or None,
-        "conflict": item.conflict or None,
-        "tokens": cost,
-        "score": round(item.hit.score, 6),
-        "why": _why_json(item.hit),
-        "text": item.text,
-    }
 
 
 def bisected_json(done: Bisected, first_bad: Iterable[ShownCommit]) -> dict[str, Any]:

@@ -7,9 +7,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vaultmem.core.notes.record import NoteRecord
     from vaultmem.core.priming import PrimePlan
-    from vaultmem.services.archiving.read_all import WholeNote
     from vaultmem.services.history.restore import Restored
     from vaultmem.services.history.undo import Undone
     from vaultmem.services.lifecycle.promote import Promotion
@@ -18,78 +16,12 @@ if TYPE_CHECKING:
     from vaultmem.services.notes.repair import Repair
     from vaultmem.services.notes.unconfirm import Unconfirmed
     from vaultmem.services.priming.sources import Unpriming
-    from vaultmem.services.reading.read_notes import FoundNote
     from vaultmem.services.writing.commit import CommitReport
-
-
-def records_json(records: Iterable[tuple[str, NoteRecord]]) -> dict[str, Any]:
-    """Return a list of notes, each with its vault's name, if several were asked."""
-    return {"notes": [{"vault": name or None, **_record_json(each)} for name, each in records]}
-
-
-def whole_json(whole: WholeNote) -> dict[str, Any]:
-    """Return all of a note: what `list` says, its properties, its body, and its links."""
-    from vaultmem.answers.links import link_json
-    from vaultmem.core.notes.values import as_json as property_json
-
-    note = whole.note
-    properties = () if note is None else note.matter.properties
-    return {
-        **_record_json(whole.record),
-        "properties": {prop.name: property_json(prop) for prop in properties},
-        "body": None if note is None else note.body,
-        "links": list(map(link_json, whole.links)),
-    }
 
 
 def counts_json(what: str, counts: Iterable[tuple[str, int]]) -> dict[str, Any]:
     """Return by how many notes each name is borne."""
     return {what: [{"name": name, "notes": notes} for name, notes in counts]}
-
-
-def _record_json(record: NoteRecord) -> dict[str, Any]:
-    """Return what is known of a note without reading it."""
-    return {
-        "path": record.path,
-        "blob": record.blob,
-        "title": record.title,
-        "kind": record.kind,
-        "state": record.state,
-        "pinned": record.pinned,
-        "context": record.context,
-        "tags": record.tags,
-        "created": record.created or None,
-        "updated": record.updated or None,
-        "confidence": record.confidence,
-        "source": record.source or None,
-        "agent": record.agent or None,
-        "session": record.session or None,
-        "tokens": record.tokens,
-        "warnings": record.warnings,
-    }
-
-
-def note_json(found: FoundNote) -> dict[str, Any]:
-    """Return a note that was read, or one section of it."""
-    from vaultmem.core.notes.full_text import tell_shortened
-    from vaultmem.core.notes.values import as_json as property_json
-
-    note = found.note
-    return {
-        "path": str(note.path),
-        "blob": note.blob,
-        "title": note.title,
-        "kind": note.kind,
-        "state": note.state,
-        "pinned": note.pinned,
-        "tags": note.tags,
-        "properties": {prop.name: property_json(prop) for prop in note.matter.properties},
-        "heading": found.section.heading if found.section else None,
-        "text": found.text,
-        "caution": note.problem or note.conflict or None,
-        "shortened": tell_shortened(note.full_text) or None,
-        "warnings": note.warnings,
-    }
 
 
 def edited_json(path: PurePosixPath, blob: str, **properties: Any) -> dict[str, Any]:

@@ -10,6 +10,9 @@ from vaultmem.cli.output import warn
 from vaultmem.cli.shared import Here
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vaultmem.core.finding.query import NoteFilter
     from vaultmem.vault import UserFolders, Vault
 
 
@@ -55,3 +58,12 @@ def open_several(here: Here, vaults: list[str], every: bool, alone: bool) -> lis
     for line in told:
         warn(f"note: {line}")
     return found
+
+
+def warn_unmatched(vaults: Sequence[Vault], wanted: NoteFilter) -> None:
+    """Say which tags and contexts no note has, where a filter let nothing through."""
+    from vaultmem.services.reading.names import tell_unmatched
+
+    if len(vaults) == 1:
+        for line in tell_unmatched(vaults[0], wanted):
+            warn(f"note: {line}")

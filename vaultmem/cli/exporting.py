@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vaultmem.cli.narrowing import Only, takes_only
 from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted, say_raw, warn
-from vaultmem.cli.shared import Here, needing, takes
+from vaultmem.cli.shared import Here, needing, offers, takes
 from vaultmem.core.counting import count_things
+from vaultmem.operations.filters import Filters
 
 if TYPE_CHECKING:
     from vaultmem.core.finding.query import NoteFilter
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 _MOST_NAMED = 10
 
 
-@takes_only
+@offers(Filters)
 @takes("vault", "ref", "at", "as_json")
 def export(
     here: Here,
-    only: Only,
+    only: Filters,
     archive: Annotated[
         str,
         typer.Option(
@@ -69,7 +69,7 @@ def export(
     from vaultmem.errors import RefusedError
 
     wanted = only.make_filter(any_state=True)
-    is_narrow = wanted != Only().make_filter(any_state=True)
+    is_narrow = wanted != Filters().make_filter(any_state=True)
     if sum(map(bool, (archive, jsonl, html))) != 1:
         raise typer.BadParameter("give one of --archive FILE, --jsonl FILE and --html DIR")
     if (is_narrow and not jsonl) or (archive and (here.ref or here.at)):
@@ -104,8 +104,8 @@ def _export_archive(vault: Vault, file: Path, as_json: bool) -> None:
 
 def _export_lines(vault: Vault, file: str, wanted: NoteFilter, as_json: bool) -> None:
     """Write or print a line for each note, as they are read."""
-    from vaultmem.answers.notes import whole_json
     from vaultmem.core.json_values import as_plain
+    from vaultmem.operations.notes import whole_data
     from vaultmem.services.archiving.read_all import Lines, read_all
     from vaultmem.storage.atomic import write_atomically
 
@@ -114,7 +114,7 @@ def _export_lines(vault: Vault, file: str, wanted: NoteFilter, as_json: bool) ->
     def read_lines() -> Iterator[str]:
         nonlocal count
         for count, whole in enumerate(read_all(vault, wanted), 1):  # noqa: B007
-            yield json.dumps(as_plain(whole_json(whole)), ensure_ascii=False) + "\n"
+            yield json.dumps(as_plain(whole_data(whole)), ensure_ascii=False) + "\n"
 
     if file == "-":
         for line in read_lines():

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from vaultmem.answers.finding import answer_json, pack_answer_json
-from vaultmem.cli.asking import open_several
-from vaultmem.cli.hit_text import say_hit, show_hits, tell_left_out, warn_unmatched
-from vaultmem.cli.narrowing import Only, takes_only
+from vaultmem.cli.asking import open_several, warn_unmatched
 from vaultmem.cli.options import (
     AllVaultsOption,
-    BudgetOption,
     FleetOption,
-    IncludeRefsOption,
     VaultsOption,
-    split_names,
 )
-from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted, warn
-from vaultmem.cli.shared import Here, takes
+from vaultmem.cli.output import ProgressLine, emit_json, say, say_lines, warn
+from vaultmem.cli.shared import Here, offers, takes
+from vaultmem.operations.finding import (
+    FORMATS,
+    PACK,
+    RECALL,
+    PackRequest,
+    Recall,
+    answer_data,
+    make_ask,
+    make_pack_ask,
+    pack_answer_data,
+    recall_in,
+    recall_lines,
+    show_lines,
+    show_texts,
+)
 
 if TYPE_CHECKING:
     from vaultmem.services.finding.ask import QueryResult
@@ -37,11 +46,13 @@ def _warn_of_models(answer: QueryResult | PackAnswer) -> None:
         warn(f"not reranked: {answer.reranked.problem}")
 
 
-def _refuse_with_fleet(here: Here, all_vaults: bool, include_refs: str) -> None:
+def _refuse_with_fleet(here: Here, asked: Recall | PackRequest, all_vaults: bool) -> None:
     """Refuse options that are for one vault, or for the vaults of this machine."""
     from vaultmem.cli.fleet_work import refuse_with_fleet
 
-    refuse_with_fleet(ref=here.ref, at=here.at, all_vaults=all_vaults, include_refs=include_refs)
+    refuse_with_fleet(
+        ref=here.ref, at=asked.at, all_vaults=all_vaults, include_refs=asked.include_refs
+    )
 
 
 def _with_missing(told: dict[str, Any], missing: dict[str, str] | None) -> dict[str, Any]:
@@ -49,184 +60,71 @@ def _with_missing(told: dict[str, Any], missing: dict[str, str] | None) -> dict[
     return told if missing is None else {**told, "missing": missing}
 
 
-ExpandLinksOption = Annotated[
-    bool, typer.Option("--expand-links", help="Also what the best sections link to.")
-]
-
-SemanticOption = Annotated[
-    bool | None,
-    typer.Option(
-        "--semantic/--no-semantic",
-        help="By meaning too, or by words alone; else as vaultmem.yaml says.",
-        show_default=False,
-    ),
-]
-
-_FORMATS = ("markdown", "text", "json")
-
-_SHOWN = ["active", "candidate", "stale"]
-_ALL_BUT_QUARANTINED = ["active", "candidate", "stale", "archived", "deprecated"]
-
-
-@takes_only
-@takes("ref", "at", "agent", "session", "as_json")
+@offers(RECALL)
+@takes("ref", "agent", "session", "as_json")
 def recall_(
     here: Here,
-    only: Only,
-    query: Annotated[list[str], typer.Argument(metavar="QUERY", help="What to look for.")],
-    limit: Annotated[
-        int,
-        typer.Option(
-            "-n", "--limit", metavar="N", help="Notes at most; else 10.", show_default=False
-        ),
-    ] = 0,
-    budget: Annotated[
-        int,
-        typer.Option(
-            "--budget",
-            metavar="TOKENS",
-            help="As many of the best as fit into so many tokens; else any number of tokens.",
-            show_default=False,
-        ),
-    ] = 0,
-    explain: Annotated[bool, typer.Option("--explain", help="Show each part of a score.")] = False,
-    include_archived: Annotated[
-        bool, typer.Option("--include-archived", help="Also archived and deprecated notes.")
-    ] = False,
-    include_quarantined: Annotated[
-        bool,
-        typer.Option("--include-quarantined", help="Also quarantined notes, behind a warning."),
-    ] = False,
+    asked: Recall,
     vault: VaultsOption = [],  # noqa: B006
     all_vaults: AllVaultsOption = False,
     fleet: FleetOption = "",
-    include_refs: IncludeRefsOption = "",
-    expand_links: ExpandLinksOption = False,
-    semantic: SemanticOption = None,
 ) -> None:
-    """Find the notes that answer a question, best first.
-
-    Each is shown by its best section, with the reason why it was found.
-
-    Examples:
-      vaultmem recall "how are refunds handled?" -n 3
-      vaultmem recall tokens --kind decision --since 2026-10-01
-    """
+    """Print what answers a question, of a vault, several or a fleet."""
     from vaultmem.cli.fleet_work import recall_fleet, warn_missing
-    from vaultmem.services.finding.ask import MOST_FITTING, Ask, run_query, tell_how_sure
 
-    states = only.state or (_ALL_BUT_QUARANTINED if include_archived else [])
-    if include_quarantined:
-        states = [*(states or _SHOWN), "quarantined"]
-    asked = Ask(
-        " ".join(query),
-        limit or (MOST_FITTING if budget else 0),
-        filter=only._replace(state=states).make_filter(),
-        at=here.at,
-        refs=split_names(include_refs),
-        semantic=semantic,
-        expand_links=expand_links,
-        suggests=True,
-    )
-    show = show_hits(budget, explain, here.as_json)
+    show = show_texts(asked) if here.as_json else show_lines(asked)
     opened, missing = None, None
     if fleet:
-        _refuse_with_fleet(here, all_vaults, include_refs)
-        answer, missing = recall_fleet(fleet, vault, asked, show)
+        _refuse_with_fleet(here, asked, all_vaults)
+        answer, missing = recall_fleet(fleet, vault, make_ask(asked), show)
     else:
-        opened = open_several(here, vault, all_vaults, alone=bool(here.at or include_refs))
-        answer = run_query(opened, asked, show, ProgressLine)
+        opened = open_several(here, vault, all_vaults, bool(asked.at or asked.include_refs))
+        answer = recall_in(opened, asked, show, ProgressLine)
     _warn_of_models(answer)
     if here.as_json:
-        emit_json(_with_missing(answer_json(answer), missing))
+        emit_json(_with_missing(answer_data(answer), missing))
         return
-    for line in tell_how_sure(answer):
-        say_painted(line, "yellow")
+    say_lines(recall_lines(answer, asked))
     if not answer.hits and opened is not None:
-        warn_unmatched(opened, asked.filter)
+        warn_unmatched(opened, asked.only.make_filter())
     elif not answer.hits:
         say("No note matches.")
-    for number, (hit, _) in enumerate(answer.shown, 1):
-        say_hit(number, hit, explain)
-    if left_out := tell_left_out(answer, budget):
-        say_painted(left_out, "yellow")
     warn_missing(missing or {})
 
 
-@takes("ref", "at", "agent", "session", "as_json")
+@offers(PACK)
+@takes("ref", "agent", "session", "as_json")
 def pack(
     here: Here,
-    query: Annotated[
-        list[str], typer.Argument(metavar="[QUERY]", help="What the pack is for.")
-    ] = [],  # noqa: B006
-    budget: BudgetOption = 0,
+    asked: PackRequest,
     vault: VaultsOption = [],  # noqa: B006
     all_vaults: AllVaultsOption = False,
     fleet: FleetOption = "",
-    include_refs: IncludeRefsOption = "",
-    receipt: Annotated[
-        bool, typer.Option("--receipt", help="Keep a receipt; an agent's packs always have one.")
-    ] = False,
-    no_receipt: Annotated[bool, typer.Option("--no-receipt", help="Keep no receipt.")] = False,
-    expand_links: ExpandLinksOption = False,
-    semantic: SemanticOption = None,
-    output: Annotated[
-        str,
-        typer.Option(
-            "--format", metavar="FORMAT", help="markdown, text (plain, for hooks), or json."
-        ),
-    ] = "markdown",
-    labels: Annotated[
-        str,
-        typer.Option(
-            "--labels", metavar="LABELS", help="short, or full: path, state and more of each."
-        ),
-    ] = "",
 ) -> None:
-    """Print what an agent needs to know, within a token budget.
-
-    That is what is pinned, and what answers the query; without one, what is most recent.
-
-    Examples:
-      vaultmem pack "holmpay 429" --budget 500
-      vaultmem pack "session tokens" --receipt
-    """
+    """Print a pack, of a vault, several or a fleet."""
     from vaultmem.cli.fleet_work import pack_fleet, warn_missing
-    from vaultmem.core.packs.pack_item import PackStyle, parse_labels
-    from vaultmem.services.finding.pack import AskPack, ask_pack
+    from vaultmem.services.finding.pack import ask_pack
     from vaultmem.services.finding.trust import tell_trust_elsewhere
 
-    if output not in _FORMATS:
-        raise typer.BadParameter(f'"{output}" is not a format; use {", ".join(_FORMATS)}')
-    as_json = here.as_json or output == "json"
-    asked = AskPack(
-        " ".join(query),
-        budget or None,
-        PackStyle.TEXT if output == "text" else PackStyle.MARKDOWN,
-        parse_labels(labels) if labels else None,
-        at=here.at,
-        refs=split_names(include_refs),
-        semantic=semantic,
-        expand_links=expand_links,
-        receipt=False if no_receipt else receipt or None,
-    )
+    if asked.format not in FORMATS:
+        raise typer.BadParameter(f'"{asked.format}" is not a format; use {", ".join(FORMATS)}')
     elsewhere, missing = "", None
     if fleet:
-        _refuse_with_fleet(here, all_vaults, include_refs)
-        answer, missing = pack_fleet(fleet, vault, asked)
+        _refuse_with_fleet(here, asked, all_vaults)
+        answer, missing = pack_fleet(fleet, vault, make_pack_ask(asked))
     else:
-        opened = open_several(here, vault, all_vaults, alone=bool(here.at or include_refs))
-        answer = ask_pack(opened, asked, ProgressLine)
+        opened = open_several(here, vault, all_vaults, bool(asked.at or asked.include_refs))
+        answer = ask_pack(opened, make_pack_ask(asked), ProgressLine)
         elsewhere = tell_trust_elsewhere(opened[0])
     _warn_of_models(answer)
     if answer.warning:
         warn(f"warning: {answer.warning}")
     if elsewhere:
         warn(f"note: {elsewhere}")
-    if as_json:
-        emit_json(_with_missing(pack_answer_json(answer), missing))
+    if here.as_json or asked.format == "json":
+        emit_json(_with_missing(pack_answer_data(answer), missing))
         return
     say(answer.pack.text.rstrip("\n"))
     warn_missing(missing or {})
-    if receipt:
+    if asked.receipt:
         warn(f"receipt {answer.receipt}")

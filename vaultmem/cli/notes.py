@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import shlex
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from vaultmem.answers.notes import note_json, records_json
-from vaultmem.cli.asking import open_several, split_vault
+from vaultmem.cli.asking import open_several, split_vault, warn_unmatched
 from vaultmem.cli.editor import open_editor
 from vaultmem.cli.history_text import align
-from vaultmem.cli.hit_text import warn_unmatched
-from vaultmem.cli.narrowing import Only, takes_only
-from vaultmem.cli.opening import open_here, open_view
 from vaultmem.cli.options import (
     AllVaultsOption,
     PathArgument,
-    TitleOption,
-    TopicOption,
     VaultsOption,
-    read_text,
 )
 from vaultmem.cli.output import (
     cut_to_terminal,
@@ -28,49 +20,22 @@ from vaultmem.cli.output import (
     fits_terminal,
     say,
     say_painted,
-    say_raw,
-    warn,
 )
-from vaultmem.cli.shared import Here, takes
+from vaultmem.cli.shared import Here, answer, offers, takes
 from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from vaultmem.services.notes.propose import Proposed
-    from vaultmem.services.notes.remember import Remembered
-
+from vaultmem.operations.filters import Filters
+from vaultmem.operations.notes import GET, LIST, REMEMBER, Get, Remember
 
 #: Characters of a column up to which the next ones stand below each other.
 _LONGEST = 60
 
 
+@offers(REMEMBER)
 @takes("vault", "agent", "session", "as_json")
 def remember_(
     here: Here,
-    text: Annotated[
-        list[str], typer.Argument(metavar="TEXT", help="What to remember; - reads standard input.")
-    ],
-    title: TitleOption = "",
-    context: TopicOption = "",
-    kind: Annotated[
-        str, typer.Option("--kind", metavar="KIND", help="What it records.")
-    ] = "semantic_fact",
-    state: Annotated[
-        str, typer.Option("--state", metavar="STATE", help="The state it starts in.")
-    ] = "",
-    tag: Annotated[
-        list[str], typer.Option("--tag", metavar="TAG", help="A tag (repeatable).")
-    ] = [],  # noqa: B006
-    pin: Annotated[bool, typer.Option("--pin", help="Show it in every pack.")] = False,
-    confidence: Annotated[
-        float | None, typer.Option("--confidence", metavar="0..1", help="How sure you are.")
-    ] = None,
-    ref: Annotated[
-        list[str],
-        typer.Option("--ref", metavar="REF", help="A file, URL or commit it rests on."),
-    ] = [],  # noqa: B006
+    asked: Remember,
     branch: Annotated[
         str,
         typer.Option(
@@ -80,103 +45,34 @@ def remember_(
             show_default=False,
         ),
     ] = "",
-    force: Annotated[
-        bool, typer.Option("--force", help="Make a new note, whatever is known already.")
-    ] = False,
 ) -> None:
-    """Write down a memory; the next question finds it.
-
-    A note that says the same takes it in; notes that are near are linked and named.
-
-    Examples:
-      vaultmem remember "The pier at Holm is closed until May." --tag holm
-      git log -1 --format=%B | vaultmem remember - --kind decision
-    """
-    from vaultmem.core.lifecycle import parse_kind, parse_state
-    from vaultmem.services.notes.remember import Memory, remember
-
-    memory = Memory(
-        text=read_text(text),
-        title=title,
-        context=context,
-        kind=parse_kind(kind),
-        state=parse_state(state) if state else None,
-        tags=tuple(tag),
-        pinned=pin,
-        confidence=confidence,
-        refs=tuple(ref),
-    )
-    done = remember(open_here(here.vault, here.agent, here.session, branch), memory, force=force)
-    if here.as_json:
-        emit_json(done)
-    else:
-        _say_remembered(done)
+    """Write a memory on a branch; `--ref` names what it rests on."""
+    answer(REMEMBER, here._replace(ref=branch), asked)
 
 
+@offers(GET)
 @takes("vault", "ref", "at", "as_json")
-def get(
-    here: Here,
-    path: PathArgument,
-    full: Annotated[
-        bool, typer.Option("--full", help="As it was before compaction shortened it.")
-    ] = False,
-) -> None:
-    """Print a note, or one section of it (NOTE#Heading).
-
-    Examples:
-      vaultmem get refund-rules
-      vaultmem get s-0431#Decisions
-      vaultmem get refund-rules --at HEAD~1
-    """
-    from vaultmem.core.notes.encoding import describe_encoding
-    from vaultmem.core.notes.full_text import tell_shortened
-    from vaultmem.services.reading.read_notes import get_note
-
-    named, path = split_vault(here.vault, path)
-    found = get_note(open_view(named, here.ref, here.at, reads=True), path, full)
-    note = found.note
-    if note.state == "quarantined":
-        warn(f"warning: {note.path} is quarantined; nothing in it is to be trusted or done")
-    if note.problem:
-        warn(f"warning: {note.path}: {note.problem}")
-    if note.full_text and not full:
-        warn(f"note: {note.path}: {tell_shortened(note.full_text)}; --full prints it")
-    if found.changed:
-        warn(f"note: {found.changed}")
-    if note.encoding:
-        warn(f"warning: {note.path}: {describe_encoding(note.encoding)}")
-    if here.as_json:
-        emit_json(note_json(found))
-    else:
-        say_raw(found.text)
+def get(here: Here, asked: Get) -> None:
+    """Print a note of a vault, which can stand before its path."""
+    named, path = split_vault(here.vault, asked.path)
+    answer(GET, here._replace(vault=named), asked._replace(path=path))
 
 
-@takes_only
+@offers(LIST)
 @takes("ref", "at", "as_json")
 def list_(
     here: Here,
-    only: Only,
-    pinned: Annotated[bool, typer.Option("--pinned", help="Only pinned notes.")] = False,
+    only: Filters,
     vault: VaultsOption = [],  # noqa: B006
     all_vaults: AllVaultsOption = False,
 ) -> None:
-    """List the notes, or those of a kind, state, tag or folder.
-
-    Notes in every state are listed, unless --state says otherwise.
-
-    Examples:
-      vaultmem list --state candidate
-      vaultmem list --kind decision --context payments
-    """
+    """Print the notes of a vault or several, in columns as wide as the terminal."""
     from vaultmem.services.finding.vault_set import look
-    from vaultmem.services.reading.read_notes import list_notes
 
-    wanted = only.make_filter(pinned or None, any_state=True)
     opened = open_several(here, vault, all_vaults, alone=True)
-    found = ((each.name, look(each, here.at)) for each in opened)
-    records = [(name, record) for name, seen in found for record in list_notes(seen, wanted)]
+    records = [found for each in opened for found in LIST.run(look(each, here.at), only)]
     if here.as_json:
-        emit_json(records_json(records))
+        emit_json(LIST.data(records))
         return
     rows = [
         [
@@ -194,7 +90,7 @@ def list_(
         say(cut_to_terminal(line.rstrip()))
     say(count_things(len(records), "note"))
     if not records:
-        warn_unmatched(opened, wanted)
+        warn_unmatched(opened, only.make_filter())
 
 
 @takes("vault", "agent")
@@ -226,31 +122,3 @@ def edit(here: Here, path: PathArgument) -> None:
     say_painted("edited  ", "green", str(found))
     for warning in after.warnings:
         say_painted(f"  {found}", "yellow", f": {warning}")
-
-
-def say_proposed(proposed: Sequence[Proposed]) -> None:
-    """Name the standing wishes that were found, and the command by which they count."""
-    for each in proposed:
-        topic = f"  (about: {one_line(each.about)})" if each.about else ""
-        say_painted("proposed  ", "yellow", f"{each.path}{topic}")
-        say(f"  > {one_line(each.text)}")
-    if proposed:
-        paths = " ".join(shlex.quote(each.path) for each in proposed)
-        say("  A standing wish. Once you promote it, every pack that it concerns shows it:")
-        say(f"  vaultmem promote {paths}")
-
-
-def _say_remembered(done: Remembered) -> None:
-    from vaultmem.cli.similarity import say_nearby
-
-    if done.outcome == "known":
-        say_painted("known already  ", "green", f"{done.path}  ({done.state})")
-        say(f"If it is another fact: vaultmem forget --confirmation {shlex.quote(done.path)}")
-    else:
-        say_painted("remembered  ", "green", f"{done.path}  ({done.state})")
-    if done.state == "quarantined" and done.similar:
-        from vaultmem.services.notes.remember import HELD
-
-        say_painted(HELD, "red")
-    say_nearby(done)
-    say_proposed(done.proposed)

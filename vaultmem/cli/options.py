@@ -80,15 +80,6 @@ AtOption = Annotated[
         show_default=False,
     ),
 ]
-IncludeRefsOption = Annotated[
-    str,
-    typer.Option(
-        "--include-refs",
-        metavar="A,B",
-        help="Look at these refs too; each hit names the refs that hold it.",
-        show_default=False,
-    ),
-]
 
 
 def split_names(names: str) -> tuple[str, ...]:

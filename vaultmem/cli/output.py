@@ -7,7 +7,7 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.core.json_values import as_plain
@@ -15,6 +15,7 @@ from vaultmem.core.safe_text import clean_text, escape_bytes, one_line
 from vaultmem.errors import RefusedError
 
 if TYPE_CHECKING:
+    from vaultmem.operations.operation import Line
     from vaultmem.vault import Vault
 
 _COLOURS = {"bold": "1", "dim": "2", "green": "32", "yellow": "33", "red": "31"}
@@ -155,6 +156,17 @@ def paint(text: str, style: str) -> str:
 def say_painted(text: str, style: str, rest: str = "") -> None:
     """Print a cleaned line whose first part has a style."""
     sys.stdout.write(paint(one_line(text), style) + one_line(rest) + "\n")
+
+
+def say_lines(lines: Iterable[Line]) -> None:
+    """Print the lines of an answer."""
+    for line in lines:
+        if line.style == "raw":
+            say_raw(line.text)
+        elif line.style:
+            say_painted(*line)
+        else:
+            say(line.text + line.rest)
 
 
 class ProgressLine:

@@ -1,4 +1,4 @@
-"""The options that nearly every command has, declared once: what they say is a command's `here`.
+"""What commands are made of: the options that nearly every one has, and those of a request.
 
 Also how each says which extra it needs.
 """
@@ -8,8 +8,10 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from functools import wraps
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
 
 from vaultmem.cli.opening import open_here, open_synced, open_view, set_json_errors
 from vaultmem.cli.options import (
@@ -19,9 +21,14 @@ from vaultmem.cli.options import (
     RefOption,
     SessionOption,
     VaultOption,
+    read_text,
+    split_names,
 )
+from vaultmem.cli.output import emit_json, say_lines, warn
+from vaultmem.operations.operation import Front, Moment, Operation, Takes, offer, read_request
 
 if TYPE_CHECKING:
+    from vaultmem.operations.operation import Argument
     from vaultmem.vault import Vault
 
 _OPTIONS: dict[str, Any] = {
@@ -62,6 +69,102 @@ def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     return give_options(Here, {name: _OPTIONS[name] for name in names})
 
 
+def offers(asked: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the arguments of an operation or request; its argument is the request.
+
+    An operation gives it its help as well.
+    """
+    request = asked.request if isinstance(asked, Operation) else asked
+    listed = {each.field: each for each in offer(request, Front.SHELL)}
+    give = give_options(
+        partial(_read, request, listed),
+        {name: _annotate(each) for name, each in listed.items()},
+        {name: _find_default(each) for name, each in listed.items()},
+        are_first=True,
+    )
+
+    def run(command: Callable[..., None]) -> Callable[..., None]:
+        if isinstance(asked, Operation):
+            command.__doc__ = asked.run.__doc__
+        return give(command)
+
+    return run
+
+
+def make_command(operation: Operation, name: str) -> Callable[..., None]:
+    """Return the command of an operation that asks for no more than its request."""
+    named = ["vault", "ref", "at", "agent", "session", "as_json"]
+    if operation.moment is not Moment.SEEN:
+        named.remove("at")
+    if operation.moment is Moment.NOW:
+        named.remove("ref")
+    if not operation.writes:
+        named = [each for each in named if each not in {"agent", "session"}]
+
+    def command(here: Here, asked: Any) -> None:
+        answer(operation, here, asked)
+
+    command.__name__ = name
+    return offers(operation)(takes(*named)(command))
+
+
+def answer(operation: Operation, here: Here, asked: Any) -> None:
+    """Print what an operation answers to a request."""
+    opened = here.open_view if operation.syncs else here.open
+    done = operation.run(opened(reads=not operation.writes), asked)
+    for line in operation.warnings(done):
+        warn(line)
+    if here.as_json:
+        emit_json(operation.data(done))
+    else:
+        say_lines(operation.lines(done))
+
+
+_BEHIND = frozenset({Takes.WORD, Takes.WORDS, Takes.INPUT})
+
+
+def _annotate(argument: Argument) -> Any:
+    """Return an argument as Typer has it."""
+    arg, kind = argument.arg, argument.kind
+    if arg.takes is Takes.COMMAS:
+        kind = str
+    elif argument.kind not in {str, int, float, bool} or arg.takes in {Takes.WORDS, Takes.INPUT}:
+        kind = list[str]
+    if arg.takes in _BEHIND:
+        reads = "; - reads standard input." if arg.takes is Takes.INPUT else ""
+        told = arg.help.removesuffix(".") + reads if reads else arg.help
+        return Annotated[kind, typer.Argument(metavar=arg.metavar, help=told)]
+    flags = arg.flags or (f"--{argument.name.replace('_', '-')}",)
+    metavar, shows = arg.metavar or None, bool(argument.default)
+    option = typer.Option(*flags, metavar=metavar, help=arg.help, show_default=shows)
+    return Annotated[kind | None if argument.is_optional else kind, option]
+
+
+def _find_default(argument: Argument) -> Any:
+    """Return the default of an argument as Typer has it."""
+    if argument.is_required:
+        return inspect.Parameter.empty
+    if argument.arg.takes in {Takes.WORDS, Takes.INPUT} or argument.default == ():
+        return "" if argument.arg.takes is Takes.COMMAS else []
+    return argument.default
+
+
+def _read(request: Any, listed: Mapping[str, Argument], **given: Any) -> Any:
+    """Return the request that the words of a command line make."""
+    return read_request(
+        request, {each.name: _read_value(each, given[name]) for name, each in listed.items()}
+    )
+
+
+def _read_value(argument: Argument, value: Any) -> Any:
+    takes = argument.arg.takes
+    if takes is Takes.COMMAS:
+        return split_names(value)
+    if takes is Takes.INPUT:
+        return read_text(value)
+    return " ".join(value) if takes is Takes.WORDS and argument.kind is str else value
+
+
 @contextlib.contextmanager
 def needing(extra: str, command: str) -> Iterator[None]:
     """Say how to install what a command needs, where what it imports meanwhile is not there.
@@ -79,32 +182,39 @@ def needing(extra: str, command: str) -> Iterator[None]:
 
 
 def give_options(
-    kind: Any, options: Mapping[str, Any]
+    make: Any,
+    options: Mapping[str, Any],
+    defaults: Mapping[str, Any] | None = None,
+    are_first: bool = False,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command options; what they say is its first argument, a NamedTuple of that kind.
+    """Give a command options; its first argument is what `make`, a NamedTuple or so, makes of them.
 
-    Of several kinds, the argument of the one that is given last comes first.
+    Of several kinds, the argument of the one that is given last comes first. In its help the
+    options stand behind the command's own, unless they `are_first`.
     """
+    known = make._field_defaults if defaults is None else defaults
 
     def give(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
         def run(*others: Any, **given: Any) -> None:
             if given.get("as_json"):
                 set_json_errors()
-            command(kind(**{name: given.pop(name) for name in options}), *others, **given)
+            command(make(**{name: given.pop(name) for name in options}), *others, **given)
 
-        _, *own = inspect.signature(command, eval_str=True).parameters.values()
+        _, *others = inspect.signature(command, eval_str=True).parameters.values()
+        own = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in others]
         shared = [
             inspect.Parameter(
                 name,
                 inspect.Parameter.KEYWORD_ONLY,
-                default=kind._field_defaults.get(name, inspect.Parameter.empty),
+                default=known.get(name, inspect.Parameter.empty),
                 annotation=annotation,
             )
             for name, annotation in options.items()
         ]
-        run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
-        run.__annotations__ = {each.name: each.annotation for each in (*own, *shared)}
+        params = [*shared, *own] if are_first else [*own, *shared]
+        run.__signature__ = inspect.Signature(params)  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in params}
         return run
 
     return give

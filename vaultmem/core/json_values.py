@@ -35,6 +35,16 @@ def as_plain(value: Any) -> Any:
     return escape_bytes(str(value))
 
 
+def pick(value: Any, names: str) -> dict[str, Any]:
+    """Return attributes of a value by their names; with `?` behind it, what is empty is null."""
+    return {
+        name.rstrip("?"): (getattr(value, name.rstrip("?")) or None)
+        if name[-1] == "?"
+        else getattr(value, name)
+        for name in names.split()
+    }
+
+
 def as_typed(value: Any, hint: Any) -> Any:
     """Return what JSON has as the type that an annotation names, such as a named tuple.
 

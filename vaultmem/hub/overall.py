@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from anyio import to_thread
 
-from vaultmem.answers.schemas import text
 from vaultmem.core.json_values import as_plain
 from vaultmem.core.packs.division import tell_missing
 from vaultmem.errors import NoteNotFoundError, RefusedError
@@ -16,6 +15,7 @@ from vaultmem.hub.guests import make_visitor
 from vaultmem.hub.pool_workers import PoolWorkers, read_caller
 from vaultmem.hub.request_log import RequestLog
 from vaultmem.hub.vault_apps import make_caller
+from vaultmem.operations.schemas import text
 from vaultmem.services.finding.ask import Ask, QueryResult
 from vaultmem.services.finding.pack import AskPack, PackAnswer
 from vaultmem.services.hub.folder import Hub
@@ -217,11 +217,12 @@ def _offer(tool: Tool) -> Tool:
 async def _recall(
     overall: Overall, grant: Grant, given: dict[str, Any]
 ) -> tuple[str, dict[str, Any]]:
-    from vaultmem.mcp_server.finding import fit_hits, read_ask, tell_hits
-    from vaultmem.mcp_server.tool import BUDGET
+    from vaultmem.mcp_server.finding import fit_hits, read_recall, tell_hits
+    from vaultmem.operations.finding import make_ask
+    from vaultmem.operations.operation import BUDGET
 
-    asked = read_ask(given)
-    found = await overall.recall(grant, asked, given.get("vaults", ()), "mcp")
+    asked = read_recall(given)
+    found = await overall.recall(grant, make_ask(asked), asked.vaults, "mcp")
     beside = tell_missing(found.missing)
     shown = fit_hits(found.answer, {}, "short", given.get("budget", BUDGET), beside)
     return _tell(tell_hits(found.answer._replace(shown=shown), asked.offset, beside), given)
@@ -230,9 +231,12 @@ async def _recall(
 async def _pack(
     overall: Overall, grant: Grant, given: dict[str, Any]
 ) -> tuple[str, dict[str, Any]]:
-    from vaultmem.mcp_server.finding import read_pack, tell_pack
+    from vaultmem.mcp_server.finding import tell_pack
+    from vaultmem.operations.finding import PackRequest, make_pack_ask
+    from vaultmem.operations.operation import read_request
 
-    found = await overall.pack(grant, read_pack(given), given.get("vaults", ()), "mcp")
+    asked = read_request(PackRequest, given)
+    found = await overall.pack(grant, make_pack_ask(asked), asked.vaults, "mcp")
     return _tell(tell_pack(found.answer, ()), given)
 
 

@@ -10,18 +10,26 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from vaultmem.answers.finding import answer_json, pack_answer_json
 from vaultmem.core.json_values import as_plain
 from vaultmem.hub.guests import LIFETIME, Guests
 from vaultmem.hub.overall import Overall
 from vaultmem.hub.vault_apps import BASE as VAULTS
-from vaultmem.services.finding.ask import Ask, fit_texts, tell_how_sure
+from vaultmem.operations.finding import (
+    FINDING,
+    PackRequest,
+    Recall,
+    answer_data,
+    make_ask,
+    make_pack_ask,
+    pack_answer_data,
+    show_texts,
+)
+from vaultmem.operations.operation import BASE, Given, Operation, read_request
+from vaultmem.services.finding.ask import Ask, tell_how_sure
 from vaultmem.services.finding.vault_set import VaultSet
 from vaultmem.services.hub.grants import Grant, Scope, may
 from vaultmem.services.pools.status import VaultStats
-from vaultmem.web.api.finding import FINDING, read_ask, read_ask_pack
 from vaultmem.web.api.given import read_given
-from vaultmem.web.api.operation import BASE, Given, Operation
 from vaultmem.web.asking import answers, read_count, read_form
 from vaultmem.web.pages.search import ShownHit, show_hit
 from vaultmem.web.rendering import render_page
@@ -155,19 +163,17 @@ async def show_list(request: Request) -> Response:
 
 
 async def _recall(overall: Overall, request: Request, given: Given) -> dict[str, Any]:
-    asked, wanted = read_ask(given), given.get("vaults", ())
-    found = await overall.recall(request.state.grant, asked, wanted, "api")
-    answer = found.answer
-    if budget := given.get("budget", 0):
-        no_vault = cast(VaultSet, None)  # Texts are at hand; none is looked at.
-        answer = answer._replace(shown=fit_texts(budget)(no_vault, answer) or ())
-    return {**answer_json(answer), "missing": found.missing}
+    asked = read_request(Recall, given)
+    found = await overall.recall(request.state.grant, make_ask(asked), asked.vaults, "api")
+    no_vault = cast(VaultSet, None)  # Texts are at hand; none is looked at.
+    shown = show_texts(asked)(no_vault, found.answer) or ()
+    return {**answer_data(found.answer._replace(shown=shown)), "missing": found.missing}
 
 
 async def _pack(overall: Overall, request: Request, given: Given) -> dict[str, Any]:
-    asked, wanted = read_ask_pack(given), given.get("vaults", ())
-    found = await overall.pack(request.state.grant, asked, wanted, "api")
-    return {**pack_answer_json(found.answer), "missing": found.missing}
+    asked = read_request(PackRequest, given)
+    found = await overall.pack(request.state.grant, make_pack_ask(asked), asked.vaults, "api")
+    return {**pack_answer_data(found.answer), "missing": found.missing}
 
 
 def _make_route(operation: Operation) -> Route:

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.answers.notes import report_json
-from vaultmem.answers.schemas import STRINGS, answer, arguments, choice, flag, text, whole
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import RefusedError
 from vaultmem.mcp_server.tool import Answer, Tool
+from vaultmem.operations.schemas import STRINGS, answer, arguments, choice, flag, text, whole
 
 if TYPE_CHECKING:
     from vaultmem.core.merging.text import Conflict, Loss

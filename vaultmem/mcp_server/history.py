@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.answers.branches import branches_json
-from vaultmem.answers.finding import hit_json
 from vaultmem.answers.history import (
     commit_json,
     ground_json,
@@ -14,7 +13,6 @@ from vaultmem.answers.history import (
     operation_json,
     shown_json,
 )
-from vaultmem.answers.schemas import answer, arguments, choice, text, whole
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.mcp_server.finding import leave_out_text, show_within
@@ -27,18 +25,10 @@ from vaultmem.mcp_server.history_rows import (
     describe_operation,
     quote_some,
 )
-from vaultmem.mcp_server.tool import (
-    BUDGET,
-    LEAST,
-    MOST,
-    Answer,
-    Tool,
-    cut_text,
-    fit_rows,
-    price,
-    read_shown,
-    see_at,
-)
+from vaultmem.mcp_server.tool import Answer, Tool, cut_text, fit_rows, price, read_shown, see_at
+from vaultmem.operations.finding import hit_data
+from vaultmem.operations.operation import BUDGET, LEAST, MOST
+from vaultmem.operations.schemas import answer, arguments, choice, text, whole
 
 if TYPE_CHECKING:
     from vaultmem.core.upkeep.proposal import Proposal
@@ -125,7 +115,7 @@ def _belief(vault: Vault, given: dict[str, Any]) -> Answer:
     at, limit = _need(given, "at"), min(given.get("limit", 0), 50)
     asked = Ask(_need(given, "query"), limit, at=at, counts=False)
     found = run_query(vault, asked, show_within(given.get("budget", BUDGET)))
-    detail = [leave_out_text(hit_json(hit)) for hit, _ in found.shown]
+    detail = [leave_out_text(hit_data(hit)) for hit, _ in found.shown]
     cut = len(found.shown) < len(found.hits)
     told = "\n\n".join(line for _, line in found.shown)
     return _tell(given, told or "Nothing in the vault answered that then.", detail, cut)

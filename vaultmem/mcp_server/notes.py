@@ -5,31 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from vaultmem.answers.notes import edited_json, note_json
-from vaultmem.answers.schemas import (
-    answer,
-    arguments,
-    choice,
-    flag,
-    share,
-    text,
-    texts,
-    whole,
-)
-from vaultmem.core.lifecycle import Kind, State
+from vaultmem.answers.notes import edited_json
+from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.full_text import tell_shortened
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import RefusedError
-from vaultmem.mcp_server.tool import (
-    LEAST,
-    MOST,
-    NOTE_BUDGET,
-    Answer,
-    Tool,
-    cut_text,
-    price,
-    read_shown,
-    see_at,
+from vaultmem.mcp_server.tool import NOTE_BUDGET, Answer, Tool, cut_text, price, read_shown, see_at
+from vaultmem.operations.notes import Get, Remember, note_data, remember
+from vaultmem.operations.operation import LEAST, MOST, Front, describe, read_request
+from vaultmem.operations.schemas import (
+    answer,
+    arguments,
+    text,
+    whole,
 )
 
 if TYPE_CHECKING:
@@ -45,19 +33,7 @@ if TYPE_CHECKING:
 
 def remember_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     """Write a new memory."""
-    from vaultmem.services.notes.remember import Memory, remember
-
-    memory = Memory(
-        text=given["text"],
-        title=given.get("title", ""),
-        context=given.get("context", ""),
-        kind=Kind(given.get("kind", Kind.SEMANTIC_FACT)),
-        tags=tuple(given.get("tags", ())),
-        pinned=given.get("pin", False),
-        confidence=given.get("confidence"),
-        refs=tuple(given.get("refs", ())),
-    )
-    done = remember(vault, memory, force=given.get("force", False))
+    done = remember(vault, read_request(Remember, given))
     detail = done._asdict()
     return Answer("\n".join(_describe_remembered(done)), {"path": detail.pop("path")}, detail)
 
@@ -116,7 +92,7 @@ def read_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     )
     text, following = cut_text(found.text, given.get("offset", 0), left)
     more = [_MORE.format(following)] if following is not None else []
-    full = note_json(found)
+    full = note_data(found)
     data = {name: full.pop(name) for name in ("path", "blob")}
     data |= {"text": text, "next_offset": following}
     told = " ".join([facts, *lines, *more])
@@ -186,18 +162,7 @@ REMEMBER = Tool(
     "Remember",
     "Write one fact, decision, procedure or lesson as a note; at once it is durable and can be "
     "recalled. What is known already is not written twice. Credentials are refused.",
-    arguments(
-        ["text"],
-        text=text("Markdown; one thing, in words that stand alone.", 200_000),
-        title=text("Else its first line.", 300),
-        context=text("Its folder.", 200),
-        kind=choice("Else semantic_fact.", [kind.value for kind in Kind]),
-        tags=texts("Without #."),
-        pin=flag("In every pack."),
-        confidence=share("0 to 1."),
-        refs=texts("Files, URLs, commits it rests on."),
-        force=flag("Though a note says the same."),
-    ),
+    describe(Remember, Front.MCP),
     answer(path="string"),
     remember_tool,
     writes=True,
@@ -209,13 +174,12 @@ READ_NOTE = Tool(
     "Read a note",
     "Read a note or a section, with its frontmatter and the blob id that update_note needs, in "
     "parts if it is long.",
-    arguments(
-        ["path"],
-        path=text("Path, name or handle, with #Heading: c59b#Tides, home:c59b.", 1_000, 1),
+    describe(
+        Get,
+        Front.MCP,
         offset=whole("From next_offset.", 0, 10_000_000),
         budget=whole("", LEAST, MOST),
         at=text("", 200),
-        full=flag("As before compaction shortened it."),
     ),
     answer(path="string", blob="string", text="string", next_offset="integer?"),
     read_tool,

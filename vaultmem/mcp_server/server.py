@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -15,7 +15,6 @@ from mcp.server.subscriptions import ListenHandler
 from mcp.shared.exceptions import MCPError
 
 import vaultmem
-from vaultmem.answers.schemas import find_problem, flag, read_given, text
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import VaultError, name_failure
 from vaultmem.mcp_server.committing import CHECKPOINT, PROMOTE
@@ -38,6 +37,7 @@ from vaultmem.mcp_server.resources import (
 from vaultmem.mcp_server.sessions import SESSION, leave_tool
 from vaultmem.mcp_server.tasks import TASK
 from vaultmem.mcp_server.tool import Tool, run_tool
+from vaultmem.operations.schemas import find_problem, flag, read_given, text
 from vaultmem.workers.caller import Caller
 from vaultmem.workers.kept_vault import Work, settle
 from vaultmem.workers.workers import Workers
@@ -56,25 +56,29 @@ _ALONE: tuple[Tool, ...] = (
     HISTORY,
 )
 
-#: What any tool can be given: whether to say more, and the branch to work on. The first tool says
-#: what they mean, for all: every session pays for each word.
+#: What any tool can be given: whether to say more, and the branch to work on.
 _SHARED = {
     "detail": flag("Add scores, blobs, reasons."),
     "ref": text("Branch to use."),
 }
 
 
-def _share(tool: Tool) -> Tool:
-    told = (
-        _SHARED
-        if tool is RECALL
-        else {name: each | {"description": ""} for name, each in _SHARED.items()}
-    )
-    own = tool.takes["properties"]
-    return tool._replace(takes={**tool.takes, "properties": {**own, **told}})
+def _share(tools: Sequence[Tool]) -> Iterator[Tool]:
+    """Yield tools with what any can be given.
+
+    The first tool with an argument says for all what it means: every session pays for each word.
+    """
+    told: set[tuple[str, str]] = set()
+    for tool in tools:
+        fields = {**tool.takes["properties"], **_SHARED}
+        own = {(name, each.get("description", "")) for name, each in fields.items()}
+        for name, _ in told & own:
+            fields[name] = {**fields[name], "description": ""}
+        told |= own
+        yield tool._replace(takes={**tool.takes, "properties": fields})
 
 
-TOOLS = tuple(map(_share, _ALONE))
+TOOLS = tuple(_share(_ALONE))
 
 
 _LOG = logging.getLogger("vaultmem.mcp")
@@ -134,7 +138,7 @@ def build_with(
             if any(asked.name == each.name for each in TOOLS):
                 await withhold(asked.name, told)
             raise MCPError(types.INVALID_PARAMS, escape_bytes(told))
-        given = read_given(tool.takes, asked.arguments or {})
+        given = read_given(tool.takes, tool.rename(asked.arguments or {}))
         if problem := find_problem(tool.takes, given):
             return _refuse(f"{tool.name}: {problem}")
         try:

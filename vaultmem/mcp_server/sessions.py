@@ -6,13 +6,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.answers.notes import report_json
-from vaultmem.answers.schemas import answer, arguments, choice, text, texts, whole
 from vaultmem.answers.sessions import standing_json
 from vaultmem.core.budget import fit_budget
 from vaultmem.core.lifecycle import State
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import RefusedError
-from vaultmem.mcp_server.tool import BUDGET, LEAST, MOST, Answer, Tool, list_rows, price
+from vaultmem.mcp_server.tool import Answer, Tool, list_rows, price
+from vaultmem.operations.operation import BUDGET, LEAST, MOST
+from vaultmem.operations.schemas import answer, arguments, choice, text, texts, whole
 
 if TYPE_CHECKING:
     from vaultmem.core.sessions.session import Session, SessionFacts

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from vaultmem.errors import NoteNotFoundError
-from vaultmem.mcp_server.tool import MOST, cut_text, tell_behind
+from vaultmem.mcp_server.tool import cut_text, tell_behind
+from vaultmem.operations.operation import MOST
 
 if TYPE_CHECKING:
     from vaultmem.vault import Vault

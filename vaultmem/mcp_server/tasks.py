@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from vaultmem.answers.schemas import answer, arguments, choice, text, whole
 from vaultmem.core.budget import fit_budget
 from vaultmem.core.safe_text import one_line
 from vaultmem.core.tasks.task import TaskStatus
 from vaultmem.core.tasks.view import MIN_BUDGET
 from vaultmem.errors import RefusedError
-from vaultmem.mcp_server.tool import BUDGET, LEAST, MOST, Answer, Tool, list_rows, price
+from vaultmem.mcp_server.tool import Answer, Tool, list_rows, price
+from vaultmem.operations.operation import BUDGET, LEAST, MOST
+from vaultmem.operations.schemas import answer, arguments, choice, text, whole
 
 if TYPE_CHECKING:
     from vaultmem.core.tasks.task import Task

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from vaultmem.answers.schemas import Schema
 from vaultmem.core.budget import count_fitting
 from vaultmem.core.json_values import as_plain
 from vaultmem.core.lifecycle import State
@@ -14,17 +13,15 @@ from vaultmem.core.packs.pack_item import quote
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.core.token_count import bound_tokens
 from vaultmem.errors import RefusedError
+from vaultmem.operations.schemas import Schema
 
 if TYPE_CHECKING:
     from vaultmem.services.reading.read_notes import FoundNote
     from vaultmem.vault import Vault
 
 
-#: Tokens of an answer that nobody set a budget for, and of a note, which comes in parts.
-BUDGET, NOTE_BUDGET = 2_000, 4_000
-
-#: What a budget may be.
-LEAST, MOST = 200, 20_000
+#: Tokens of a note that nobody set a budget for; it comes in parts.
+NOTE_BUDGET = 4_000
 
 Row = TypeVar("Row")
 
@@ -176,7 +173,8 @@ class Tool(NamedTuple):
 
     `writes` keeps it from servers that only read; its answers then come one after the other.
     `destroys` and `repeatable` are hints to clients before they call it. Where `names_branch` of
-    what is given, its `ref` is what the tool works at, not where it works.
+    what is given, its `ref` is what the tool works at, not where it works. `renamed` are names
+    that arguments had, and still can have until the next version.
     """
 
     name: str
@@ -189,3 +187,8 @@ class Tool(NamedTuple):
     destroys: bool = False
     repeatable: bool = True
     names_branch: Callable[[dict[str, Any]], bool] = lambda _: False
+    renamed: Mapping[str, str] = {}
+
+    def rename(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return arguments by the names that they have now."""
+        return {self.renamed.get(name, name): value for name, value in given.items()}

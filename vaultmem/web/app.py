@@ -18,8 +18,8 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from vaultmem.operations.operation import BASE
 from vaultmem.web.access import Gate
-from vaultmem.web.api.operation import BASE
 from vaultmem.web.events import Events, stream_events
 from vaultmem.web.jobs import Jobs
 from vaultmem.web.pages.entering import enter

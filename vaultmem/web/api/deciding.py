@@ -7,11 +7,11 @@ from typing import Any
 
 from vaultmem.answers.branches import merge_json, resolved_json
 from vaultmem.answers.notes import report_json, undone_json
-from vaultmem.answers.schemas import STRINGS, choice, record, rows, text, whole
 from vaultmem.answers.upkeep import decided_json
 from vaultmem.core.upkeep.choices import Choice
+from vaultmem.operations.operation import Given, Moment, Operation
+from vaultmem.operations.schemas import STRINGS, choice, record, rows, text, whole
 from vaultmem.vault import Vault
-from vaultmem.web.api.operation import Given, Moment, Operation
 
 
 def _checkpoint(vault: Vault, given: Given) -> Any:
@@ -58,7 +58,7 @@ DECIDING = (
         "POST /checkpoint",
         "Commit everything that changed, each author's changes under their own name.",
         _checkpoint,
-        body={"note": text("The subject of your own changes; else it names the files.", 500)},
+        fields={"note": text("The subject of your own changes; else it names the files.", 500)},
         gives=record(commit="string?", commits=_COMMITS, paths=STRINGS, skipped="object"),
         moment=Moment.BRANCH,
     ),
@@ -67,7 +67,7 @@ DECIDING = (
         "POST /merge",
         "Merge a branch; what both sides changed is settled, and told.",
         _merge,
-        body={"branch": text("The branch, tag or commit to merge.", 200, 1)},
+        fields={"branch": text("The branch, tag or commit to merge.", 200, 1)},
         required=("branch",),
         gives=record(
             merged="boolean", commit="string?", into="string", paths=STRINGS, conflicts=rows()
@@ -79,7 +79,7 @@ DECIDING = (
         "POST /undo",
         "Take back what one commit did to its notes, as a new commit.",
         _undo,
-        body={"commit": text("The commit.", 200, 1)},
+        fields={"commit": text("The commit.", 200, 1)},
         required=("commit",),
         gives=record(undone="string", paths=STRINGS, commit="string?"),
     ),
@@ -88,7 +88,7 @@ DECIDING = (
         "POST /review/{id}",
         "Decide what waits, as `GET /review` listed it; one decision is one commit.",
         _decide,
-        body={
+        fields={
             "choice": choice("What to do.", [each.value for each in Choice]),
             "reason": text("Why, for the record.", 1_000),
         },
@@ -100,7 +100,7 @@ DECIDING = (
         "POST /conflicts",
         "Decide what two sides said differently in a note, in one commit.",
         _resolve,
-        body={
+        fields={
             "path": text("The note.", 1_000, 1),
             "choice": choice("Whose words stay.", ["ours", "theirs", "both"]),
             "number": whole("Which conflict of the note; else all of them.", 1, 1_000),

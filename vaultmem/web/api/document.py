@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 import vaultmem
-from vaultmem.answers.schemas import Schema, record, rows
-from vaultmem.web.api.operation import BASE, Operation, Tag
+from vaultmem.operations.operation import BASE, Operation, Tag
+from vaultmem.operations.schemas import Schema, record, rows
 from vaultmem.web.site import BELOW
 
 _PROBLEM = "#/components/schemas/Problem"
@@ -67,15 +67,14 @@ def write_document(operations: Iterable[Operation]) -> dict[str, Any]:
 def _describe(operation: Operation) -> dict[str, Any]:
     made: dict[str, Any] = {
         "operationId": operation.name,
-        "summary": operation.summary,
+        "summary": operation.purpose,
         "parameters": _list_parameters(operation),
         "responses": _list_responses(operation),
     }
     if operation.body:
-        fields = {**operation.takes, "properties": dict(operation.body)}
-        fields["required"] = list(operation.required)
-        content = {"application/json": {"schema": fields}}
-        made["requestBody"] = {"required": bool(operation.required), "content": content}
+        asks = operation.asks
+        content = {"application/json": {"schema": asks}}
+        made["requestBody"] = {"required": bool(asks["required"]), "content": content}
     return made
 
 
@@ -85,7 +84,7 @@ def _list_parameters(operation: Operation) -> list[dict[str, Any]]:
         {
             "name": name,
             "in": place,
-            "required": place == "path" or name in operation.required,
+            "required": place == "path" or name in operation.asks["required"],
             "description": schema["description"],
             "schema": {key: value for key, value in schema.items() if key != "description"},
         }

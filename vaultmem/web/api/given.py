@@ -12,9 +12,9 @@ from urllib.parse import parse_qsl
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from vaultmem.answers.schemas import Schema, find_problem
 from vaultmem.errors import RefusedError
-from vaultmem.web.api.operation import BASE, Operation
+from vaultmem.operations.operation import BASE, Operation
+from vaultmem.operations.schemas import Schema, find_problem
 from vaultmem.web.asking import read_path
 
 #: Parameters at most, each counted as often as it is given.

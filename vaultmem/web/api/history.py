@@ -13,10 +13,10 @@ from vaultmem.answers.history import (
     shown_json,
     trace_json,
 )
-from vaultmem.answers.schemas import STRINGS, flag, record, rows, text, texts, whole
 from vaultmem.core.timestamps import parse_timestamp
+from vaultmem.operations.operation import Given, Moment, Operation
+from vaultmem.operations.schemas import STRINGS, flag, record, rows, text, texts, whole
 from vaultmem.vault import Vault
-from vaultmem.web.api.operation import Given, Moment, Operation
 
 
 def _log(vault: Vault, given: Given) -> Any:

@@ -11,10 +11,9 @@ from vaultmem.answers.finding import (
     receipts_json,
     replayed_json,
 )
-from vaultmem.answers.schemas import STRINGS, flag, record, rows, text, texts, whole
+from vaultmem.operations.operation import Given, Moment, Operation
+from vaultmem.operations.schemas import STRINGS, flag, record, rows, text, texts, whole
 from vaultmem.vault import Vault
-from vaultmem.web.api.finding import BUDGET
-from vaultmem.web.api.operation import Given, Moment, Operation
 
 
 def _list_receipts(vault: Vault, given: Given) -> Any:
@@ -65,7 +64,7 @@ _EXPECTED = {
     "finds": texts("The pack shows these notes (path, or path#Heading)."),
     "says": texts("The pack says these texts."),
     "not": flag("Expect that it shows and says none."),
-    "budget": BUDGET,
+    "budget": whole("Tokens at most; else 2000.", 1, 1_000_000),
 }
 
 _RECEIPT = {

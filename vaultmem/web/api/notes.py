@@ -7,25 +7,17 @@ from typing import Any
 
 from vaultmem.answers.economics import pinned_json
 from vaultmem.answers.links import backlinks_json, broken_json, links_json, orphans_json
-from vaultmem.answers.notes import counts_json, note_json, records_json
-from vaultmem.answers.schemas import STRINGS, flag, record, rows
+from vaultmem.answers.notes import counts_json
+from vaultmem.operations.notes import GET, LIST
+from vaultmem.operations.operation import (
+    Given,
+    Moment,
+    Operation,
+    Tag,
+)
+from vaultmem.operations.schemas import record, rows
 from vaultmem.services.reading.read_notes import resolve_whole
 from vaultmem.vault import Vault
-from vaultmem.web.api.filters import FILTERS, make_filter
-from vaultmem.web.api.operation import Given, Moment, Operation, Tag
-
-
-def _list(vault: Vault, given: Given) -> Any:
-    from vaultmem.services.reading.read_notes import list_notes
-
-    wanted = make_filter(given, any_state=True)
-    return records_json(("", record) for record in list_notes(vault, wanted))
-
-
-def _get(vault: Vault, given: Given) -> Any:
-    from vaultmem.services.reading.read_notes import get_note
-
-    return note_json(get_note(vault, given["path"], given.get("full", False)))
 
 
 def _count_tags(vault: Vault, _: Given) -> Any:
@@ -73,54 +65,14 @@ def _orphans(vault: Vault, _: Given) -> Any:
     return orphans_json(list_orphans(vault))
 
 
-_RECORDS = rows(
-    path="string",
-    blob="string",
-    title="string",
-    kind="string",
-    state="string",
-    pinned="boolean",
-    context="string",
-    tags=STRINGS,
-    tokens="integer",
-)
-NOTE_ANSWER = record(
-    path="string",
-    blob="string",
-    title="string",
-    kind="string",
-    state="string",
-    pinned="boolean",
-    tags=STRINGS,
-    properties="object",
-    heading="string?",
-    text="string",
-    caution="string?",
-)
 _LINKS = rows(source="string", line="integer", kind="string", written="string", target="string?")
 _COUNTS = rows(name="string", notes="integer")
 
 _view = partial(Operation, moment=Moment.SEEN, tag=Tag.VIEW)
 
 NOTES = (
-    _view(
-        "list_notes",
-        "GET /notes",
-        "List notes, in every state unless `state` says otherwise.",
-        _list,
-        FILTERS,
-        gives=record(notes=_RECORDS),
-    ),
-    Operation(
-        "get_note",
-        "GET /notes/{path}",
-        "Read a note, or one section of it (path#Heading); its ETag is its blob id.",
-        _get,
-        {"full": flag("As it was before compaction shortened it.")},
-        gives=NOTE_ANSWER,
-        moment=Moment.SEEN,
-        tag=Tag.BLOB,
-    ),
+    LIST,
+    GET,
     _view(
         "list_tags",
         "GET /tags",

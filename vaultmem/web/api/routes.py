@@ -15,19 +15,19 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, Router
 
-from vaultmem.answers.notes import note_json
 from vaultmem.core.json_values import as_plain
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import ChangedError, RefusedError, VaultError
+from vaultmem.operations.finding import FINDING
+from vaultmem.operations.notes import note_data
+from vaultmem.operations.operation import BASE, Given, Moment, Operation
 from vaultmem.vault import Vault
 from vaultmem.web.api.deciding import DECIDING
 from vaultmem.web.api.document import write_document
-from vaultmem.web.api.finding import FINDING
 from vaultmem.web.api.given import read_given
 from vaultmem.web.api.history import HISTORY
 from vaultmem.web.api.judging import JUDGING
 from vaultmem.web.api.notes import NOTES
-from vaultmem.web.api.operation import BASE, Given, Moment, Operation
 from vaultmem.web.api.sessions import SESSIONS
 from vaultmem.web.api.state import STATE
 from vaultmem.web.api.versions import expect, has_same, make_tag, read_wanted, tag_written
@@ -126,7 +126,7 @@ def _look(operation: Operation, given: Given, vault: Vault) -> Answered:
         from vaultmem.services.reading.look import look_at
 
         seen = look_at(seen, given["at"])
-    plain = as_plain(operation.run(seen, given))
+    plain = as_plain(operation.answer(seen, given))
     if vault.notices.stale and isinstance(plain, dict):
         plain["behind"] = vault.notices.stale
     return Answered(_dump(plain), make_tag(operation.tag, seen, plain))
@@ -135,7 +135,7 @@ def _look(operation: Operation, given: Given, vault: Vault) -> Answered:
 def _change(operation: Operation, given: Given, wanted: frozenset[str], vault: Vault) -> Answered:
     """Return what an operation did."""
     if not operation.changes:
-        plain = _name_branch(vault, as_plain(operation.run(vault, given)))
+        plain = _name_branch(vault, as_plain(operation.answer(vault, given)))
         is_new = operation.creates and plain["outcome"] == "created"
         tag = f'"{plain["blob"]}"' if operation.creates else ""
         return Answered(_dump(plain), tag, plain["path"] if is_new else "")
@@ -158,7 +158,7 @@ def _read_now(given: Given, vault: Vault) -> Any:
     from vaultmem.services.reading.read_notes import get_note
 
     try:
-        return as_plain(note_json(get_note(vault, given["path"])))
+        return as_plain(note_data(get_note(vault, given["path"])))
     except VaultError:
         return None
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from vaultmem.answers.schemas import flag, record, rows, text, whole
 from vaultmem.answers.sessions import (
     chain_json,
     found_json,
@@ -15,8 +14,9 @@ from vaultmem.answers.sessions import (
     tasks_json,
     view_json,
 )
+from vaultmem.operations.operation import Given, Moment, Operation
+from vaultmem.operations.schemas import flag, record, rows, text, whole
 from vaultmem.vault import Vault
-from vaultmem.web.api.operation import Given, Moment, Operation
 
 
 def _list(vault: Vault, given: Given) -> Any:

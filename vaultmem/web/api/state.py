@@ -8,12 +8,12 @@ from typing import Any
 from vaultmem.answers.branches import conflicts_json
 from vaultmem.answers.economics import recent_json, stats_json
 from vaultmem.answers.health import checks_json, status_json
-from vaultmem.answers.schemas import STRINGS, choice, record, rows, text, whole
 from vaultmem.answers.upkeep import queue_json
 from vaultmem.core.timestamps import parse_timestamp
 from vaultmem.core.upkeep.choices import ORDER, name_action
+from vaultmem.operations.operation import Given, Moment, Operation
+from vaultmem.operations.schemas import STRINGS, choice, record, rows, text, whole
 from vaultmem.vault import Vault
-from vaultmem.web.api.operation import Given, Moment, Operation
 
 
 def _status(vault: Vault, _: Given) -> Any:

@@ -12,8 +12,8 @@ from typing import Any
 from starlette.exceptions import HTTPException
 
 from vaultmem.errors import ChangedError, NoteNotFoundError
+from vaultmem.operations.operation import Given, Operation, Tag
 from vaultmem.vault import Vault
-from vaultmem.web.api.operation import Given, Operation, Tag
 
 #: What `If-Match` says where any version will do.
 _ANY = "*"

@@ -15,32 +15,23 @@ from vaultmem.answers.notes import (
     restored_json,
     superseded_json,
 )
-from vaultmem.answers.schemas import STRINGS, Schema, choice, flag, record, rows, share, text, texts
-from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.lifecycle import State
 from vaultmem.errors import RefusedError
+from vaultmem.operations.notes import REMEMBER
+from vaultmem.operations.operation import Given, Moment, Operation
+from vaultmem.operations.schemas import (
+    STRINGS,
+    Schema,
+    choice,
+    record,
+    rows,
+    text,
+)
 from vaultmem.services.reading.read_notes import resolve_whole
 from vaultmem.vault import Vault
-from vaultmem.web.api.operation import Given, Moment, Operation
 
 #: What an operation that changes a note returns: its JSON, and where the note is then, if it is.
 Changed = tuple[Any, PurePosixPath | None]
-
-
-def _remember(vault: Vault, given: Given) -> Any:
-    from vaultmem.services.notes.remember import Memory, remember
-
-    memory = Memory(
-        text=given["text"],
-        title=given.get("title", ""),
-        context=given.get("context", ""),
-        kind=Kind(given.get("kind", Kind.SEMANTIC_FACT)),
-        state=State(given["state"]) if "state" in given else None,
-        tags=tuple(given.get("tags", ())),
-        pinned=given.get("pin", False),
-        confidence=given.get("confidence"),
-        refs=tuple(given.get("refs", ())),
-    )
-    return remember(vault, memory, force=given.get("force", False))
 
 
 def _rewrite(vault: Vault, given: Given) -> Changed:
@@ -127,43 +118,13 @@ _PROPERTIES: Schema = {
 _change = partial(Operation, moment=Moment.BRANCH, writes=True, changes=True)
 
 WRITING = (
-    Operation(
-        "remember",
-        "POST /notes",
-        "Write a memory as a note of its own; one that is known already is confirmed instead.",
-        _remember,
-        body={
-            "text": text("What to remember, in markdown.", 1_000_000),
-            "title": text("Its title; else its first line.", 300),
-            "context": text("What it is about: its folder.", 200),
-            "kind": choice("What it records; else semantic_fact.", [each.value for each in Kind]),
-            "state": choice("The state that it starts in.", _STATES),
-            "tags": texts("Tags, without #."),
-            "pin": flag("Show it in every pack."),
-            "confidence": share("How sure you are."),
-            "refs": texts("Files, URLs or commits that it rests on."),
-            "force": flag("Write a note of its own even if one says the same."),
-        },
-        required=("text",),
-        gives=record(
-            path="string",
-            blob="string",
-            title="string",
-            state="string",
-            outcome="string",
-            similar=rows(path="string", contradicts="boolean"),
-            proposed=rows(path="string", text="string"),
-        ),
-        moment=Moment.BRANCH,
-        writes=True,
-        creates=True,
-    ),
+    REMEMBER,
     _change(
         "rewrite_note",
         "PUT /notes/{path}",
         "Give a note another text.",
         _rewrite,
-        body={"text": _TEXT},
+        fields={"text": _TEXT},
         required=("text",),
         gives=_EDITED,
     ),
@@ -172,7 +133,7 @@ WRITING = (
         "PATCH /notes/{path}",
         "Set properties of a note, or replace one place of its text; every other byte stays.",
         _update,
-        body={
+        fields={
             "properties": _PROPERTIES,
             "old_text": text("The text to replace; it must be there exactly once.", 1_000_000, 1),
             "new_text": text("What to put there.", 1_000_000),
@@ -192,7 +153,7 @@ WRITING = (
         "POST /rename/{path}",
         "Rename or move a note, and keep every link to it and from it right.",
         _rename,
-        body={"to": text("Its new path, or a folder.", 1_000, 1)},
+        fields={"to": text("Its new path, or a folder.", 1_000, 1)},
         required=("to",),
         gives={"type": "object", "required": ["from", "to", "moved", "links"]},
     ),
@@ -201,7 +162,7 @@ WRITING = (
         "POST /state/{path}",
         "Move a note to another state, and commit that.",
         _move,
-        body={"state": choice("The state that it goes to.", _STATES), "reason": _REASON},
+        fields={"state": choice("The state that it goes to.", _STATES), "reason": _REASON},
         required=("state",),
         gives=record(moved=rows(path="string", to="string"), commit="string?"),
     ),
@@ -217,7 +178,7 @@ WRITING = (
         "POST /supersede/{path}",
         "Replace a note by another: it is deprecated, and each names the other.",
         _supersede,
-        body={"by": text("The note that holds instead.", 1_000, 1), "reason": _REASON},
+        fields={"by": text("The note that holds instead.", 1_000, 1), "reason": _REASON},
         required=("by",),
         gives=record(old="string", new="string", commit="string?"),
     ),
@@ -226,7 +187,7 @@ WRITING = (
         "POST /restore/{path}",
         "Write a note as it once was, removed or not since, as a new change.",
         _restore,
-        body={"at": text("A commit, branch, tag or date.", 200, 1)},
+        fields={"at": text("A commit, branch, tag or date.", 200, 1)},
         required=("at",),
         gives=record(path="string", blob="string", changed="boolean", commits=_COMMITS),
     ),

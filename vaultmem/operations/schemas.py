@@ -8,8 +8,6 @@ from typing import Any
 
 Schema = dict[str, Any]
 
-MOMENT = "As it was then: a branch, tag, commit or date such as 2026-10-01."
-
 STRINGS: Schema = {"type": "array", "items": {"type": "string"}}
 
 NOTE = "The note: its path in the vault, path#Heading, or its bare name."
@@ -26,9 +24,9 @@ def whole(description: str, least: int, most: int) -> Schema:
     return {"type": "integer", "description": description, "minimum": least, "maximum": most}
 
 
-def share(description: str) -> Schema:
-    """Return the schema of a number from 0 to 1."""
-    return {"type": "number", "description": description, "minimum": 0, "maximum": 1}
+def number(description: str, least: float, most: float) -> Schema:
+    """Return the schema of a number within bounds."""
+    return {"type": "number", "description": description, "minimum": least, "maximum": most}
 
 
 def flag(description: str) -> Schema:

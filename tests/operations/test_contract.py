@@ -1,0 +1,205 @@
+"""Each operation of the table is the same in the shell, over HTTP and for agents."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import pytest
+from in_process import run_here
+from serving import call, play
+from visiting import Served
+
+from vaultmem.cli.app import build_commands
+from vaultmem.mcp_server.server import TOOLS
+from vaultmem.operations.operation import Argument, Front, Operation, Takes, list_arguments
+from vaultmem.web.api.routes import OPERATIONS
+
+Make = Callable[..., Path]
+
+NOTES = {
+    "MEMORY.md": "# Memory\n\nThe harbour is at Husum. See [[pier]].\n",
+    "notes/pier.md": "---\ntags: [harbour/wood]\npinned: true\n---\n# Pier\n\nOf oak.\n",
+    "notes/quay.md": "---\nkind: decision\n---\n# Quay\n\n## Stone\n\nOf stone. [[no]]\n",
+    "notes/old.md": "---\nstate: archived\n---\n# Old\n\nThe old lighthouse stood here.\n",
+    "notes/boat.md": "---\nstate: candidate\n---\n# Boat\n\nThe boat at the pier leaks.\n",
+}
+
+#: The command and the tool of each operation, and what else the tool is given.
+OFFERED: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "recall": ("recall", "recall", {}),
+    "get_note": ("get", "read_note", {}),
+    "list_notes": ("list", "", {}),
+    "remember": ("remember", "remember", {}),
+    "pack": ("pack", "context_pack", {}),
+}
+
+#: What is asked, of what the request declares.
+ASKED: list[tuple[str, dict[str, Any]]] = [
+    ("recall", {"query": "oak pier"}),
+    ("recall", {"query": "pier", "limit": 1, "offset": 1}),
+    ("recall", {"query": "lighthouse", "include_archived": True}),
+    ("recall", {"query": "pier stone", "kind": ["decision"], "since": "2020-01-01"}),
+    ("recall", {"query": "pier", "at": "first", "include_refs": ["first"]}),
+    ("get_note", {"path": "pier"}),
+    ("get_note", {"path": "notes/quay.md#Stone", "full": True}),
+    ("list_notes", {}),
+    ("list_notes", {"pinned": True, "tag": ["harbour"]}),
+    ("list_notes", {"pinned": False, "path": ["notes"], "state": ["active", "archived"]}),
+    ("remember", {"text": "The ferry leaves at seven.", "tags": ["ferry"], "refs": ["a", "b"]}),
+    ("remember", {"text": "Of oak.", "title": "Oak", "context": "wood", "kind": "decision"}),
+    ("remember", {"text": "The crane lifts ten tons.", "confidence": 0.5, "force": True}),
+    ("pack", {}),
+    ("pack", {"query": "oak pier", "budget": 300, "labels": "full"}),
+    ("pack", {"query": "pier", "at": "first"}),
+]
+
+#: Words of notes, which a tool says in its text alone, and what each call has of its own; what is
+#: written says when.
+_LEFT_OUT = {"text", "told", "commit", "commits", "receipt", "id"}
+_WRITTEN = {"blob"}
+
+TABLE = {each.name: each for each in OPERATIONS if each.request and not each.summary}
+
+
+class World(NamedTuple):
+    """A vault that is asked, and the same once more for each front end that writes."""
+
+    root: Path
+    folder: Path
+
+    def copy(self, front: str) -> Path:
+        """Return the folder of a copy."""
+        root = self.folder / front / "vault"
+        shutil.copytree(self.root, root, symlinks=True)
+        return root
+
+
+@pytest.fixture
+def world(make_vault: Make, tmp_path: Path) -> World:
+    root = make_vault(NOTES)
+    for words in (("checkpoint", "first"), ("branch", "first")):
+        done = run_here(*words, cwd=root)
+        assert done.code == 0, done.err
+    return World(root, tmp_path / "copies")
+
+
+@pytest.mark.parametrize("name", sorted(TABLE))
+def test_every_front_end_offers_each_argument_or_the_table_excuses_it(name: str) -> None:
+    operation, (command, tool, _) = TABLE[name], OFFERED[name]
+    takes = next((each.takes["properties"] for each in TOOLS if each.name == tool), {})
+    offered = {
+        Front.SHELL: {param.name.removesuffix("_") for param in _find_command(command).params},
+        Front.HTTP: {*operation.takes["properties"]},
+        Front.MCP: {*takes},
+    }
+    for argument in list_arguments(operation.request):
+        for front, names in offered.items():
+            if front in operation.excused:
+                continue
+            is_excused = front in argument.arg.excused
+            assert (argument.name in names) is not is_excused, (argument.name, front)
+
+
+@pytest.mark.parametrize(("name", "given"), ASKED, ids=lambda value: str(value)[:60])
+def test_the_same_request_has_the_same_answer_everywhere(
+    name: str, given: dict[str, Any], world: World
+) -> None:
+    operation, (command, tool, more) = TABLE[name], OFFERED[name]
+    roots = {
+        front: world.copy(front) if operation.writes else world.root
+        for front in ("shell", "http", "mcp")
+    }
+    left_out = _LEFT_OUT | (_WRITTEN if operation.writes else set())
+    shell = _strip(_run(roots["shell"], command, operation, given), left_out)
+    http = _request(roots["http"], world.folder, operation, given)
+    assert _strip(http, left_out) == shell
+
+    if Front.MCP in operation.excused:
+        return
+    offered = {name: value for name, value in given.items() if _front(operation, name, Front.MCP)}
+
+    async def scene(client: Any) -> dict[str, Any]:
+        return await call(client, tool, **more, **offered, detail=True)
+
+    answer = _strip(play(roots["mcp"], scene), left_out)
+    common = {*answer} & {*shell}
+    assert common, "the tool's data has nothing of the answer"
+    assert {key: answer[key] for key in common} == {key: shell[key] for key in common}
+
+
+def _front(operation: Operation, name: str, front: Front) -> bool:
+    return all(
+        front not in each.arg.excused
+        for each in list_arguments(operation.request)
+        if each.name == name
+    )
+
+
+def _find_command(words: str) -> Any:
+    found = build_commands()
+    for word in words.split():
+        found = found.commands[word]
+    return found
+
+
+def _run(root: Path, command: str, operation: Operation, given: dict[str, Any]) -> Any:
+    """Return the JSON that the command of an operation prints for a request."""
+    words = [word for each in list_arguments(operation.request) for word in _write(each, given)]
+    done = run_here("--agent", "claude", *command.split(), *words, "--json", cwd=root)
+    assert done.code == 0, done.err
+    return done.json
+
+
+def _write(argument: Argument, given: dict[str, Any]) -> Iterator[str]:
+    """Yield an argument as words of a command line."""
+    if argument.name not in given:
+        return
+    value, arg = given[argument.name], argument.arg
+    flag = (arg.flags or (f"--{argument.name.replace('_', '-')}",))[-1]
+    if arg.takes in {Takes.WORD, Takes.WORDS, Takes.INPUT}:
+        yield from value if isinstance(value, list) else [value]
+    elif argument.kind is bool:
+        on, _, off = flag.partition("/")
+        yield on if value else off
+    elif arg.takes is Takes.COMMAS:
+        yield f"{flag}={','.join(value)}"
+    else:
+        yield from (f"{flag}={each}" for each in (value if isinstance(value, list) else [value]))
+
+
+def _request(root: Path, folder: Path, operation: Operation, given: dict[str, Any]) -> Any:
+    """Return the JSON of an operation's address for a request."""
+    served = Served(root, folder, may_write=True)
+    try:
+        place = (
+            f"/api/v1{operation.path.format(**{**given, 'path': quote(str(given.get('path')))})}"
+        )
+        left = {name: value for name, value in given.items() if name not in operation.parts}
+        body = {name: left.pop(name) for name in operation.body if name in left}
+        query = {
+            name: str(value).lower() if isinstance(value, bool) else value
+            for name, value in left.items()
+        }
+        headers = {"If-Match": "*"} if operation.changes else {}
+        answer = served.connect().request(
+            operation.method, place, params=query, json=body or None, headers=headers
+        )
+        assert answer.status_code < 300, answer.text
+        return answer.json()
+    finally:
+        served.workers.close()
+
+
+def _strip(value: Any, left_out: set[str]) -> Any:
+    """Return an answer without what is not compared."""
+    if isinstance(value, dict):
+        return {
+            name: _strip(each, left_out) for name, each in value.items() if name not in left_out
+        }
+    if isinstance(value, list):
+        return [_strip(each, left_out) for each in value]
+    return value

@@ -1,0 +1,576 @@
+"""Operations that find: recall, pack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+from vaultmem.core.json_values import pick
+from vaultmem.operations.filters import Filters, read_states
+from vaultmem.operations.operation import (
+    BUDGET,
+    LEAST,
+    MOST,
+    Agent,
+    Arg,
+    Front,
+    Line,
+    Moment,
+    Operation,
+    Takes,
+)
+from vaultmem.operations.schemas import STRINGS, record, rows
+
+if TYPE_CHECKING:
+    from vaultmem.core.finding.hit import Hit
+    from vaultmem.core.packs.pack_item import LeftOut, PackItem
+    from vaultmem.core.packs.pack_text import Pack
+    from vaultmem.services.finding.ask import Ask, QueryResult, Show
+    from vaultmem.services.finding.pack import AskPack, PackAnswer
+    from vaultmem.services.finding.vault_set import TellProgress, VaultSet
+    from vaultmem.vault import Vault
+
+At = Annotated[
+    str,
+    Arg(
+        "As it was at a commit, branch, tag or date (2026-10-01).",
+        "As of a branch, tag, commit or date.",
+        most=200,
+        metavar="WHEN",
+    ),
+]
+IncludeRefs = Annotated[
+    tuple[str, ...],
+    Arg(
+        "Look at these refs too; each hit names the refs that hold it.",
+        "Branches to look at too.",
+        takes=Takes.COMMAS,
+        metavar="A,B",
+    ),
+]
+Vaults = Annotated[
+    tuple[str, ...],
+    Arg(
+        "Ask these vaults of the user's too, by name; `all` for each of the list.",
+        "Other vaults to ask too, by name; `all`.",
+        excused={Front.SHELL: "--vault can be given again, and --all-vaults names all"},
+    ),
+]
+ExpandLinks = Annotated[
+    bool,
+    Arg("Also what the best sections link to.", excused={Front.MCP: "a pack names what is near"}),
+]
+Semantic = Annotated[
+    bool | None,
+    Arg(
+        "By meaning too, or by words alone; else as vaultmem.yaml says.",
+        flags=("--semantic/--no-semantic",),
+        excused={Front.MCP: "the vault's owner decides in vaultmem.yaml"},
+    ),
+]
+
+_FOR_PEOPLE = {Front.MCP: "what is quarantined is shown to nobody but a person"}
+
+
+#: How a pack is written; as JSON it is markdown inside.
+FORMATS = ("markdown", "text", "json")
+
+
+class Recall(NamedTuple):
+    """What is looked for, and how."""
+
+    query: Annotated[
+        str,
+        Arg(
+            "What to look for.", "In plain words.", 1, 1_000_000, takes=Takes.WORDS, metavar="QUERY"
+        ),
+    ]
+    limit: Annotated[
+        int,
+        Arg(
+            "Notes at most; else 10.",
+            Agent("Notes at most.", most=50),
+            1,
+            1_000,
+            flags=("-n", "--limit"),
+            metavar="N",
+        ),
+    ] = 0
+    offset: Annotated[
+        int, Arg("How many of the best to pass over.", "From next_offset.", 0, 1_000, metavar="N")
+    ] = 0
+    budget: Annotated[
+        int,
+        Arg(
+            "As many of the best as fit into so many tokens; else any number of tokens.",
+            Agent(f"Tokens at most; else {BUDGET:,}.", LEAST, MOST),
+            1,
+            1_000_000,
+            metavar="TOKENS",
+        ),
+    ] = 0
+    explain: Annotated[
+        bool,
+        Arg(
+            "Show each part of a score.",
+            excused={Front.HTTP: "JSON has each part", Front.MCP: "detail has each part"},
+        ),
+    ] = False
+    include_archived: Annotated[bool, Arg("Also archived and deprecated notes.")] = False
+    include_quarantined: Annotated[
+        bool, Arg("Also quarantined notes, behind a warning.", excused=_FOR_PEOPLE)
+    ] = False
+    include_refs: IncludeRefs = ()
+    expand_links: ExpandLinks = False
+    semantic: Semantic = None
+    at: At = ""
+    only: Filters = Filters()
+    vaults: Vaults = ()
+
+
+class Found(NamedTuple):
+    """What a question or a pack found, and messages about vaults that were not asked."""
+
+    answer: Any
+    passed_over: Sequence[str] = ()
+
+
+class PackRequest(NamedTuple):
+    """What a pack is for, and how it is written."""
+
+    query: Annotated[
+        str,
+        Arg(
+            "What the pack is for.",
+            "The task; without it, what is pinned and recent.",
+            most=1_000_000,
+            takes=Takes.WORDS,
+            metavar="[QUERY]",
+        ),
+    ] = ""
+    budget: Annotated[
+        int,
+        Arg(
+            "Tokens at most; else 2000.",
+            Agent("", LEAST, MOST),
+            1,
+            1_000_000,
+            metavar="TOKENS",
+        ),
+    ] = 0
+    include_refs: IncludeRefs = ()
+    receipt: Annotated[
+        bool | None,
+        Arg(
+            "Keep a receipt; an agent's packs always have one.",
+            flags=("--receipt/--no-receipt",),
+            excused={Front.MCP: "an agent's packs always have one"},
+        ),
+    ] = None
+    expand_links: ExpandLinks = False
+    semantic: Semantic = None
+    format: Annotated[
+        str,
+        Arg(
+            "markdown, text (plain, for hooks), or json.",
+            words=FORMATS,
+            metavar="FORMAT",
+            excused={Front.MCP: "models read markdown"},
+        ),
+    ] = "markdown"
+    labels: Annotated[
+        str,
+        Arg(
+            "short, or full: path, state and more of each.",
+            words=("short", "full"),
+            metavar="LABELS",
+        ),
+    ] = ""
+    at: At = ""
+    vaults: Vaults = ()
+
+
+def recall(vault: Vault, asked: Recall) -> Found:
+    """Find the notes that answer a question, best first.
+
+    Each is shown by its best section, with the reason why it was found.
+
+    Examples:
+      vaultmem recall "how are refunds handled?" -n 3
+      vaultmem recall tokens --kind decision --since 2026-10-01
+    """
+    vaults, passed_over = open_vaults(vault, asked)
+    return Found(recall_in(vaults, asked, show_texts(asked)), passed_over)
+
+
+def recall_in(
+    vaults: Sequence[Vault], asked: Recall, show: Show, progress: TellProgress | None = None
+) -> QueryResult:
+    """Return what answers a question in these vaults; `show` chooses what is shown of it."""
+    from vaultmem.services.finding.ask import run_query
+
+    return run_query(vaults, make_ask(asked), show, progress)
+
+
+def open_vaults(vault: Vault, asked: Recall | PackRequest) -> tuple[list[Vault], list[str]]:
+    """Return the vaults that are asked, and messages about those that are passed over."""
+    from vaultmem.services.vaults.beside import add_others
+
+    return add_others(vault, asked.vaults, bool(asked.at or asked.include_refs or vault.ref))
+
+
+def pack(vault: Vault, asked: PackRequest) -> Found:
+    """Print what an agent needs to know, within a token budget.
+
+    That is what is pinned, and what answers the query; without one, what is most recent.
+
+    Examples:
+      vaultmem pack "holmpay 429" --budget 500
+      vaultmem pack "session tokens" --receipt
+    """
+    from vaultmem.services.finding.pack import ask_pack
+
+    vaults, passed_over = open_vaults(vault, asked)
+    return Found(ask_pack(vaults, make_pack_ask(asked)), passed_over)
+
+
+def make_pack_ask(asked: PackRequest) -> AskPack:
+    """Return the pack that is asked for.
+
+    Raises:
+        RefusedError: there are no such labels.
+    """
+    from vaultmem.core.packs.pack_item import PackStyle, parse_labels
+    from vaultmem.services.finding.pack import AskPack
+
+    return AskPack(
+        asked.query,
+        asked.budget or None,
+        PackStyle.TEXT if asked.format == "text" else PackStyle.MARKDOWN,
+        parse_labels(asked.labels) if asked.labels else None,
+        asked.at,
+        asked.include_refs,
+        asked.semantic,
+        asked.expand_links,
+        receipt=asked.receipt,
+    )
+
+
+def make_ask(asked: Recall) -> Ask:
+    """Return the question that is asked.
+
+    Raises:
+        RefusedError: a kind, a state or a date is none.
+    """
+    from vaultmem.services.finding.ask import MOST_FITTING, Ask
+
+    only = asked.only.make_filter()
+    return Ask(
+        asked.query,
+        asked.limit or (MOST_FITTING if asked.budget else 0),
+        asked.offset,
+        only._replace(states=_choose_states(asked)),
+        asked.at,
+        asked.include_refs,
+        asked.semantic,
+        asked.expand_links,
+        suggests=True,
+    )
+
+
+def _choose_states(asked: Recall) -> frozenset[Any]:
+    """Return the states that are asked for; none stand for those that are always shown."""
+    from vaultmem.core.lifecycle import HIDDEN_STATES, State
+
+    named = read_states(asked.only.state)
+    if not named and asked.include_archived:
+        named = frozenset(State) - {State.QUARANTINED}
+    if asked.include_quarantined:
+        named = (named or frozenset(State) - HIDDEN_STATES) | {State.QUARANTINED}
+    return named
+
+
+def show_texts(asked: Recall) -> Show:
+    """Return what shows the whole text of the first hits that fit; of all without a budget."""
+    from vaultmem.services.finding import ask
+
+    return ask.fit_texts(asked.budget) if asked.budget else ask.show_texts
+
+
+def recall_data(found: Found) -> dict[str, Any]:
+    """Return the notes that answer a question, and the vaults that were not asked."""
+    return {**answer_data(found.answer), **_passed_over(found)}
+
+
+def pack_found_data(found: Found) -> dict[str, Any]:
+    """Return a pack, and the vaults that were not asked."""
+    return {**pack_answer_data(found.answer), **_passed_over(found)}
+
+
+def _passed_over(found: Found) -> dict[str, Any]:
+    return {"passed_over": found.passed_over} if found.passed_over else {}
+
+
+def answer_data(answer: QueryResult) -> dict[str, Any]:
+    """Return the notes that answer a question, and what is to be said of them."""
+    return {
+        "query": answer.question,
+        "terms": answer.terms,
+        "searched_instead": answer.replaced,
+        "semantic": answer.meaning,
+        "rerank": answer.reranked,
+        **pick(answer, "sureness elsewhere? too_large"),
+        "hits": [hit_data(hit) for hit, _ in answer.shown],
+        "left_out": len(answer.hits) - len(answer.shown),
+    }
+
+
+def hit_data(hit: Hit) -> dict[str, Any]:
+    """Return a section that was found, why, and what else of its note was."""
+    facts = "blob title kind state pinned tags context confidence source? agent? session?"
+    return {
+        **pick(hit, "vault?"),
+        **pick(hit.record, "path"),
+        **pick(hit.section, "heading? line"),
+        **pick(hit.record, facts),
+        **pick(hit, "refs linked_from? replaces"),
+        "also": [
+            {**pick(each, "heading? line"), "score": round(each.score, 6)} for each in hit.also
+        ],
+        **pick(hit, "caution?"),
+        "score": round(hit.score, 6),
+        **pick(hit, "text shown_line?"),
+        "why": why_data(hit),
+    }
+
+
+#: The parts of a score besides the words, and what they are called; the last needs no name.
+_PARTS = {
+    "closeness": "words side by side",
+    "passage": "its best passage",
+    "named": "a title of the question's words",
+    "neighbours": "notes written just before and after",
+    "recency": "its age, beside the best answer",
+    "semantic": "in meaning; words and meaning are blended",
+}
+
+
+def why_data(hit: Hit) -> dict[str, Any]:
+    """Return the parts of a hit's score."""
+    matches = [
+        {"term": m.shown, "fields": m.fields, "score": round(m.score, 6)} for m in hit.matches
+    ]
+    return {
+        "matches": matches,
+        **{name: round(getattr(hit, name), 6) for name in _PARTS},
+        "rerank": None if hit.rerank is None else round(hit.rerank, 6),
+        "state_weight": round(hit.state_weight, 6),
+    }
+
+
+def recall_lines(answer: QueryResult, asked: Recall) -> Iterator[Line]:
+    """Yield an answer as lines: how sure it is, the hits that are shown, how many are not."""
+    from vaultmem.services.finding.ask import tell_how_sure
+
+    for line in tell_how_sure(answer):
+        yield Line(line, "yellow")
+    for number, (hit, _) in enumerate(answer.shown, 1):
+        yield from _list_lines(number, hit, asked.explain)
+    count, more = len(answer.hits) - len(answer.shown), "more " if answer.shown else ""
+    if asked.budget and count:
+        told = f"{count} {more}found, for which {asked.budget} tokens have no room"
+        yield Line(f"{told}; give a larger --budget.", "yellow")
+
+
+def show_lines(asked: Recall) -> Show:
+    """Return what shows the first hits whose lines fit; all of them without a budget."""
+    from vaultmem.core.packs.excerpt import show_line
+    from vaultmem.core.token_count import count_tokens
+
+    def show(_: VaultSet, answer: QueryResult) -> list[tuple[Hit, str]]:
+        shown, left = [], asked.budget
+        for number, hit in enumerate(answer.hits, 1):
+            lines = _list_lines(number, hit, asked.explain) if asked.budget else ()
+            left -= count_tokens("".join(f"{each.text}{each.rest}\n" for each in lines))
+            if left < 0:
+                break
+            shown.append((hit, show_line(hit)))
+        return shown
+
+    return show
+
+
+def _list_lines(number: int, hit: Hit, explain: bool) -> Iterator[Line]:
+    from vaultmem.core.packs.excerpt import show_line
+    from vaultmem.core.packs.labels import label_hit
+    from vaultmem.core.packs.pack_item import plain_label, tell_further
+
+    yield Line(f"{number:>2}. {plain_label(hit.name)}", "bold")
+    yield Line(f"    {plain_label(hit.address)}   {label_hit(hit)}")
+    if hit.replaces:
+        yield Line(f"    replaces {', '.join(hit.replaces)}")
+    if hit.caution:
+        yield Line(f"    {hit.caution}", "red")
+    mark = "> " if hit.record.state == "quarantined" else ""
+    yield Line(f"    {mark}{show_line(hit)}")
+    order = " and words in order" if hit.closeness else ""
+    yield Line(f"    why: {_tell_why(hit)}", "dim", order)
+    if further := tell_further(hit):
+        yield Line(f"    also: {further}", "dim")
+    if explain:
+        yield from _explain(hit)
+
+
+def _tell_why(hit: Hit) -> str:
+    words = [f"{m.shown} ({'+'.join(m.fields)})" for m in hit.matches]
+    if hit.linked_from:
+        words.append(f"link in {hit.linked_from}")
+    if not words and hit.semantic:
+        words.append("near in meaning")
+    return ", ".join(words)
+
+
+def _explain(hit: Hit) -> Iterator[Line]:
+    for match in hit.matches:
+        yield Line(f"      {match.score:7.3f}  {match.shown} in {', '.join(match.fields)}")
+    for name, what in _PARTS.items():
+        if value := getattr(hit, name):
+            yield Line(f"      {value:7.3f}  {what}")
+    yield Line(f"      {hit.state_weight:7.3f}  times, for state {hit.record.state}")
+    if hit.rerank is not None:
+        told = "by the reranker, in whose order the best sections stand"
+        yield Line(f"      {hit.rerank:7.3f}  {told}")
+    place = " of this place" * (hit.rerank is not None)
+    yield Line(f"      {hit.score:7.3f}  score{place}")
+
+
+def pack_answer_data(answer: PackAnswer) -> dict[str, Any]:
+    """Return a pack, its receipt, what scored by meaning, and what put the best in order."""
+    found = {"semantic": answer.meaning, "rerank": answer.reranked}
+    return {**pack_data(answer.pack), **pick(answer, "receipt?"), **found}
+
+
+def pack_data(made: Pack) -> dict[str, Any]:
+    """Return a pack: its text, what it shows, and what it cost."""
+    from vaultmem.core.packs.pack_text import price_pack
+
+    account, costs = made.account, price_pack(made)
+    return {
+        **pick(made, "text sureness"),
+        "items": [_item_data(*each) for each in zip(made.items, costs, strict=True)],
+        "unshown": [hit.address for hit in made.unshown],
+        "unnamed": made.unnamed,
+        "left_out": list(map(_left_data, made.left_out)),
+        "searched_instead": dict(made.replaced),
+        "tokens": {**pick(account, "sent budget flat"), "ratio": round(account.ratio, 2)},
+    }
+
+
+def _left_data(left: LeftOut) -> dict[str, Any]:
+    """Return a section that was considered for a pack and is not in it."""
+    return {
+        **_place_data(left.hit),
+        "pinned": left.pinned,
+        "reason": left.why,
+        "instead": left.instead.address if left.instead else None,
+        "score": round(left.hit.score, 6),
+    }
+
+
+def _place_data(hit: Hit) -> dict[str, Any]:
+    return {
+        **pick(hit, "vault?"),
+        **pick(hit.record, "path"),
+        **pick(hit.section, "heading?"),
+        **pick(hit.record, "blob"),
+    }
+
+
+def _item_data(item: PackItem, cost: int) -> dict[str, Any]:
+    from vaultmem.core.packs.labels import name_handle
+
+    return {
+        "handle": name_handle(item.hit, item.handle),
+        **_place_data(item.hit),
+        "refs": item.hit.refs,
+        "group": item.part.value,
+        "pinned": item.pinned,
+        "beside": item.hit.beside or None,
+        **pick(item, "shortened alike caution? conflict?"),
+        "tokens": cost,
+        "score": round(item.hit.score, 6),
+        "why": why_data(item.hit),
+        "text": item.text,
+    }
+
+
+def by_body(asked: Operation) -> Operation:
+    """Return an operation that reads, asked by a body: a question can be long."""
+    return asked._replace(
+        name=f"{asked.name}_by_body",
+        address=f"POST {asked.path}",
+        summary="The same as GET, for questions that are too long for an address.",
+    )
+
+
+RECALL = Operation(
+    "recall",
+    "GET /recall",
+    run=recall,
+    request=Recall,
+    data=recall_data,
+    gives=record(
+        query="string",
+        terms=STRINGS,
+        searched_instead="object",
+        sureness="string",
+        elsewhere="string?",
+        hits=rows(
+            path="string",
+            heading="string?",
+            line="integer",
+            blob="string",
+            title="string",
+            kind="string",
+            state="string",
+            score="number",
+            text="string",
+            why="object",
+        ),
+        left_out="integer",
+    ),
+    moment=Moment.ASKED,
+)
+
+PACK = Operation(
+    "pack",
+    "GET /pack",
+    run=pack,
+    request=PackRequest,
+    data=pack_found_data,
+    gives=record(
+        text="string",
+        sureness="string?",
+        items=rows(
+            handle="string",
+            path="string",
+            heading="string?",
+            blob="string",
+            group="string",
+            pinned="boolean",
+            shortened="boolean",
+            tokens="integer",
+            score="number",
+            why="object",
+            text="string",
+        ),
+        left_out=rows(path="string", heading="string?", reason="string", instead="string?"),
+        unshown=STRINGS,
+        unnamed="integer",
+        tokens=record(sent="integer", budget="integer", flat="integer", ratio="number"),
+        receipt="string?",
+    ),
+    moment=Moment.ASKED,
+)
+
+FINDING = (RECALL, by_body(RECALL), PACK, by_body(PACK))
