@@ -9,7 +9,6 @@ import typer
 
 from vaultmem.cli.asking import open_several, split_vault, warn_unmatched
 from vaultmem.cli.editor import open_editor
-from vaultmem.cli.history_text import align
 from vaultmem.cli.opening import open_here
 from vaultmem.cli.options import (
     AllVaultsOption,
@@ -30,6 +29,7 @@ from vaultmem.cli.shared import Here, answer, offers, takes
 from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
 from vaultmem.operations.filters import Filters
+from vaultmem.operations.lines import align
 from vaultmem.operations.notes import GET, LIST, Get
 
 if TYPE_CHECKING:

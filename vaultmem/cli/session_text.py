@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.answers.sessions import session_json, view_json
-from vaultmem.cli.history_text import align, say_report
+from vaultmem.cli.history_text import say_report
 from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
+from vaultmem.operations.lines import align
 
 if TYPE_CHECKING:
     from vaultmem.core.sessions.restore_text import Restore
