@@ -25,7 +25,15 @@ from vaultmem.cli.options import (
     split_names,
 )
 from vaultmem.cli.output import emit_json, say_lines, warn
-from vaultmem.operations.operation import Front, Moment, Operation, Takes, offer, read_request
+from vaultmem.operations.operation import (
+    Front,
+    Moment,
+    Operation,
+    Takes,
+    list_arguments,
+    offer,
+    read_request,
+)
 
 if TYPE_CHECKING:
     from vaultmem.operations.operation import Argument
@@ -75,7 +83,8 @@ def offers(asked: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
     An operation gives it its help as well.
     """
     request = asked.request if isinstance(asked, Operation) else asked
-    listed = {each.field: each for each in offer(request, Front.SHELL)}
+    offered = offer(request, Front.SHELL)
+    listed = {each.field: each for each in offered if each.arg.takes is not Takes.SHARED}
     give = give_options(
         partial(_read, request, listed),
         {name: _annotate(each) for name, each in listed.items()},
@@ -94,12 +103,15 @@ def offers(asked: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
 def make_command(operation: Operation, name: str) -> Callable[..., None]:
     """Return the command of an operation that asks for no more than its request."""
     named = ["vault", "ref", "at", "agent", "session", "as_json"]
+    session = next((e for e in list_arguments(operation.request) if e.name == "session"), None)
     if operation.moment is not Moment.SEEN:
         named.remove("at")
     if operation.moment is Moment.NOW:
         named.remove("ref")
-    if not operation.writes:
-        named = [each for each in named if each not in {"agent", "session"}]
+    if not (operation.writes or session):
+        named.remove("agent")
+    if session.is_required if session else not operation.writes:
+        named.remove("session")
 
     def command(here: Here, asked: Any) -> None:
         answer(operation, here, asked)
@@ -111,13 +123,27 @@ def make_command(operation: Operation, name: str) -> Callable[..., None]:
 def answer(operation: Operation, here: Here, asked: Any) -> None:
     """Print what an operation answers to a request."""
     opened = here.open_view if operation.syncs else here.open
+    asked = _fill(asked, here)
     done = operation.run(opened(reads=not operation.writes), asked)
+    print_answer(operation, here, asked, done)
+
+
+def print_answer(operation: Operation, here: Here, asked: Any, done: Any) -> None:
+    """Print what an operation returned for a request, and its warnings."""
     for line in operation.warnings(done):
         warn(line)
     if here.as_json:
         emit_json(operation.data(done))
     else:
-        say_lines(operation.lines(done))
+        say_lines(operation.lines(done, asked))
+
+
+def _fill(asked: Any, here: Here) -> Any:
+    """Return a request whose session, where it names none, is that of the shared option."""
+    field = next((each for each in ("session", "session_") if hasattr(asked, each)), "")
+    if not field or getattr(asked, field):
+        return asked
+    return asked._replace(**{field: here.session})
 
 
 _BEHIND = frozenset({Takes.WORD, Takes.WORDS, Takes.INPUT})
@@ -131,7 +157,9 @@ def _annotate(argument: Argument) -> Any:
     elif argument.kind not in {str, int, float, bool} or arg.takes in {Takes.WORDS, Takes.INPUT}:
         kind = list[str]
     if arg.takes in _BEHIND:
-        return Annotated[kind, typer.Argument(metavar=arg.metavar, help=arg.help)]
+        reads = "; - reads standard input." if arg.takes is Takes.INPUT else ""
+        told = arg.help.removesuffix(".") + reads if reads else arg.help
+        return Annotated[kind, typer.Argument(metavar=arg.metavar, help=told)]
     flags = arg.flags or (f"--{argument.name.replace('_', '-')}",)
     metavar, shows = arg.metavar or None, bool(argument.default)
     option = typer.Option(*flags, metavar=metavar, help=arg.help, show_default=shows)

@@ -68,7 +68,7 @@ def note_data(found: FoundNote) -> dict[str, Any]:
     }
 
 
-def note_lines(found: FoundNote) -> Iterator[Line]:
+def note_lines(found: FoundNote, _: Any) -> Iterator[Line]:
     """Yield the text of a note, as it is."""
     yield Line(found.text, RAW)
 
