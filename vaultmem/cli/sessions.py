@@ -9,7 +9,7 @@ import typer
 from vaultmem.answers.sessions import begun_json, closed_json
 from vaultmem.cli import session_notes, session_views
 from vaultmem.cli.history_text import say_report
-from vaultmem.cli.output import emit_json, say, say_painted
+from vaultmem.cli.output import emit_json, say, say_lines, say_painted
 from vaultmem.cli.quick_typer import PlainGroup, add_commands
 from vaultmem.cli.session_text import find_named, say_done, say_recovered, say_restore
 from vaultmem.cli.shared import Here, takes
@@ -179,9 +179,9 @@ def close(
     for each in done.learned:
         say(f"learned  {each.path}{'' if each.in_memory else '  (MEMORY.md is full)'}")
     if done.proposed:
-        from vaultmem.cli.notes import say_proposed
+        from vaultmem.operations.notes import proposed_lines
 
-        say_proposed(done.proposed)
+        say_lines(proposed_lines(done.proposed))
     say_report(done.report)
 
 

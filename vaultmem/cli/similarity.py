@@ -10,14 +10,13 @@ import typer
 from vaultmem.answers.upkeep import merged_json
 from vaultmem.cli.history_text import say_commits
 from vaultmem.cli.options import YesOption
-from vaultmem.cli.output import ProgressLine, confirm, emit_json, say, say_painted
+from vaultmem.cli.output import ProgressLine, confirm, emit_json, say, say_lines, say_painted
 from vaultmem.cli.shared import Here, takes
 from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
+from vaultmem.operations.notes import nearby_lines
 
 if TYPE_CHECKING:
-    from vaultmem.services.likeness.known import Nearby
-    from vaultmem.services.notes.remember import Remembered
     from vaultmem.services.upkeep.dedup import Merge
 
 
@@ -45,7 +44,7 @@ def similar(
         emit_json({"similar": found})
         return
     for each in found:
-        _say_near(each)
+        say_lines(nearby_lines(each))
     if not found:
         say("No note matches.")
 
@@ -88,31 +87,3 @@ def _say_merges(merges: Sequence[Merge], is_asked: bool) -> None:
         say("No two notes of one context state the same.")
     elif not is_asked:
         say(f"Nothing was changed; --apply merges {len(merges)} into others, in one commit.")
-
-
-def say_nearby(done: Remembered) -> None:
-    """Print the notes that a memory is like: contradicted ones with both sides."""
-    if done.outcome != "created":
-        return
-    for each in done.similar:
-        _say_near(each)
-    against = [each for each in done.similar if each.contradicts and "/" in each.path]
-    if len(against) > 1:
-        say("If it replaces them: vaultmem review")
-    elif against:
-        part = "--part " if against[0].says_more else ""
-        paths = f"{one_line(against[0].path)} {one_line(done.path)}"
-        say(f"If it replaces that: vaultmem supersede {part}{paths}")
-
-
-def _say_near(each: Nearby) -> None:
-    word = "contradicts" if each.contradicts else "same" if each.is_same else "near"
-    colour = "yellow" if each.contradicts else "dim"
-    state = "" if each.state == "active" else f"  ({each.state})"
-    say_painted(f"{word}  ", colour, f"{each.path}{state}  {each.similarity:.2f}")
-    if each.says:
-        more = " (and more besides)" if each.says_more else ""
-        say(f"  says: {one_line(each.says)}{more}")
-    for difference in each.differences:
-        ours, theirs = difference.ours or "nothing", difference.theirs or "nothing"
-        say(f"  {difference.kind}: {one_line(theirs)} there, {one_line(ours)} here")

@@ -5,21 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.answers.notes import edited_json
-from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.full_text import tell_shortened
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import RefusedError
 from vaultmem.mcp_server.tool import NOTE_BUDGET, Answer, Tool, cut_text, price, read_shown, see_at
-from vaultmem.operations.notes import Get, note_data
-from vaultmem.operations.operation import LEAST, MOST, Front, describe
+from vaultmem.operations.notes import Get, Remember, note_data, remember
+from vaultmem.operations.operation import LEAST, MOST, Front, describe, read_request
 from vaultmem.operations.schemas import (
     answer,
     arguments,
-    choice,
-    flag,
-    number,
     text,
-    texts,
     whole,
 )
 
@@ -36,19 +32,7 @@ if TYPE_CHECKING:
 
 def remember_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     """Write a new memory."""
-    from vaultmem.services.notes.remember import Memory, remember
-
-    memory = Memory(
-        text=given["text"],
-        title=given.get("title", ""),
-        context=given.get("context", ""),
-        kind=Kind(given.get("kind", Kind.SEMANTIC_FACT)),
-        tags=tuple(given.get("tags", ())),
-        pinned=given.get("pin", False),
-        confidence=given.get("confidence"),
-        refs=tuple(given.get("refs", ())),
-    )
-    done = remember(vault, memory, force=given.get("force", False))
+    done = remember(vault, read_request(Remember, given))
     detail = done._asdict()
     return Answer("\n".join(_describe_remembered(done)), {"path": detail.pop("path")}, detail)
 
@@ -177,18 +161,7 @@ REMEMBER = Tool(
     "Remember",
     "Write one fact, decision, procedure or lesson as a note; at once it is durable and can be "
     "recalled. What is known already is not written twice. Credentials are refused.",
-    arguments(
-        ["text"],
-        text=text("Markdown; one thing, in words that stand alone.", 200_000),
-        title=text("Else its first line.", 300),
-        context=text("Its folder.", 200),
-        kind=choice("Else semantic_fact.", [kind.value for kind in Kind]),
-        tags=texts("Without #."),
-        pin=flag("In every pack."),
-        confidence=number("0 to 1.", 0, 1),
-        refs=texts("Files, URLs, commits it rests on."),
-        force=flag("Though a note says the same."),
-    ),
+    describe(Remember, Front.MCP),
     answer(path="string"),
     remember_tool,
     writes=True,

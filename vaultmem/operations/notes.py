@@ -1,18 +1,34 @@
-"""Operations that read and write notes: get, list."""
+"""Operations that read and write notes: get, list, remember."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from vaultmem.core.json_values import pick
+from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.safe_text import one_line
 from vaultmem.operations.filters import Filters
-from vaultmem.operations.operation import RAW, Arg, Front, Line, Moment, Operation, Tag, Takes
+from vaultmem.operations.operation import (
+    RAW,
+    Agent,
+    Arg,
+    Front,
+    Line,
+    Moment,
+    Operation,
+    Tag,
+    Takes,
+)
 from vaultmem.operations.schemas import STRINGS, record, rows
 
 if TYPE_CHECKING:
     from vaultmem.core.notes.record import NoteRecord
     from vaultmem.services.archiving.read_all import WholeNote
+    from vaultmem.services.likeness.known import Nearby
+    from vaultmem.services.notes.propose import Proposed
+    from vaultmem.services.notes.remember import Remembered
     from vaultmem.services.reading.read_notes import FoundNote
     from vaultmem.vault import Vault
 
@@ -135,6 +151,147 @@ def whole_data(whole: WholeNote) -> dict[str, Any]:
     }
 
 
+_KINDS = [each.value for each in Kind]
+#: States that a note can be given.
+_STATES = [each.value for each in State if each is not State.UNREADABLE]
+
+
+class Remember(NamedTuple):
+    """What is remembered, and how."""
+
+    text: Annotated[
+        str,
+        Arg(
+            "What to remember.",
+            Agent("Markdown; one thing, in words that stand alone.", most=200_000),
+            most=1_000_000,
+            takes=Takes.INPUT,
+            metavar="TEXT",
+        ),
+    ]
+    title: Annotated[
+        str,
+        Arg("Its title; else its first line.", "Else its first line.", most=300, metavar="TEXT"),
+    ] = ""
+    context: Annotated[
+        str, Arg("What it is about: its folder.", "Its folder.", most=200, metavar="NAME")
+    ] = ""
+    kind: Annotated[
+        str, Arg("What it records.", "Else semantic_fact.", words=_KINDS, metavar="KIND")
+    ] = "semantic_fact"
+    state: Annotated[
+        str,
+        Arg(
+            "The state it starts in.",
+            words=_STATES,
+            metavar="STATE",
+            excused={Front.MCP: "what an agent writes starts as its kind and vault have it"},
+        ),
+    ] = ""
+    tags: Annotated[
+        tuple[str, ...],
+        Arg("A tag (repeatable).", "Without #.", flags=("--tag",), metavar="TAG"),
+    ] = ()
+    pin: Annotated[bool, Arg("Show it in every pack.", "In every pack.")] = False
+    confidence: Annotated[
+        float | None, Arg("How sure you are.", "0 to 1.", 0, 1, metavar="0..1")
+    ] = None
+    refs: Annotated[
+        tuple[str, ...],
+        Arg(
+            "A file, URL or commit it rests on.",
+            "Files, URLs, commits it rests on.",
+            flags=("--ref",),
+            metavar="REF",
+        ),
+    ] = ()
+    force: Annotated[
+        bool, Arg("Make a new note, whatever is known already.", "Though a note says the same.")
+    ] = False
+
+
+def remember(vault: Vault, asked: Remember) -> Remembered:
+    """Write down a memory; the next question finds it.
+
+    A note that says the same takes it in; notes that are near are linked and named.
+
+    Examples:
+      vaultmem remember "The pier at Holm is closed until May." --tag holm
+      git log -1 --format=%B | vaultmem remember - --kind decision
+    """
+    from vaultmem.core.lifecycle import parse_kind, parse_state
+    from vaultmem.services.notes import remember as service
+
+    memory = service.Memory(
+        text=asked.text,
+        title=asked.title,
+        context=asked.context,
+        kind=parse_kind(asked.kind),
+        state=parse_state(asked.state) if asked.state else None,
+        tags=asked.tags,
+        pinned=asked.pin,
+        confidence=asked.confidence,
+        refs=asked.refs,
+    )
+    return service.remember(vault, memory, force=asked.force)
+
+
+def remembered_lines(done: Remembered, _: Any) -> Iterator[Line]:
+    """Yield where a memory is, and what is known that is like it or against it."""
+    is_known = done.outcome == "known"
+    place = f"{done.path}  ({done.state})"
+    yield Line("known already  " if is_known else "remembered  ", "green", place)
+    if is_known:
+        told = f"vaultmem forget --confirmation {shlex.quote(done.path)}"
+        yield Line(f"If it is another fact: {told}")
+    if done.state == "quarantined" and done.similar:
+        from vaultmem.services.notes.remember import HELD
+
+        yield Line(HELD, "red")
+    if done.outcome == "created":
+        yield from _list_similar(done)
+    yield from proposed_lines(done.proposed)
+
+
+def _list_similar(done: Remembered) -> Iterator[Line]:
+    """Yield the notes that a memory is like: contradicted ones with both sides."""
+    for each in done.similar:
+        yield from nearby_lines(each)
+    against = [each for each in done.similar if each.contradicts and "/" in each.path]
+    if len(against) > 1:
+        yield Line("If it replaces them: vaultmem review")
+    elif against:
+        part = "--part " if against[0].says_more else ""
+        paths = f"{one_line(against[0].path)} {one_line(done.path)}"
+        yield Line(f"If it replaces that: vaultmem supersede {part}{paths}")
+
+
+def nearby_lines(each: Nearby) -> Iterator[Line]:
+    """Yield a note that is like a text, and what it says differently."""
+    word = "contradicts" if each.contradicts else "same" if each.is_same else "near"
+    colour = "yellow" if each.contradicts else "dim"
+    state = "" if each.state == "active" else f"  ({each.state})"
+    yield Line(f"{word}  ", colour, f"{each.path}{state}  {each.similarity:.2f}")
+    if each.says:
+        more = " (and more besides)" if each.says_more else ""
+        yield Line(f"  says: {one_line(each.says)}{more}")
+    for difference in each.differences:
+        ours, theirs = difference.ours or "nothing", difference.theirs or "nothing"
+        yield Line(f"  {difference.kind}: {one_line(theirs)} there, {one_line(ours)} here")
+
+
+def proposed_lines(proposed: Sequence[Proposed]) -> Iterator[Line]:
+    """Yield the standing wishes that were found, and the command by which they count."""
+    for each in proposed:
+        topic = f"  (about: {one_line(each.about)})" if each.about else ""
+        yield Line("proposed  ", "yellow", f"{each.path}{topic}")
+        yield Line(f"  > {one_line(each.text)}")
+    if proposed:
+        paths = " ".join(shlex.quote(each.path) for each in proposed)
+        yield Line("  A standing wish. Once you promote it, every pack that it concerns shows it:")
+        yield Line(f"  vaultmem promote {paths}")
+
+
 GET = Operation(
     "get_note",
     "GET /notes/{path}",
@@ -182,4 +339,25 @@ LIST = Operation(
     moment=Moment.SEEN,
     tag=Tag.VIEW,
     excused={Front.MCP: "an agent asks recall, by kind, state, tag or folder"},
+)
+
+REMEMBER = Operation(
+    "remember",
+    "POST /notes",
+    run=remember,
+    request=Remember,
+    lines=remembered_lines,
+    gives=record(
+        path="string",
+        blob="string",
+        title="string",
+        state="string",
+        outcome="string",
+        similar=rows(path="string", contradicts="boolean"),
+        proposed=rows(path="string", text="string"),
+    ),
+    moment=Moment.BRANCH,
+    writes=True,
+    creates=True,
+    syncs=False,
 )

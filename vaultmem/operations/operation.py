@@ -143,6 +143,13 @@ class Argument(NamedTuple):
 
     def write_schema(self, front: Front) -> Schema:
         """Return the JSON Schema of the argument, for people or for models."""
+        schema = self._write_type(front)
+        return {**schema, "default": self.default} if self._tells_default(front) else schema
+
+    def _tells_default(self, front: Front) -> bool:
+        return front is Front.HTTP and bool(self.default)
+
+    def _write_type(self, front: Front) -> Schema:
         arg, agent = self.arg, Agent()
         if front is Front.MCP:
             agent = arg.agent if isinstance(arg.agent, Agent) else Agent(arg.agent)

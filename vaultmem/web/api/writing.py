@@ -15,42 +15,23 @@ from vaultmem.answers.notes import (
     restored_json,
     superseded_json,
 )
-from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.lifecycle import State
 from vaultmem.errors import RefusedError
+from vaultmem.operations.notes import REMEMBER
 from vaultmem.operations.operation import Given, Moment, Operation
 from vaultmem.operations.schemas import (
     STRINGS,
     Schema,
     choice,
-    flag,
-    number,
     record,
     rows,
     text,
-    texts,
 )
 from vaultmem.services.reading.read_notes import resolve_whole
 from vaultmem.vault import Vault
 
 #: What an operation that changes a note returns: its JSON, and where the note is then, if it is.
 Changed = tuple[Any, PurePosixPath | None]
-
-
-def _remember(vault: Vault, given: Given) -> Any:
-    from vaultmem.services.notes.remember import Memory, remember
-
-    memory = Memory(
-        text=given["text"],
-        title=given.get("title", ""),
-        context=given.get("context", ""),
-        kind=Kind(given.get("kind", Kind.SEMANTIC_FACT)),
-        state=State(given["state"]) if "state" in given else None,
-        tags=tuple(given.get("tags", ())),
-        pinned=given.get("pin", False),
-        confidence=given.get("confidence"),
-        refs=tuple(given.get("refs", ())),
-    )
-    return remember(vault, memory, force=given.get("force", False))
 
 
 def _rewrite(vault: Vault, given: Given) -> Changed:
@@ -137,37 +118,7 @@ _PROPERTIES: Schema = {
 _change = partial(Operation, moment=Moment.BRANCH, writes=True, changes=True)
 
 WRITING = (
-    Operation(
-        "remember",
-        "POST /notes",
-        "Write a memory as a note of its own; one that is known already is confirmed instead.",
-        _remember,
-        fields={
-            "text": text("What to remember, in markdown.", 1_000_000),
-            "title": text("Its title; else its first line.", 300),
-            "context": text("What it is about: its folder.", 200),
-            "kind": choice("What it records; else semantic_fact.", [each.value for each in Kind]),
-            "state": choice("The state that it starts in.", _STATES),
-            "tags": texts("Tags, without #."),
-            "pin": flag("Show it in every pack."),
-            "confidence": number("How sure you are.", 0, 1),
-            "refs": texts("Files, URLs or commits that it rests on."),
-            "force": flag("Write a note of its own even if one says the same."),
-        },
-        required=("text",),
-        gives=record(
-            path="string",
-            blob="string",
-            title="string",
-            state="string",
-            outcome="string",
-            similar=rows(path="string", contradicts="boolean"),
-            proposed=rows(path="string", text="string"),
-        ),
-        moment=Moment.BRANCH,
-        writes=True,
-        creates=True,
-    ),
+    REMEMBER,
     _change(
         "rewrite_note",
         "PUT /notes/{path}",
