@@ -103,15 +103,12 @@ def offers(asked: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
 def make_command(operation: Operation, name: str) -> Callable[..., None]:
     """Return the command of an operation that asks for no more than its request."""
     named = ["vault", "ref", "at", "agent", "session", "as_json"]
-    session = next((e for e in list_arguments(operation.request) if e.name == "session"), None)
     if operation.moment is not Moment.SEEN:
         named.remove("at")
     if operation.moment is Moment.NOW:
         named.remove("ref")
-    if not (operation.writes or session):
-        named.remove("agent")
-    if session.is_required if session else not operation.writes:
-        named.remove("session")
+    if not (operation.writes or _list_shared(operation.request)):
+        named = [each for each in named if each not in {"agent", "session"}]
 
     def command(here: Here, asked: Any) -> None:
         answer(operation, here, asked)
@@ -138,15 +135,19 @@ def print_answer(operation: Operation, here: Here, asked: Any, done: Any) -> Non
         say_lines(operation.lines(done, asked))
 
 
+def _list_shared(request: Any) -> list[Argument]:
+    """Return the arguments that a shared option gives."""
+    shared = {Takes.SHARED, Takes.MEANT}
+    return [each for each in list_arguments(request) if each.arg.takes in shared]
+
+
 def _fill(asked: Any, here: Here) -> Any:
-    """Return a request whose session, where it names none, is that of the shared option."""
-    field = next((each for each in ("session", "session_") if hasattr(asked, each)), "")
-    if not field or getattr(asked, field):
-        return asked
-    return asked._replace(**{field: here.session})
+    """Return a request with what only shared options give."""
+    empty = [each for each in _list_shared(type(asked)) if not getattr(asked, each.field)]
+    return asked._replace(**{each.field: getattr(here, each.name) for each in empty})
 
 
-_BEHIND = frozenset({Takes.WORD, Takes.WORDS, Takes.INPUT})
+_BEHIND = frozenset({Takes.WORD, Takes.WORDS, Takes.INPUT, Takes.MEANT})
 
 
 def _annotate(argument: Argument) -> Any:

@@ -45,6 +45,7 @@ PARTS: Mapping[str, Schema] = {
     "receipt": text("A receipt's id, or its beginning.", 64),
     "session": text("A session's id, or its beginning.", 200),
     "task": text("A task's id, or its beginning.", 200),
+    "artifact": text("The digest that a view names, or its beginning.", 64),
 }
 
 _SLASHED = frozenset({"path", "commit"})
@@ -70,8 +71,10 @@ class Takes(StrEnum):
     WORDS = "words"
     #: The same, and `-` is standard input.
     INPUT = "input"
-    #: The option of this name that nearly every command has.
+    #: The option of its name that nearly every command has.
     SHARED = "shared"
+    #: A word behind the command, else that option.
+    MEANT = "meant"
 
 
 class Agent(NamedTuple):
