@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from vaultmem.cli.output import say, say_painted
+from vaultmem.cli.output import say, say_lines, say_painted
 from vaultmem.core.safe_text import one_line
+from vaultmem.operations.lines import align, candidate_lines, commit_lines, report_lines
 
 if TYPE_CHECKING:
     from vaultmem.core.delta.note_changes import PropertyChange
@@ -18,29 +19,21 @@ if TYPE_CHECKING:
     from vaultmem.storage.git.log import Commit
 
 _WORDS = {"add": ("added", "green"), "remove": ("removed", "red"), "replace": ("changed", "yellow")}
-_MAX_WIDTH = 32
 
 
 def say_commits(commits: Iterable[tuple[str, str]]) -> None:
     """Print a line for each commit that was made, given as id and subject."""
-    for commit, subject in commits:
-        say_painted(commit[:7], "yellow", f"  {subject}")
+    say_lines(commit_lines(commits))
 
 
 def say_report(report: CommitReport) -> None:
     """Print the commits that were made, and what was left out."""
-    from vaultmem.services.writing.ownership import describe_skipped
-
-    say_commits(report.commits)
-    for line in describe_skipped(report.skipped):
-        say(f"left out  {line}")
-    say_candidates(report.candidates)
+    say_lines(report_lines(report))
 
 
 def say_candidates(paths: Iterable[str]) -> None:
     """Print the notes that an agent's change would have made active."""
-    for path in paths:
-        say(f"candidate  {one_line(path)}: only a person makes it active")
+    say_lines(candidate_lines(paths))
 
 
 def say_operation(operation: Operation) -> None:
@@ -71,17 +64,6 @@ def say_brief(operations: Sequence[Operation]) -> None:
         renamed = bool(operation.file.previous)
         word, colour = ("renamed", "yellow") if renamed else _WORDS[operation.file.op]
         say_painted(f"{word:<7}", colour, f"  {path:<{width}}  {summarise_operation(operation)}")
-
-
-def align(rows: Sequence[Sequence[str]], longest: int = _MAX_WIDTH) -> list[str]:
-    """Return rows as lines whose columns stand below each other; columns without text go."""
-    columns = [column for column in zip(*rows, strict=True) if any(column)]
-    widths = [min(max(map(len, column)), longest) for column in columns]
-    lines = zip(*columns, strict=True) if columns else ([] for _ in rows)
-    return [
-        "  ".join(f"{text:<{width}}" for text, width in zip(line, widths, strict=False))
-        for line in lines
-    ]
 
 
 def tell_commit(commit: Commit) -> str:

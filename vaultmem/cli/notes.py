@@ -8,7 +8,6 @@ import typer
 
 from vaultmem.cli.asking import open_several, split_vault, warn_unmatched
 from vaultmem.cli.editor import open_editor
-from vaultmem.cli.history_text import align
 from vaultmem.cli.options import (
     AllVaultsOption,
     PathArgument,
@@ -25,6 +24,7 @@ from vaultmem.cli.shared import Here, answer, offers, takes
 from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
 from vaultmem.operations.filters import Filters
+from vaultmem.operations.lines import align
 from vaultmem.operations.notes import GET, LIST, REMEMBER, Get, Remember
 
 #: Characters of a column up to which the next ones stand below each other.

@@ -10,7 +10,6 @@ import typer
 from vaultmem.answers.history import blame_json, explained_json, trace_json
 from vaultmem.answers.notes import restored_json, undone_json
 from vaultmem.cli.history_text import (
-    align,
     name_writer,
     say_candidates,
     say_commits,
@@ -19,6 +18,7 @@ from vaultmem.cli.history_text import (
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.shared import Here, takes
 from vaultmem.core.safe_text import one_line
+from vaultmem.operations.lines import align
 
 if TYPE_CHECKING:
     from vaultmem.services.history.blame import BlamedLine

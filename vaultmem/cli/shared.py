@@ -25,7 +25,15 @@ from vaultmem.cli.options import (
     split_names,
 )
 from vaultmem.cli.output import emit_json, say_lines, warn
-from vaultmem.operations.operation import Front, Moment, Operation, Takes, offer, read_request
+from vaultmem.operations.operation import (
+    Front,
+    Moment,
+    Operation,
+    Takes,
+    list_arguments,
+    offer,
+    read_request,
+)
 
 if TYPE_CHECKING:
     from vaultmem.operations.operation import Argument
@@ -75,7 +83,8 @@ def offers(asked: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
     An operation gives it its help as well.
     """
     request = asked.request if isinstance(asked, Operation) else asked
-    listed = {each.field: each for each in offer(request, Front.SHELL)}
+    offered = offer(request, Front.SHELL)
+    listed = {each.field: each for each in offered if each.arg.takes is not Takes.SHARED}
     give = give_options(
         partial(_read, request, listed),
         {name: _annotate(each) for name, each in listed.items()},
@@ -98,7 +107,7 @@ def make_command(operation: Operation, name: str) -> Callable[..., None]:
         named.remove("at")
     if operation.moment is Moment.NOW:
         named.remove("ref")
-    if not operation.writes:
+    if not (operation.writes or _list_shared(operation.request)):
         named = [each for each in named if each not in {"agent", "session"}]
 
     def command(here: Here, asked: Any) -> None:
@@ -111,16 +120,34 @@ def make_command(operation: Operation, name: str) -> Callable[..., None]:
 def answer(operation: Operation, here: Here, asked: Any) -> None:
     """Print what an operation answers to a request."""
     opened = here.open_view if operation.syncs else here.open
+    asked = _fill(asked, here)
     done = operation.run(opened(reads=not operation.writes), asked)
+    print_answer(operation, here, asked, done)
+
+
+def print_answer(operation: Operation, here: Here, asked: Any, done: Any) -> None:
+    """Print what an operation returned for a request, and its warnings."""
     for line in operation.warnings(done):
         warn(line)
     if here.as_json:
         emit_json(operation.data(done))
     else:
-        say_lines(operation.lines(done))
+        say_lines(operation.lines(done, asked))
 
 
-_BEHIND = frozenset({Takes.WORD, Takes.WORDS, Takes.INPUT})
+def _list_shared(request: Any) -> list[Argument]:
+    """Return the arguments that a shared option gives."""
+    shared = {Takes.SHARED, Takes.MEANT}
+    return [each for each in list_arguments(request) if each.arg.takes in shared]
+
+
+def _fill(asked: Any, here: Here) -> Any:
+    """Return a request with what only shared options give."""
+    empty = [each for each in _list_shared(type(asked)) if not getattr(asked, each.field)]
+    return asked._replace(**{each.field: getattr(here, each.name) for each in empty})
+
+
+_BEHIND = frozenset({Takes.WORD, Takes.WORDS, Takes.INPUT, Takes.MEANT})
 
 
 def _annotate(argument: Argument) -> Any:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.core.budget import fit_budget
+from vaultmem.core.json_values import pick
 from vaultmem.core.safe_text import one_line
-from vaultmem.core.tasks.task import TaskStatus
 from vaultmem.core.tasks.view import MIN_BUDGET
 from vaultmem.errors import RefusedError
-from vaultmem.mcp_server.tool import Answer, Tool, list_rows, price
-from vaultmem.operations.operation import BUDGET, LEAST, MOST
-from vaultmem.operations.schemas import answer, arguments, choice, text, whole
+from vaultmem.mcp_server.tool import Action, Answer, Tool, list_rows, price, run_action
+from vaultmem.operations import tasks
+from vaultmem.operations.operation import BUDGET, share
+from vaultmem.operations.schemas import answer, choice
 
 if TYPE_CHECKING:
     from vaultmem.core.tasks.task import Task
@@ -24,65 +25,48 @@ _MORE = "There are more; set those that are over to done or dropped."
 
 def task_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     """Do one thing with tasks."""
-    return _ACTIONS[given["action"]](vault, given)
+    return run_action(_ACTIONS, vault, given)
 
 
-def _list(vault: Vault, given: dict[str, Any]) -> Answer:
-    from vaultmem.services.tasks.edit_tasks import list_tasks
-
-    budget = given.get("budget", BUDGET)
-    told, shown = list_rows(list_tasks(vault, over_too=False), _describe, budget, _REMARK, _MORE)
+def _list(vault: Vault, asked: tasks.ListRequest, budget: int) -> Answer:
+    listed = tasks.list_(vault, asked)
+    told, shown = list_rows(listed, _describe, budget or BUDGET, _REMARK, _MORE)
     return _tell(told if shown else "No task is open.", shown)
 
 
-def _show(vault: Vault, given: dict[str, Any]) -> Answer:
+def _show(vault: Vault, asked: tasks.History, budget: int) -> Answer:
     from vaultmem.services.tasks.edit_tasks import find_task
     from vaultmem.services.tasks.view import view_task
 
-    task = find_task(vault, given.get("task", ""))
+    task = find_task(vault, asked.task)
     view = fit_budget(
         lambda budget: view_task(vault, task, budget).rendered,
         lambda told: price({"told": told}),
-        given.get("budget", BUDGET),
+        budget or BUDGET,
         MIN_BUDGET,
     )
     return _tell(view, [task])
 
 
-def _add(vault: Vault, given: dict[str, Any]) -> Answer:
-    from vaultmem.services.tasks.edit_tasks import add_task
-
-    task = add_task(vault, given.get("title", ""), given.get("next", ""), given.get("text", ""))
+def _add(vault: Vault, asked: tasks.Add, _: int) -> Answer:
+    task = tasks.add(vault, asked)
     return _tell(f"Added {task.id}.", [task])
 
 
-def _set(vault: Vault, given: dict[str, Any]) -> Answer:
-    from vaultmem.services.tasks.edit_tasks import change_task, find_task
-
-    if not (given.get("status") or given.get("next")):
+def _set(vault: Vault, asked: tasks.Set, _: int) -> Answer:
+    if not (asked.status or asked.next):
         raise RefusedError('task set needs "status" or "next"')
-    task = find_task(vault, given.get("task", ""))
-    status = TaskStatus(given["status"]) if "status" in given else None
-    task = change_task(vault, task.id, status, given.get("next") or None)
+    task = tasks.set_(vault, asked)
     return _tell(f"{task.id} is {task.status} now.", [task])
 
 
-def _hand_over(vault: Vault, given: dict[str, Any]) -> Answer:
+def _hand_off(vault: Vault, asked: tasks.HandOff, _: int) -> Answer:
     from vaultmem.services.tasks.edit_tasks import find_task
     from vaultmem.services.tasks.view import hand_over
 
-    task = find_task(vault, given.get("task", ""))
-    path = hand_over(vault, task, given.get("text", ""))
+    task = find_task(vault, asked.task)
+    path = hand_over(vault, task, asked.text)
     return _tell(f"Handed over {task.id}: {path}", [task])
-
-
-_ACTIONS: dict[str, Callable[[Vault, dict[str, Any]], Answer]] = {
-    "list": _list,
-    "show": _show,
-    "add": _add,
-    "set": _set,
-    "handoff": _hand_over,
-}
 
 
 def _describe(task: Task) -> str:
@@ -90,25 +74,29 @@ def _describe(task: Task) -> str:
     return one_line(f"{task.id} ({task.status}): {task.title}{after}")
 
 
-def _tell(told: str, tasks: Sequence[Task]) -> Answer:
-    named = [{"task": each.id, "path": each.path, "status": each.status} for each in tasks]
-    return Answer(told, detail={"tasks": named})
+def _tell(told: str, shown: Sequence[Task]) -> Answer:
+    """Return what is told, and the tasks without the words of their notes."""
+    facts = "id path blob status created updated sessions"
+    return Answer(told, detail={"tasks": [{"task": t.id, **pick(t, facts)} for t in shown]})
 
+
+_ACTIONS = {
+    "list": Action(tasks.ListRequest, _list),
+    "show": Action(tasks.History, _show),
+    "add": Action(tasks.Add, _add),
+    "set": Action(tasks.Set, _set),
+    "handoff": Action(tasks.HandOff, _hand_off),
+}
 
 TASK = Tool(
     "task",
     "Task",
     "Keep what is to be done: list, show (what is known, to go on), add (title, text, next: the "
     "next step), set (status, next), handoff (text for whoever goes on).",
-    arguments(
+    share(
+        [each.request for each in _ACTIONS.values()],
         ["action"],
         action=choice("", list(_ACTIONS)),
-        task=text("Else the last open.", 200),
-        title=text("", 300),
-        text=text("", 50_000),
-        next=text("", 1_000),
-        status=choice("", list(TaskStatus)),
-        budget=whole("", LEAST, MOST),
     ),
     answer(),
     task_tool,

@@ -13,6 +13,7 @@ from vaultmem.core.packs.pack_item import quote
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.core.token_count import bound_tokens
 from vaultmem.errors import RefusedError
+from vaultmem.operations.operation import list_arguments, read_request
 from vaultmem.operations.schemas import Schema
 
 if TYPE_CHECKING:
@@ -132,6 +133,31 @@ class Answer(NamedTuple):
         """Return the data with what is told."""
         told = self.text if self.told is None else self.told
         return {"told": told, **self.data, **(self.detail if in_detail else {})}
+
+
+class Action(NamedTuple):
+    """One verb of a tool that has several.
+
+    `run` is given the vault, the request, and the tokens that the answer may have, 0 where nothing
+    says so. `fixed` are arguments that the action stands for.
+    """
+
+    request: Any
+    run: Callable[[Vault, Any, int], Answer]
+    fixed: Mapping[str, Any] = {}
+
+
+def run_action(actions: Mapping[str, Action], vault: Vault, given: dict[str, Any]) -> Answer:
+    """Do what a tool's action says; what it needs and is not given is empty."""
+    action = actions[given["action"]]
+    needed = dict.fromkeys(list_needed(action), "")
+    asked = read_request(action.request, {**needed, **given, **action.fixed})
+    return action.run(vault, asked, given.get("budget", 0))
+
+
+def list_needed(action: Action) -> list[str]:
+    """Return the arguments that an action needs."""
+    return [each.name for each in list_arguments(action.request) if each.is_required]
 
 
 def run_tool(

@@ -84,7 +84,7 @@ def note_data(found: FoundNote) -> dict[str, Any]:
     }
 
 
-def note_lines(found: FoundNote) -> Iterator[Line]:
+def note_lines(found: FoundNote, _: Any) -> Iterator[Line]:
     """Yield the text of a note, as it is."""
     yield Line(found.text, RAW)
 
@@ -236,7 +236,7 @@ def remember(vault: Vault, asked: Remember) -> Remembered:
     return service.remember(vault, memory, force=asked.force)
 
 
-def remembered_lines(done: Remembered) -> Iterator[Line]:
+def remembered_lines(done: Remembered, _: Any) -> Iterator[Line]:
     """Yield where a memory is, and what is known that is like it or against it."""
     is_known = done.outcome == "known"
     place = f"{done.path}  ({done.state})"

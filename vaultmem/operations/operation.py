@@ -45,6 +45,7 @@ PARTS: Mapping[str, Schema] = {
     "receipt": text("A receipt's id, or its beginning.", 64),
     "session": text("A session's id, or its beginning.", 200),
     "task": text("A task's id, or its beginning.", 200),
+    "artifact": text("The digest that a view names, or its beginning.", 64),
 }
 
 _SLASHED = frozenset({"path", "commit"})
@@ -70,6 +71,10 @@ class Takes(StrEnum):
     WORDS = "words"
     #: The same, and `-` is standard input.
     INPUT = "input"
+    #: The option of its name that nearly every command has.
+    SHARED = "shared"
+    #: A word behind the command, else that option.
+    MEANT = "meant"
 
 
 class Agent(NamedTuple):
@@ -102,6 +107,10 @@ class Arg(NamedTuple):
     flags: tuple[str, ...] = ()
     metavar: str = ""
     excused: Mapping[Front, str] = {}
+
+
+class NoArguments(NamedTuple):
+    """The request of an operation that asks for nothing."""
 
 
 #: The style of a text that is printed as it is: a note's own.
@@ -207,6 +216,14 @@ def describe(request: Any, front: Front, but: Sequence[str] = (), **more: Schema
     return arguments(required, **{each.name: each.write_schema(front) for each in offered}, **more)
 
 
+def share(requests: Iterable[Any], required: Sequence[str], **more: Schema) -> Schema:
+    """Return the schema of a tool that several requests share; `more` are the tool's own."""
+    fields: dict[str, Schema] = {}
+    for request in requests:
+        fields |= describe(request, Front.MCP)["properties"]
+    return arguments(required, **{**fields, **more})
+
+
 def read_request(request: Any, given: Given) -> Any:
     """Return the request that the arguments make, which are by their names and of their types."""
     values: dict[str, Any] = {}
@@ -258,9 +275,10 @@ class Operation(NamedTuple):
     """One operation; its address is a method and a path below `BASE`: "GET /notes/{path}".
 
     `run` is given the vault and a request. Of what it returns `data` makes what JSON is made of,
-    `lines` what a terminal shows, and `warnings` what is to be said beside either. The docstring of
-    `run` is the help of the command. One that does not need the index, which `syncs` says, does not
-    wait for it in the shell. `excused` says for each front end that does not offer it why.
+    `lines` what a terminal shows of it for that request, and `warnings` what is to be said beside
+    either. The docstring of `run` is the help of the command. One that does not need the index,
+    which `syncs` says, does not wait for it in the shell. `excused` says for each front end that
+    does not offer it why.
 
     Where there is no `request`, `run` is given the vault and what was given by name, which `fields`
     describe, and returns the data. `fields` are parameters behind the `?`, or fields of the body
@@ -286,7 +304,7 @@ class Operation(NamedTuple):
     long: bool = False
     request: Any = None
     data: Callable[[Any], Any] = _as_it_is
-    lines: Callable[[Any], Iterable[Line]] = NotImplemented
+    lines: Callable[[Any, Any], Iterable[Line]] = NotImplemented
     warnings: Callable[[Any], Iterable[str]] = _warn_of_nothing
     syncs: bool = True
     excused: Mapping[Front, str] = {}

@@ -20,7 +20,10 @@ from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import ChangedError, RefusedError, VaultError
 from vaultmem.operations.finding import FINDING
 from vaultmem.operations.notes import note_data
-from vaultmem.operations.operation import BASE, Given, Moment, Operation
+from vaultmem.operations.operation import BASE, Front, Given, Moment, Operation
+from vaultmem.operations.session_views import SESSION_VIEWS
+from vaultmem.operations.sessions import SESSION_RECORD
+from vaultmem.operations.tasks import FAMILY, TASKS
 from vaultmem.vault import Vault
 from vaultmem.web.api.deciding import DECIDING
 from vaultmem.web.api.document import write_document
@@ -28,7 +31,6 @@ from vaultmem.web.api.given import read_given
 from vaultmem.web.api.history import HISTORY
 from vaultmem.web.api.judging import JUDGING
 from vaultmem.web.api.notes import NOTES
-from vaultmem.web.api.sessions import SESSIONS
 from vaultmem.web.api.state import STATE
 from vaultmem.web.api.versions import expect, has_same, make_tag, read_wanted, tag_written
 from vaultmem.web.api.writing import WRITING
@@ -44,7 +46,10 @@ OPERATIONS: tuple[Operation, ...] = (
     *FINDING,
     *JUDGING,
     *HISTORY,
-    *SESSIONS,
+    *SESSION_RECORD,
+    *(each for each in SESSION_VIEWS if Front.HTTP not in each.excused),
+    FAMILY,
+    *TASKS,
     *STATE,
     *WRITING,
     *DECIDING,

@@ -1,0 +1,48 @@
+"""Lines that answers of several operations have: columns, commits, files that were left out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vaultmem.core.safe_text import one_line
+from vaultmem.operations.operation import Line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from vaultmem.services.writing.commit import CommitReport
+
+_MAX_WIDTH = 32
+
+
+def align(rows: Sequence[Sequence[str]], longest: int = _MAX_WIDTH) -> list[str]:
+    """Return rows as lines whose columns stand below each other; columns without text go."""
+    columns = [column for column in zip(*rows, strict=True) if any(column)]
+    widths = [min(max(map(len, column)), longest) for column in columns]
+    lines = zip(*columns, strict=True) if columns else ([] for _ in rows)
+    return [
+        "  ".join(f"{text:<{width}}" for text, width in zip(line, widths, strict=False))
+        for line in lines
+    ]
+
+
+def commit_lines(commits: Iterable[tuple[str, str]]) -> Iterator[Line]:
+    """Yield a line for each commit that was made, given as id and subject."""
+    for commit, subject in commits:
+        yield Line(commit[:7], "yellow", f"  {subject}")
+
+
+def report_lines(report: CommitReport) -> Iterator[Line]:
+    """Yield the commits that were made, and what was left out."""
+    from vaultmem.services.writing.ownership import describe_skipped
+
+    yield from commit_lines(report.commits)
+    for line in describe_skipped(report.skipped):
+        yield Line(f"left out  {line}")
+    yield from candidate_lines(report.candidates)
+
+
+def candidate_lines(paths: Iterable[str]) -> Iterator[Line]:
+    """Yield the notes that an agent's change would have made active."""
+    for path in paths:
+        yield Line(f"candidate  {one_line(path)}: only a person makes it active")

@@ -1,0 +1,493 @@
+"""Operations that look at sessions: show, list, search, chain, stats, restore, which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+from vaultmem.core.json_values import pick
+from vaultmem.core.safe_text import one_line
+from vaultmem.operations.lines import align
+from vaultmem.operations.operation import (
+    Agent,
+    Arg,
+    Front,
+    Line,
+    Moment,
+    NoArguments,
+    Operation,
+    Takes,
+)
+from vaultmem.operations.schemas import record, rows
+from vaultmem.operations.sessions import (
+    ENDS,
+    FACTS,
+    RARE,
+    Shared,
+    facts_data,
+    find_meant,
+    limit_restore,
+    name_session,
+    recovered_data,
+    recovered_lines,
+    restore_lines,
+    session_data,
+)
+
+if TYPE_CHECKING:
+    from vaultmem.core.sessions.restore_text import Restore
+    from vaultmem.core.sessions.session import Session, SessionFacts
+    from vaultmem.core.sessions.turns import Tally
+    from vaultmem.services.sessions.identify import SessionIdentity
+    from vaultmem.services.sessions.recover import Recovered
+    from vaultmem.services.sessions.search import FoundSession, SessionChain, SessionStats
+    from vaultmem.vault import Vault
+
+#: Characters of a goal in a list at most.
+_WIDTH = 60
+
+_BUDGETED = {Front.MCP: "as many as the answer has room for"}
+#: Why only the shell is asked.
+_TERMINAL = {
+    Front.HTTP: "a program says in which session it works",
+    Front.MCP: "the server knows which session is open in it",
+}
+
+Looked = Annotated[str, name_session("The session; else this one, or the last.")]
+
+
+class Show(NamedTuple):
+    """Which session is shown."""
+
+    session_: Looked = ""
+
+
+class Chain(NamedTuple):
+    """Whose chain is shown, and how far back."""
+
+    session_: Looked = ""
+    depth: Annotated[
+        int, Arg("How far back; else 10.", "", 1, 100, metavar="N", excused=_BUDGETED)
+    ] = 0
+
+
+class RestoreRequest(NamedTuple):
+    """Which session is restored, and within how many tokens."""
+
+    session_: Looked = ""
+    budget: Annotated[int, limit_restore("Tokens at most; else 2000.")] = 0
+
+
+class ListRequest(NamedTuple):
+    """Which sessions are listed."""
+
+    status: Annotated[
+        str,
+        Arg(
+            "Only open, ok, error or canceled ones.",
+            Agent(words=(*ENDS, "open")),
+            most=20,
+            metavar="STATUS",
+        ),
+    ] = ""
+    of: Annotated[
+        str, Arg("Only sessions of this agent.", most=200, metavar="AGENT", excused=RARE)
+    ] = ""
+    limit: Annotated[
+        int,
+        Arg(
+            "At most; else 20.",
+            "",
+            1,
+            10_000,
+            flags=("-n", "--limit"),
+            metavar="N",
+            excused=_BUDGETED,
+        ),
+    ] = 0
+
+
+class Search(NamedTuple):
+    """What sessions are looked for."""
+
+    query: Annotated[
+        str, Arg("What to look for.", "", 1, 1_000_000, takes=Takes.WORDS, metavar="QUERY")
+    ]
+    limit: Annotated[
+        int,
+        Arg(
+            "At most; else 10.",
+            "",
+            1,
+            100,
+            flags=("-n", "--limit"),
+            metavar="N",
+            excused=_BUDGETED,
+        ),
+    ] = 0
+
+
+class Which(NamedTuple):
+    """Which session is said to be meant."""
+
+    session: Shared = ""
+
+
+class Shown(NamedTuple):
+    """A session, and what this machine has of its transcript."""
+
+    session: Session
+    tally: Tally
+
+
+class Listed(NamedTuple):
+    """Sessions, and those that were recovered before they were listed."""
+
+    sessions: Sequence[SessionFacts]
+    recovered: Sequence[Recovered] = ()
+
+
+def show(vault: Vault, asked: Show) -> Shown:
+    """Show how a session stands, and what it decided.
+
+    What it asked and touched is shown too.
+
+    Examples:
+      vaultmem session show s-0431
+    """
+    from vaultmem.services.sessions.elsewhere import name_machine
+    from vaultmem.services.sessions.read import get_session
+    from vaultmem.services.sessions.windows import read_tally
+
+    named = find_meant(vault, asked.session_, or_last=True)
+    found = name_machine(vault, get_session(vault, named))
+    return Shown(found, read_tally(vault, found.facts.id))
+
+
+def list_(vault: Vault, asked: ListRequest) -> Listed:
+    """List the sessions, the last started first.
+
+    Those whose process is gone are recovered first.
+
+    Examples:
+      vaultmem session list
+    """
+    from vaultmem.services.sessions.search import list_sessions
+
+    return Listed(list_sessions(vault, asked.status, asked.of, asked.limit or 20))
+
+
+def search(vault: Vault, asked: Search) -> list[FoundSession]:
+    """Find the sessions that answer a question, best first.
+
+    Examples:
+      vaultmem session search opaque tokens
+    """
+    from vaultmem.services.sessions.search import search_sessions
+
+    return search_sessions(vault, asked.query, asked.limit or 10)
+
+
+def chain(vault: Vault, asked: Chain) -> SessionChain:
+    """Show the sessions before a session, and those after it.
+
+    Examples:
+      vaultmem session chain s-0431
+    """
+    from vaultmem.services.sessions.search import follow_chain
+
+    named = find_meant(vault, asked.session_, or_last=True)
+    return follow_chain(vault, named, asked.depth or 10)
+
+
+def stats(vault: Vault, _: NoArguments) -> SessionStats:
+    """Count the sessions, and what they hold.
+
+    Examples:
+      vaultmem session stats
+    """
+    from vaultmem.services.sessions.search import count_sessions
+
+    return count_sessions(vault)
+
+
+def restore(vault: Vault, asked: RestoreRequest) -> Restore:
+    """Print what the next context window needs of a session.
+
+    It fits into a token budget.
+
+    Examples:
+      vaultmem session restore s-0431 --budget 500
+    """
+    from vaultmem.services.sessions.restore import restore_session
+
+    named = find_meant(vault, asked.session_, or_last=True)
+    return restore_session(vault, named, asked.budget or None)
+
+
+def which(vault: Vault, asked: Which) -> SessionIdentity:
+    """Say which session is meant here, and why not another.
+
+    Examples:
+      vaultmem session which
+    """
+    from vaultmem.services.sessions.identify import identify_session
+
+    return identify_session(vault, asked.session)
+
+
+def shown_data(done: Shown) -> dict[str, Any]:
+    """Return a session, and what this machine has of its transcript."""
+    return {**session_data(done.session), "transcript": pick(done.tally, "turns tokens digest?")}
+
+
+def listed_data(done: Listed) -> dict[str, Any]:
+    """Return sessions, and those that were recovered before they were listed."""
+    listed = list(map(facts_data, done.sessions))
+    return {"sessions": listed, "recovered": list(map(recovered_data, done.recovered))}
+
+
+def found_data(found: Sequence[FoundSession]) -> dict[str, Any]:
+    """Return the sessions that answer a question, each with the sections that do."""
+    return {"sessions": [{**facts_data(each.facts), "hits": _hits_data(each)} for each in found]}
+
+
+def _hits_data(found: FoundSession) -> list[dict[str, Any]]:
+    return [
+        {**pick(hit.section, "heading?"), "score": round(hit.score, 6), "text": hit.text}
+        for hit in found.hits
+    ]
+
+
+def chain_data(found: SessionChain) -> dict[str, Any]:
+    """Return a session, those before it, and those that follow it."""
+    earlier = [
+        {
+            **pick(link, "depth session relation by"),
+            "facts": facts_data(link.facts) if link.facts else None,
+        }
+        for link in found.earlier
+    ]
+    followers = [
+        {"relation": relation, "facts": facts_data(facts)} for relation, facts in found.followers
+    ]
+    return {"session": facts_data(found.session), "earlier": earlier, "followers": followers}
+
+
+def restore_data(made: Restore) -> dict[str, Any]:
+    """Return what the next context window needs, and what it cost."""
+    return {
+        "session": made.sessions[0],
+        **pick(made, "text sessions"),
+        "tokens": {"sent": made.tokens, "budget": made.budget},
+        **pick(made, "shown left_out"),
+    }
+
+
+def listed_warnings(done: Listed) -> Iterator[str]:
+    """Yield why what a recovered session left is not committed."""
+    return filter(None, (each.problem for each in done.recovered))
+
+
+def _fact(name: str, text: str) -> Line:
+    return Line(f"{name:<13}", "dim", text)
+
+
+def shown_lines(done: Shown, _: Any) -> Iterator[Line]:
+    """Yield a session's facts, then what it decided, asked and touched."""
+    from vaultmem.core.counting import count_things
+
+    session, tally, facts = done.session, done.tally, done.session.facts
+    yield Line(facts.id, "bold", f"  {facts.goal or facts.title}")
+    who = facts.agent or "a person"
+    ended = f" to {facts.ended}" if facts.ended else ""
+    yield _fact("status", f"{one_line(facts.standing)}  ({who}, {facts.started}{ended})")
+    yield _fact("note", facts.path)
+    if facts.workspace:
+        yield _fact("workspace", facts.workspace)
+    for edge in facts.edges:
+        yield _fact(edge.relation.value.replace("_", " "), edge.session)
+    if facts.pending:
+        yield _fact("restore", f"pending since {facts.pending}")
+    if tally.turns:
+        yield _fact("transcript", f"{count_things(tally.turns, 'turn')}, {tally.tokens:,} tokens")
+    yield _fact("windows", str(len(session.windows)))
+    for name, items in (
+        ("summary", session.summary.splitlines()),
+        ("decisions", [d.text or f"[[{d.target}]]" for d in session.decisions]),
+        ("questions", session.questions),
+        ("touched", [f"{t.path}  {t.blob}".rstrip() for t in session.touched]),
+    ):
+        for number, item in enumerate(filter(str.strip, items)):
+            yield _fact("" if number else name, item)
+
+
+def listed_lines(done: Listed, _: Any) -> Iterator[Line]:
+    """Yield what was recovered, and a line for each session."""
+    yield from recovered_lines(done.recovered)
+    rows = [
+        (
+            one_line(f.id),
+            one_line(f.standing),
+            one_line(f.agent) or "-",
+            f.started[:16].replace("T", " "),
+        )
+        for f in done.sessions
+    ]
+    if not rows:
+        yield Line("There are no such sessions.")
+        return
+    for line, facts in zip(align(rows), done.sessions, strict=True):
+        mark = "  (restore pending)" if facts.pending else ""
+        yield Line(f"{line}  {name_goal(facts)}{mark}".rstrip())
+
+
+def name_goal(facts: SessionFacts) -> str:
+    """Return what a session is about, in one line that fits."""
+    text = one_line(facts.goal or facts.title)
+    return text if len(text) <= _WIDTH else text[:_WIDTH].rsplit(" ", 1)[0] + " ..."
+
+
+def found_lines(found: Sequence[FoundSession], _: Any) -> Iterator[Line]:
+    """Yield the sessions that answer a question, each with its best sections."""
+    from vaultmem.core.packs.excerpt import show_line
+
+    if not found:
+        yield Line("No session answers that.")
+    for each in found:
+        facts = each.facts
+        about = f"  {facts.status}  {facts.started[:10]}  {name_goal(facts)}"
+        yield Line(facts.id, "bold", about)
+        for hit in each.hits[:2]:
+            yield Line(f"    {one_line(hit.section.heading) or 'text'}: {show_line(hit)}")
+
+
+def chain_lines(found: SessionChain, _: Any) -> Iterator[Line]:
+    """Yield those that follow a session, itself, and those before it."""
+    for relation, facts in found.followers:
+        words = f"{relation.value.replace('_', ' ')} this"
+        line = f"  {one_line(facts.id)}  {facts.status:<8}  {words}  {name_goal(facts)}"
+        yield Line(line.rstrip())
+    first = found.session
+    yield Line(first.id, "bold", f"  {first.status:<8}  {name_goal(first)}".rstrip())
+    for link in found.earlier:
+        told = "(no such note)"
+        if link.facts:
+            told = f"{link.facts.status:<8}  {name_goal(link.facts)}"
+        words = f"{link.relation.value.replace('_', ' ')} {one_line(link.session)}"
+        yield Line(f"{'  ' * min(link.depth, 12)}{words}  {told}".rstrip())
+
+
+def stats_lines(found: SessionStats, _: Any) -> Iterator[Line]:
+    """Yield the sessions counted."""
+    from vaultmem.core.counting import count_things
+
+    span = f", {found.first[:10]} to {found.last[:10]}" if found.first else ""
+    yield _fact("sessions", f"{found.sessions:,}{span}")
+    for name, counts in (
+        ("by status", found.statuses),
+        ("by agent", found.agents),
+        ("by folder", found.workspaces),
+    ):
+        if counts:
+            listed = ", ".join(f"{n:,} {value}" for value, n in counts.items())
+            yield _fact(f"  {name}", listed)
+    yield _fact("decisions", f"{found.decisions:,}")
+    yield _fact("questions", f"{found.questions:,} open")
+    yield _fact("touched", count_things(found.touched, "file"))
+    turns, here = count_things(found.turns, "turn"), f"{found.bytes / 1e6:,.1f} MB"
+    yield _fact("transcripts", f"{turns}, {found.tokens:,} tokens, here {here}")
+
+
+def which_lines(found: SessionIdentity, _: Any) -> Iterator[Line]:
+    """Yield which session is meant, and what each source says."""
+    if found.session:
+        yield Line(found.session, "bold", f"  named by {found.source}")
+    else:
+        yield Line("No session is named, and none is open here.")
+    width = max(len(one_line(each.source)) for each in found.candidates)
+    for each in found.candidates:
+        mark = "*" if each.source == found.source else " "
+        told = each.session or each.value or "-"
+        remark = f"  ({each.remark})" if each.remark else ""
+        source = f"{one_line(each.source):<{width}}"
+        yield Line(f"{mark} {source}  {one_line(told)}{one_line(remark)}")
+
+
+_view = partial(Operation, moment=Moment.BRANCH)
+
+SHOW = _view(
+    "get_session",
+    "GET /sessions/{session}",
+    run=show,
+    request=Show,
+    data=shown_data,
+    lines=shown_lines,
+    gives=record(**FACTS),
+    excused={Front.MCP: "restore tells an agent what it needs of a session"},
+)
+
+LIST = _view(
+    "list_sessions",
+    "GET /sessions",
+    run=list_,
+    request=ListRequest,
+    data=listed_data,
+    lines=listed_lines,
+    warnings=listed_warnings,
+    gives=record(sessions=rows(**FACTS)),
+)
+
+SEARCH = _view(
+    "search_sessions",
+    "GET /session-search",
+    run=search,
+    request=Search,
+    data=found_data,
+    lines=found_lines,
+    gives=record(sessions=rows(**FACTS)),
+)
+
+CHAIN = _view(
+    "follow_session",
+    "GET /sessions/{session}/chain",
+    run=chain,
+    request=Chain,
+    data=chain_data,
+    lines=chain_lines,
+    gives=record(session=record(**FACTS), earlier=rows(), followers=rows()),
+)
+
+STATS = _view(
+    "count_sessions",
+    "GET /session-stats",
+    run=stats,
+    request=NoArguments,
+    lines=stats_lines,
+    gives=record(sessions="integer", statuses="object", agents="object"),
+    excused={Front.MCP: "an agent asks what sessions were about, not how many there are"},
+)
+
+RESTORE = _view(
+    "restore_session",
+    "GET /sessions/{session}/restore",
+    run=restore,
+    request=RestoreRequest,
+    data=restore_data,
+    lines=restore_lines,
+    gives=record(session="string", text="string", tokens=record(sent="integer", budget="integer")),
+)
+
+WHICH = Operation(
+    "which_session",
+    "",
+    run=which,
+    request=Which,
+    lines=which_lines,
+    syncs=False,
+    moment=Moment.BRANCH,
+    excused=_TERMINAL,
+)
+
+SESSION_VIEWS = (SHOW, LIST, SEARCH, CHAIN, STATS, RESTORE, WHICH)

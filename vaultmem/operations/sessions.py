@@ -1,0 +1,618 @@
+"""Operations that keep sessions: begin one, write it down, end it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+from vaultmem.core.json_values import pick
+from vaultmem.operations.lines import report_lines
+from vaultmem.operations.operation import (
+    MOST,
+    Agent,
+    Arg,
+    Front,
+    Line,
+    Moment,
+    Operation,
+    Takes,
+)
+from vaultmem.operations.schemas import Schema, record
+
+if TYPE_CHECKING:
+    from vaultmem.core.sessions.restore_text import Restore
+    from vaultmem.core.sessions.session import Session, SessionFacts
+    from vaultmem.core.sessions.turns import Tally
+    from vaultmem.services.sessions.begin import Begun
+    from vaultmem.services.sessions.close import Closed
+    from vaultmem.services.sessions.decide import Decided
+    from vaultmem.services.sessions.recover import Recovered
+    from vaultmem.vault import Vault
+
+ENDS = ("ok", "error", "canceled")
+
+#: Every session pays for each argument of a tool.
+RARE = {Front.MCP: "the tool has what an agent names most"}
+_HOOKS = {Front.MCP: "an agent's hooks do it"}
+
+
+def name_session(told: str) -> Any:
+    """Return how a session is named: in the shell by a word, else it is --session."""
+    agent = Agent("Else the one open here.", most=200)
+    return Arg(told, agent, takes=Takes.MEANT, metavar="[ID]")
+
+
+def limit_restore(told: str) -> Any:
+    """Return how many tokens a restore may have."""
+    return Arg(told, Agent("", 300, MOST), 200, 1_000_000, metavar="TOKENS")
+
+
+Meant = Annotated[str, name_session("The session; else this one.")]
+Shared = Annotated[
+    str, Arg("", Agent("Else the one open here.", most=200), takes=Takes.SHARED, metavar="ID")
+]
+Text = Annotated[
+    str, Arg("The text.", Agent(most=50_000), 1, 200_000, takes=Takes.INPUT, metavar="TEXT")
+]
+Goal = Annotated[str, Arg("What it is to reach.", most=1_000, metavar="TEXT")]
+Related = Annotated[
+    tuple[str, ...],
+    Arg("A session that it has to do with (repeatable).", metavar="ID", excused=RARE),
+]
+Pid = Annotated[
+    int,
+    Arg(
+        "The process whose session it is; else the one that runs this command.",
+        metavar="N",
+        excused={
+            Front.HTTP: "it is the server's, and ends with it",
+            Front.MCP: "it is the client's, and ends with it",
+        },
+    ),
+]
+RestoreBudget = Annotated[int, limit_restore("Tokens of a restore; else 2000.")]
+
+
+class Start(NamedTuple):
+    """Which session begins."""
+
+    session_: Annotated[
+        str,
+        Arg(
+            "Its id; else the agent's own, or a new one.",
+            Agent("Else the one open here.", most=200),
+            most=200,
+            flags=("--id",),
+            metavar="ID",
+        ),
+    ] = ""
+    goal: Goal = ""
+    continues: Annotated[tuple[str, ...], Arg("A session that it goes on from.", metavar="ID")] = ()
+    related: Related = ()
+    fresh: Annotated[
+        bool, Arg("Do not pick up a session whose restore is pending.", excused=RARE)
+    ] = False
+    pid: Pid = 0
+    budget: RestoreBudget = 0
+
+
+class Resume(NamedTuple):
+    """Which session is gone on with."""
+
+    session_: Annotated[
+        str,
+        Arg(
+            "The session; else the last.",
+            Agent("Else the one open here.", most=200),
+            takes=Takes.WORD,
+            metavar="[ID]",
+        ),
+    ] = ""
+    pid: Pid = 0
+    budget: RestoreBudget = 0
+
+
+class Fork(NamedTuple):
+    """Which session begins, and from which it goes."""
+
+    session_: Annotated[
+        str, Arg("The session to go from.", most=200, takes=Takes.WORD, metavar="ID")
+    ]
+    id: Annotated[
+        str, Arg("The new session's id; else a new one.", most=200, metavar="ID", excused=RARE)
+    ] = ""
+    goal: Goal = ""
+    related: Related = ()
+    pid: Pid = 0
+    budget: RestoreBudget = 0
+
+
+class OneSession(NamedTuple):
+    """Which session is meant."""
+
+    session_: Meant = ""
+
+
+class Close(NamedTuple):
+    """Which session ends, and how."""
+
+    session_: Meant = ""
+    status: Annotated[
+        str,
+        Arg("How it ended: ok, error, canceled.", words=ENDS, metavar="STATUS"),
+    ] = "ok"
+    summary: Annotated[str, Arg("Where things stand at its end.", most=20_000, metavar="TEXT")] = ""
+    learned: Annotated[
+        tuple[str, ...],
+        Arg("What MEMORY.md should know (repeatable).", flags=("--learn",), metavar="TEXT"),
+    ] = ()
+
+
+class Note(NamedTuple):
+    """What is noted in a session."""
+
+    text: Text
+    question: Annotated[
+        bool, Arg("It is an open question.", excused={Front.MCP: "an action of its own"})
+    ] = False
+    session: Shared = ""
+
+
+class Decide(NamedTuple):
+    """What is decided in a session."""
+
+    text: Text
+    title: Annotated[str, Arg("Its title; else its first line.", most=300, metavar="TEXT")] = ""
+    context: Annotated[str, Arg("What it is about: its folder.", most=200, metavar="NAME")] = ""
+    tags: Annotated[
+        tuple[str, ...],
+        Arg("A tag of the decision (repeatable).", flags=("--tag",), metavar="TAG", excused=RARE),
+    ] = ()
+    pin: Annotated[bool, Arg("Show it in every pack and restore.", excused=RARE)] = False
+    confidence: Annotated[
+        float | None, Arg("How sure.", least=0, most=1, metavar="0-1", excused=RARE)
+    ] = None
+    refs: Annotated[
+        tuple[str, ...],
+        Arg("What it rests on (repeatable).", flags=("--rests-on",), metavar="REF", excused=RARE),
+    ] = ()
+    session: Shared = ""
+
+
+class Touch(NamedTuple):
+    """Which files a session touched."""
+
+    files: Annotated[
+        tuple[str, ...],
+        Arg("Files, also removed ones.", takes=Takes.WORDS, metavar="FILE..."),
+    ]
+    session: Shared = ""
+
+
+class Turn(NamedTuple):
+    """What was said in a session, and by whom."""
+
+    role: Annotated[
+        str,
+        Arg("Who said it: user, assistant ...", "", 1, 100, takes=Takes.WORD, metavar="ROLE"),
+    ]
+    text: Text
+    session: Shared = ""
+
+
+class Summarize(NamedTuple):
+    """What is added to a session's summary."""
+
+    text: Text
+    session: Shared = ""
+
+
+class Opened(NamedTuple):
+    """The session that is open now, with the restore that was wanted."""
+
+    begun: Begun
+    restored: Restore | None
+
+
+class Counted(NamedTuple):
+    """How long a session's transcript is now."""
+
+    session: str
+    tally: Tally
+
+
+def begin(vault: Vault, asked: Start) -> Begun:
+    """Begin the session that is asked for, or take it as begun."""
+    from vaultmem.services.sessions.begin import NewSession, start_session
+
+    new = NewSession(
+        asked.session_, asked.goal, asked.continues, related=asked.related, pid=asked.pid or None
+    )
+    return start_session(vault, new, not asked.fresh)
+
+
+def go_on(vault: Vault, asked: Resume) -> Begun:
+    """Take up the session that is asked for."""
+    from vaultmem.services.sessions.begin import resume_session
+
+    return resume_session(vault, asked.session_, pid=asked.pid or None)
+
+
+def go_from(vault: Vault, asked: Fork) -> Begun:
+    """Begin a session that goes its own way from the one that is asked for."""
+    from vaultmem.services.sessions.begin import NewSession, fork_session
+
+    new = NewSession(asked.id, asked.goal, related=asked.related, pid=asked.pid or None)
+    return fork_session(vault, asked.session_, new)
+
+
+def start(vault: Vault, asked: Start) -> Opened:
+    """Begin a session.
+
+    One whose restore is pending is continued, and its restore printed.
+
+    Examples:
+      vaultmem --agent claude session start --goal "Refund single tickets"
+    """
+    return _restore_wanted(vault, begin(vault, asked), asked.budget)
+
+
+def resume(vault: Vault, asked: Resume) -> Opened:
+    """Go on with a session in a new context window.
+
+    Its restore is printed.
+
+    Examples:
+      vaultmem session resume s-0431
+    """
+    return _restore_wanted(vault, go_on(vault, asked), asked.budget)
+
+
+def fork(vault: Vault, asked: Fork) -> Opened:
+    """Begin a session that goes its own way from another one.
+
+    That one's restore is printed.
+
+    Examples:
+      vaultmem session fork s-0431 --goal "Try it without a job"
+    """
+    return _restore_wanted(vault, go_from(vault, asked), asked.budget)
+
+
+def _restore_wanted(vault: Vault, begun: Begun, budget: int) -> Opened:
+    from vaultmem.services.sessions.restore import restore_session
+
+    wanted = begun.restore
+    return Opened(begun, restore_session(vault, wanted, budget or None) if wanted else None)
+
+
+def mark_restore(vault: Vault, asked: OneSession) -> Session:
+    """Ask for a restore at the next start.
+
+    It is for a session whose context is about to be lost.
+
+    Examples:
+      vaultmem session mark-restore s-0431
+    """
+    from vaultmem.services.sessions import windows
+
+    return windows.mark_restore(vault, find_meant(vault, asked.session_))
+
+
+def close(vault: Vault, asked: Close) -> Closed:
+    """End a session, and commit what it wrote.
+
+    Examples:
+      vaultmem session close s-0431 --summary "The slip names each ticket."
+    """
+    from vaultmem.services.sessions.close import close_session, parse_end
+
+    status = parse_end(asked.status)
+    named = find_meant(vault, asked.session_)
+    return close_session(vault, named, status, asked.summary, asked.learned)
+
+
+def note(vault: Vault, asked: Note) -> Session:
+    """Add a line to a session's details, or an open question.
+
+    Examples:
+      vaultmem session note "The printer cuts at 42 characters."
+      vaultmem session note "Who prints at night?" --question
+    """
+    from vaultmem.services.sessions.edit_session import add_detail, add_question
+
+    add = add_question if asked.question else add_detail
+    return add(vault, find_meant(vault, asked.session), asked.text)
+
+
+def decide(vault: Vault, asked: Decide) -> Decided:
+    """Write a decision as a note, which the session names.
+
+    Examples:
+      vaultmem session decide "Each ticket has a line of its own." --tag slip
+    """
+    from vaultmem.services.notes.memory import Memory
+    from vaultmem.services.sessions import decide as decisions
+
+    memory = Memory(
+        asked.text,
+        asked.title,
+        asked.context,
+        tags=asked.tags,
+        pinned=asked.pin,
+        confidence=asked.confidence,
+        refs=asked.refs,
+    )
+    return decisions.decide(vault, find_meant(vault, asked.session), memory)
+
+
+def touch(vault: Vault, asked: Touch) -> Session:
+    """Note which files the session touched.
+
+    What it left in them is noted too.
+
+    Examples:
+      vaultmem session touch vaultmem.yaml
+    """
+    from vaultmem.services.sessions.touched_files import touch_files
+
+    return touch_files(vault, find_meant(vault, asked.session), asked.files)
+
+
+def turn(vault: Vault, asked: Turn) -> Counted:
+    """Add what was said to the session's transcript.
+
+    The transcript stays on this machine.
+
+    Examples:
+      vaultmem session turn user "Why is the slip so long?"
+    """
+    from datetime import datetime
+
+    from vaultmem.core.sessions import turns
+    from vaultmem.services.sessions.windows import add_turns
+
+    named = find_meant(vault, asked.session)
+    at = datetime.now().isoformat(timespec="seconds")
+    return Counted(named, add_turns(vault, named, [turns.Turn(asked.role, asked.text, at)]))
+
+
+def summarize(vault: Vault, asked: Summarize) -> Session:
+    """Add a paragraph to the summary: where things stand.
+
+    Examples:
+      vaultmem session summarize "The slip is decided, not written."
+    """
+    from vaultmem.services.sessions import edit_session
+
+    return edit_session.summarize(vault, find_meant(vault, asked.session), asked.text)
+
+
+def find_meant(vault: Vault, named: str, or_last: bool = False) -> str:
+    """Return the session that is named, or meant here, or with `or_last` the last one here.
+
+    Raises:
+        NoteNotFoundError: there is none.
+    """
+    from vaultmem.services.sessions.identify import require_session
+
+    return require_session(vault, named, or_last=or_last)
+
+
+def session_data(session: Session) -> dict[str, Any]:
+    """Return a session with its lists and texts."""
+    lists = "decisions questions answered touched windows summary details"
+    return {**facts_data(session.facts), **pick(session, lists)}
+
+
+def facts_data(facts: SessionFacts) -> dict[str, Any]:
+    """Return a session whose lists are counted."""
+    return {
+        "session": facts.id,
+        **pick(facts, "path blob title agent? status started? ended? goal? workspace? edges"),
+        "pending_restore_at": facts.pending or None,
+        **pick(facts, "machine?"),
+        "last_seen": facts.seen or None,
+        "counts": pick(facts, "decisions questions touched windows turns tokens"),
+    }
+
+
+def opened_data(done: Opened) -> dict[str, Any]:
+    """Return the session that is open now, with the restore that was wanted."""
+    return {
+        **session_data(done.begun.session),
+        "new": done.begun.is_new,
+        "restore": done.restored.text if done.restored else None,
+        "restored": done.begun.restore or None,
+        "recovered": list(map(recovered_data, done.begun.recovered)),
+    }
+
+
+def recovered_data(each: Recovered) -> dict[str, Any]:
+    """Return a session whose process was gone, and what was done about it."""
+    facts = pick(each, "session path status left")
+    return {**facts, "commit": each.report.commit or None, **pick(each, "problem?")}
+
+
+def closed_data(done: Closed) -> dict[str, Any]:
+    """Return a session that has ended, what was learned in it, and the commits."""
+    from vaultmem.answers.notes import report_json
+
+    learned = [pick(each, "text path in_memory") for each in done.learned]
+    told = {"learned": learned, "proposed": done.proposed}
+    return {**session_data(done.session), **told, **report_json(done.report)}
+
+
+def decided_data(done: Decided) -> dict[str, Any]:
+    """Return a decision and the session that it was made in."""
+    return {"decision": done.memory, **session_data(done.session)}
+
+
+def counted_data(done: Counted) -> dict[str, Any]:
+    """Return how long a session's transcript is now."""
+    return {"session": done.session, **pick(done.tally, "turns tokens")}
+
+
+def _done_lines(word: str) -> Callable[[Session, Any], Iterator[Line]]:
+    """Return what yields what was done to a session."""
+
+    def make(done: Session, _: Any) -> Iterator[Line]:
+        yield Line(f"{word:<9}", "green", done.facts.id)
+
+    return make
+
+
+def noted_lines(done: Session, asked: Note) -> Iterator[Line]:
+    """Yield that something was noted, or asked."""
+    yield from _done_lines("asked" if asked.question else "noted")(done, asked)
+
+
+def opened_lines(done: Opened, _: Any) -> Iterator[Line]:
+    """Yield the session that is open now, what was recovered, and the restore that was wanted."""
+    yield from recovered_lines(done.begun.recovered)
+    facts = done.begun.session.facts
+    word = "started" if done.begun.is_new else "open"
+    yield Line(f"{word:<9}", "green", f"{facts.id}  ({facts.path})")
+    if done.restored:
+        yield Line("")
+        yield from restore_lines(done.restored, None)
+
+
+def opened_warnings(done: Opened) -> Iterator[str]:
+    """Yield why what a recovered session left is not committed."""
+    return filter(None, (each.problem for each in done.begun.recovered))
+
+
+def recovered_lines(recovered: Sequence[Recovered]) -> Iterator[Line]:
+    """Yield the sessions that had died."""
+    for each in recovered:
+        yield Line("recovered", "yellow", f"  {each.session}  ({each.status})")
+        yield from report_lines(each.report)
+
+
+def restore_lines(made: Restore, _: Any) -> Iterator[Line]:
+    """Yield a restore."""
+    yield Line(made.text.rstrip("\n"))
+
+
+def closed_lines(done: Closed, _: Any) -> Iterator[Line]:
+    """Yield how a session ended, what was learned and proposed, and the commits."""
+    from vaultmem.operations.notes import proposed_lines
+
+    facts = done.session.facts
+    yield Line("closed   ", "green", f"{facts.id}  ({facts.status})")
+    for each in done.learned:
+        yield Line(f"learned  {each.path}{'' if each.in_memory else '  (MEMORY.md is full)'}")
+    yield from proposed_lines(done.proposed)
+    yield from report_lines(done.report)
+
+
+def decided_lines(done: Decided, _: Any) -> Iterator[Line]:
+    """Yield where a decision is."""
+    yield Line("decided  ", "green", f"{done.memory.path}  ({done.session.facts.id})")
+
+
+def counted_lines(done: Counted, _: Any) -> Iterator[Line]:
+    """Yield how long a session's transcript is now."""
+    turns, tokens = done.tally.turns, done.tally.tokens
+    yield Line("turn     ", "green", f"{turns} of {done.session}, {tokens:,} tokens so far")
+
+
+#: What is told of every session.
+FACTS: dict[str, Schema | str] = {
+    "session": "string",
+    "path": "string",
+    "title": "string",
+    "status": "string",
+    "started": "string?",
+    "ended": "string?",
+}
+
+_keep = partial(Operation, moment=Moment.BRANCH, writes=True)
+_write = partial(_keep, data=session_data, gives=record(**FACTS), syncs=False)
+_open = partial(
+    _keep,
+    data=opened_data,
+    lines=opened_lines,
+    warnings=opened_warnings,
+    gives=record(**FACTS, new="boolean", restore="string?", restored="string?"),
+)
+
+START = _open("start_session", "POST /sessions", run=start, request=Start)
+
+RESUME = _open("resume_session", "POST /sessions/{session}/resume", run=resume, request=Resume)
+
+FORK = _open("fork_session", "POST /sessions/{session}/fork", run=fork, request=Fork)
+
+MARK_RESTORE = _write(
+    "mark_restore",
+    "POST /sessions/{session}/restore",
+    run=mark_restore,
+    request=OneSession,
+    lines=_done_lines("pending"),
+    excused=_HOOKS,
+)
+
+CLOSE = _write(
+    "close_session",
+    "POST /sessions/{session}/close",
+    run=close,
+    request=Close,
+    data=closed_data,
+    lines=closed_lines,
+)
+
+NOTE = _write(
+    "note_in_session", "POST /sessions/{session}/notes", run=note, request=Note, lines=noted_lines
+)
+
+DECIDE = _keep(
+    "decide_in_session",
+    "POST /sessions/{session}/decisions",
+    run=decide,
+    request=Decide,
+    data=decided_data,
+    lines=decided_lines,
+    gives=record(**FACTS, decision="object"),
+)
+
+TOUCH = _write(
+    "touch_files",
+    "POST /sessions/{session}/files",
+    run=touch,
+    request=Touch,
+    lines=_done_lines("touched"),
+)
+
+TURN = _write(
+    "add_turn",
+    "POST /sessions/{session}/turns",
+    run=turn,
+    request=Turn,
+    data=counted_data,
+    lines=counted_lines,
+    gives=record(session="string", turns="integer", tokens="integer"),
+    excused=_HOOKS,
+)
+
+SUMMARIZE = _write(
+    "summarize_session",
+    "POST /sessions/{session}/summary",
+    run=summarize,
+    request=Summarize,
+    lines=_done_lines("summed"),
+)
+
+SESSION_RECORD = (
+    START,
+    RESUME,
+    FORK,
+    MARK_RESTORE,
+    CLOSE,
+    NOTE,
+    DECIDE,
+    TOUCH,
+    TURN,
+    SUMMARIZE,
+)
