@@ -384,6 +384,7 @@ OTHERS = {
     "embed": "vectors",
     "eval": "nothing",
     "hub": "a hub; its push check has a table of its own",
+    "push-check": "nothing; it has a table of its own",
     "fleet": "vaults of others, each by the commands above",
     "task": "task notes",
     "skill": "settings of clients",

@@ -32,7 +32,7 @@ def write(state: StateDatabase) -> Write:
         Journal(state).record(path, blob, author, 0.0, data)
         state.execute("DELETE FROM files WHERE path = ?", (path,))
         if data is not None:
-            state.execute("INSERT INTO files VALUES (?, ?, 0, 0, 0, 0, NULL, '')", (path, blob))
+            state.execute("INSERT INTO files VALUES (?, ?, 0, 0, 0, 0, '')", (path, blob))
 
     return record
 

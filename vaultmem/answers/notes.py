@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from vaultmem.services.lifecycle.promote import Promotion
     from vaultmem.services.lifecycle.supersede import Supersession
     from vaultmem.services.lifecycle.transition import Transition
-    from vaultmem.services.notes.repair import Repair
     from vaultmem.services.notes.unconfirm import Unconfirmed
     from vaultmem.services.priming.sources import Unpriming
     from vaultmem.services.writing.commit import CommitReport
@@ -103,18 +102,6 @@ def report_json(report: CommitReport) -> dict[str, Any]:
         "commits": commits_json(report.commits),
         "paths": report.paths,
         "skipped": report.skipped,
-    }
-
-
-def repaired_json(done: Repair, *, is_dry: bool) -> dict[str, Any]:
-    """Return the broken links that were or would be repaired, and the commits of that."""
-    from vaultmem.answers.links import edits_json
-
-    return {
-        "repaired": not is_dry,
-        "links": edits_json(done.edits),
-        "untrusted": done.untrusted,
-        "commits": commits_json(done.report.commits),
     }
 
 

@@ -40,7 +40,7 @@ def read_as_shell(command: str, params: Iterable[Any], given: Mapping[str, Any])
     for param in named:
         value, kind = done[param.name], name_values(param)
         if kind == "NEW" and command == "mv":
-            done[param.name] = place.read_new(value, given.get("old", ""))
+            done[param.name] = place.read_new(value, given.get("path", ""))
         elif isinstance(value, str):
             done[param.name] = place.read(value)
         elif kind != "TEXT|PATH" or len(value) == 1:

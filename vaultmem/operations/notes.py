@@ -138,8 +138,8 @@ def record_data(record: NoteRecord) -> dict[str, Any]:
 
 def whole_data(whole: WholeNote) -> dict[str, Any]:
     """Return all of a note: what `list` says, its properties, its body, and its links."""
-    from vaultmem.answers.links import link_json
     from vaultmem.core.notes.values import as_json as property_json
+    from vaultmem.operations.links import link_data
 
     note = whole.note
     properties = () if note is None else note.matter.properties
@@ -147,7 +147,7 @@ def whole_data(whole: WholeNote) -> dict[str, Any]:
         **record_data(whole.record),
         "properties": {prop.name: property_json(prop) for prop in properties},
         "body": None if note is None else note.body,
-        "links": list(map(link_json, whole.links)),
+        "links": list(map(link_data, whole.links)),
     }
 
 

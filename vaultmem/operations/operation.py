@@ -26,6 +26,8 @@ from vaultmem.operations.schemas import (
 )
 
 if TYPE_CHECKING:
+    from pathlib import PurePosixPath
+
     from vaultmem.vault import Vault
 
 #: What an operation was given: parameters of path and query, and fields of the body, by name.
@@ -285,8 +287,8 @@ class Operation(NamedTuple):
     where the method has one.
 
     One that `writes` comes after those before it; with `changes`, it changes the note at `path`,
-    has to be told which version of it, and returns besides where the note is then. What takes
-    `long` keeps no others waiting.
+    has to be told which version of it, and `place` returns of its answer where the note is then;
+    without a `request`, `run` returns that besides. What takes `long` keeps no others waiting.
     """
 
     name: str
@@ -306,6 +308,7 @@ class Operation(NamedTuple):
     data: Callable[[Any], Any] = _as_it_is
     lines: Callable[[Any, Any], Iterable[Line]] = NotImplemented
     warnings: Callable[[Any], Iterable[str]] = _warn_of_nothing
+    place: Callable[[Any], PurePosixPath | None] = NotImplemented
     syncs: bool = True
     excused: Mapping[Front, str] = {}
 
@@ -380,3 +383,11 @@ class Operation(NamedTuple):
         if self.request is None:
             return self.run(vault, given)
         return self.data(self.run(vault, read_request(self.request, given)))
+
+    def change(self, vault: Vault, given: Given) -> tuple[Any, PurePosixPath | None]:
+        """Return what an operation that `changes` a note answers, and where the note is then."""
+        if self.request is None:
+            done, path = self.run(vault, given)
+            return done, path
+        answer = self.run(vault, read_request(self.request, given))
+        return self.data(answer), self.place(answer)

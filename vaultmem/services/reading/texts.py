@@ -17,7 +17,6 @@ from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.canvas import decode_note
 from vaultmem.core.notes.full_text import format_full_text
 from vaultmem.core.notes.hidden import drop_unseen, has_unseen, hide_unseen
-from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.record import NOTE_FIELDS, NoteRecord, SectionRecord
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.storage.files import MAX_FILE_BYTES, UnsafeFileError, read_file, read_known
@@ -25,6 +24,7 @@ from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
     from vaultmem.core.indexing.rows import NoteRows
+    from vaultmem.core.notes.note import Note
     from vaultmem.services.reading.chunk import Job, Reading
     from vaultmem.storage.git.objects import ObjectReader
 
@@ -139,6 +139,8 @@ def read_full_note(vault: Vault, path: PurePosixPath, full_text: str) -> Note:
     Raises:
         NoteNotFoundError: as for `read_full`.
     """
+    from vaultmem.core.notes.note import UnreadableNoteError, parse_note
+
     try:
         whole = parse_note(path, read_full_bytes(vault, full_text))
     except UnreadableNoteError:

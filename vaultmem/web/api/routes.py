@@ -145,7 +145,7 @@ def _change(operation: Operation, given: Given, wanted: frozenset[str], vault: V
         tag = f'"{plain["blob"]}"' if operation.creates else ""
         return Answered(_dump(plain), tag, plain["path"] if is_new else "")
     vault = expect(operation, given, wanted, vault)
-    done, path = operation.run(vault, given)
+    done, path = operation.change(vault, given)
     return Answered(_dump(_name_branch(vault, as_plain(done))), tag_written(vault, path))
 
 

@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
-from vaultmem.answers.links import renamed_json
 from vaultmem.answers.notes import (
     edited_json,
     forgotten_json,
@@ -17,6 +16,7 @@ from vaultmem.answers.notes import (
 )
 from vaultmem.core.lifecycle import State
 from vaultmem.errors import RefusedError
+from vaultmem.operations.links import MV
 from vaultmem.operations.notes import REMEMBER
 from vaultmem.operations.operation import Given, Moment, Operation
 from vaultmem.operations.schemas import (
@@ -60,13 +60,6 @@ def _forget(vault: Vault, given: Given) -> Changed:
     done = forget_notes(vault, chosen.notes, reason)
     commits = done.report.commits if reason else None
     return forgotten_json(done.paths, chosen.kept, commits, is_dry=False), None
-
-
-def _rename(vault: Vault, given: Given) -> Changed:
-    from vaultmem.services.notes.rename import rename_note
-
-    done = rename_note(vault, given["path"], given["to"])
-    return renamed_json(done, is_dry=False), PurePosixPath(done.new)
 
 
 def _move(vault: Vault, given: Given) -> Changed:
@@ -148,15 +141,7 @@ WRITING = (
         {"reason": text("Why; committed at once, for blame to tell.", 1_000)},
         gives=record(forgotten=STRINGS, kept_pinned=STRINGS),
     ),
-    _change(
-        "rename_note",
-        "POST /rename/{path}",
-        "Rename or move a note, and keep every link to it and from it right.",
-        _rename,
-        fields={"to": text("Its new path, or a folder.", 1_000, 1)},
-        required=("to",),
-        gives={"type": "object", "required": ["from", "to", "moved", "links"]},
-    ),
+    MV,
     _change(
         "move_note",
         "POST /state/{path}",

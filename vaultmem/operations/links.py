@@ -1,0 +1,394 @@
+"""Operations on links between notes: links, backlinks, broken links, orphans, repair, mv."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+from vaultmem.core.counting import count_things
+from vaultmem.core.json_values import pick
+from vaultmem.core.safe_text import one_line
+from vaultmem.operations.curation import commit_lines, commits_data
+from vaultmem.operations.operation import (
+    Arg,
+    Front,
+    Line,
+    Moment,
+    NoArguments,
+    Operation,
+    Tag,
+    Takes,
+)
+from vaultmem.operations.schemas import record, rows
+
+if TYPE_CHECKING:
+    from vaultmem.core.links.rewrite import LinkEdit
+    from vaultmem.core.notes.record import NoteRecord
+    from vaultmem.services.finding.links import FoundLink
+    from vaultmem.services.notes.rename import Rename
+    from vaultmem.services.notes.repair import Repair
+    from vaultmem.vault import Vault
+
+_FOR_PEOPLE = {Front.MCP: "an agent follows links by read_note; a pack names what is near"}
+
+
+class LinkedNote(NamedTuple):
+    """Whose links are listed."""
+
+    path: Annotated[
+        str,
+        Arg(
+            "The note; else the broken links of all notes.",
+            least=1,
+            most=1_000,
+            takes=Takes.WORD,
+            metavar="PATH",
+        ),
+    ]
+
+
+class NoteLinks(NamedTuple):
+    """The links of a note, or those to it."""
+
+    path: str
+    links: Sequence[FoundLink]
+
+
+class RepairRequest(NamedTuple):
+    """How broken links are repaired."""
+
+    dry_run: Annotated[bool, Arg("Only show what would change.")] = False
+
+
+class RepairResult(NamedTuple):
+    """The links that were repaired, or would be where it `is_dry`."""
+
+    done: Repair
+    is_dry: bool
+
+
+class RenameRequest(NamedTuple):
+    """Which note is renamed, and how."""
+
+    path: Annotated[str, Arg("The note.", least=1, most=1_000, takes=Takes.WORD, metavar="OLD")]
+    to: Annotated[
+        str,
+        Arg("Its new path, or a folder.", least=1, most=1_000, takes=Takes.WORD, metavar="NEW"),
+    ]
+    dry_run: Annotated[
+        bool,
+        Arg(
+            "Only show what would change.",
+            excused={Front.HTTP: "`GET /links` and `GET /backlinks` list what would change"},
+        ),
+    ] = False
+
+
+class RenameResult(NamedTuple):
+    """The note that was renamed, or would be where it `is_dry`."""
+
+    done: Rename
+    is_dry: bool
+
+
+def list_links(vault: Vault, asked: LinkedNote) -> NoteLinks:
+    """List what a note links to; what leads nowhere is marked."""
+    from vaultmem.services.finding.links import list_links
+    from vaultmem.services.reading.read_notes import resolve_whole
+
+    path = str(resolve_whole(vault, asked.path))
+    return NoteLinks(path, list_links(vault, path))
+
+
+def links_data(found: NoteLinks) -> dict[str, Any]:
+    """Return the links of a note."""
+    return {"path": found.path, "links": list(map(link_data, found.links))}
+
+
+def links_lines(found: NoteLinks, _: Any) -> Iterator[Line]:
+    """Yield each link of a note with the file that it leads to."""
+    for each in found.links:
+        target = "" if each.target is None else f"{each.target}{_subpath(each)}"
+        missing = f"no such {each.missing}" if each.missing else ""
+        told = f"{_as_written(each)}  {target}  {missing}".rstrip()
+        yield Line(f"{each.link.line:>4}  ", "dim", told)
+    broken = sum(bool(each.missing) for each in found.links)
+    yield Line(f"{count_things(len(found.links), 'link')}, {broken:,} broken")
+
+
+def list_backlinks(vault: Vault, asked: LinkedNote) -> NoteLinks:
+    """List the links to a note."""
+    from vaultmem.services.finding.links import list_backlinks
+    from vaultmem.services.reading.read_notes import resolve_whole
+
+    path = str(resolve_whole(vault, asked.path))
+    return NoteLinks(path, list_backlinks(vault, path))
+
+
+def backlinks_data(found: NoteLinks) -> dict[str, Any]:
+    """Return the links to a note."""
+    return {"path": found.path, "backlinks": list(map(link_data, found.links))}
+
+
+def backlinks_lines(found: NoteLinks, _: Any) -> Iterator[Line]:
+    """Yield each link to a note with where it is."""
+    for each in found.links:
+        missing = f"  no such {each.missing}" if each.missing else ""
+        yield Line(f"{one_line(each.source)}:{each.link.line}  {_as_written(each)}{missing}")
+    notes = len({each.source for each in found.links})
+    yield Line(f"{count_things(len(found.links), 'link')} from {count_things(notes, 'note')}")
+
+
+def list_broken(vault: Vault, _: NoArguments) -> Sequence[FoundLink]:
+    """List the links of all notes that lead nowhere."""
+    from vaultmem.services.finding.links import list_broken
+
+    return list_broken(vault)
+
+
+def broken_data(broken: Iterable[FoundLink]) -> dict[str, Any]:
+    """Return the links of all notes that lead nowhere."""
+    return {"broken": list(map(link_data, broken))}
+
+
+def broken_lines(broken: Sequence[FoundLink], _: Any) -> Iterator[Line]:
+    """Yield each link that leads nowhere with where it is."""
+    for each in broken:
+        yield Line(f"{one_line(each.source)}:{each.link.line}  {_as_written(each)}  no such note")
+    yield Line(count_things(len(broken), "broken link"))
+
+
+def list_orphans(vault: Vault, _: NoArguments) -> Sequence[tuple[NoteRecord, int]]:
+    """List the notes that no other links to."""
+    from vaultmem.services.finding.links import list_orphans
+
+    return list_orphans(vault)
+
+
+def orphans_data(found: Iterable[tuple[NoteRecord, int]]) -> dict[str, Any]:
+    """Return the notes that no other links to, each with the number of its own links."""
+    return {"orphans": [{**pick(each, "path title"), "links": count} for each, count in found]}
+
+
+def orphans_lines(found: Sequence[tuple[NoteRecord, int]], _: Any) -> Iterator[Line]:
+    """Yield the path of each note that no other links to."""
+    for each, count in found:
+        yield Line(f"{one_line(each.path)}{'' if count else '  (no links of its own either)'}")
+    yield Line(count_things(len(found), "orphan"))
+
+
+def repair_links(vault: Vault, asked: RepairRequest) -> RepairResult:
+    """Change the broken links to files that were moved since, in one commit."""
+    from vaultmem.services.notes.repair import plan_repair, repair_links
+
+    done = plan_repair(vault) if asked.dry_run else repair_links(vault)
+    return RepairResult(done, asked.dry_run)
+
+
+def repair_data(result: RepairResult) -> dict[str, Any]:
+    """Return the broken links that were or would be repaired, and the commits of that."""
+    return {
+        "repaired": not result.is_dry,
+        "links": edits_data(result.done.edits),
+        "untrusted": result.done.untrusted,
+        "commits": commits_data(result.done.report.commits),
+    }
+
+
+def repair_lines(result: RepairResult, _: Any) -> Iterator[Line]:
+    """Yield each link that was or would be changed, their number, and the commit."""
+    done = result.done
+    yield from edit_lines(done.edits)
+    if done.edits:
+        told = f"{count_things(done.links, 'link')} in {count_things(len(done.edits), 'note')}"
+        yield Line("would repair  " if result.is_dry else "repaired  ", "green", told)
+    else:
+        yield Line("No broken link leads to a file that was moved.")
+    yield from commit_lines(done.report.commits)
+
+
+def repair_warnings(result: RepairResult) -> Iterator[str]:
+    """Yield which trusted notes were changed."""
+    yield from warn_of_trust(result.done.untrusted)
+
+
+def rename_note(vault: Vault, asked: RenameRequest) -> RenameResult:
+    """Rename or move a note; every link to it and from it holds.
+
+    Interrupted, nothing is changed.
+
+    Examples:
+      vaultmem mv lint-before-commit "check before commit.md"
+    """
+    from vaultmem.services.notes.rename import plan_rename, rename_note
+
+    make = plan_rename if asked.dry_run else rename_note
+    return RenameResult(make(vault, asked.path, asked.to), asked.dry_run)
+
+
+def rename_data(result: RenameResult) -> dict[str, Any]:
+    """Return a note's old and new path, and the links that were or would be rewritten."""
+    return {
+        "from": result.done.old,
+        "to": result.done.new,
+        "moved": not result.is_dry,
+        "finished_earlier": False,  # No rename is ever half done any more.
+        "links": edits_data(result.done.edits),
+        "untrusted": result.done.untrusted,
+    }
+
+
+def rename_lines(result: RenameResult, _: Any) -> Iterator[Line]:
+    """Yield where a note is or would be, and each link that was or would be rewritten."""
+    told = f"{result.done.old} -> {result.done.new}"
+    yield Line("would move  " if result.is_dry else "moved  ", "green", told)
+    yield from edit_lines(result.done.edits)
+
+
+def rename_warnings(result: RenameResult) -> Iterator[str]:
+    """Yield which trusted notes were changed, the renamed one by its new path."""
+    done = result.done
+    return warn_of_trust(done.new if path == done.old else path for path in done.untrusted)
+
+
+def warn_of_trust(paths: Iterable[str]) -> Iterator[str]:
+    """Yield which notes instruct no longer, because they are not as they were trusted."""
+    for path in paths:
+        told = "its text or path is another one now, so it may not instruct; promote it again"
+        yield f"{path}: {told}"
+
+
+def edit_lines(edits: Mapping[str, Sequence[LinkEdit]]) -> Iterator[Line]:
+    """Yield where links were changed, from what and to what."""
+    for path, made in edits.items():
+        for edit in made:
+            change = f"{one_line(edit.old)} -> {one_line(edit.new)}"
+            yield Line(f"  {one_line(path)}:{edit.link.line}  {change}")
+
+
+def edits_data(edits: Mapping[str, Sequence[LinkEdit]]) -> list[dict[str, Any]]:
+    """Return the links that are written otherwise, by note."""
+    return [
+        {"path": path, "line": edit.link.line, "from": edit.old, "to": edit.new}
+        for path, made in edits.items()
+        for edit in made
+    ]
+
+
+def link_data(found: FoundLink) -> dict[str, Any]:
+    """Return where a link is, how it is written, and where it leads."""
+    link = found.link
+    return {
+        "source": found.source,
+        **pick(link, "line kind"),
+        "written": link.path,
+        **pick(link, "subpath? text?"),
+        "embed": link.is_embed,
+        **pick(link, "property?"),
+        "target": found.target,
+        **pick(found, "missing?"),
+    }
+
+
+def _as_written(found: FoundLink) -> str:
+    link = found.link
+    path = f"{link.path}{_subpath(found)}"
+    if link.kind == "wikilink":
+        text = f"[[{path}]]"
+    elif link.kind == "markdown":
+        text = f"[{link.text}]({path})"
+    else:
+        text = f"refs: {path}"
+    return one_line(("!" if link.is_embed else "") + text)
+
+
+def _subpath(found: FoundLink) -> str:
+    return f"#{found.link.subpath}" if found.link.subpath else ""
+
+
+_LINKS = rows(source="string", line="integer", kind="string", written="string", target="string?")
+
+LINKS = Operation(
+    "list_links",
+    "GET /links/{path}",
+    run=list_links,
+    request=LinkedNote,
+    data=links_data,
+    lines=links_lines,
+    gives=record(path="string", links=_LINKS),
+    moment=Moment.SEEN,
+    tag=Tag.VIEW,
+    excused=_FOR_PEOPLE,
+)
+
+BACKLINKS = Operation(
+    "list_backlinks",
+    "GET /backlinks/{path}",
+    run=list_backlinks,
+    request=LinkedNote,
+    data=backlinks_data,
+    lines=backlinks_lines,
+    gives=record(path="string", backlinks=_LINKS),
+    moment=Moment.SEEN,
+    tag=Tag.VIEW,
+    excused=_FOR_PEOPLE,
+)
+
+BROKEN = Operation(
+    "list_broken_links",
+    "GET /broken",
+    run=list_broken,
+    request=NoArguments,
+    data=broken_data,
+    lines=broken_lines,
+    gives=record(broken=_LINKS),
+    moment=Moment.SEEN,
+    tag=Tag.VIEW,
+    excused=_FOR_PEOPLE,
+)
+
+ORPHANS = Operation(
+    "list_orphans",
+    "GET /orphans",
+    run=list_orphans,
+    request=NoArguments,
+    data=orphans_data,
+    lines=orphans_lines,
+    gives=record(orphans=rows(path="string", title="string", links="integer")),
+    moment=Moment.SEEN,
+    tag=Tag.VIEW,
+    excused=_FOR_PEOPLE,
+)
+
+REPAIR = Operation(
+    "repair_links",
+    "",
+    run=repair_links,
+    request=RepairRequest,
+    data=repair_data,
+    lines=repair_lines,
+    warnings=repair_warnings,
+    moment=Moment.BRANCH,
+    writes=True,
+    excused={
+        Front.HTTP: "the owner repairs all notes at once, in a terminal",
+        Front.MCP: "the owner repairs all notes at once, in a terminal",
+    },
+)
+
+MV = Operation(
+    "rename_note",
+    "POST /rename/{path}",
+    run=rename_note,
+    request=RenameRequest,
+    data=rename_data,
+    lines=rename_lines,
+    warnings=rename_warnings,
+    place=lambda result: PurePosixPath(result.done.new),
+    gives={"type": "object", "required": ["from", "to", "moved", "links"]},
+    moment=Moment.BRANCH,
+    writes=True,
+    changes=True,
+    excused={Front.MCP: "what an agent calls a note stays; people sort them"},
+)
