@@ -155,6 +155,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "hub grant": [_HUB, ["hub", "grant", "ada", "--person", "--read", "*", *_IN]],
     "hub grants": [_HUB, ["hub", "grants", *_IN]],
     "hub revoke": [_HUB, ["hub", "revoke", "ada", *_IN]],
+    "push-check": [["push-check", "--access", "."]],
     "hub log": [_HUB, ["hub", "log", *_IN]],
     "hub check": [_HUB, ["hub", "add", "x", "--from", ".", *_IN], ["hub", "check", *_IN]],
     "forget": [["forget", "b", "--yes"], ["--ref", "side", "forget", "b", "--yes"]],
@@ -273,7 +274,7 @@ FINE |= {
 }
 FINE |= {name: {5} for name in COMMANDS if name.startswith("fleet ")} | {"fleet serve": {1, 3, 5}}
 FINE |= {"fleet stop": {1}, "fleet start": {1, 5}, "hub revoke": {0, 4}, "hub serve": {5}}
-FINE |= {"embed": {0, 1}, "task expand": {4}, "import": {0, 1, 5}}
+FINE |= {"push-check": {0, 1}, "embed": {0, 1}, "task expand": {4}, "import": {0, 1, 5}}
 
 #: What a person alone may say, in the terminal that tests have.
 PERSONS = {"trust"}

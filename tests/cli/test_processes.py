@@ -44,7 +44,8 @@ COMMANDS = [
     ("exporting", ["export", "--html", "../pages"]),
 ]
 COMMITTING = {"committing", "lifecycle", "syncing", "importing"}
-ELSEWHERE = {"demo", "embedding", "evaluating", "sessions", "watching", "serving", "merge_driver"}
+ELSEWHERE = {"demo", "embedding", "evaluating", "sessions", "watching", "serving"}
+ELSEWHERE |= {"merge_driver", "push_check"}
 ELSEWHERE |= {"fleet"}
 
 

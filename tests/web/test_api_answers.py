@@ -88,6 +88,7 @@ SAME = [
     ("/sessions/s-1/chain", "session chain s-1"),
     ("/session-search?query=pier", "session search pier"),
     ("/session-stats", "session stats"),
+    ("/session-family?session=s-1", "session family s-1"),
     ("/tasks", "task list"),
     ("/tasks?all=true", "task list --all"),
     ("/tasks/mend", "task show mend"),
@@ -172,6 +173,7 @@ def _settle(value: Any) -> Any:
 def test_every_operation_that_reads_is_compared() -> None:
     reading = {each.name for each in OPERATIONS if each.method == "GET"}
     alone = {"get_receipt", "list_tags", "list_contexts"}  # No command says the same.
+    alone |= {"expand_artifact"}
     assert {_find_operation(place).name for place, _ in SAME} == reading - alone
 
 
@@ -341,6 +343,13 @@ def test_the_reference_names_every_operation_and_its_parameters() -> None:
         f"{', '.join(f'`{name}`' for name in (*each.parameters, *each.body))} |"
         for each in OPERATIONS
     ]
+
+
+def test_what_a_view_has_no_room_for_is_expanded(told: Told) -> None:
+    view = told.get("/tasks/mend/history?budget=300").json()
+    whole = told.get(f"/artifacts/{view['artifact']}").json()
+    assert whole == told.run(f"task expand {view['artifact']}").json
+    assert "Mend" in whole["text"]
 
 
 def test_what_is_not_there_is_a_problem_too(told: Told) -> None:
