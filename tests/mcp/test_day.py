@@ -75,7 +75,7 @@ def test_a_day_of_an_agent(make_vault: Make, run_cli: RunCli, tmp_path: Path) ->
         closed = await call(client, "session", action="close", summary="The pier is mended.")
         assert (closed["session"], closed["status"]) == ("day-1", "ok")
         assert "no session" in await refused(client, "session", action="note", text="late")
-        return first, other, str(decided["path"])
+        return first, other, str(decided["decision"]["path"])
 
     play_stdio(root, evening_before, "--agent", "claude")
     first, other, decided = play_stdio(root, day, "--agent", "claude")
