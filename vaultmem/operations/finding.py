@@ -89,7 +89,7 @@ class Recall(NamedTuple):
         int,
         Arg(
             "Notes at most; else 10.",
-            Agent("Notes at most.", most=50),
+            Agent(most=50),
             1,
             1_000,
             flags=("-n", "--limit"),
