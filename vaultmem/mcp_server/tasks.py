@@ -91,7 +91,7 @@ _ACTIONS = {
 TASK = Tool(
     "task",
     "Task",
-    "Keep what is to be done: list, show (what is known, to go on), add (title, text, next: the "
+    "Keep what is to be done: list, show (what is known), add (title, text, next: the "
     "next step), set (status, next), handoff (text for whoever goes on).",
     share(
         [each.request for each in _ACTIONS.values()],

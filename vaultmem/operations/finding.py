@@ -43,7 +43,7 @@ IncludeRefs = Annotated[
     tuple[str, ...],
     Arg(
         "Look at these refs too; each hit names the refs that hold it.",
-        "Branches to look at too.",
+        "Branches too.",
         takes=Takes.COMMAS,
         metavar="A,B",
     ),
@@ -52,7 +52,7 @@ Vaults = Annotated[
     tuple[str, ...],
     Arg(
         "Ask these vaults of the user's too, by name; `all` for each of the list.",
-        "Other vaults to ask too, by name; `all`.",
+        "Other vaults too, by name; `all`.",
         excused={Front.SHELL: "--vault can be given again, and --all-vaults names all"},
     ),
 ]
@@ -89,7 +89,7 @@ class Recall(NamedTuple):
         int,
         Arg(
             "Notes at most; else 10.",
-            Agent("Notes at most.", most=50),
+            Agent(most=50),
             1,
             1_000,
             flags=("-n", "--limit"),

@@ -174,7 +174,7 @@ class Remember(NamedTuple):
         Arg("Its title; else its first line.", "Else its first line.", most=300, metavar="TEXT"),
     ] = ""
     context: Annotated[
-        str, Arg("What it is about: its folder.", "Its folder.", most=200, metavar="NAME")
+        str, Arg("What it is about: its folder.", "Folder.", most=200, metavar="NAME")
     ] = ""
     kind: Annotated[
         str, Arg("What it records.", "Else semantic_fact.", words=_KINDS, metavar="KIND")

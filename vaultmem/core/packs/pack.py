@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from itertools import chain
 from math import pow
@@ -177,6 +177,7 @@ class _Sections:
         self._known = {hit.note: hit for hit in reversed(considered)}
         self._said_by: dict[_Key, _Key] = {}
         self._alike: dict[_Key, list[PackItem]] = {}
+        self._costs: dict[Hashable, int] = {}
 
     def list_steps(self) -> Iterator[Step[_Place, PackItem | Hit]]:
         """Yield how each section may be shown: whole, else by its link or by passages.
@@ -192,9 +193,8 @@ class _Sections:
             yield Step(rank, (turn,), (hit.key, False), partial(self._offer_own, hit, False))
         for turn, hit in enumerate(self._relevant):
             place = (hit.key, False)
-            yield Step(rank + 1, (0, turn, 0), place, partial(self._offer_whole, hit))
-            yield Step(rank + 1, (0, turn, 1), place, partial(self._offer_passages, hit))
-            yield Step(rank + 1, (1, turn), place, partial(self._offer_more, hit))
+            yield Step(rank + 1, (0, turn), place, partial(self._offer_relevant, hit, place))
+            yield Step(rank + 1, (1, turn), place, partial(self._offer_more, hit, place))
 
     def list_items(self, shown: _ShownSections) -> list[PackItem]:
         """Return what is shown of sections; of those that say one thing, the one that counts most.
@@ -202,13 +202,14 @@ class _Sections:
         What is pinned or contradicted stays.
         """
         items = []
-        for item in shown.values():
+        for (key, _), item in shown.items():
             if isinstance(item, Hit):
                 continue
-            others = self._alike.get(item.hit.key, [])
-            is_fixed = item.pinned or item.hit.note in self._opposed
-            best = item if is_fixed else min([item, *others], key=_worth)
-            items.append(best._replace(alike=1 + len(others)))
+            if others := self._alike.get(key):
+                is_fixed = item.pinned or item.hit.note in self._opposed
+                best = item if is_fixed else min([item, *others], key=_worth)
+                item = best._replace(alike=1 + len(others))
+            items.append(item)
         return items
 
     def list_left_out(self, items: Iterable[PackItem]) -> Iterator[LeftOut]:
@@ -251,13 +252,14 @@ class _Sections:
         is_shown = (hit.key, False) in shown or hit.key in self._said_by
         return None if is_shown else (hit, count_tokens(render_link(hit)) + 1)
 
-    def _offer_whole(
-        self, hit: Hit, shown: _ShownSections, room: int
+    def _offer_relevant(
+        self, hit: Hit, place: _Place, shown: _ShownSections, room: int
     ) -> tuple[PackItem, int] | None:
-        """Return a relevant section whole, and what it costs."""
-        if room < _MIN_LEFT or (hit.key, False) in shown:
+        """Return a relevant section whole or else its best passages, and what that costs."""
+        if room < _MIN_LEFT or place in shown:
             return None
         found = self._offer_item(self._make_item(hit, False), shown, room)
+        found = found or self._offer_passages(hit, shown, room)
         # Last, whether it is said already: that takes longest.
         return None if found is None or self._is_said(hit, shown, found[0]) else found
 
@@ -265,8 +267,6 @@ class _Sections:
         self, hit: Hit, shown: _ShownSections, room: int
     ) -> tuple[PackItem, int] | None:
         """Return the passages that answer best and what they cost, if they earn their label."""
-        if room < _MIN_LEFT or (hit.key, False) in shown or hit.key in self._said_by:
-            return None
         most = min(room, int(self._budget * _SHORTENED_SHARE))
         left = most - self._price(self._make_item(hit, False, ()), shown)
         for _ in range(3):  # The label and the text may cost more together.
@@ -276,15 +276,15 @@ class _Sections:
             if not parts:
                 break
             if found := self._offer_item(self._make_item(hit, False, parts), shown, room):
-                return None if self._is_said(hit, shown, found[0]) else found
+                return found
             left -= left // 8
         return None
 
     def _offer_more(
-        self, hit: Hit, shown: _ShownSections, room: int
+        self, hit: Hit, place: _Place, shown: _ShownSections, room: int
     ) -> tuple[PackItem, int] | None:
         """Return more passages of a section that is shortened, and what they cost."""
-        item = shown.get((hit.key, False))
+        item = shown.get(place)
         if not isinstance(item, PackItem) or not item.shortened or room < _MIN_SHORTENED:
             return None
         before = count_tokens(quote(item.text))
@@ -302,9 +302,10 @@ class _Sections:
             item = item._replace(otherwise=())  # That there is more, the caution says.
             cost = self._price(item, shown)
         self.pinned_tokens += cost if item.pinned else 0
+        if cost > room:
+            return None
         marks = self._count_marks([*self.list_items(shown), item])
-        fits = cost <= room and marks <= int(self._budget * _MARKS_SHARE)
-        return (item, cost) if fits else None
+        return (item, cost) if marks <= int(self._budget * _MARKS_SHARE) else None
 
     def _make_item(self, hit: Hit, pinned: bool, parts: tuple[Span, ...] | None = None) -> PackItem:
         """Return a section as it would be shown, with what is to be said of it."""
@@ -321,14 +322,21 @@ class _Sections:
         key = group_of(item, self._opposed)
         group = [each for each in items if group_of(each, self._opposed) == key]
         marks = self._count_marks([*items, item]) - self._count_marks(items)
-        return count_group([*group, item], self._form) - count_group(group, self._form) + marks
+        return self._count_group([*group, item]) - self._count_group(group) + marks
+
+    def _count_group(self, items: Sequence[PackItem]) -> int:
+        """Return what sections cost together; most are priced again with the next one."""
+        key = tuple((*each.hit.key, *each[1:]) for each in items)
+        if key not in self._costs:
+            self._costs[key] = count_group(items, self._form)
+        return self._costs[key]
 
     def _list_marks(self, items: Sequence[PackItem]) -> list[Mark]:
         return list_marks(items, self._remarks, self._trusted, self._name, self._known)
 
     def _count_marks(self, items: Sequence[PackItem]) -> int:
         """Return the tokens of all marks, with the blank line behind each."""
-        if not any(item.hit.note in self._opposed for item in items):
+        if not self._opposed or not any(item.hit.note in self._opposed for item in items):
             return 0
         return sum(count_tokens(f"{mark.text}\n\n") for mark in self._list_marks(items))
 
