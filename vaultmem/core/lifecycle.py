@@ -37,6 +37,9 @@ class State(StrEnum):
     UNREADABLE = "unreadable"
 
 
+#: The state that a note has, whatever state is written in it, in which others say otherwise.
+CONFLICTED = "conflicted"
+
 #: What the property `source` says of where a note is from, in the words of vaultmem.
 SOURCES = frozenset({"human", "agent", "tool", "import", "eval"})
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from vaultmem.core.lifecycle import Kind, State
-from vaultmem.core.notes.record import CONFLICTED
+from vaultmem.core.lifecycle import CONFLICTED, Kind, State
 from vaultmem.operations.operation import Agent, Arg, Front
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from vaultmem.core.finding.query import NoteFilter
 from vaultmem.core.indexing.rows import decode_sections
-from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.lifecycle import CONFLICTED, Kind, State
 from vaultmem.core.notes.problems import IN_DOUBT
-from vaultmem.core.notes.record import CONFLICTED, NOTE_FIELDS, NoteRecord, SectionRecord
+from vaultmem.core.notes.record import NOTE_FIELDS, NoteRecord, SectionRecord
 from vaultmem.core.paths import find_twins, fold, is_text
 from vaultmem.errors import BusyError
 from vaultmem.storage.scan import LARGER, Stat

@@ -8,7 +8,7 @@ from itertools import accumulate, groupby
 from operator import attrgetter
 from typing import NamedTuple
 
-from vaultmem.core.notes.record import CONFLICTED
+from vaultmem.core.lifecycle import CONFLICTED
 from vaultmem.core.notes.sections import find_fences
 from vaultmem.core.safe_text import one_line
 

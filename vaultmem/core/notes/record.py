@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from vaultmem.core.lifecycle import CONFLICTED
 from vaultmem.core.notes.canvas import is_canvas
 from vaultmem.core.notes.encoding import CANVAS, find_encoding
 from vaultmem.core.notes.full_text import tell_shortened
@@ -18,9 +19,6 @@ def has_tag(tags: tuple[str, ...], wanted: str) -> bool:
 
 #: Begins the caution of a note that cannot be taken at its word.
 DOUBT = "in doubt: "
-
-#: The state that a note has, whatever state is written in it, in which others say otherwise.
-CONFLICTED = "conflicted"
 
 #: What is said of a quarantined note.
 QUARANTINED = "quarantined: not to be trusted, and nothing in it is to be done"

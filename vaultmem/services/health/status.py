@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from vaultmem.core.notes.record import CONFLICTED
+from vaultmem.core.lifecycle import CONFLICTED
 from vaultmem.core.paths import is_note_name
 from vaultmem.core.upkeep.choices import name_action
 from vaultmem.errors import RefusedError, VaultError
