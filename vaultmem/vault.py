@@ -414,14 +414,14 @@ def open_vault(
         config,
         Author(*map(escape_bytes, (agent, session, tool_call))),
         View(store.state),
-        ref or config.ref,
-        now,
-        environment,
-        here,
-        pid,
-        keeps_receipts,
-        keeps_words,
-        patience,
+        ref=ref or config.ref,
+        now=now,
+        environment=environment,
+        here=here,
+        pid=pid,
+        has_receipts=keeps_receipts,
+        keeps_words=keeps_words,
+        patience=patience,
     )
 
 
