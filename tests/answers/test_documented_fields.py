@@ -1,4 +1,4 @@
-"""What `--json` prints has the fields that docs/reference/vault-format.md names, and no more."""
+"""What `--json` prints has the fields that docs/reference/json.md names, and no more."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from support import git
 import vaultmem
 
 Make = Callable[..., Path]
-DOCUMENT = Path(__file__).parents[2] / "docs/reference/vault-format.md"
+DOCUMENT = Path(__file__).parents[2] / "docs/reference/json.md"
 
 NOTES = {
     "MEMORY.md": "# Memory\n\nThe harbour is at Husum.\n",
@@ -267,8 +267,7 @@ def _names(value: Any) -> Iterator[str]:
 
 
 def _read_rows(text: str) -> Iterator[Row]:
-    table = text[text.index("\n## JSON") :]
-    for commands, cell in re.findall(r"^\| (`.*?) \| (.*) \|$", table, re.MULTILINE):
+    for commands, cell in re.findall(r"^\| (`.*?) \| (.*) \|$", text, re.MULTILINE):
         names = re.findall(r"`([^`]+)`", commands)
         group = names[0].partition(" ")[0] + " " if " " in names[0] else ""
         told = re.sub(r"\([^()]*\)", "", cell)
