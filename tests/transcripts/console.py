@@ -113,6 +113,7 @@ def steady(text: str) -> str:
     text = re.sub(r"\d+ of (\d+) tokens, flat memory \d+, [\d.]+x", r"0 of \1 tokens", text)
     text = re.sub(r"\b[0-9a-f]{7}([0-9a-f]{33})?\b", "0000000", text)
     text = re.sub(r"(?i)\b(process) \d+", r"\1 1", text)
+    text = re.sub(r"\(\d+ KiB\)", "(9 KiB)", text)
     text = re.sub(r"\bvmhub_[\w-]+", "vmhub_0", text)
     text = re.sub(r"(?<=by the id )[0-9a-f]{8}", "00000000", text)
     text = re.sub(r"\b\d+ days old\b", "9 days old", text)

@@ -10,7 +10,9 @@ from console import ROOT, Machine, compare, run_page
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("page", ["explanation/recall"])
+@pytest.mark.parametrize(
+    "page", ["explanation/recall", "how-to/maintenance", "how-to/import-export-backup"]
+)
 def test_the_sessions_of_a_guide_are_real_output(page: str, tmp_path: Path) -> None:
     machine = Machine(tmp_path / "home", "Maren")
     shutil.copytree(ROOT / "sample-vault", machine.home / "memory")

@@ -1,4 +1,4 @@
-"""The session in docs/how-to/watching.md is what two panes of a terminal really show.
+"""The session in docs/how-to/maintenance.md is what two panes of a terminal really show.
 
 `UPDATE_GOLDEN=1` writes it anew.
 """
@@ -18,13 +18,11 @@ import pytest
 from support import wait_until
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs/how-to/watching.md"
+PAGE = ROOT / "docs/how-to/maintenance.md"
 
 pytestmark = pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
 
-_BLOCK = re.compile(
-    r"```console\n(\$ vaultmem watch\n.*?)```\n(.*?)```console\n(.*?)```", re.DOTALL
-)
+_BLOCK = re.compile(r"```text\n(\$ vaultmem watch\n.*?)```\n(.*?)```text\n(.*?)```", re.DOTALL)
 
 Tmux = Callable[..., str]
 
@@ -76,7 +74,7 @@ def test_the_session_in_the_page_is_real(tmux: Tmux, tmp_path: Path) -> None:
         for pane in play(tmux, commands)
     )
     if os.environ.get("UPDATE_GOLDEN"):
-        fresh = f"```console\n{shown[0]}```\n{block[2]}```console\n{shown[1]}```"
+        fresh = f"```text\n{shown[0]}```\n{block[2]}```text\n{shown[1]}```"
         PAGE.write_text(text.replace(block[0], fresh), encoding="utf-8")
         return
     assert steady(written[0]) == steady(shown[0])
