@@ -74,7 +74,7 @@ def test_a_line_of_readme_installs_a_command_that_works(
 def read_first_hour() -> list[str]:
     """Return README's lines for a user of Claude Code who has Python, git and make alone."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    start = text[: text.index("**With Obsidian**")]
+    start = re.sub(r"```.*?```", "", text[: text.index("**With Obsidian**")], flags=re.DOTALL)
     lines = re.findall(r"^    (\S.*?)(?: +#.*)?$", start, re.MULTILINE)
     lines = [line for line in lines if not line.startswith(("uv ", "pipx "))]
     return sorted(lines, key=lambda line: line.startswith("vaultmem "))  # Installed before used.
