@@ -1,4 +1,4 @@
-# A vault that is served from a volume: docs/how-to/page.md, "In a container".
+# A vault that is served from a volume: docs/how-to/everyday.md, "In a container".
 FROM python:3.13.7-slim-bookworm AS build
 
 WORKDIR /src

@@ -1,4 +1,4 @@
-"""Rows of docs/explanation/safety.md that show at the command line."""
+"""Rows of the guarantees in docs/explanation/recall.md that show at the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inputs of docs/explanation/safety.md that a vault may throw at us, by the number of their row."""
+"""Hostile inputs that a vault may contain, by the number of their row."""
 
 from __future__ import annotations
 
