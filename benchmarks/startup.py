@@ -235,7 +235,7 @@ def print_machine(runs: int, before: float) -> None:
 
 
 def print_table(rows: Sequence[tuple[Trick, Spent, Spent]]) -> None:
-    """Print the table as docs/decisions/0020 has it: milliseconds, and what share is saved."""
+    """Print the table of docs/decisions/0020: milliseconds, and what share is saved."""
     print("| trick | command | CPU with, without | saved | wall with, without | saved |")
     print("|---|---|---|---|---|---|")
     for trick, kept, left_out in rows:

@@ -38,6 +38,20 @@ def test_the_index_names_every_page() -> None:
     assert pages - named == {index}
 
 
+def test_decisions_have_one_form_and_are_short() -> None:
+    """A reader finds the same four parts in each record, and reads it in two minutes."""
+    records = sorted((ROOT / "docs/decisions").iterdir())
+    assert [record.name[:5] for record in records] == [
+        f"{number:04}-" for number in range(1, len(records) + 1)
+    ]
+    for record in records:
+        text = record.read_text(encoding="utf-8")
+        parts = ["Context", "Decision", "Consequences", "Measurements"]
+        assert re.findall(r"(?m)^## (.+)$", text) == parts, record.name
+        assert re.match(r"# \S.*\n\n## Context\n", text), record.name
+        assert len(re.findall(r"\S*\w\S*", text)) <= 400, record.name
+
+
 def _is_there(name: str) -> bool:
     places = (ROOT / base / name for base in BASES)
     return any(place.exists() or place.with_suffix(".py").exists() for place in places)

@@ -3,7 +3,7 @@
 A section's `strength` is its relevance by words over the idf of all that was asked, where a word
 that the vault does not have counts as the rarest: a mean gain for each word, which neither the
 length of the question nor the size of the vault shifts. `coverage` is the share of that idf that
-is in the section. docs/decisions/0014 has how often evidence was there at each level.
+is in the section. docs/decisions/0012 has how often evidence was there at each level.
 """
 
 from __future__ import annotations

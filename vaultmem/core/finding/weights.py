@@ -1,6 +1,6 @@
 """The parameters of the ranking, and the figures that a score takes from all sections.
 
-docs/decisions/0014 has what each parameter was measured to do. Statistics of several vaults are
+benchmarks/README.md has what each parameter was measured to do. Statistics of several vaults are
 added up, so that a section's score is the one it would have in a single vault of all their notes
 (J. Callan, "Distributed Information Retrieval", 2000: global against local statistics).
 """
