@@ -20,7 +20,7 @@ from vaultmem.services.reading.sync import mark_in_sync, sync_vault
 from vaultmem.services.watching.watch import Happened, WatchLoop
 from vaultmem.storage.user_folders import find_user_folder
 from vaultmem.storage.watch_socket import ask_watcher, socket_path
-from vaultmem.vault import Vault, open_vault
+from vaultmem.vault import Vault, find_user_folders, open_vault
 
 
 @contextmanager
@@ -131,9 +131,7 @@ def held_now(root: Path) -> dict[str, tuple[str, str, tuple[str, ...]]]:
 
 def held_by_fresh_index(root: Path, state: Path) -> dict[str, tuple[str, str, tuple[str, ...]]]:
     """Return what an index made from nothing, in a state folder of its own, would hold."""
-    state.mkdir(mode=0o700)
-    vault = open_vault(root)
-    vault.state_folder = state
+    vault = open_vault(root, folders=find_user_folders({})._replace(state=state))
     try:
         sync_vault(vault)
         return documents(vault)

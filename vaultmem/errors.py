@@ -122,8 +122,10 @@ def name_failure(error: OSError | VaultError) -> VaultError:
 
 
 @contextlib.contextmanager
-def naming_faults(outcome: str) -> Iterator[None]:
+def naming_faults(outcome: str, *, stands: bool = False) -> Iterator[None]:
     """Say with each fault in a `with` what came of the work: "nothing was written".
+
+    With `stands`, what the work is a part of cannot take that back, and keeps the outcome.
 
     Raises:
         FaultError: the disk or the system failed.
@@ -135,4 +137,4 @@ def naming_faults(outcome: str) -> Iterator[None]:
             raise
         named = name_failure(error)
         fault = named.fault if isinstance(named, FaultError) else str(named)
-        raise FaultError(fault, outcome) from error
+        raise FaultError(fault, outcome, stands=stands) from error

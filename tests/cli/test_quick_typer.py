@@ -107,3 +107,16 @@ def test_another_release_of_typer_converts_for_itself(make_vault: Make, line: li
         assert (there[0], there[2]) == (out, code), other
         assert there[1][-1:] == ["True"], other
         assert code == 0 or "'-n' / '--limit'" in there[1][-2]
+
+
+def test_a_command_of_a_group_makes_no_other_one() -> None:
+    program = (
+        "from vaultmem.cli.app import build_commands\n"
+        "group = build_commands().commands['session']\n"
+        "group.commands['list']\n"
+        "print(*group.commands._made)\n"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "list"

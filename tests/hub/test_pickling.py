@@ -15,7 +15,10 @@ from vaultmem.web.app import PAGES
 
 pytestmark = pytest.mark.campaign
 
-_GIVEN = {"path": "notes/pier.md", "id": "x", "receipt": "x", "session": "x", "task": "x"}
+_GIVEN = {
+    **dict.fromkeys(("id", "receipt", "session", "task", "artifact"), "x"),
+    "path": "notes/pier.md",
+}
 
 #: Of each tool a call that is answered.
 _CALLS: dict[str, dict[str, Any]] = {

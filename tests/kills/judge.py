@@ -87,17 +87,28 @@ def read_answer(ended: Ended) -> Ended:
     return ended
 
 
+def read_error(text: str) -> str:
+    """Return what a command's errors say, those that `--json` prints as JSON as the others."""
+    lines = []
+    for line in text.splitlines():
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            line = f"vaultmem: error: {json.loads(line)['error']}"
+        lines.append(line)
+    return "\n".join(lines)
+
+
 def judge_words(event: Any, ended: Ended, sides: list[str]) -> dict[str, list[str]]:
     """Say what is wrong with how a command that met a fault ended, and with what it said."""
     troubles: dict[str, list[str]] = {}
     if event.saves is not None:  # A watcher says it on its own lines, and goes on.
         return {"traceback": [ended.err[-1500:]]} if "Traceback" in ended.err else {}
+    said = read_error(ended.err)
     if "Traceback" in ended.err or ended.code < 0 or ended.code == 120:
         troubles["traceback"] = [ended.err[-1500:]]
-    elif ended.code and not (re.search(r"^vaultmem: error: \S.*\S", ended.err, re.M) or ended.out):
+    elif ended.code and not (re.search(r"^vaultmem: error: \S.*\S", said, re.M) or ended.out):
         troubles["empty"] = [f"{ended.code} {ended.err!r}"]
     elif ended.code and sides in (["whole"], ["absent"]):
-        err = re.sub(r"(nothing|no \w+) (?:is|was) \w+", "nothing", ended.err)
+        err = re.sub(r"(nothing|no \w+) (?:is|was) \w+", "nothing", said)
         told = bool(WRITTEN.search(err)), bool(UNWRITTEN.search(err))
         if not told[sides == ["absent"]] or (sides == ["absent"] and told[0]):
             troubles["untold"] = [f"{sides} {ended.code} {ended.err}"]

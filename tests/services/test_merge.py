@@ -783,6 +783,30 @@ def test_a_git_that_dies_says_so_and_that_nothing_was_merged(root: Path, opened:
     assert merge_branch(vault, "side").commit
 
 
+def test_a_fault_after_the_merge_names_its_commit_and_the_same_command_completes_it(
+    root: Path, opened: Open
+) -> None:
+    git(root, "branch", "proposals/bob/tags", "side")
+    in_the_way = root / ".git/refs/vaultmem/decided"
+    in_the_way.parent.mkdir(exist_ok=True)
+    in_the_way.write_text("a file in place of a folder\n")
+    vault = opened(root)
+    before = git(root, "rev-parse", "HEAD")
+
+    with pytest.raises(FaultError) as raised:
+        merge_branch(vault, "proposals/bob/tags")
+
+    made = git(root, "rev-parse", "HEAD")
+    assert git(root, "rev-parse", "HEAD^1") == before
+    assert str(raised.value).startswith(
+        f"the notes are committed ({made[:7]}), but not all is done; run the command again: git "
+    )
+    in_the_way.unlink()
+    assert is_clean(root)
+    assert not merge_branch(vault, "proposals/bob/tags").needed
+    assert "proposals/bob/tags" in git(root, "for-each-ref", "refs/vaultmem/decided")
+
+
 @pytest.mark.campaign
 def test_an_editors_save_at_the_same_moment_wins_and_nothing_is_merged(
     root: Path, opened: Open, monkeypatch: pytest.MonkeyPatch

@@ -15,6 +15,7 @@ from vaultmem.core.blob import blob_id
 from vaultmem.errors import ConflictError
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.change import Change
+from vaultmem.services.writing.commit import CommitReport
 from vaultmem.services.writing.operation import Operation, operate
 from vaultmem.services.writing.parts import Event
 from vaultmem.services.writing.write import write, write_event
@@ -137,9 +138,10 @@ def test_without_git_it_is_undone_as_well(tmp_path: Path, home: Path) -> None:
     assert texts(root) == NOTES
 
 
-def add(vault: Vault, path: str, text: str) -> None:
+def add(vault: Vault, path: str, text: str) -> CommitReport:
     edits = {PurePosixPath(path): lambda note: note.text + text}
-    write_event(vault, edits, Event("state", f"state: {path}", vault.author, ("x",), "refine"))
+    event = Event("state", f"state: {path}", vault.author, ("x",), "refine")
+    return write_event(vault, edits, event)
 
 
 def leave(vault: Vault, path: str, text: str) -> None:
@@ -186,6 +188,53 @@ def test_a_part_that_fails_leaves_the_rest_of_its_transaction(root: Path, opened
     assert texts(root) == {**NOTES, PATHS[0]: NOTES[PATHS[0]] + "One.\nTwo.\n"}
     assert git(root, "log", "-1", "--format=%s") == f"state: {PATHS[0]}"
     assert not vault.operations.is_open()
+
+
+def test_a_database_that_fails_after_the_commit_ends_no_event(root: Path, opened: Open) -> None:
+    vault = opened(root, agent="claude")
+    sync_vault(vault)
+    before = git(root, "rev-parse", "HEAD")
+    vault.state.execute(
+        "CREATE TEMP TRIGGER full BEFORE UPDATE OF staged ON operations WHEN NEW.staged = '{}' "
+        "BEGIN SELECT RAISE(FAIL, 'database or disk is full'); END"
+    )
+
+    report = add(vault, PATHS[0], "New.\n")
+
+    assert report.commit == git(root, "rev-parse", "HEAD")
+    assert git(root, "log", "--format=%s", f"{before}..") == f"state: {PATHS[0]}"
+    assert vault.operations.is_open()
+    vault.state.execute("DROP TRIGGER full")
+    sync_vault(vault)
+    assert not vault.operations.is_open()
+    assert texts(root) == changed(PATHS[0])
+    assert git(root, "status", "--porcelain") == ""
+
+
+def test_a_git_that_fails_after_it_moved_the_branch_ends_no_event(
+    root: Path, opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vault = opened(root, agent="claude")
+    sync_vault(vault)
+    before = git(root, "rev-parse", "HEAD")
+    git_itself = shutil.which("git")
+    (tmp_path / "bin").mkdir()
+    script = tmp_path / "bin/git"
+    script.write_text(
+        f'#!/bin/sh\n{git_itself} "$@" || exit\n'
+        'case " $* " in *" update-ref "*) echo "fatal: disk" >&2; exit 128;; esac\n'
+    )
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+
+    report = add(vault, PATHS[0], "New.\n")
+
+    monkeypatch.undo()
+    assert report.commit == git(root, "rev-parse", "HEAD")
+    assert git(root, "log", "--format=%s", f"{before}..") == f"state: {PATHS[0]}"
+    assert texts(root) == changed(PATHS[0])
+    assert not vault.operations.is_open()
+    assert git(root, "status", "--porcelain") == ""
 
 
 #: Tags a note and ends without a word when half of its new bytes are written.

@@ -15,7 +15,7 @@ from vaultmem.cli.commands import RENAMED, describe_commands, find_home, read_ro
 from vaultmem.cli.opening import end_process, remember_globals, run
 from vaultmem.cli.options import AgentOption, RefOption, SessionOption, VaultsOption
 from vaultmem.cli.output import warn
-from vaultmem.cli.quick_typer import PlainGroup, add_commands
+from vaultmem.cli.quick_typer import PlainGroup, add_commands, new_part
 
 
 class _Commands(PlainGroup):
@@ -75,8 +75,7 @@ def _build(name: str, home: str) -> Any:
 
     A function whose name would hide another has a `_` behind it.
     """
-    part = typer.Typer(add_completion=False, rich_markup_mode=None)
-    part.callback()(lambda: None)
+    part = new_part()
     module = import_module(f"vaultmem.cli.{home}")
     if hasattr(module, "register"):
         module.register(part)

@@ -7,12 +7,13 @@ Typer that is made differently inside, go Typer's own way.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from inspect import cleandoc
 from typing import Any
 
 from typer import BadParameter, Typer, echo
 from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
 
 from vaultmem.cli.addresses import read_as_shell
 from vaultmem.cli.options import SHARED_HELP
@@ -142,6 +143,52 @@ class PlainGroup(HelpPage, TyperGroup):
             echo(self.get_help(ctx))
             ctx.exit()
         return super().parse_args(ctx, args)
+
+
+class _LazyCommands(Mapping[str, Any]):
+    """The commands of a group by name; each is made when it is read first."""
+
+    def __init__(self, makers: Mapping[str, Callable[[], Callable[..., None]]]) -> None:
+        self._makers = makers
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            part = new_part()
+            add_commands(part, self._makers[name]())
+            group: Any = get_command(part)
+            self._made[name] = group.commands[name]
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+
+def new_group(makers: Mapping[str, Callable[[], Callable[..., None]]]) -> Typer:
+    """Return a group whose commands are made when one is chosen, or when all are listed.
+
+    `makers` return, by a command's name, its function.
+    """
+
+    class Group(PlainGroup):
+        def __init__(self, **given: Any) -> None:
+            super().__init__(**given)
+            self.commands: Any = _LazyCommands(makers)
+
+        def list_commands(self, ctx: Any) -> list[str]:
+            return list(makers)
+
+    return Typer(cls=Group, no_args_is_help=True, rich_markup_mode=None)
+
+
+def new_part() -> Typer:
+    """Return an application that one command is made with."""
+    part = Typer(add_completion=False, rich_markup_mode=None)
+    part.callback()(lambda: None)
+    return part
 
 
 class _PlainParameter:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from vaultmem.cli.quick_typer import PlainGroup, add_commands
-from vaultmem.cli.shared import Here, make_command, offers, print_answer, takes
+from vaultmem.cli.quick_typer import new_group
+from vaultmem.cli.shared import Here, name_operations, offers, print_answer, takes
 from vaultmem.errors import BusyError
-from vaultmem.operations import session_views, sessions
-from vaultmem.operations.tasks import FAMILY
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from vaultmem.services.sessions.recover import Recovered
     from vaultmem.vault import Vault
@@ -24,39 +22,44 @@ NAME = "session"
 
 def register(parent: typer.Typer) -> None:
     """Add the group to the application."""
-    app = typer.Typer(cls=PlainGroup, no_args_is_help=True, rich_markup_mode=None)
-    add_commands(
-        app,
-        make_command(sessions.START, "start"),
-        make_command(sessions.RESUME, "resume"),
-        make_command(sessions.FORK, "fork"),
-        make_command(sessions.MARK_RESTORE, "mark_restore"),
-        make_command(sessions.CLOSE, "close"),
-        make_command(sessions.NOTE, "note"),
-        make_command(sessions.DECIDE, "decide"),
-        make_command(sessions.TOUCH, "touch"),
-        make_command(sessions.TURN, "turn"),
-        make_command(sessions.SUMMARIZE, "summarize"),
-        make_command(session_views.SHOW, "show"),
-        list_,
-        make_command(session_views.SEARCH, "search"),
-        make_command(session_views.CHAIN, "chain"),
-        make_command(FAMILY, "family"),
-        make_command(session_views.STATS, "stats"),
-        make_command(session_views.RESTORE, "restore"),
-        make_command(session_views.WHICH, "which"),
+    before, after = (
+        name_operations(
+            start="sessions.START",
+            resume="sessions.RESUME",
+            fork="sessions.FORK",
+            mark_restore="sessions.MARK_RESTORE",
+            close="sessions.CLOSE",
+            note="sessions.NOTE",
+            decide="sessions.DECIDE",
+            touch="sessions.TOUCH",
+            turn="sessions.TURN",
+            summarize="sessions.SUMMARIZE",
+            show="session_views.SHOW",
+        ),
+        name_operations(
+            search="session_views.SEARCH",
+            chain="session_views.CHAIN",
+            family="tasks.FAMILY",
+            stats="session_views.STATS",
+            restore="session_views.RESTORE",
+            which="session_views.WHICH",
+        ),
     )
+    app = new_group({**before, "list": _make_list, **after})
     parent.add_typer(app, name=NAME, help="Keep sessions: what an agent did, and where it stands.")
 
 
-@offers(session_views.LIST)
-@takes("vault", "ref", "as_json")
-def list_(here: Here, asked: session_views.ListRequest) -> None:
-    """Print the sessions, and recover before it those whose process is gone."""
-    opened = here.open_synced(reads=True)
-    recovered = _recover(opened)
-    done = session_views.LIST.run(opened, asked)._replace(recovered=recovered)
-    print_answer(session_views.LIST, here, asked, done)
+def _make_list() -> Callable[..., None]:
+    """Return the command that prints the sessions; it recovers those whose process is gone."""
+    from vaultmem.operations.session_views import LIST
+
+    def list_(here: Here, asked: Any) -> None:
+        opened = here.open_synced(reads=True)
+        recovered = _recover(opened)
+        done = LIST.run(opened, asked)._replace(recovered=recovered)
+        print_answer(LIST, here, asked, done)
+
+    return offers(LIST)(takes("vault", "ref", "as_json")(list_))
 
 
 def _recover(opened: Vault) -> Sequence[Recovered]:

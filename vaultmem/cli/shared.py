@@ -9,6 +9,7 @@ import contextlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial, wraps
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -98,6 +99,18 @@ def offers(asked: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
         return give(command)
 
     return run
+
+
+def name_operations(**operations: str) -> dict[str, Callable[[], Callable[..., None]]]:
+    """Return, by a command's name, what makes the command of the operation "module.NAME"."""
+
+    def make(name: str, place: str) -> Callable[..., None]:
+        home, _, constant = place.partition(".")
+        module = import_module(f"vaultmem.operations.{home}")
+        return make_command(getattr(module, constant), name)
+
+    named = {name.replace("_", "-"): place for name, place in operations.items()}
+    return {name: partial(make, name, place) for name, place in named.items()}
 
 
 def make_command(operation: Operation, name: str) -> Callable[..., None]:

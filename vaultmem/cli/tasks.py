@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import typer
 
-from vaultmem.cli.quick_typer import PlainGroup, add_commands
-from vaultmem.cli.shared import make_command
-from vaultmem.operations.tasks import ADD, EXPAND, HAND_OFF, HISTORY, LIST, SET, SHOW
+from vaultmem.cli.quick_typer import new_group
+from vaultmem.cli.shared import name_operations
 
 
 def register(parent: typer.Typer) -> None:
     """Add the commands to the application."""
-    app = typer.Typer(cls=PlainGroup, no_args_is_help=True, rich_markup_mode=None)
-    add_commands(
-        app,
-        make_command(ADD, "add"),
-        make_command(SET, "set_"),
-        make_command(LIST, "list_"),
-        make_command(SHOW, "show"),
-        make_command(HISTORY, "history"),
-        make_command(HAND_OFF, "handoff"),
-        make_command(EXPAND, "expand"),
+    app = new_group(
+        name_operations(
+            add="tasks.ADD",
+            set="tasks.SET",
+            list="tasks.LIST",
+            show="tasks.SHOW",
+            history="tasks.HISTORY",
+            handoff="tasks.HAND_OFF",
+            expand="tasks.EXPAND",
+        )
     )
     parent.add_typer(app, name="task", help="Keep tasks: what is to be done, and what is next.")

@@ -46,7 +46,8 @@ def session_tool(vault: Vault, given: dict[str, Any]) -> Answer:
         if not given.get(name):
             raise RefusedError(f'session {given["action"]} needs "{name}"')
     if "continues" in given:
-        given = {**given, "continues": [given["continues"]]}
+        before = given["continues"]
+        given = {**given, "continues": [before] if before else []}
     return run_action(_ACTIONS, vault, given)
 
 

@@ -155,7 +155,8 @@ def record_trust(vault: Vault, notes: Sequence[Note]) -> tuple[str, ...]:
     digests = {str(n.path): digest_body(n) for n in notes if n.kind in OWNER_KINDS}
     if not digests:
         return ()
-    with naming_faults("the notes are promoted, but not trusted yet; promote them again"):
+    outcome = "the notes are promoted, but not trusted yet; promote them again"
+    with naming_faults(outcome, stands=True):
         vault.trust.record(digests)
     return tuple(digests)
 

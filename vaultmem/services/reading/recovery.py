@@ -93,16 +93,26 @@ def read_blobs(vault: Vault, blobs: Iterable[str]) -> dict[str, bytes]:
 
 
 def _find_undone(vault: Vault, files: FileChanges) -> Moves:
-    """Return the moves that no commit has: all of them, unless HEAD has moved meanwhile."""
+    """Return the moves that no commit has: all of them, unless HEAD has moved meanwhile.
+
+    HEAD does not have a removed file either way. Where the commit before had it, it was removed
+    from there; else no commit ever had it, and it comes back.
+    """
     head = vault.head() if files.is_committed else None
     if head is None or head.commit == files.head:
         return files.moves
     now = vault.history.tree(head.commit)
+    removed = {
+        path
+        for path, (before, after) in files.moves.items()
+        if after is None and before is not None and before.blob in files.contents
+    }
+    then = vault.history.tree(files.head) if removed else {}
     return {
         path: (before, after)
         for path, (before, after) in files.moves.items()
         if not _is_same(now.get(path), after)
-        or (after is None and before is not None and before.blob in files.contents)
+        or (path in removed and not _is_same(then.get(path), before))
     }
 
 

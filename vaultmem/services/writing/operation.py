@@ -8,11 +8,13 @@ files on the way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import PurePosixPath
 from typing import TypeVar
 
+from vaultmem.core.safe_text import name_some
 from vaultmem.errors import (
     ChangedError,
     ConflictError,
@@ -42,7 +44,8 @@ def operate(vault: Vault, undone: str, work: Callable[[Operation], T]) -> T:
 
     It is called again where the branch has moved meanwhile, where index or database prove to be
     damaged, and, if it asks for that, where a file was saved meanwhile. `undone` is the outcome
-    that a fault names: "nothing was written". Inside of another operation it is a part of that one.
+    that a fault names: "nothing was written"; a fault that comes after a commit names the commit.
+    Inside of another operation it is a part of that one.
 
     Raises:
         ConflictError: others kept changing the same files.
@@ -50,7 +53,7 @@ def operate(vault: Vault, undone: str, work: Callable[[Operation], T]) -> T:
         BusyError: another process kept the lock.
         FaultError: the disk or the system failed.
     """
-    with naming_faults(undone), vault.lock():
+    with naming_faults(undone), vault.lock(), _naming_commits(vault):
         is_inner = str(vault.state_folder) in UNDER_WAY
         for _ in range(ATTEMPTS - 1):
             operation = Operation(vault)
@@ -155,6 +158,29 @@ class Operation:
                 vault.operations.write_files(self._before)
             else:
                 vault.operations.drop_files()
+
+
+@contextlib.contextmanager
+def _naming_commits(vault: Vault) -> Iterator[None]:
+    """Say with each fault of the outermost operation in a `with` which commits it made before.
+
+    Raises:
+        FaultError: the disk or the system failed after a commit.
+    """
+    made = vault.operations.made
+    if str(vault.state_folder) in UNDER_WAY:
+        yield
+        return
+    made.clear()
+    try:
+        yield
+    except (OSError, FaultError):
+        if not made:
+            raise
+        commits = name_some([commit[:7] for commit in made])
+        outcome = f"the notes are committed ({commits}), but not all is done; run the command again"
+        with naming_faults(outcome, stands=True):
+            raise
 
 
 def _move_alone(vault: Vault, moves: Moves, contents: Mapping[str, bytes]) -> None:

@@ -103,7 +103,8 @@ class CommitWriter:
             with contextlib.suppress(VaultError):
                 self.settle_index(settings)
             raise
-        self._staged.write_staged({})
+        with contextlib.suppress(VaultError):  # The commit is made; closing the operation does it.
+            self._staged.write_staged({})
 
     def move_branch(self, chain: CommitChain, ref: str) -> None:
         """Move a ref to the chain's end, if it still is at the chain's parent.
@@ -113,13 +114,17 @@ class CommitWriter:
             PendingError: another git holds the ref.
         """
         command = ("update-ref", "--create-reflog", "-m", f"vaultmem: {chain.subject}")
-        old = chain.parent or "0" * 40
+        old, new = chain.parent or "0" * 40, chain.commits[-1]
         try:
-            self._git.run(*command, ref, chain.commits[-1], old)
+            self._git.run(*command, ref, new, old)
         except VaultError as error:
-            if self._find(ref) != chain.parent:
+            now = self._find(ref)
+            if now == chain.parent:
+                raise
+            if now != new or "cannot lock ref" in str(error):
                 raise RefMovedError from error
-            raise
+            # Git has moved it, and failed at what comes after that.
+        self._staged.made.append(new)
 
     def settle_index(self, settings: Settings) -> None:
         """Give the index what HEAD has, where a commit that did not come about left its own."""

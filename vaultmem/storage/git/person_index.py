@@ -26,6 +26,8 @@ class StagedEntries:
 
     def __init__(self) -> None:
         self._entries: dict[str, list[str]] = {}
+        #: The commits that a branch was moved to since the operation under way began.
+        self.made: list[str] = []
 
     def read_staged(self) -> dict[str, list[str]]:
         """Return these entries."""
