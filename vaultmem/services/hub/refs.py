@@ -16,6 +16,7 @@ from vaultmem.services.hub.refusal import Refusal, Update
 from vaultmem.services.hub.visit import Visit
 from vaultmem.storage.atomic import write_atomically
 from vaultmem.storage.git.machine_refs import REFS as MACHINES
+from vaultmem.storage.git.pushed import is_child
 from vaultmem.storage.lock import hold_lock
 
 _HEADS, _TAGS = "refs/heads/", "refs/tags/"
@@ -89,7 +90,7 @@ def check_refs(visit: Visit, claims: Mapping[str, str]) -> Iterator[Refusal]:
 
 def is_forced(visit: Visit, update: Update) -> bool:
     """Tell whether a ref would lose commits that it has."""
-    if update.is_new or update.is_removal:
+    if update.is_new or update.is_removal or is_child(visit.objects, update.new, update.old):
         return False
     asked = ("merge-base", "--is-ancestor", update.old, update.new)
     return not visit.git.succeeds(*asked)

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from vaultmem.errors import BusyError, FaultError, NoteNotFoundError, VaultError
+from vaultmem.storage.git.head import read_refs
 
 _SETTINGS = {
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -116,6 +117,9 @@ class BareGit:
 
     def list_refs(self, below: str = "") -> dict[str, str]:
         """Return the refs, or those below a name, with their objects."""
+        found = read_refs(self.repository, below or "refs/")
+        if found is not None:
+            return found
         asked = ("for-each-ref", "--format=%(refname) %(objectname)", *filter(None, [below]))
         lines = self.run(*asked).decode("utf-8", "surrogateescape").split("\n")
         return {ref: name for ref, _, name in (line.rpartition(" ") for line in lines) if ref}

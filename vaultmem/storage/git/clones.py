@@ -5,12 +5,11 @@ The repository is laid down file by file, so nobody's template, hook or setting 
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from vaultmem.storage.git.head import common_folder, read_head
+from vaultmem.storage.git.head import read_head, read_refs
 from vaultmem.storage.git.remote import Listed, fetch
 from vaultmem.storage.git.remotes import Remote
 from vaultmem.storage.git.vault_history import History
@@ -85,41 +84,13 @@ def is_whole(history: History) -> bool:
 def read_branches(folder: Path) -> Listed | None:
     """Return the branches of a repository on this machine, from its files alone.
 
-    None where there is none, or where it keeps them in a way that only git can read.
+    None where there is no repository, or where only git can read its refs.
     """
     git = folder / ".git" if (folder / ".git").is_dir() else folder
-    head = read_head(git)
-    if head is None or not (git / "objects").is_dir():
+    head, found = read_head(git), read_refs(git, _OURS)
+    if head is None or found is None:
         return None
-    common = common_folder(git)
-    found: dict[str, str] = {}
-    try:
-        loose = _read_loose(common)  # First: they are packed before they are taken away.
-        with open(common / "packed-refs", encoding="utf-8", errors="surrogateescape") as file:
-            rows = (line.rstrip("\n").partition(" ") for line in file if line[:1] not in "#^")
-            found = {ref: commit for commit, _, ref in rows if ref.startswith(_OURS)}
-    except FileNotFoundError:
-        pass
-    except OSError:
-        return None
-    found |= loose
-    if any(len(commit) != 40 for commit in found.values()):
-        return None
-    return Listed({ref.removeprefix(_OURS): found[ref] for ref in sorted(found)}, head.branch)
-
-
-def _read_loose(git: Path) -> dict[str, str]:
-    found = {}
-    for place, _, names in os.walk(git / "refs/heads"):
-        for name in names:
-            if name.endswith(".lock"):
-                continue
-            path = Path(place, name)
-            # One that was taken away meanwhile is packed by now, or is none any more.
-            with contextlib.suppress(FileNotFoundError):
-                text = path.read_text(encoding="utf-8", errors="surrogateescape")
-                found[path.relative_to(git).as_posix()] = text.strip()
-    return found
+    return Listed({ref.removeprefix(_OURS): commit for ref, commit in found.items()}, head.branch)
 
 
 def _name_refs(branches: Mapping[str, str]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import NamedTuple
@@ -72,6 +73,42 @@ def read_head(git: Path) -> Head | None:
 def read_branch(git: Path, name: str) -> str:
     """Return the commit that a branch is at, "" where only git can tell."""
     return _read_ref(git, common_folder(git), f"refs/heads/{name}")
+
+
+def read_refs(git: Path, below: str = "refs/") -> dict[str, str] | None:
+    """Return the commit of each ref below a name, in the order of their names.
+
+    None where there is no repository, or where only git can read its refs.
+    """
+    common = common_folder(git)
+    if read_head(git) is None or not (common / "objects").is_dir():
+        return None
+    loose = _read_loose_refs(common, below)  # First: they are packed before they are removed.
+    try:
+        with open(common / "packed-refs", encoding="utf-8", errors="surrogateescape") as file:
+            rows = (line.rstrip("\n").partition(" ") for line in file if line[:1] not in "#^")
+            found = {ref: commit for commit, _, ref in rows if ref.startswith(below)}
+    except FileNotFoundError:
+        found = {}
+    except OSError:
+        return None
+    found |= loose
+    if any(len(commit) != 40 for commit in found.values()):
+        return None
+    return dict(sorted(found.items()))
+
+
+def _read_loose_refs(common: Path, below: str) -> dict[str, str]:
+    found = {}
+    for place, _, names in os.walk(common / below):
+        for name in names:
+            path = Path(place, name)
+            # A file that was removed meanwhile is packed by now, or its ref was removed.
+            with contextlib.suppress(FileNotFoundError):
+                if not name.endswith(".lock"):
+                    text = path.read_text(encoding="utf-8", errors="surrogateescape")
+                    found[path.relative_to(common).as_posix()] = text.strip()
+    return found
 
 
 def find_operation(git: Path) -> str:

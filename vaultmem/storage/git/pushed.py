@@ -127,6 +127,13 @@ def _read_commit(objects: Objects, commit: str, changes: tuple[Change, ...]) -> 
         return NewCommit(commit, None, (str(error), error.remedy), changes)
 
 
+def is_child(objects: Objects, commit: str, of: str) -> bool:
+    """Tell whether a commit has another one as a parent, as far as its bytes can be read."""
+    if objects.find([commit]).get(commit, ("", _MAX_WORD))[1] >= _MAX_WORD:
+        return False
+    return of in _read_commit(objects, commit, ()).parents
+
+
 def read_difference(git: BareGit, old: str, new: str, bounds: Bounds) -> list[Change]:
     """Return what differs between two trees, or commits.
 
@@ -140,17 +147,17 @@ def read_difference(git: BareGit, old: str, new: str, bounds: Bounds) -> list[Ch
 
 
 class Objects:
-    """Reads objects by name, by one git for their sizes and one for them, until it is closed."""
+    """Reads objects and their sizes by name, by one git that runs until it is closed."""
 
     def __init__(self, git: BareGit) -> None:
         self._git = git
         self._open = contextlib.ExitStack()
-        self._pipes: dict[str, tuple[IO[bytes], IO[bytes]]] = {}
+        self._pipes: tuple[IO[bytes], IO[bytes]] | None = None
 
     def close(self) -> None:
         """End what was started."""
         self._open.close()
-        self._pipes.clear()
+        self._pipes = None
 
     def find(self, names: Iterable[str]) -> dict[str, tuple[str, int]]:
         """Return kind and size in bytes of each object that there is, by what it was called."""
@@ -158,7 +165,7 @@ class Objects:
         found = {}
         for start in range(0, len(wanted), _AT_ONCE):
             asked = wanted[start : start + _AT_ONCE]
-            back = self._ask("--batch-check", asked)
+            back = self._ask("info", asked)
             for name in asked:
                 if head := _read_head(back):
                     found[name] = head
@@ -169,20 +176,20 @@ class Objects:
         for name in dict.fromkeys(names):
             if "\n" in name:
                 continue
-            back = self._ask("--batch", [name])
+            back = self._ask("contents", [name])
             if head := _read_head(back):
                 yield name, back.read(head[1] + 1)[:-1]
 
     def _ask(self, how: str, names: Sequence[str]) -> IO[bytes]:
-        """Ask for objects; return what the answers are read from."""
+        """Ask for the "info" or "contents" of objects; return what the answers are read from."""
         self._git.check_time()
-        if how not in self._pipes:
-            process = self._open.enter_context(self._git.reading("cat-file", how))
+        if self._pipes is None:
+            process = self._open.enter_context(self._git.reading("cat-file", "--batch-command"))
             assert process.stdin is not None  # noqa: S101
             assert process.stdout is not None  # noqa: S101
-            self._pipes[how] = process.stdin, process.stdout
-        to, back = self._pipes[how]
-        to.write("".join(f"{name}\n" for name in names).encode("utf-8", "surrogateescape"))
+            self._pipes = process.stdin, process.stdout
+        to, back = self._pipes
+        to.write("".join(f"{how} {name}\n" for name in names).encode("utf-8", "surrogateescape"))
         to.flush()
         return back
 
