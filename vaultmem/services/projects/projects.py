@@ -1,0 +1,154 @@
+"""The project of a folder, found in the vault's table or added to it."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from vaultmem.core.blob import blob_id
+from vaultmem.core.projects import (
+    TABLE_NAME,
+    Project,
+    ProjectTable,
+    add_entry,
+    change_entry,
+    check_name,
+    learn,
+    make_project,
+    match_project,
+    parse_table,
+)
+from vaultmem.errors import NoteNotFoundError, VaultError
+from vaultmem.services.projects.folder_facts import read_facts
+from vaultmem.services.reading.look import go_to, look_now
+from vaultmem.services.writing.change import Change
+from vaultmem.services.writing.parts import Event
+from vaultmem.services.writing.write import write
+from vaultmem.storage.files import UnsafeFileError, read_file
+
+if TYPE_CHECKING:
+    from vaultmem.core.projects import FolderFacts
+    from vaultmem.vault import Vault
+
+_PATH = PurePosixPath(TABLE_NAME)
+
+
+def read_projects(vault: Vault) -> ProjectTable:
+    """Return the table of the vault's projects: the folder's, or that of the branch it works on.
+
+    Raises:
+        VaultError: the table cannot be read; says which line, and what to do.
+    """
+    return parse_table(_decode(_read(vault)))
+
+
+def find_project(vault: Vault, folder: Path | None) -> Project | None:
+    """Return the project of a folder, None if it has none (yet); nothing is written.
+
+    Without a folder there is none: whoever asks works in no folder that is known.
+
+    Raises:
+        VaultError: as for `read_projects`.
+    """
+    if folder is None:
+        return None
+    table = read_projects(vault)
+    if not table.projects:
+        return None
+    facts = read_facts(vault, folder)
+    return match_project(table, facts) if facts else None
+
+
+def ensure_project(vault: Vault, folder: Path | None, *, opened: bool = False) -> Project | None:
+    """Return the project of a folder; one that is not in the table yet is added.
+
+    A folder without git is added only where a session is `opened` in it. The table is committed
+    with the next event of its author, and on a branch at once. None as for `find_project`.
+
+    Raises:
+        VaultError: as for `read_projects` and `write`.
+    """
+    facts = read_facts(vault, folder) if folder else None
+    if facts is None:
+        return None
+    table = read_projects(vault)
+    found = match_project(table, facts)
+    if (found and learn(found, facts) == found) or not (found or facts.has_git or opened):
+        return found
+
+    def plan(change: Change) -> Project:
+        change.leave(Event("write", "", vault.author, intent="observe"))
+        return put_project(change, facts)
+
+    return write(vault, plan).value
+
+
+def put_project(change: Change, facts: FolderFacts) -> Project:
+    """Return the project of a folder, added to the table within a write where it is new."""
+    text = read_table(change)
+    table = parse_table(text)
+    found = match_project(table, facts)
+    if found is None:
+        made = make_project(table, facts)
+        put_table(change, add_entry(text, made))
+        return made
+    learned = learn(found, facts)
+    if learned != found:
+        put_table(change, change_entry(text, found.name, learned))
+    return learned
+
+
+def name_project(change: Change, name: str, facts: FolderFacts | None) -> Project:
+    """Return the project of a name; a new one is added within a write, for a folder if it is free.
+
+    Raises:
+        RefusedError: no project can have this name.
+    """
+    text = read_table(change)
+    table = parse_table(text)
+    found = table.get(name)
+    if found is not None:
+        return found
+    own = facts is not None and match_project(table, facts) is None
+    made = (
+        make_project(table, facts, check_name(name)) if facts and own else Project(check_name(name))
+    )
+    put_table(change, add_entry(text, made))
+    return made
+
+
+def read_table(change: Change) -> str:
+    """Return the table's text within a write, as the write leaves it; "" if there is none."""
+    step = change.steps.get(TABLE_NAME)
+    return _decode(step.data or b"" if step else _read(change.seen))
+
+
+def put_table(change: Change, text: str) -> None:
+    """Give the table another text within a write."""
+    data = text.encode("utf-8")
+    before = _read(change.seen)
+    if TABLE_NAME in change.steps or before is not None:
+        change.replace(_PATH, data, blob_id(before or b""))
+    else:
+        change.put(_PATH, data)
+
+
+def _read(vault: Vault) -> bytes | None:
+    """Return the table's bytes as they are now where the vault works, None if there is none."""
+    seen = look_now(go_to(vault, vault.ref)) if vault.ref else vault
+    try:
+        if not vault.ref or seen.view.has_work_tree:
+            return read_file(vault.root, _PATH)
+        name = f"{seen.view.sources[0].commit}:{seen.history.prefix}{TABLE_NAME}"
+        return seen.history.objects.read(name)[1]
+    except NoteNotFoundError:
+        return None
+    except UnsafeFileError as error:
+        raise VaultError(f"{error}; put a regular file there, or remove it") from error
+
+
+def _decode(data: bytes | None) -> str:
+    try:
+        return (data or b"").decode("utf-8")
+    except UnicodeDecodeError:
+        raise VaultError(f"{TABLE_NAME}: not UTF-8; save it as UTF-8") from None
