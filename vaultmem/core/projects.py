@@ -7,15 +7,13 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
-from vaultmem.core.notes.edit_properties import (
-    PropertyValue,
-    format_property,
-    remove_property,
-    set_property,
-)
 from vaultmem.core.notes.properties import Property, read_plain_block
 from vaultmem.errors import RefusedError, VaultError
+
+if TYPE_CHECKING:  # Queries read the table, and do not wait for what edits it.
+    from vaultmem.core.notes.edit_properties import PropertyValue
 
 #: The file of the table, at the vault's root.
 TABLE_NAME = "projects.yaml"
@@ -295,6 +293,8 @@ def add_entry(text: str, project: Project) -> str:
 
 
 def _format_entry(project: Project) -> str:
+    from vaultmem.core.notes.edit_properties import format_property
+
     values: dict[str, PropertyValue] = {
         "name": project.name,
         "root": project.root,
@@ -312,6 +312,8 @@ def change_entry(text: str, name: str, project: Project) -> str:
 
     Only the lines of properties that differ change.
     """
+    from vaultmem.core.notes.edit_properties import remove_property, set_property
+
     head, blocks = _split(text)
     for block in blocks:
         before = _read_entry(block)

@@ -168,7 +168,7 @@ FindVault = Callable[[str, Grant], tuple[PoolWorkers, Caller]]
 _VAULT = text("The vault to work in, by its name.", 40, 1)
 
 #: What a question over several vaults is not given: commits are one vault's.
-_OF_ONE = {"at", "include_refs", "ref"}
+_OF_ONE = {"at", "include_refs", "ref", "project"}
 
 _INSTEAD = "name one vault's own address for this: /v/NAME/mcp"
 

@@ -268,6 +268,11 @@ class View:
             notes, tokens = self._state.query(sql)[0]
         return int(notes), int(tokens)
 
+    def projects(self) -> list[str]:
+        """Return the names of the projects that notes of the view belong to, sorted."""
+        sql = f"SELECT DISTINCT project FROM view_documents WHERE {self._shown} AND project <> ''"
+        return sorted(name for (name,) in self._state.query(sql))
+
     def sources_of(self, document: int) -> tuple[str, ...]:
         """Return the names of the sources that hold a document."""
         rows = self._state.query("SELECT view FROM view_documents WHERE document = ?", (document,))

@@ -13,6 +13,7 @@ from vaultmem.core.packs.pack_text import Pack
 from vaultmem.errors import BusyError, FaultError, NoteNotFoundError, RefusedError
 from vaultmem.services.finding.pack import AskPack, ask_pack
 from vaultmem.services.hooks.answer import find_folder
+from vaultmem.services.projects.scope import view_projects
 from vaultmem.services.sessions.begin import Begun, NewSession, resume_session, start_session
 from vaultmem.services.sessions.edit_session import act_in
 from vaultmem.services.sessions.read import EXPECTED, find_unsettled
@@ -60,7 +61,7 @@ def begin_context(vault: Vault, payload: HookPayload) -> str:
 
 def _make_pack(vault: Vault, asked: AskPack) -> Pack:
     """Return the pack of a vault and its companions; commands print the messages about them."""
-    return ask_pack(add_companions(vault)[0], asked).pack
+    return ask_pack(view_projects(add_companions(vault)[0]), asked).pack
 
 
 def _tell_earlier(vault: Vault, payload: HookPayload, begun: Begun, folder: Path | None) -> str:

@@ -20,14 +20,11 @@ from vaultmem.core.projects import (
 )
 from vaultmem.errors import NoteNotFoundError, VaultError
 from vaultmem.services.projects.folder_facts import read_facts
-from vaultmem.services.reading.look import go_to, look_now
-from vaultmem.services.writing.change import Change
-from vaultmem.services.writing.parts import Event
-from vaultmem.services.writing.write import write
 from vaultmem.storage.files import UnsafeFileError, read_file
 
 if TYPE_CHECKING:
     from vaultmem.core.projects import FolderFacts
+    from vaultmem.services.writing.change import Change
     from vaultmem.vault import Vault
 
 _PATH = PurePosixPath(TABLE_NAME)
@@ -75,6 +72,10 @@ def ensure_project(vault: Vault, folder: Path | None, *, opened: bool = False) -
     found = match_project(table, facts)
     if (found and learn(found, facts) == found) or not (found or facts.has_git or opened):
         return found
+
+    # A query finds its project too, and does not wait for what only writing imports.
+    from vaultmem.services.writing.parts import Event
+    from vaultmem.services.writing.write import write
 
     def plan(change: Change) -> Project:
         change.leave(Event("write", "", vault.author, intent="observe"))
@@ -135,7 +136,11 @@ def put_table(change: Change, text: str) -> None:
 
 def _read(vault: Vault) -> bytes | None:
     """Return the table's bytes as they are now where the vault works, None if there is none."""
-    seen = look_now(go_to(vault, vault.ref)) if vault.ref else vault
+    seen = vault
+    if vault.ref:
+        from vaultmem.services.reading.look import go_to, look_now
+
+        seen = look_now(go_to(vault, vault.ref))
     try:
         if not vault.ref or seen.view.has_work_tree:
             return read_file(vault.root, _PATH)
