@@ -40,6 +40,10 @@ _URL = re.compile(
 _SHORT = re.compile(r"(?:[^/@:]+@)?(?P<host>[^/:@]{2,}):(?P<path>[^:]+)")
 
 
+class UnreadableTableError(VaultError):
+    """The table of projects cannot be read, so it is not known which notes belong to a folder."""
+
+
 @dataclass(frozen=True)
 class Project:
     """A project as the table lists it.
@@ -196,7 +200,7 @@ class _Block:
         """The lines as a block of properties, not indented.
 
         Raises:
-            VaultError: a line is not indented as those of an entry.
+            UnreadableTableError: a line is not indented as those of an entry.
         """
         dedented = [self.lines[0][2:]]
         for number, line in enumerate(self.lines[1:], self.first + 2):
@@ -211,7 +215,7 @@ def parse_table(text: str) -> ProjectTable:
     """Return the table that a text contains.
 
     Raises:
-        VaultError: it cannot be read; says which line, and what to do.
+        UnreadableTableError: it cannot be read; says which line, and what to do.
     """
     found: list[Project] = []
     seen: set[str] = set()
@@ -278,8 +282,8 @@ def _texts(prop: Property | None) -> tuple[str, ...]:
     return prop.value if isinstance(prop.value, tuple) else (prop.value,)
 
 
-def _unreadable(line: int, why: str) -> VaultError:
-    return VaultError(
+def _unreadable(line: int, why: str) -> UnreadableTableError:
+    return UnreadableTableError(
         f"{TABLE_NAME}, line {line}: {why}; correct it, or restore the file with "
         f"`git checkout -- {TABLE_NAME}`"
     )
@@ -348,7 +352,7 @@ def merge_tables(base: str, ours: str, theirs: str) -> str:
     repository of the same name gets a name of its own.
 
     Raises:
-        VaultError: one of them cannot be read.
+        UnreadableTableError: one of them cannot be read.
     """
     before, other = parse_table(base), parse_table(theirs)
     merged = ours

@@ -205,6 +205,25 @@ class Remember(NamedTuple):
             metavar="REF",
         ),
     ] = ()
+    project: Annotated[
+        str,
+        Arg(
+            "Project it belongs to.  [default: the folder's]",
+            "Else this folder's; or global.",
+            most=60,
+            metavar="NAME",
+        ),
+    ] = ""
+    global_: Annotated[
+        bool,
+        Arg(
+            "Show it in every project.",
+            excused={
+                Front.HTTP: "project takes the word global",
+                Front.MCP: "project takes the word global",
+            },
+        ),
+    ] = False
     force: Annotated[
         bool, Arg("Make a new note, whatever is known already.", "Though a note says the same.")
     ] = False
@@ -217,6 +236,7 @@ def remember(vault: Vault, asked: Remember) -> Remembered:
 
     Examples:
       vaultmem remember "The pier at Holm is closed until May." --tag holm
+      vaultmem remember "I write British English." --global
       git log -1 --format=%B | vaultmem remember - --kind decision
     """
     from vaultmem.core.lifecycle import parse_kind, parse_state
@@ -232,14 +252,29 @@ def remember(vault: Vault, asked: Remember) -> Remembered:
         pinned=asked.pin,
         confidence=asked.confidence,
         refs=asked.refs,
+        project=_choose_project(asked),
     )
     return service.remember(vault, memory, force=asked.force)
+
+
+def _choose_project(asked: Remember) -> str | None:
+    """Return the project that a memory is to have, "" for none, None for that of the folder.
+
+    Raises:
+        RefusedError: two are named.
+    """
+    from vaultmem.errors import RefusedError
+
+    if asked.global_ and asked.project not in {"", "global"}:
+        raise RefusedError(f"--global and --project {asked.project}: give only one of them")
+    return "" if asked.global_ or asked.project == "global" else asked.project or None
 
 
 def remembered_lines(done: Remembered, _: Any) -> Iterator[Line]:
     """Yield where a memory is, and what is known that is like it or against it."""
     is_known = done.outcome == "known"
-    place = f"{done.path}  ({done.state})"
+    project = f", project {done.project}" if done.project else ""
+    place = f"{done.path}  ({done.state}{project})"
     yield Line("known already  " if is_known else "remembered  ", "green", place)
     if is_known:
         told = f"vaultmem forget --confirmation {shlex.quote(done.path)}"
@@ -355,6 +390,7 @@ REMEMBER = Operation(
         outcome="string",
         similar=rows(path="string", contradicts="boolean"),
         proposed=rows(path="string", text="string"),
+        project="string",
     ),
     moment=Moment.BRANCH,
     writes=True,

@@ -306,6 +306,8 @@ def shown_lines(done: Shown, _: Any) -> Iterator[Line]:
     yield _fact("note", facts.path)
     if facts.workspace:
         yield _fact("workspace", facts.workspace)
+    if facts.project:
+        yield _fact("project", facts.project)
     for edge in facts.edges:
         yield _fact(edge.relation.value.replace("_", " "), edge.session)
     if facts.pending:

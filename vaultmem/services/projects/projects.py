@@ -10,6 +10,7 @@ from vaultmem.core.projects import (
     TABLE_NAME,
     Project,
     ProjectTable,
+    UnreadableTableError,
     add_entry,
     change_entry,
     check_name,
@@ -18,7 +19,7 @@ from vaultmem.core.projects import (
     match_project,
     parse_table,
 )
-from vaultmem.errors import NoteNotFoundError, VaultError
+from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.projects.folder_facts import read_facts
 from vaultmem.storage.files import UnsafeFileError, read_file
 
@@ -34,7 +35,7 @@ def read_projects(vault: Vault) -> ProjectTable:
     """Return the table of the vault's projects: the folder's, or that of the branch it works on.
 
     Raises:
-        VaultError: the table cannot be read; says which line, and what to do.
+        UnreadableTableError: the table cannot be read; says which line, and what to do.
     """
     return parse_table(_decode(_read(vault)))
 
@@ -45,7 +46,7 @@ def find_project(vault: Vault, folder: Path | None) -> Project | None:
     Without a folder there is none: whoever asks works in no folder that is known.
 
     Raises:
-        VaultError: as for `read_projects`.
+        UnreadableTableError: as for `read_projects`.
     """
     if folder is None:
         return None
@@ -63,13 +64,12 @@ def ensure_project(vault: Vault, folder: Path | None, *, opened: bool = False) -
     with the next event of its author, and on a branch at once. None as for `find_project`.
 
     Raises:
-        VaultError: as for `read_projects` and `write`.
+        UnreadableTableError, VaultError: as for `read_projects` and `write`.
     """
     facts = read_facts(vault, folder) if folder else None
     if facts is None:
         return None
-    table = read_projects(vault)
-    found = match_project(table, facts)
+    found = match_project(read_projects(vault), facts)
     if (found and learn(found, facts) == found) or not (found or facts.has_git or opened):
         return found
 
@@ -77,19 +77,42 @@ def ensure_project(vault: Vault, folder: Path | None, *, opened: bool = False) -
     from vaultmem.services.writing.parts import Event
     from vaultmem.services.writing.write import write
 
-    def plan(change: Change) -> Project:
+    def plan(change: Change) -> Project | None:
         change.leave(Event("write", "", vault.author, intent="observe"))
-        return put_project(change, facts)
+        return _put_project(change, facts, opened)
 
     return write(vault, plan).value
 
 
-def put_project(change: Change, facts: FolderFacts) -> Project:
+def place_in_project(
+    change: Change, name: str | None, folder: Path | None, *, opened: bool = False
+) -> str:
+    """Return the name of the project that a new note belongs to, "" for a global note.
+
+    That is the project of a `name`, "" for none, or with None that of the folder, as for
+    `ensure_project`. A project that is not in the table yet is added within the write.
+
+    Raises:
+        RefusedError: no project can have this name.
+        UnreadableTableError: as for `read_projects`.
+    """
+    if name == "":
+        return ""
+    facts = read_facts(change.seen, folder) if folder else None
+    if name is not None:
+        return _name_project(change, name, facts).name
+    found = _put_project(change, facts, opened) if facts else None
+    return found.name if found else ""
+
+
+def _put_project(change: Change, facts: FolderFacts, opened: bool) -> Project | None:
     """Return the project of a folder, added to the table within a write where it is new."""
     text = read_table(change)
     table = parse_table(text)
     found = match_project(table, facts)
     if found is None:
+        if not (facts.has_git or opened):
+            return None
         made = make_project(table, facts)
         put_table(change, add_entry(text, made))
         return made
@@ -99,21 +122,16 @@ def put_project(change: Change, facts: FolderFacts) -> Project:
     return learned
 
 
-def name_project(change: Change, name: str, facts: FolderFacts | None) -> Project:
-    """Return the project of a name; a new one is added within a write, for a folder if it is free.
-
-    Raises:
-        RefusedError: no project can have this name.
-    """
+def _name_project(change: Change, name: str, facts: FolderFacts | None) -> Project:
+    """Return the project of a name; a new one gets the folder, unless that has one already."""
     text = read_table(change)
     table = parse_table(text)
     found = table.get(name)
     if found is not None:
         return found
-    own = facts is not None and match_project(table, facts) is None
-    made = (
-        make_project(table, facts, check_name(name)) if facts and own else Project(check_name(name))
-    )
+    made = Project(check_name(name))
+    if facts and match_project(table, facts) is None:
+        made = make_project(table, facts, made.name)
     put_table(change, add_entry(text, made))
     return made
 
@@ -149,11 +167,11 @@ def _read(vault: Vault) -> bytes | None:
     except NoteNotFoundError:
         return None
     except UnsafeFileError as error:
-        raise VaultError(f"{error}; put a regular file there, or remove it") from error
+        raise UnreadableTableError(f"{error}; put a regular file there, or remove it") from error
 
 
 def _decode(data: bytes | None) -> str:
     try:
         return (data or b"").decode("utf-8")
     except UnicodeDecodeError:
-        raise VaultError(f"{TABLE_NAME}: not UTF-8; save it as UTF-8") from None
+        raise UnreadableTableError(f"{TABLE_NAME}: not UTF-8; save it as UTF-8") from None

@@ -8,9 +8,11 @@ from vaultmem.core.lifecycle import Kind
 from vaultmem.core.notes.edit_properties import PropertyValue, format_note, set_property
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.titles import make_name
+from vaultmem.core.projects import PROPERTY as PROJECT
 from vaultmem.core.suggest import ask_meant
 from vaultmem.core.tasks.task import FOLDER, Task, TaskStatus, parse_task
 from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.projects.projects import ensure_project
 from vaultmem.services.reading.look import look_now
 from vaultmem.services.reading.names import find_free_name
 from vaultmem.services.reading.read_notes import read_note
@@ -28,7 +30,7 @@ def add_task(vault: Vault, title: str, next_step: str = "", text: str = "") -> T
     if not title:
         raise RefusedError("a task needs a title")
     path = find_free_name(look_now(vault), PurePosixPath(FOLDER), make_name(title))
-    session = vault.author.session
+    session, project = vault.author.session, ensure_project(vault, vault.here)
     properties: dict[str, PropertyValue | None] = {
         "kind": Kind.WORKING_CONTEXT.value,
         "status": TaskStatus.OPEN.value,
@@ -36,6 +38,7 @@ def add_task(vault: Vault, title: str, next_step: str = "", text: str = "") -> T
         "created": vault.local_time(),
         "agent": vault.author.agent or None,
         "sessions": (f"[[sessions/{session}]]",) if session else None,
+        PROJECT: project.name if project else None,
     }
     made = format_note(properties, "\n".join([f"# {title}", "", text]))
     write_note(vault, path, made.rstrip("\n") + "\n")
