@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from vaultmem.core.json_values import pick
-from vaultmem.operations.filters import Filters, read_states
+from vaultmem.operations.filters import Filters, ProjectScope, read_states
 from vaultmem.operations.operation import (
     BUDGET,
     LEAST,
@@ -54,15 +54,6 @@ Vaults = Annotated[
         "Ask these vaults of the user's too, by name; `all` for each of the list.",
         "Other vaults too, by name; `all`.",
         excused={Front.SHELL: "--vault can be given again, and --all-vaults names all"},
-    ),
-]
-ProjectScope = Annotated[
-    str,
-    Arg(
-        "Project to search, with global notes; `all` for every one.  [default: the folder's]",
-        "Else this one; `all`.",
-        most=60,
-        metavar="NAME",
     ),
 ]
 ExpandLinks = Annotated[

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from vaultmem.core.json_values import pick
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.safe_text import one_line
-from vaultmem.operations.filters import Filters
+from vaultmem.operations.filters import Filters, ListScope
 from vaultmem.operations.operation import (
     RAW,
     Agent,
@@ -107,7 +107,14 @@ def note_warnings(found: FoundNote) -> Iterator[str]:
         yield f"warning: {note.path}: {describe_encoding(note.encoding)}"
 
 
-def list_(vault: Vault, only: Filters) -> list[tuple[str, NoteRecord]]:
+class ListNotes(NamedTuple):
+    """Which notes are listed."""
+
+    only: Filters = Filters()
+    project: ListScope = ""
+
+
+def list_(vault: Vault, asked: ListNotes) -> list[tuple[str, NoteRecord]]:
     """List the notes, or those of a kind, state, tag or folder.
 
     Notes in every state are listed, unless --state says otherwise.
@@ -116,10 +123,17 @@ def list_(vault: Vault, only: Filters) -> list[tuple[str, NoteRecord]]:
       vaultmem list --state candidate
       vaultmem list --kind decision --context payments
     """
+    return list_of([vault], asked)
+
+
+def list_of(vaults: Sequence[Vault], asked: ListNotes) -> list[tuple[str, NoteRecord]]:
+    """Return the notes of some vaults but those of other projects, each with its vault's name."""
+    from vaultmem.services.projects.scope import view_projects
     from vaultmem.services.reading.read_notes import list_notes
 
-    wanted = only.make_filter(any_state=True)
-    return [(vault.name, each) for each in list_notes(vault, wanted)]
+    wanted = asked.only.make_filter(any_state=True)
+    seen = view_projects(vaults, asked.project)
+    return [(each.name, record) for each in seen for record in list_notes(each, wanted)]
 
 
 def records_data(records: Iterable[tuple[str, NoteRecord]]) -> dict[str, Any]:
@@ -356,7 +370,7 @@ LIST = Operation(
     "list_notes",
     "GET /notes",
     run=list_,
-    request=Filters,
+    request=ListNotes,
     data=records_data,
     gives=record(
         notes=rows(

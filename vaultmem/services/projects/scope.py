@@ -42,6 +42,18 @@ def view_project(vault: Vault, named: str = "") -> Vault:
     return view_projects([vault], named)[0]
 
 
+def view_for_file(vault: Vault, folder: Path) -> Vault:
+    """Return a vault as a generated file in a folder shows it.
+
+    That is the folder's project and global notes. A file outside every project can be read from
+    any of them, so that it shows global notes only.
+
+    Raises:
+        VaultError: the table of projects cannot be read.
+    """
+    return _view(vault, find_name(vault, folder))
+
+
 def find_name(vault: Vault, folder: Path | None) -> str:
     """Return the name of the project that a folder belongs to, "" if there is none.
 
@@ -50,6 +62,14 @@ def find_name(vault: Vault, folder: Path | None) -> str:
     """
     project = find_project(vault, folder)
     return project.name if project else ""
+
+
+def find_foreign(vault: Vault) -> frozenset[str]:
+    """Return the paths of the notes of other projects than the one that is viewed."""
+    if vault.view.project is None:
+        return frozenset()
+    everything = vault.view.of_project(None).paths().values()
+    return frozenset(everything).difference(vault.view.paths().values())
 
 
 def _view(vault: Vault, project: str | None) -> Vault:

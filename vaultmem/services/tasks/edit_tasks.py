@@ -13,6 +13,7 @@ from vaultmem.core.suggest import ask_meant
 from vaultmem.core.tasks.task import FOLDER, Task, TaskStatus, parse_task
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.projects.projects import ensure_project
+from vaultmem.services.projects.scope import view_project
 from vaultmem.services.reading.look import look_now
 from vaultmem.services.reading.names import find_free_name
 from vaultmem.services.reading.read_notes import read_note
@@ -76,13 +77,14 @@ def change_task(
 def find_task(vault: Vault, name: str = "") -> Task:
     """Return the task of an id, or of the only one that begins so; without, the last one open.
 
-    The vault must be in sync.
+    Without a name, tasks of other projects than the caller's do not count. The vault must be in
+    sync.
 
     Raises:
         NoteNotFoundError: there is none, or several begin so.
     """
-    tasks = list_tasks(vault)
     bare = name.removeprefix(f"{FOLDER}/").removesuffix(".md")
+    tasks = list_tasks(vault if bare else view_project(vault))
     if not bare:
         if not (left := [task for task in tasks if not task.is_over]):
             raise NoteNotFoundError("no task is open; add one with `vaultmem task add TITLE`")
