@@ -182,7 +182,9 @@ def build_overall(
     writes = any(may(grant, name, Scope.PROPOSE) for name in overall.list_names(grant))
     tools = [_offer(tool) for tool in TOOLS if writes or not tool.writes]
 
-    async def call(tool: Tool, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    async def call(
+        tool: Tool, given: dict[str, Any], _folder: object = None
+    ) -> tuple[str, dict[str, Any]]:
         if ask := _QUESTIONS.get(tool.name):
             return await ask(overall, grant, given)
         from vaultmem.mcp_server.server import call_tool
