@@ -41,6 +41,14 @@ def current_folder() -> str:
     return (given and given[2]) or os.getcwd()
 
 
+def _find_here() -> Path | None:
+    """Return the folder that the caller works in, None if it was removed."""
+    try:
+        return Path(current_folder())
+    except OSError:
+        return None
+
+
 def has_screen() -> bool:
     """Tell whether a browser can be opened for whoever gives the command."""
     named = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
@@ -79,6 +87,7 @@ def open_named_vault(
     given = choose_own(current_environment()) if for_owner else None
     settings = read_settings(agent, session, ref, given)
     settings["config"], settings["patience"] = config, patience
+    settings["here"] = None if for_owner else _find_here()
     return open_vault(find_named_vault(path), **settings)
 
 

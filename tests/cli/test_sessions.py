@@ -19,7 +19,7 @@ CLAUDE = {"VAULTMEM_AGENT": "claude"}
 
 FACTS = {
     *("session", "path", "blob", "title", "agent", "status", "started", "ended", "goal"),
-    *("workspace", "edges", "pending_restore_at", "counts", "machine", "last_seen"),
+    *("workspace", "project", "edges", "pending_restore_at", "counts", "machine", "last_seen"),
 }
 SESSION = FACTS | {
     *("decisions", "questions", "answered", "touched", "windows", "summary", "details"),

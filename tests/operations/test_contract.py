@@ -73,6 +73,7 @@ OFFERED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "view_task": ("task history", "task", {"action": "show"}),
     "hand_off_task": ("task handoff", "task", {"action": "handoff"}),
     "expand_artifact": ("task expand", "", {}),
+    "list_projects": ("projects", "", {}),
 }
 
 #: What is asked, of what the request declares.

@@ -249,6 +249,7 @@ def mcp(
         name,
         ref=opened.ref,
         environment=opened.environment,
+        folder=opened.here,
         may_write=not read_only,
         asks_others=True,
     )

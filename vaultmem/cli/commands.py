@@ -76,9 +76,10 @@ Many vaults
   hub           hub           Share vaults in a team: a place to push to, and who may.
   fleet         fleet         Serve and compare many vaults, by their remotes.
 
-Sessions and tasks
+Sessions, tasks and projects
   session       sessions      Keep sessions: what an agent did, and where it stands.
   task          tasks         Keep tasks: what is to be done, and what is next.
+  projects      projects      List the projects, each with its notes and sessions.
 
 Agents and other programs
   skill         agents        Teach an agent when to recall, remember and promote.

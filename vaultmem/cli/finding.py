@@ -24,6 +24,7 @@ from vaultmem.operations.finding import (
     make_ask,
     make_pack_ask,
     pack_answer_data,
+    pack_of,
     recall_in,
     recall_lines,
     show_lines,
@@ -51,7 +52,11 @@ def _refuse_with_fleet(here: Here, asked: Recall | PackRequest, all_vaults: bool
     from vaultmem.cli.fleet_work import refuse_with_fleet
 
     refuse_with_fleet(
-        ref=here.ref, at=asked.at, all_vaults=all_vaults, include_refs=asked.include_refs
+        ref=here.ref,
+        at=asked.at,
+        all_vaults=all_vaults,
+        include_refs=asked.include_refs,
+        project=asked.project,
     )
 
 
@@ -103,7 +108,6 @@ def pack(
 ) -> None:
     """Print a pack, of a vault, several or a fleet."""
     from vaultmem.cli.fleet_work import pack_fleet, warn_missing
-    from vaultmem.services.finding.pack import ask_pack
     from vaultmem.services.finding.trust import tell_trust_elsewhere
 
     if asked.format not in FORMATS:
@@ -114,7 +118,7 @@ def pack(
         answer, missing = pack_fleet(fleet, vault, make_pack_ask(asked))
     else:
         opened = open_several(here, vault, all_vaults, bool(asked.at or asked.include_refs))
-        answer = ask_pack(opened, make_pack_ask(asked), ProgressLine)
+        answer = pack_of(opened, asked, make_pack_ask(asked), ProgressLine)
         elsewhere = tell_trust_elsewhere(opened[0])
     _warn_of_models(answer)
     if answer.warning:

@@ -86,7 +86,7 @@ def _answer(event: str, form: str, wait: bool, vault: str, agent: str) -> str:
         _detach(known, payload, vault, agent)
         return ""
     from vaultmem.environment import current_environment
-    from vaultmem.services.hooks.answer import load_answer
+    from vaultmem.services.hooks.answer import find_folder, load_answer
 
     make_context = load_answer(known)
     # What is named goes before; and in a watcher's process the folder must not change.
@@ -97,6 +97,7 @@ def _answer(event: str, form: str, wait: bool, vault: str, agent: str) -> str:
         vault = str(find_root(None))  # The only vault on the list is not every project's memory.
     who = agent or environment.get("VAULTMEM_AGENT", "") or _AGENTS[payload.form]
     opened = open_synced(vault, who, reads=known not in _DETACHED)
+    opened = replace(opened, here=find_folder(payload) or opened.here)
     if known is HookEvent.SESSION_START and not wait:
         opened = replace(opened, postpones_index=True)
     if known not in _DETACHED and opened.config.with_vaults and not opened.ref:

@@ -23,9 +23,16 @@ from vaultmem.cli.output import (
 from vaultmem.cli.shared import Here, answer, offers, takes
 from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
-from vaultmem.operations.filters import Filters
 from vaultmem.operations.lines import align
-from vaultmem.operations.notes import GET, LIST, REMEMBER, Get, Remember
+from vaultmem.operations.notes import (
+    GET,
+    LIST,
+    REMEMBER,
+    Get,
+    ListNotes,
+    Remember,
+    list_of,
+)
 
 #: Characters of a column up to which the next ones stand below each other.
 _LONGEST = 60
@@ -62,7 +69,7 @@ def get(here: Here, asked: Get) -> None:
 @takes("ref", "at", "as_json")
 def list_(
     here: Here,
-    only: Filters,
+    asked: ListNotes,
     vault: VaultsOption = [],  # noqa: B006
     all_vaults: AllVaultsOption = False,
 ) -> None:
@@ -70,7 +77,7 @@ def list_(
     from vaultmem.services.finding.vault_set import look
 
     opened = open_several(here, vault, all_vaults, alone=True)
-    records = [found for each in opened for found in LIST.run(look(each, here.at), only)]
+    records = list_of([look(each, here.at) for each in opened], asked)
     if here.as_json:
         emit_json(LIST.data(records))
         return
@@ -90,7 +97,7 @@ def list_(
         say(cut_to_terminal(line.rstrip()))
     say(count_things(len(records), "note"))
     if not records:
-        warn_unmatched(opened, only.make_filter())
+        warn_unmatched(opened, asked.only.make_filter())
 
 
 @takes("vault", "agent")

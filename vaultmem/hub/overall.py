@@ -168,7 +168,7 @@ FindVault = Callable[[str, Grant], tuple[PoolWorkers, Caller]]
 _VAULT = text("The vault to work in, by its name.", 40, 1)
 
 #: What a question over several vaults is not given: commits are one vault's.
-_OF_ONE = {"at", "include_refs", "ref"}
+_OF_ONE = {"at", "include_refs", "ref", "project"}
 
 _INSTEAD = "name one vault's own address for this: /v/NAME/mcp"
 
@@ -182,7 +182,9 @@ def build_overall(
     writes = any(may(grant, name, Scope.PROPOSE) for name in overall.list_names(grant))
     tools = [_offer(tool) for tool in TOOLS if writes or not tool.writes]
 
-    async def call(tool: Tool, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    async def call(
+        tool: Tool, given: dict[str, Any], _folder: object = None
+    ) -> tuple[str, dict[str, Any]]:
         if ask := _QUESTIONS.get(tool.name):
             return await ask(overall, grant, given)
         from vaultmem.mcp_server.server import call_tool

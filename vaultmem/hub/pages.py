@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from vaultmem.core.json_values import as_plain
+from vaultmem.errors import RefusedError
 from vaultmem.hub.guests import LIFETIME, Guests
 from vaultmem.hub.overall import Overall
 from vaultmem.hub.vault_apps import BASE as VAULTS
@@ -164,6 +165,7 @@ async def show_list(request: Request) -> Response:
 
 async def _recall(overall: Overall, request: Request, given: Given) -> dict[str, Any]:
     asked = read_request(Recall, given)
+    _check_project(asked.project)
     found = await overall.recall(request.state.grant, make_ask(asked), asked.vaults, "api")
     no_vault = cast(VaultSet, None)  # Texts are at hand; none is looked at.
     shown = show_texts(asked)(no_vault, found.answer) or ()
@@ -172,8 +174,19 @@ async def _recall(overall: Overall, request: Request, given: Given) -> dict[str,
 
 async def _pack(overall: Overall, request: Request, given: Given) -> dict[str, Any]:
     asked = read_request(PackRequest, given)
+    _check_project(asked.project)
     found = await overall.pack(request.state.grant, make_pack_ask(asked), asked.vaults, "api")
     return {**pack_answer_data(found.answer), "missing": found.missing}
+
+
+def _check_project(name: str) -> None:
+    """Reject a project: it is one vault's.
+
+    Raises:
+        RefusedError: one is named.
+    """
+    if name:
+        raise RefusedError("project: names a project of one vault; use /v/NAME of that vault")
 
 
 def _make_route(operation: Operation) -> Route:

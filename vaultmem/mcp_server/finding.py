@@ -13,6 +13,7 @@ from vaultmem.operations.finding import (
     make_pack_ask,
     open_vaults,
     pack_data,
+    pack_of,
     recall_in,
 )
 from vaultmem.operations.operation import BUDGET, Front, describe, read_request
@@ -57,7 +58,7 @@ def tell_hits(answer: QueryResult, offset: int, beside: Sequence[str]) -> Answer
 
     is_cut = answer.has_more or len(answer.shown) < len(answer.hits)
     following = offset + len(answer.shown) if is_cut else None
-    lines = [*tell_how_sure(answer), *(line for _, line in answer.shown)]
+    lines = [*tell_how_sure(answer, names_tool=True), *(line for _, line in answer.shown)]
     if following is not None:
         lines.append(f"There are more: ask again with offset {following}.")
     paths = [_name_path(hit) for hit, _ in answer.shown]
@@ -75,8 +76,6 @@ def tell_hits(answer: QueryResult, offset: int, beside: Sequence[str]) -> Answer
 
 def pack_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     """Answer with a context pack, and keep its receipt."""
-    from vaultmem.services.finding.pack import ask_pack
-
     asked = read_request(PackRequest, given)
     vaults, told = open_vaults(vault, asked)
     beside = list(map(escape_bytes, told))
@@ -84,7 +83,8 @@ def pack_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     def weigh(pack: Pack) -> int:
         return price({"told": _show_pack(pack, beside), "receipt": _RECEIPT})
 
-    return tell_pack(ask_pack(vaults, make_pack_ask(asked)._replace(price=weigh)), beside)
+    made = make_pack_ask(asked)._replace(price=weigh, names_tool=True)
+    return tell_pack(pack_of(vaults, asked, made), beside)
 
 
 def tell_pack(answer: PackAnswer, beside: Sequence[str]) -> Answer:
@@ -144,7 +144,11 @@ def fit_hits(
         )
         for hit in answer.hits
     ]
-    frame = [*tell_how_sure(answer), *beside, "There are more: ask again with offset 1000."]
+    frame = [
+        *tell_how_sure(answer, names_tool=True),
+        *beside,
+        "There are more: ask again with offset 1000.",
+    ]
     return _fit(items, form, budget - price({"told": frame, "hits": [], "next_offset": 1000}))
 
 

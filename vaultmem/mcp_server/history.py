@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 
 def history_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     """Answer one kind of question about the past."""
+    from vaultmem.services.projects.scope import view_project
+
+    if given["action"] in _SEARCHES:
+        vault = view_project(vault)
     return _ACTIONS[given["action"]](vault, given)
 
 
@@ -133,15 +137,17 @@ def _branches(vault: Vault, given: dict[str, Any]) -> Answer:
 def _review(vault: Vault, given: dict[str, Any]) -> Answer:
     """List what waits for a decision, but for what is quarantined."""
     from vaultmem.answers.upkeep import queue_json
+    from vaultmem.services.projects.scope import find_foreign, view_project
     from vaultmem.services.upkeep.review import describe_items
 
+    foreign = find_foreign(view_project(vault))
     waiting = _look_through(vault)
     asked = waiting[: given.get("limit", 20)]
     found = queue_json(describe_items(vault, asked), len(waiting))["items"]
     rows = [
         (describe_item(row), {**row, "notes": list(map(leave_out_text, row["notes"]))})
         for row in found
-        if not _is_hidden(row)
+        if not _is_hidden(row) and foreign.isdisjoint(note["path"] for note in row["notes"])
     ]
     tail = [_DECIDE] if rows else []
     if len(rows) < len(waiting):
@@ -203,6 +209,9 @@ _ACTIONS: dict[str, Callable[[Vault, dict[str, Any]], Answer]] = {
     "branches": _branches,
     "conflicts": _conflicts,
 }
+
+#: Actions that find notes by themselves, of the caller's project alone.
+_SEARCHES = {"log", "why", "belief", "conflicts"}
 
 _DECIDE = (
     "You decide with promote, or with update_note (superseded_by in the note that is replaced, or "

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote_to_bytes, urlsplit
 
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
@@ -92,8 +95,12 @@ Instructions was trusted by the owner. Never remember credentials."""
 Context = ServerRequestContext[Any, Any]
 
 
-#: Runs a tool with what it was given, and returns its text and its data.
-Call = Callable[[Tool, dict[str, Any]], Awaitable[tuple[str, dict[str, Any]]]]
+#: Runs a tool with what it was given, and returns its text and its data. The third argument is the
+#: folder that the client says it works in; None, or left out, where it says nothing.
+Call = Callable[..., Awaitable[tuple[str, dict[str, Any]]]]
+
+#: Seconds that a client may take to list its roots.
+_ROOTS_TIMEOUT = 2.0
 
 #: Is called with the name of a tool that exists but is not offered to this caller, and the answer.
 Withhold = Callable[[str, str], Awaitable[None]]
@@ -107,7 +114,44 @@ def build_server(workers: Workers, caller: Caller, subscribers: Subscribers) -> 
         return workers.read(work, caller)
 
     run, withhold = partial(call_tool, workers, caller), partial(workers.note_refusal, caller)
-    return build_with(tools, run, read, subscribers, withhold)
+    roots = None if caller.guest else _Roots()  # A hub's guests work on other machines.
+    return build_with(tools, run, read, subscribers, withhold, roots)
+
+
+class _Roots:
+    """The folders that clients work in: the first root of each, asked for once until it changes."""
+
+    def __init__(self) -> None:
+        self._folders: dict[str, Path | None] = {}
+
+    async def find(self, context: Context) -> Path | None:
+        """Return the first root of a client that is a folder here, None if it has none."""
+        client = _name_client(context)
+        if context.request is not None and not client:
+            return None  # Requests without a session cannot be told apart.
+        if client not in self._folders:
+            self._folders[client] = await _ask_root(context)
+        return self._folders[client]
+
+    async def forget(self, context: Context, _: types.NotificationParams) -> None:
+        """Ask the client again next time: its roots have changed."""
+        self._folders.pop(_name_client(context), None)
+
+
+async def _ask_root(context: Context) -> Path | None:
+    session = context.session
+    known = session.client_capabilities
+    if known is None or known.roots is None or not session.can_send_request:
+        return None
+    try:
+        listed = await session.send_request(
+            types.ListRootsRequest(), types.ListRootsResult, _ROOTS_TIMEOUT
+        )
+    except (MCPError, ValueError):
+        return None
+    parsed = (urlsplit(str(root.uri)) for root in listed.roots)
+    places = (Path(os.fsdecode(unquote_to_bytes(x.path))) for x in parsed if x.scheme == "file")
+    return next((each for each in places if each.is_dir()), None)
 
 
 def build_with(
@@ -116,8 +160,12 @@ def build_with(
     read: Read,
     subscribers: Subscribers,
     withhold: Withhold,
+    roots: _Roots | None = None,
 ) -> Server[Any]:
-    """Return a server of tools that are run by `call`, and of notes that are read by `read`."""
+    """Return a server of tools that are run by `call`, and of notes that are read by `read`.
+
+    With `roots`, clients are asked in which folder they work.
+    """
     tools = {tool.name: tool for tool in offered}
     subscribers.held.leave = partial(call, SESSION._replace(run=leave_tool))
 
@@ -142,7 +190,8 @@ def build_with(
         if problem := find_problem(tool.takes, given):
             return _refuse(f"{tool.name}: {problem}")
         try:
-            text, data = await call(tool, given)
+            folder = await roots.find(context) if roots else None
+            text, data = await call(tool, given, folder)
         except (VaultError, OSError) as error:
             return _refuse(tell_caller(str(name_failure(error)), tools, tool.name))
         except Exception:  # noqa: BLE001  A server outlives whatever one call runs into.
@@ -199,7 +248,7 @@ def build_with(
         subscribers.start()
         yield None
 
-    return Server(
+    server: Server[Any] = Server(
         "vaultmem",
         version=vaultmem.__version__,
         title="vaultmem",
@@ -217,13 +266,21 @@ def build_with(
         on_get_prompt=on_get_prompt,
         on_completion=on_completion,
     )
+    if roots is not None:
+        changed = "notifications/roots/list_changed"
+        server.add_notification_handler(changed, types.NotificationParams, roots.forget)
+    return server
 
 
 async def call_tool(
-    workers: Workers, caller: Caller, tool: Tool, given: dict[str, Any]
+    workers: Workers,
+    caller: Caller,
+    tool: Tool,
+    given: dict[str, Any],
+    folder: Path | None = None,
 ) -> tuple[str, dict[str, Any]]:
-    """Run a tool for whom the arguments say."""
-    caller = caller._replace(operation=tool.name)
+    """Run a tool for whom the arguments say, in the folder that a client works in."""
+    caller = caller._replace(operation=tool.name, folder=folder or caller.folder)
     if given.get("session"):
         caller = caller._replace(session=str(given["session"]))
     if given.get("ref") and not tool.names_branch(given):

@@ -137,9 +137,10 @@ def _restore(vault: Vault, asked: session_views.RestoreRequest, budget: int) -> 
 
 
 def _list(vault: Vault, asked: session_views.ListRequest, budget: int) -> Answer:
+    from vaultmem.services.projects.scope import view_project
     from vaultmem.services.sessions.search import list_sessions
 
-    listed = list(filter(_is_shown, list_sessions(vault, asked.status)))
+    listed = list(filter(_is_shown, list_sessions(view_project(vault), asked.status)))
     shown = listed[:_LISTED]
     told = _tell_rows(shown, _describe, budget, _REMARK, len(listed) > _LISTED)
     return told if shown else Answer("There is no session yet.", {"session": None})

@@ -26,6 +26,9 @@ _RESTORE_BUDGET = 2_000
 
 def list_page(after: str, vault: Vault) -> tuple[list[tuple[str, str, str]], bool]:
     """Return a page of notes behind a path, with title and facts, and whether more follow."""
+    from vaultmem.services.projects.scope import view_project
+
+    vault = view_project(vault)
     records = vault.view.records(f"{_SHOWN} AND d.path > ?", [after])
     page = [
         (record.path, record.title, f"{record.kind}, {record.state}") for record in records[:PAGE]
@@ -35,7 +38,11 @@ def list_page(after: str, vault: Vault) -> tuple[list[tuple[str, str, str]], boo
 
 def list_matches(column: str, text: str, vault: Vault) -> list[str]:
     """Return the paths or titles of notes that have a text in them, those that begin so first."""
-    found = vault.view.records(f"{_SHOWN} AND instr(lower(d.{column}), lower(?))", [text])
+    from vaultmem.services.projects.scope import view_project
+
+    found = view_project(vault).view.records(
+        f"{_SHOWN} AND instr(lower(d.{column}), lower(?))", [text]
+    )
     values = {getattr(record, column) for record in found}
     return sorted(values, key=lambda value: (not value.lower().startswith(text.lower()), value))
 
@@ -57,17 +64,21 @@ def render_resource(uri: str, vault: Vault) -> str:
 
 def _render_pack(vault: Vault, query: str) -> str:
     from vaultmem.services.finding.pack import AskPack, ask_pack
+    from vaultmem.services.projects.scope import view_project
 
-    return tell_behind(vault, cut_text(ask_pack(vault, AskPack(query)).pack.text, 0, MOST)[0])
+    made = ask_pack(view_project(vault), AskPack(query, names_tool=True))
+    return tell_behind(vault, cut_text(made.pack.text, 0, MOST)[0])
 
 
 def tell_state(about: str, vault: Vault) -> str:
     """Return what the last session here knew, if there was one, and what the vault has to add."""
     from vaultmem.services.finding.pack import AskPack, ask_pack
+    from vaultmem.services.projects.scope import view_project
     from vaultmem.services.sessions.identify import require_session
     from vaultmem.services.sessions.restore import restore_session
 
-    made = tell_behind(vault, ask_pack(vault, AskPack(about)).pack.text)
+    found = ask_pack(view_project(vault), AskPack(about, names_tool=True))
+    made = tell_behind(vault, found.pack.text)
     try:
         last = restore_session(vault, require_session(vault, or_last=True), _RESTORE_BUDGET)
     except NoteNotFoundError:

@@ -20,6 +20,29 @@ _SHOWN_TO_AGENTS = sorted(each.value for each in State if each is not State.QUAR
 _RARE = {Front.MCP: "an agent narrows down by kind, state, tag, folder, author and date"}
 
 
+#: The project whose notes are searched or listed.
+ProjectScope = Annotated[
+    str,
+    Arg(
+        "Project to search, with global notes; `all` for every one.  [default: the folder's]",
+        "Else this one; `all`.",
+        most=60,
+        metavar="NAME",
+    ),
+]
+
+#: The same for lists, which agents ask for their own project alone.
+ListScope = Annotated[
+    str,
+    Arg(
+        "Project to list, with what is global; `all` for every one.  [default: the folder's]",
+        most=60,
+        metavar="NAME",
+        excused={Front.MCP: "an agent works in one project; recall searches others"},
+    ),
+]
+
+
 class Filters(NamedTuple):
     """Which notes are meant; what is empty lets all through."""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from vaultmem.core.json_values import pick
-from vaultmem.operations.filters import Filters, read_states
+from vaultmem.operations.filters import Filters, ProjectScope, read_states
 from vaultmem.operations.operation import (
     BUDGET,
     LEAST,
@@ -125,6 +125,7 @@ class Recall(NamedTuple):
     semantic: Semantic = None
     at: At = ""
     only: Filters = Filters()
+    project: ProjectScope = ""
     vaults: Vaults = ()
 
 
@@ -187,6 +188,7 @@ class PackRequest(NamedTuple):
         ),
     ] = ""
     at: At = ""
+    project: ProjectScope = ""
     vaults: Vaults = ()
 
 
@@ -206,10 +208,14 @@ def recall(vault: Vault, asked: Recall) -> Found:
 def recall_in(
     vaults: Sequence[Vault], asked: Recall, show: Show, progress: TellProgress | None = None
 ) -> QueryResult:
-    """Return what answers a question in these vaults; `show` chooses what is shown of it."""
-    from vaultmem.services.finding.ask import run_query
+    """Return what answers a question in these vaults; `show` chooses what is shown of it.
 
-    return run_query(vaults, make_ask(asked), show, progress)
+    Notes of other projects than the caller's, or the one that is named, are left out.
+    """
+    from vaultmem.services.finding.ask import run_query
+    from vaultmem.services.projects.scope import view_projects
+
+    return run_query(view_projects(vaults, asked.project), make_ask(asked), show, progress)
 
 
 def open_vaults(vault: Vault, asked: Recall | PackRequest) -> tuple[list[Vault], list[str]]:
@@ -228,10 +234,21 @@ def pack(vault: Vault, asked: PackRequest) -> Found:
       vaultmem pack "holmpay 429" --budget 500
       vaultmem pack "session tokens" --receipt
     """
-    from vaultmem.services.finding.pack import ask_pack
-
     vaults, passed_over = open_vaults(vault, asked)
-    return Found(ask_pack(vaults, make_pack_ask(asked)), passed_over)
+    return Found(pack_of(vaults, asked, make_pack_ask(asked)), passed_over)
+
+
+def pack_of(
+    vaults: Sequence[Vault],
+    asked: PackRequest,
+    made: AskPack,
+    progress: TellProgress | None = None,
+) -> PackAnswer:
+    """Return the pack of these vaults, without notes of other projects, as `recall_in` does."""
+    from vaultmem.services.finding.pack import ask_pack
+    from vaultmem.services.projects.scope import view_projects
+
+    return ask_pack(view_projects(vaults, asked.project), made, progress)
 
 
 def make_pack_ask(asked: PackRequest) -> AskPack:
@@ -320,6 +337,7 @@ def answer_data(answer: QueryResult) -> dict[str, Any]:
         "semantic": answer.meaning,
         "rerank": answer.reranked,
         **pick(answer, "sureness elsewhere? too_large"),
+        **({"other_project": answer.other_project} if answer.other_project else {}),
         "hits": [hit_data(hit) for hit, _ in answer.shown],
         "left_out": len(answer.hits) - len(answer.shown),
     }
@@ -333,6 +351,7 @@ def hit_data(hit: Hit) -> dict[str, Any]:
         **pick(hit.record, "path"),
         **pick(hit.section, "heading? line"),
         **pick(hit.record, facts),
+        **({"project": hit.record.project} if hit.record.project else {}),
         **pick(hit, "refs linked_from? replaces"),
         "also": [
             {**pick(each, "heading? line"), "score": round(each.score, 6)} for each in hit.also

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from vaultmem.core.json_values import pick
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.safe_text import one_line
-from vaultmem.operations.filters import Filters
+from vaultmem.operations.filters import Filters, ListScope
 from vaultmem.operations.operation import (
     RAW,
     Agent,
@@ -107,7 +107,14 @@ def note_warnings(found: FoundNote) -> Iterator[str]:
         yield f"warning: {note.path}: {describe_encoding(note.encoding)}"
 
 
-def list_(vault: Vault, only: Filters) -> list[tuple[str, NoteRecord]]:
+class ListNotes(NamedTuple):
+    """Which notes are listed."""
+
+    only: Filters = Filters()
+    project: ListScope = ""
+
+
+def list_(vault: Vault, asked: ListNotes) -> list[tuple[str, NoteRecord]]:
     """List the notes, or those of a kind, state, tag or folder.
 
     Notes in every state are listed, unless --state says otherwise.
@@ -116,10 +123,17 @@ def list_(vault: Vault, only: Filters) -> list[tuple[str, NoteRecord]]:
       vaultmem list --state candidate
       vaultmem list --kind decision --context payments
     """
+    return list_of([vault], asked)
+
+
+def list_of(vaults: Sequence[Vault], asked: ListNotes) -> list[tuple[str, NoteRecord]]:
+    """Return the notes of some vaults but those of other projects, each with its vault's name."""
+    from vaultmem.services.projects.scope import view_projects
     from vaultmem.services.reading.read_notes import list_notes
 
-    wanted = only.make_filter(any_state=True)
-    return [(vault.name, each) for each in list_notes(vault, wanted)]
+    wanted = asked.only.make_filter(any_state=True)
+    seen = view_projects(vaults, asked.project)
+    return [(each.name, record) for each in seen for record in list_notes(each, wanted)]
 
 
 def records_data(records: Iterable[tuple[str, NoteRecord]]) -> dict[str, Any]:
@@ -205,6 +219,25 @@ class Remember(NamedTuple):
             metavar="REF",
         ),
     ] = ()
+    project: Annotated[
+        str,
+        Arg(
+            "Project it belongs to.  [default: the folder's]",
+            "Else this folder's; or global.",
+            most=60,
+            metavar="NAME",
+        ),
+    ] = ""
+    global_: Annotated[
+        bool,
+        Arg(
+            "Show it in every project.",
+            excused={
+                Front.HTTP: "project takes the word global",
+                Front.MCP: "project takes the word global",
+            },
+        ),
+    ] = False
     force: Annotated[
         bool, Arg("Make a new note, whatever is known already.", "Though a note says the same.")
     ] = False
@@ -217,6 +250,7 @@ def remember(vault: Vault, asked: Remember) -> Remembered:
 
     Examples:
       vaultmem remember "The pier at Holm is closed until May." --tag holm
+      vaultmem remember "I write British English." --global
       git log -1 --format=%B | vaultmem remember - --kind decision
     """
     from vaultmem.core.lifecycle import parse_kind, parse_state
@@ -232,14 +266,29 @@ def remember(vault: Vault, asked: Remember) -> Remembered:
         pinned=asked.pin,
         confidence=asked.confidence,
         refs=asked.refs,
+        project=_choose_project(asked),
     )
     return service.remember(vault, memory, force=asked.force)
+
+
+def _choose_project(asked: Remember) -> str | None:
+    """Return the project that a memory is to have, "" for none, None for that of the folder.
+
+    Raises:
+        RefusedError: two are named.
+    """
+    from vaultmem.errors import RefusedError
+
+    if asked.global_ and asked.project not in {"", "global"}:
+        raise RefusedError(f"--global and --project {asked.project}: give only one of them")
+    return "" if asked.global_ or asked.project == "global" else asked.project or None
 
 
 def remembered_lines(done: Remembered, _: Any) -> Iterator[Line]:
     """Yield where a memory is, and what is known that is like it or against it."""
     is_known = done.outcome == "known"
-    place = f"{done.path}  ({done.state})"
+    project = f", project {done.project}" if done.project else ""
+    place = f"{done.path}  ({done.state}{project})"
     yield Line("known already  " if is_known else "remembered  ", "green", place)
     if is_known:
         told = f"vaultmem forget --confirmation {shlex.quote(done.path)}"
@@ -321,7 +370,7 @@ LIST = Operation(
     "list_notes",
     "GET /notes",
     run=list_,
-    request=Filters,
+    request=ListNotes,
     data=records_data,
     gives=record(
         notes=rows(
@@ -355,6 +404,7 @@ REMEMBER = Operation(
         outcome="string",
         similar=rows(path="string", contradicts="boolean"),
         proposed=rows(path="string", text="string"),
+        project="string",
     ),
     moment=Moment.BRANCH,
     writes=True,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from vaultmem.core.json_values import pick
 from vaultmem.core.safe_text import one_line
+from vaultmem.operations.filters import ListScope
 from vaultmem.operations.lines import align
 from vaultmem.operations.operation import (
     Agent,
@@ -106,6 +107,7 @@ class ListRequest(NamedTuple):
             excused=_BUDGETED,
         ),
     ] = 0
+    project: ListScope = ""
 
 
 class Search(NamedTuple):
@@ -126,6 +128,7 @@ class Search(NamedTuple):
             excused=_BUDGETED,
         ),
     ] = 0
+    project: ListScope = ""
 
 
 class Which(NamedTuple):
@@ -173,8 +176,10 @@ def list_(vault: Vault, asked: ListRequest) -> Listed:
     Examples:
       vaultmem session list
     """
+    from vaultmem.services.projects.scope import view_project
     from vaultmem.services.sessions.search import list_sessions
 
+    vault = view_project(vault, asked.project)
     return Listed(list_sessions(vault, asked.status, asked.of, asked.limit or 20))
 
 
@@ -184,8 +189,10 @@ def search(vault: Vault, asked: Search) -> list[FoundSession]:
     Examples:
       vaultmem session search opaque tokens
     """
+    from vaultmem.services.projects.scope import view_project
     from vaultmem.services.sessions.search import search_sessions
 
+    vault = view_project(vault, asked.project)
     return search_sessions(vault, asked.query, asked.limit or 10)
 
 
@@ -306,6 +313,8 @@ def shown_lines(done: Shown, _: Any) -> Iterator[Line]:
     yield _fact("note", facts.path)
     if facts.workspace:
         yield _fact("workspace", facts.workspace)
+    if facts.project:
+        yield _fact("project", facts.project)
     for edge in facts.edges:
         yield _fact(edge.relation.value.replace("_", " "), edge.session)
     if facts.pending:

@@ -410,7 +410,9 @@ def facts_data(facts: SessionFacts) -> dict[str, Any]:
     """Return a session whose lists are counted."""
     return {
         "session": facts.id,
-        **pick(facts, "path blob title agent? status started? ended? goal? workspace? edges"),
+        **pick(
+            facts, "path blob title agent? status started? ended? goal? workspace? project? edges"
+        ),
         "pending_restore_at": facts.pending or None,
         **pick(facts, "machine?"),
         "last_seen": facts.seen or None,

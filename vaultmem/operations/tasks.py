@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from vaultmem.core.json_values import pick
 from vaultmem.core.safe_text import one_line
 from vaultmem.core.tasks.task import TaskStatus
+from vaultmem.operations.filters import ListScope
 from vaultmem.operations.operation import (
     LEAST,
     MOST,
@@ -96,6 +97,7 @@ class ListRequest(NamedTuple):
         bool,
         Arg("Also those that are over.", excused={Front.MCP: "recall finds what is over"}),
     ] = False
+    project: ListScope = ""
 
 
 class Show(NamedTuple):
@@ -223,9 +225,10 @@ def list_(vault: Vault, asked: ListRequest) -> list[Task]:
     Examples:
       vaultmem task list
     """
+    from vaultmem.services.projects.scope import view_project
     from vaultmem.services.tasks.edit_tasks import list_tasks
 
-    return list_tasks(vault, asked.all)
+    return list_tasks(view_project(vault, asked.project), asked.all)
 
 
 def show(vault: Vault, asked: Show) -> Task:
@@ -288,8 +291,11 @@ def family(vault: Vault, asked: Family) -> Viewed:
       vaultmem session family s-0431
       vaultmem session family --query "refund slip"
     """
+    from vaultmem.services.projects.scope import view_project
     from vaultmem.services.tasks.view import view_family
 
+    if not asked.session:
+        vault = view_project(vault)
     budget = asked.budget or None
     found = view_family(vault, asked.session, asked.query, asked.from_, asked.to, budget)
     return _word(vault, found, asked.summarizer)

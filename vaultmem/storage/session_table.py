@@ -16,7 +16,7 @@ from vaultmem.storage.state import StateDatabase
 from vaultmem.storage.views import View
 
 #: Named after the form of its rows: another form is another table.
-_NAME = "session_facts_1"
+_NAME = "session_facts_2"
 _TABLE = (
     f"CREATE TABLE IF NOT EXISTS {_NAME} "
     "(document INTEGER PRIMARY KEY, id TEXT NOT NULL, facts TEXT NOT NULL)"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 #: A database of another one is made anew.
-VERSION = 19
+VERSION = 20
 
 SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -13,7 +13,8 @@ CREATE TABLE documents (
     context TEXT NOT NULL, tags TEXT NOT NULL, created TEXT NOT NULL, updated TEXT NOT NULL,
     confidence REAL, source TEXT NOT NULL, agent TEXT NOT NULL, session TEXT NOT NULL,
     tokens INTEGER NOT NULL, body_digest TEXT NOT NULL, full_text TEXT NOT NULL,
-    warnings TEXT NOT NULL, sections TEXT NOT NULL, UNIQUE (path, blob)
+    project TEXT NOT NULL, warnings TEXT NOT NULL, sections TEXT NOT NULL,
+    UNIQUE (path, blob)
 );
 CREATE INDEX documents_pinned ON documents (pinned) WHERE pinned = 1;
 CREATE INDEX documents_written ON documents (max(updated, created))
@@ -34,7 +35,8 @@ CREATE TABLE views (
 );
 CREATE TABLE view_documents (
     view INTEGER NOT NULL, path TEXT NOT NULL, document INTEGER NOT NULL,
-    changed INTEGER NOT NULL, problem TEXT NOT NULL, PRIMARY KEY (view, path)
+    changed INTEGER NOT NULL, problem TEXT NOT NULL,
+    project TEXT NOT NULL COLLATE NOCASE, PRIMARY KEY (view, path)
 ) WITHOUT ROWID;
 CREATE INDEX view_documents_document ON view_documents (document);
 CREATE INDEX view_documents_problem ON view_documents (view) WHERE problem <> '';

@@ -80,15 +80,21 @@ class Source(NamedTuple):
 class View:
     """The documents of one source, or the union of several; read by SQL, never held as a list.
 
-    Without sources it is the work tree. The note at the path `without` is left out.
+    Without sources it is the work tree. The note at the path `without` is left out. With a
+    `project`, notes of other projects are left out; "" leaves global notes only.
     """
 
     def __init__(
-        self, state: StateDatabase, sources: Sequence[Source] = (), without: str = ""
+        self,
+        state: StateDatabase,
+        sources: Sequence[Source] = (),
+        without: str = "",
+        project: str | None = None,
     ) -> None:
         self._state = state
         self.sources = tuple(sources)
         self.without = without
+        self.project = project
         self._numbers = {source.number for source in self.sources} or {WORK_TREE}
 
     @property
@@ -104,7 +110,15 @@ class View:
     def key(self) -> tuple[object, ...]:
         """Return a value that differs whenever the view holds other documents."""
         stamp = self._state.get("view") if self.has_work_tree else ""
-        return (stamp, self.without, *(source.number for source in self.sources))
+        return (stamp, self.without, self.project, *(source.number for source in self.sources))
+
+    def of_project(self, project: str | None) -> View:
+        """Return the same view with the notes of a project and global ones; of all for None."""
+        return View(self._state, self.sources, self.without, project)
+
+    def at(self, sources: Sequence[Source]) -> View:
+        """Return a view of other sources, of the same project."""
+        return View(self._state, sources, project=self.project)
 
     @cached_property
     def relation(self) -> str:
@@ -120,9 +134,15 @@ class View:
     @cached_property
     def _shown(self) -> str:
         """What holds for the rows of `view_documents` that are this view's."""
+        own = "" if self.project is None else f" AND project IN ('', {_quote(self.project)})"
+        return self._listed + own
+
+    @cached_property
+    def _listed(self) -> str:
+        """The condition for the rows of `view_documents` of every project."""
         numbers = ", ".join(str(int(number)) for number in self._numbers)
-        path = self.without.replace("'", "''")
-        return f"view IN ({numbers})" + (f" AND path <> '{path}'" if path else "")
+        without = f" AND path <> {_quote(self.without)}" if self.without else ""
+        return f"view IN ({numbers}){without}"
 
     def documents(self) -> list[int]:
         """Return the numbers of all documents."""
@@ -150,12 +170,15 @@ class View:
         return dict(self._state.query(sql))
 
     def find_blobs(self, beginnings: Iterable[str]) -> list[tuple[str, str]]:
-        """Return path and blob of the notes whose blob ids begin with one of these."""
+        """Return path and blob of the notes of all projects whose blob ids begin with one of these.
+
+        A handle is its note's alone in the whole vault.
+        """
         # For many ranges joined by OR, SQLite would not choose the index by itself.
         sql = (
             "SELECT d.path, d.blob FROM json_each(?) j CROSS JOIN documents d "
             "ON d.blob >= j.value AND d.blob < j.value || 'g' WHERE EXISTS "
-            f"(SELECT 1 FROM view_documents WHERE document = d.id AND {self._shown})"
+            f"(SELECT 1 FROM view_documents WHERE document = d.id AND {self._listed})"
         )
         return self._state.query(sql, (json.dumps(list(beginnings)),))
 
@@ -244,6 +267,11 @@ class View:
             sql = f"SELECT count(*), coalesce(sum(d.tokens), 0) {self._joined()}"
             notes, tokens = self._state.query(sql)[0]
         return int(notes), int(tokens)
+
+    def projects(self) -> list[str]:
+        """Return the names of the projects that notes of the view belong to, sorted."""
+        sql = f"SELECT DISTINCT project FROM view_documents WHERE {self._shown} AND project <> ''"
+        return sorted(name for (name,) in self._state.query(sql))
 
     def sources_of(self, document: int) -> tuple[str, ...]:
         """Return the names of the sources that hold a document."""
@@ -389,8 +417,9 @@ class Manifest:
         )
         self._drop_from_work_tree([path for path, file in files.items() if file.document is None])
         self._state.execute_many(
-            f"INSERT OR REPLACE INTO view_documents SELECT {WORK_TREE}, f.path, ?, "
-            f"{_CHANGED_AT}, f.problem FROM files f WHERE f.path = ?",
+            f"INSERT OR REPLACE INTO view_documents SELECT {WORK_TREE}, f.path, d.id, "
+            f"{_CHANGED_AT}, f.problem, d.project FROM files f, documents d "
+            "WHERE d.id = ? AND f.path = ?",
             [(file.document, path) for path, file in files.items() if file.document is not None],
         )
 
@@ -477,7 +506,9 @@ class Manifest:
             "INSERT INTO views (key, size, used) VALUES (?, ?, ?)", (key, len(rows), time.time())
         )
         self._state.execute_many(
-            "INSERT INTO view_documents VALUES (?, ?, ?, ?, ?)", ((number, *row) for row in rows)
+            "INSERT INTO view_documents SELECT ?, ?, d.id, ?, ?, d.project FROM documents d "
+            "WHERE d.id = ?",
+            ((number, row.path, row.changed, row.problem, row.document) for row in rows),
         )
         total = 0
         for other, size in self._state.query("SELECT id, size FROM views ORDER BY used DESC"):
@@ -514,6 +545,11 @@ class Manifest:
         self._state.execute("DELETE FROM view_documents WHERE view = ?", (number,))
         self._state.execute("DELETE FROM views WHERE id = ?", (number,))
         self.drop_documents(row[0] for row in held)
+
+
+def _quote(text: str) -> str:
+    """Return a text as SQL writes it."""
+    return "'" + text.replace("'", "''") + "'"
 
 
 def read_places(

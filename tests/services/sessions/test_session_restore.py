@@ -20,7 +20,14 @@ from vaultmem.core.sessions.restore import (
     shorten,
 )
 from vaultmem.core.sessions.restore_text import render_restore
-from vaultmem.core.sessions.session import ChainLink, FileFate, Relation, Session, walk_chain
+from vaultmem.core.sessions.session import (
+    ChainLink,
+    FileFate,
+    Relation,
+    Session,
+    Workspace,
+    walk_chain,
+)
 from vaultmem.core.sessions.session_note import parse_session
 from vaultmem.core.sessions.turns import Turn
 from vaultmem.core.token_count import count_tokens
@@ -221,7 +228,7 @@ def test_git_tells_what_became_of_touched_files(home: Path, tmp_path: Path) -> N
     (code / "gone.py").unlink()
     git(code, "commit", "-qm", "Two\x01", "--", "later.py", "gone.py")
 
-    fates = trace_files([session], code)
+    fates = trace_files([session], code, Workspace(code.name))
 
     assert {path: fate.short for path, fate in fates.items()} == {
         "same.py": "as left, 1 commit",
@@ -233,7 +240,7 @@ def test_git_tells_what_became_of_touched_files(home: Path, tmp_path: Path) -> N
         "dir/": "",
     }
     assert fates["gone.py"].full.endswith('"Two\\x01" (Maren Person)')
-    assert trace_files([session], tmp_path / "other") == {}
+    assert trace_files([session], tmp_path / "other", Workspace("other")) == {}
 
 
 def test_chains_follow_edges_once_and_end(make_vault: Make, opened: Open) -> None:

@@ -77,6 +77,7 @@ def analyse_note(
         tokens=count_tokens(drop_unseen(note.visible)),
         body_digest=digest_body(note),
         full_text=note.full_text,
+        project=note.project,
         warnings=(*filter(None, [note.conflict]), *note.warnings),
         changed=0.0,
         problem=note.problem,

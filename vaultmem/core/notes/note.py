@@ -62,6 +62,7 @@ KNOWN_PROPERTIES = frozenset(
         "reviewed",
         "fidelity",
         "full_text",
+        "project",
         "primed",
         "imported",
     ]
@@ -76,7 +77,7 @@ _MAX_STATE = 80
 _NEARLY = 0.8
 
 #: A person's own words, unless the note is a memory.
-_WORDS = frozenset({"kind", "state"})
+_WORDS = frozenset({"kind", "state", "project"})
 
 _HIDDEN = tuple(each.value for each in HIDDEN_STATES)
 _QUARANTINED = State.QUARANTINED.value
@@ -100,7 +101,8 @@ class Note(NamedTuple):
     are the spans of fenced code. `encoding` is what the bytes are where they are no UTF-8, which is
     all that is written. `problem` says why the note cannot be taken at its word; then it is not
     pinned, and its state is `unreadable`, or what lines say that restricts it further. `full_text`
-    says where the full text is of one that was shortened, see `core.notes.full_text`.
+    says where the full text is of one that was shortened, see `core.notes.full_text`. `project`
+    names the project that the note was learned in; it is empty for a global note.
     """
 
     path: PurePosixPath
@@ -128,6 +130,7 @@ class Note(NamedTuple):
     encoding: str = ""
     problem: str = ""
     full_text: str = ""
+    project: str = ""
 
     @property
     def body(self) -> str:
@@ -243,6 +246,7 @@ def parse_note(path: PurePosixPath, data: bytes, daily: DailyNotes = _DAILY) -> 
         encoding=encoding,
         problem=problem,
         full_text=check_full_text(reader.text("full_text")),
+        project=reader.text("project"),
     )
 
 

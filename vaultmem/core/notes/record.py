@@ -30,7 +30,8 @@ class NoteRecord(NamedTuple):
     `changed` is when these bytes came to be, in seconds since the epoch: the commit that brought
     them, else the file's own time. `document` is the number that the index knows it by. `problem`
     says why the note of this path cannot be taken at its word, where it is looked at, and what
-    counts instead: the rest may be of an earlier text.
+    counts instead: the rest may be of an earlier text. `project` names the project that the note
+    was learned in; it is empty for a global note.
     """
 
     document: int
@@ -54,6 +55,7 @@ class NoteRecord(NamedTuple):
     changed: float
     problem: str = ""
     full_text: str = ""
+    project: str = ""
 
     @property
     def written(self) -> float:

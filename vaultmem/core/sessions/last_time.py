@@ -33,15 +33,26 @@ _SCALES = (0.3, 0.45, 0.6, 0.75, 0.9, 1.05, 1.2, 1.4, 1.7, 2.0, 2.5)
 
 
 def render_last_time(
-    session: Session, fates: Mapping[str, FileFate], earlier: Sequence[Session], budget: int
+    session: Session,
+    fates: Mapping[str, FileFate],
+    earlier: Sequence[Session],
+    budget: int,
+    still_open: Sequence[Session] = (),
 ) -> str:
     """Return what a session came to within a budget of tokens; all parts get their share.
 
-    `fates` are what became of its files; of `earlier` sessions the goals are told.
+    `fates` are what became of its files; of `earlier` sessions the goals are told, and of
+    those that are `still_open` in other folders the folders too.
     """
     facts = session.facts
     who = f"agent {facts.agent}" if facts.agent else "a person"
     label = " | ".join((who, facts.status, facts.started[:10], facts.id))
+
+    others = tuple(
+        f"{each.facts.goal or each.facts.title} (in {each.facts.workspace}, {each.facts.id})"
+        for each in still_open
+    )
+    before = tuple(each.facts.goal or each.facts.title for each in earlier)
 
     def render(told: Iterable[str]) -> str:
         lines = "\n".join(filter(None, told))
@@ -50,7 +61,11 @@ def render_last_time(
     steps = [
         [
             _fit(line, int(line.tokens * scale))
-            for line in _list_lines(session, fates, earlier, room)
+            for line in [
+                _Line("Also open", others, 60),
+                *_list_lines(session, fates, room),
+                _Line("Before that", before, 35),
+            ]
         ]
         for scale in _SCALES
         for room in [int(_STAND * scale)]
@@ -78,9 +93,7 @@ def _fit(line: _Line, room: int) -> str:
     return f"{line.name}: {'; '.join(kept)}" if kept else ""
 
 
-def _list_lines(
-    session: Session, fates: Mapping[str, FileFate], earlier: Sequence[Session], room: int
-) -> Iterator[_Line]:
+def _list_lines(session: Session, fates: Mapping[str, FileFate], room: int) -> Iterator[_Line]:
     """Yield what there is to tell; of the last answer, `room` characters."""
     told = session.told
     stand = session.summary.rpartition("\n\n")[2] or shorten_answer(told.answer, room)
@@ -96,4 +109,3 @@ def _list_lines(
     yield _Line("Also asked", list_asked(session), 50)
     yield _Line("Not committed", tuple(loose), 35)
     yield _Line("Files", tuple(each for each in touched if each not in loose), 35)
-    yield _Line("Before that", tuple(each.facts.goal or each.facts.title for each in earlier), 35)

@@ -144,6 +144,8 @@ class SessionFacts(NamedTuple):
     `started` and `ended` are ISO 8601 as written, `tokens` and `turns` those of its transcript as
     far as the note tells. `pending` is since when a restore is wanted, "" if none is. `machine` is
     the name of the other machine that an open session is on, and `seen` its last sign there.
+    `project` is the name of its project; where that is "", as in sessions from before there were
+    projects, the name of its folder counts, `workspace`.
     """
 
     id: str
@@ -167,6 +169,7 @@ class SessionFacts(NamedTuple):
     tokens: int
     machine: str = ""
     seen: str = ""
+    project: str = ""
 
     @property
     def standing(self) -> str:
@@ -184,6 +187,17 @@ class SessionFacts(NamedTuple):
     def is_open(self) -> bool:
         """Tell whether it has no end yet."""
         return self.status == Status.OPEN
+
+
+class Workspace(NamedTuple):
+    """Where sessions work: the folder's name, and the name of its project ("" if it has none)."""
+
+    name: str
+    project: str = ""
+
+    def has(self, facts: SessionFacts) -> bool:
+        """Tell whether a session worked here: in this project, or in a folder of this name."""
+        return facts.project == self.project if facts.project else facts.workspace == self.name
 
 
 class Told(NamedTuple):

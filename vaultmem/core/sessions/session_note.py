@@ -12,6 +12,7 @@ from vaultmem.core.links.link import find_links
 from vaultmem.core.notes.edit_properties import PropertyValue, format_note, set_property
 from vaultmem.core.notes.frontmatter import Frontmatter, read_frontmatter
 from vaultmem.core.notes.values import PropertyReader
+from vaultmem.core.projects import PROPERTY as PROJECT
 from vaultmem.core.sessions.session import (
     Decision,
     Edge,
@@ -46,6 +47,7 @@ def new_session_text(
     started: datetime,
     workspace: str,
     edges: tuple[Edge, ...] = (),
+    project: str = "",
 ) -> str:
     """Return the note of a session that starts; its sections are empty."""
     links = {
@@ -60,6 +62,7 @@ def new_session_text(
         "started": started.replace(microsecond=0),
         "goal": goal or None,
         "workspace": workspace or None,
+        PROJECT: project or None,
         "continues": links[Relation.CONTINUES] or None,
         "forked_from": forked[0] if forked else None,
         "related": links[Relation.RELATED] or None,
@@ -107,6 +110,7 @@ def parse_session(note: Note) -> Session:
         ended=reader.timestamp("ended"),
         goal=reader.text("goal"),
         workspace=reader.text("workspace"),
+        project=reader.text(PROJECT),
         edges=tuple(_read_edges(reader, note.path)),
         pending=reader.timestamp("pending_restore_at"),
         state=note.state.value,

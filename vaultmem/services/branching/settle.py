@@ -20,6 +20,7 @@ from vaultmem.core.notes.conflict import (
 )
 from vaultmem.core.notes.frontmatter import read_frontmatter
 from vaultmem.core.notes.note import parse_note
+from vaultmem.core.projects import TABLE_NAME, UnreadableTableError, merge_tables
 from vaultmem.core.secrets.scan import find_secrets
 from vaultmem.errors import MergeConflictError, RefusedError
 from vaultmem.storage.files import MAX_FILE_BYTES
@@ -193,6 +194,9 @@ class Merge:
         path = opened.path
         texts = [self._read_text(entry) for entry in (opened.base, ours, theirs)]
         before, mine, other = texts
+        if path == TABLE_NAME and (table := _merge_tables(before, mine, other)):
+            self.files[path] = (ours.mode, table.encode("utf-8"))
+            return
         if not is_note(path) or before is None or mine is None or other is None:
             self._keep_both(opened, ours, theirs)
             return
@@ -275,6 +279,16 @@ class Merge:
             return None if b"\0" in data else data.decode("utf-8")
         except UnicodeDecodeError:
             return None
+
+
+def _merge_tables(before: str | None, mine: str | None, other: str | None) -> str:
+    """Return the table of projects of both sides, "" where one of them cannot be read."""
+    if before is None or mine is None or other is None:
+        return ""
+    try:
+        return merge_tables(before, mine, other)
+    except UnreadableTableError:
+        return ""
 
 
 def _say_removed(text: str, remover: Speaker) -> str:

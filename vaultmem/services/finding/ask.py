@@ -22,7 +22,12 @@ from vaultmem.core.secrets.scan import find_secrets
 from vaultmem.core.token_count import count_tokens
 from vaultmem.errors import VaultError
 from vaultmem.services.finding.annotations import add_cautions, add_shown_lines
-from vaultmem.services.finding.recall import find_elsewhere, find_hits
+from vaultmem.services.finding.recall import (
+    find_elsewhere,
+    find_hits,
+    find_other_project,
+    tell_other_project,
+)
 from vaultmem.services.finding.rerank import Reranked
 from vaultmem.services.finding.vault_set import ByMeaning, TellProgress, VaultSet, open_set
 from vaultmem.storage.signals import Call, SignalStore, append, is_large
@@ -66,7 +71,8 @@ class QueryResult(NamedTuple):
     have and what was searched instead, `elsewhere` which note that was not asked answers. Where
     nothing answers, `too_large` are the notes that were not searched because of their size.
     `meaning` is None where words alone decided; `words_alone` says why, if it was not asked for so.
-    `reranked` says what put the best in order, None where nothing was to. `shown` are the
+    `reranked` says what put the best in order, None where nothing was to. `other_project` is the
+    name of a project that was not asked and has a better answer. `shown` are the
     hits that somebody was shown, each with what was shown of it.
     """
 
@@ -81,6 +87,7 @@ class QueryResult(NamedTuple):
     sureness: Sureness
     elsewhere: str = ""
     too_large: tuple[str, ...] = ()
+    other_project: str = ""
     shown: Sequence[tuple[Hit, str]] = ()
 
 
@@ -152,6 +159,7 @@ def _run(
         sureness=sureness,
         elsewhere=find_elsewhere(seen, query, sureness) if asked.suggests else "",
         too_large=() if hits and sureness is not Sureness.NONE else _list_too_large(seen),
+        other_project=find_other_project(seen, query, sureness),
     )
     return seen, result
 
@@ -171,10 +179,14 @@ def _log(vaults: VaultSet, question: str, shown: Sequence[tuple[Hit, str]]) -> N
     )
 
 
-def tell_how_sure(result: QueryResult) -> list[str]:
-    """Return what is to be said of an answer that is not sure, a line each."""
+def tell_how_sure(result: QueryResult, names_tool: bool = False) -> list[str]:
+    """Return what is to be said of an answer that is not sure, a line each.
+
+    `names_tool` is as in `tell_other_project`.
+    """
     sureness = result.sureness if result.hits else None
     lines = [*tell_replaced(result.replaced), *tell_sureness(sureness, result.elsewhere)]
+    lines += filter(None, [tell_other_project(result.other_project, result.question, names_tool)])
     return [*lines, *_tell_too_large(result.too_large)]
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from vaultmem.core.budget import fit_budget
 from vaultmem.core.finding.hit import Hit, NoteKey, Sureness, judge_hits
-from vaultmem.core.finding.query import parse_query
+from vaultmem.core.finding.query import RecallQuery, parse_query
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.packs.caution import written_at
 from vaultmem.core.packs.division import MANY, divide_pack, group_by_vault, name_vaults, settle_part
@@ -30,7 +30,12 @@ from vaultmem.services.finding.pack_parts import (
     list_recent,
     pack_source,
 )
-from vaultmem.services.finding.recall import find_hits, tell_doubts
+from vaultmem.services.finding.recall import (
+    find_hits,
+    find_other_project,
+    tell_doubts,
+    tell_other_project,
+)
 from vaultmem.services.finding.receipts import keep_receipt, name_receipt
 from vaultmem.services.finding.rerank import Reranked, Reranker
 from vaultmem.services.finding.score import Scorer
@@ -57,7 +62,7 @@ class AskPack(NamedTuple):
     Without a question: what is pinned and most recent. `budget` is in tokens. `receipt` says
     whether one is kept, None for those of agents. `has_sessions` is as in `make_pack`; `price` is
     what a pack costs as it is shown, which the budget then holds for. `told` are lines that it says
-    of what was asked. The others are as in `Ask`.
+    of what was asked; `names_tool` is as in `tell_other_project`. The others are as in `Ask`.
     """
 
     question: str = ""
@@ -74,6 +79,7 @@ class AskPack(NamedTuple):
     has_sessions: bool = True
     price: Callable[[Pack], int] | None = None
     told: tuple[str, ...] = ()
+    names_tool: bool = False
 
 
 @heals
@@ -141,6 +147,7 @@ def prepare_pack(
     told = (*_tell_others(vaults), *asked.told)
     if sureness is not None:
         told += tell_doubts(vaults, query, relevant, sureness, asked.waits)
+        told += _tell_other_project(vaults, query, sureness, asked) if asked.waits else ()
     if sureness is Sureness.NONE:
         relevant = relevant[:_NEAREST]
     relevant = order_by_worth(vaults.change(relevant, add_next, query.filter))
@@ -172,6 +179,15 @@ def prepare_pack(
         )._replace(replaced=query.replaced, sureness=sureness)
 
     return fit
+
+
+def _tell_other_project(
+    vaults: VaultSet, query: RecallQuery, sureness: Sureness, asked: AskPack
+) -> tuple[str, ...]:
+    """Return the line that names another project with a better answer, if there is one."""
+    project = find_other_project(vaults, query, sureness)
+    line = tell_other_project(project, asked.question, asked.names_tool)
+    return (line,) if line else ()
 
 
 def _list_pinned(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date, datetime
 from functools import cache
 from typing import TYPE_CHECKING
@@ -18,7 +20,7 @@ from vaultmem.core.finding.hit import (
     tell_replaced,
     tell_sureness,
 )
-from vaultmem.core.finding.query import MAX_TERMS, RecallQuery
+from vaultmem.core.finding.query import MAX_TERMS, RecallQuery, parse_query
 from vaultmem.core.finding.terms import list_stop_terms, split_words, stem_word
 from vaultmem.core.finding.weights import WEIGHTS, Statistics
 from vaultmem.core.languages import read_lines, read_pairs
@@ -288,6 +290,9 @@ def _read_day(note: Note, name: str) -> date | None:
 #: Branches that are looked at, those of the newest commits.
 _BRANCHES = 5
 
+#: Characters of a question that a command repeats.
+_QUOTED = 100
+
 #: Archived notes answer by themselves where nothing else does.
 _LAID_ASIDE = frozenset({State.DEPRECATED})
 
@@ -327,6 +332,43 @@ def find_elsewhere(vaults: VaultSet, query: RecallQuery, sureness: Sureness) -> 
     if hit is None:
         return ""
     return plain_label(f"{hit.address} on branch {hit.refs[0]} may answer that")
+
+
+def find_other_project(vaults: VaultSet, query: RecallQuery, sureness: Sureness) -> str:
+    """Return the name of a project that surely answers where the one that is viewed does not.
+
+    It is "" if there is none, and where all projects are viewed. The notes are the first vault's.
+    """
+    first = vaults.names[0]
+    if sureness is Sureness.STRONG or query.is_of_stop_words:
+        return ""
+    return vaults.run(_find_in_projects, {first: (query,)})[first]
+
+
+def _find_in_projects(vault: Vault, query: RecallQuery) -> str:
+    own = vault.view.project
+    if own is None:
+        return ""
+    # What was misspelt here may be a word there.
+    asked = parse_query(query.text, 3, query.filter)
+    found = recall(replace(vault, view=vault.view.of_project(None)), asked)
+    others = (hit for hit in found if hit.record.project.casefold() not in {"", own.casefold()})
+    sure = _choose_sure([*others])
+    return sure.record.project if sure else ""
+
+
+def tell_other_project(project: str, question: str, names_tool: bool = False) -> str:
+    """Return the line that says how to query another project; "" without one.
+
+    `names_tool` says that the caller has tools, and no shell.
+    """
+    if not project:
+        return ""
+    told = f"project {project} has a better answer"
+    if names_tool:
+        return plain_label(f'{told}; call recall with project "{project}"')
+    words = shlex.quote(question) if len(question) <= _QUOTED and question.isprintable() else "..."
+    return plain_label(f"{told}; run: vaultmem recall --project {shlex.quote(project)} {words}")
 
 
 def _is_narrow(vault: Vault) -> bool:

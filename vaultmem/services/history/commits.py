@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import unicodedata
+from collections.abc import Generator
 from typing import NamedTuple
 
 from vaultmem.core.paths import is_text, parse_note_path
 from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.projects.scope import find_foreign
 from vaultmem.storage.git.commit_draft import TreeEntry
-from vaultmem.storage.git.log import Commit, find_ends, walk_log
+from vaultmem.storage.git.log import Commit, find_ends, walk_changes, walk_log
 from vaultmem.storage.git.trees import find_entry
 from vaultmem.vault import Vault
 
@@ -133,7 +135,8 @@ def list_commits(
     """Return the newest commits that are wanted, from `commit` back.
 
     Else from what the vault's ref names, or from HEAD. `commit` may be `A..B`: what B has and A has
-    not. `path` is a note or folder of the vault, existing or not.
+    not. `path` is a note or folder of the vault, existing or not. Without one, commits that changed
+    notes of other projects than the viewed one, and nothing else, are left out.
 
     Raises:
         NoteNotFoundError: there is no such commit.
@@ -151,7 +154,11 @@ def list_commits(
     if inside and not os.path.exists(place) and os.path.isfile(f"{place}.md"):
         inside += ".md"
     found: list[Commit] = []
-    walk = walk_log(vault.history, start, "" if inside == "." else inside)
+    foreign = frozenset() if inside else find_foreign(vault)
+    if foreign:
+        walk = _walk_own(vault, start, foreign)
+    else:
+        walk = walk_log(vault.history, start, "" if inside == "." else inside)
     for each in walk:
         if wanted.admits(each):
             found.append(each)
@@ -159,3 +166,10 @@ def list_commits(
                 walk.close()
                 return Log(tuple(found), False)
     return Log(tuple(found), bool(find_ends(vault.history)))
+
+
+def _walk_own(vault: Vault, start: str, foreign: frozenset[str]) -> Generator[Commit]:
+    """Yield the commits but those that changed `foreign` notes alone."""
+    for commit, changes in walk_changes(vault.history, start):
+        if not changes or not foreign.issuperset(each.path for each in changes):
+            yield commit

@@ -10,9 +10,11 @@ from vaultmem.core.hook_payload import HookPayload
 from vaultmem.core.packs.already_had import name_shown
 from vaultmem.core.packs.pack_item import PackStyle
 from vaultmem.core.packs.pack_text import Pack
+from vaultmem.core.projects import UnreadableTableError
 from vaultmem.errors import BusyError, FaultError, NoteNotFoundError, RefusedError
 from vaultmem.services.finding.pack import AskPack, ask_pack
 from vaultmem.services.hooks.answer import find_folder
+from vaultmem.services.projects.scope import view_projects
 from vaultmem.services.sessions.begin import Begun, NewSession, resume_session, start_session
 from vaultmem.services.sessions.edit_session import act_in
 from vaultmem.services.sessions.read import EXPECTED, find_unsettled
@@ -48,6 +50,8 @@ def begin_context(vault: Vault, payload: HookPayload) -> str:
             catch_up(vault)
         begun = _begin(vault, payload, folder)
         vault.state.put(f"{EXPECTED} {begun.session.facts.id}", payload.transcript)
+    except UnreadableTableError as error:  # It is not known what belongs to this folder.
+        return f"No memory is shown and no session was begun: {error}\n"
     except (BusyError, FaultError) as error:  # What is known must not wait for it.
         return f"{_make_pack(vault, asked).text}\nNo session was begun: {error}\n"
     pack = _make_pack(act_in(vault, begun.session.facts.id), asked)
@@ -60,7 +64,7 @@ def begin_context(vault: Vault, payload: HookPayload) -> str:
 
 def _make_pack(vault: Vault, asked: AskPack) -> Pack:
     """Return the pack of a vault and its companions; commands print the messages about them."""
-    return ask_pack(add_companions(vault)[0], asked).pack
+    return ask_pack(view_projects(add_companions(vault)[0]), asked).pack
 
 
 def _tell_earlier(vault: Vault, payload: HookPayload, begun: Begun, folder: Path | None) -> str:

@@ -161,6 +161,7 @@ def as_memory(vault: Vault, kind: str, item: MemoryItem) -> Memory:
         tags=item.tags,
         name=item.name if _is_safe(item.name) else "",
         own=own,
+        project="",
     )
 
 

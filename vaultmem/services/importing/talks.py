@@ -14,6 +14,7 @@ from vaultmem.core.imports.item import Conversation, read_moment
 from vaultmem.core.notes.edit_properties import PropertyValue, set_property
 from vaultmem.core.notes.note import parse_note
 from vaultmem.core.paths import slugify
+from vaultmem.core.projects import PROPERTY as PROJECT
 from vaultmem.core.secrets.scan import mask_secrets
 from vaultmem.core.sessions.session import (
     SessionFacts,
@@ -29,6 +30,7 @@ from vaultmem.core.transcripts.read import describe_turn
 from vaultmem.core.transcripts.record import Record, add_event
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.importing.take import PROPERTY, Outcome, Taken, as_local, name_key
+from vaultmem.services.projects.projects import place_in_project
 from vaultmem.services.sessions.edit_session import act_in, edit_session
 from vaultmem.services.sessions.identify import find_workspace
 from vaultmem.services.sessions.import_turns import (
@@ -186,6 +188,7 @@ def _begin_note(
     place = find_workspace(Path(folder)) if folder and Path(folder).is_dir() else Path(folder)
     started = as_local(head.started) or vault.local_time()
     text = new_session_text(head.session, "", head.source.agent, started, place.name)
+    code = place if folder and place.is_dir() else None
     own: dict[str, PropertyValue] = {
         "status": Status.OK.value,
         "ended": started.replace(microsecond=0),
@@ -199,7 +202,9 @@ def _begin_note(
     writer = act_in(vault, head.session)
 
     def plan(change: Change) -> None:
-        change.put(path, text.encode("utf-8"))
+        project = place_in_project(change, None, code, opened=True)
+        made = set_property(text, PROJECT, project) if project else text
+        change.put(path, made.encode("utf-8"))
         change.leave(VaultEvent("write", f"write: {path}", writer.author, intent="observe"))
 
     write(writer, plan)

@@ -55,6 +55,7 @@ class NewMemory(NamedTuple):
     tags: tuple[str, ...]
     refs: tuple[str, ...]
     pinned: bool
+    project: str = ""
 
     @property
     def asked(self) -> Asked:
@@ -74,11 +75,19 @@ class Known(NamedTuple):
 
 
 def find_known(vault: Vault, new: NewMemory) -> Known:
-    """Return what the vault knows of a memory, by its index; only a new index is filled first."""
+    """Return what the vault knows of a memory, by its index; only a new index is filled first.
+
+    Notes of other projects neither take it in nor are near: nobody there would see it, and what
+    they contain is not shown.
+    """
     _fill_index(vault)
     similar = find_similar(vault, new.asked)
     held = tuple(each for each in similar if each.note.state is State.QUARANTINED)
-    found = [each for each in similar if each.note.state is not State.QUARANTINED]
+    found = [
+        each
+        for each in similar
+        if each.note.state is not State.QUARANTINED and each.note.project in {"", new.project}
+    ]
     for each in found:
         if each.is_same and _may_take(vault, each.note, new):
             return Known(each, tuple(other for other in found if other is not each)[:_NEAR], held)
@@ -200,9 +209,12 @@ def _find_wording(note: Note, new: NewMemory) -> str:
 def may_absorb(vault: Vault, note: Note, new: NewMemory) -> bool:
     """Tell whether a note may take in what it says already.
 
-    It has the same kind, context and authority, and its state is open.
+    It has the same kind, context and authority, its state is open, and it is global or of the
+    same project.
     """
     if note.state not in OPEN_STATES or note.problem or note.encoding:
+        return False
+    if note.project not in {"", new.project}:
         return False
     is_fact_of_decision = new.kind is Kind.SEMANTIC_FACT and note.kind is Kind.DECISION
     if note.kind is not new.kind and not is_fact_of_decision:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.notes.edit_properties import PropertyValue, format_note, keep_title
 from vaultmem.core.notes.titles import derive_title, make_name
+from vaultmem.core.projects import PROPERTY as PROJECT
 from vaultmem.errors import RefusedError
 from vaultmem.services.reading.names import choose_style, find_free_name
 from vaultmem.services.writing.leaks import look_for_leaks
@@ -25,7 +26,8 @@ class Memory(NamedTuple):
     """What is to be remembered; empty fields are left out of the note.
 
     `name` is the file's, else its title gives it. `own` are properties in place of those that
-    writing gives: of what was imported, from whom and when.
+    writing gives: of what was imported, from whom and when. `project` is the name of its project,
+    "" for a global memory, None for that of the caller's folder.
     """
 
     text: str
@@ -40,6 +42,7 @@ class Memory(NamedTuple):
     about: str = ""
     name: str = ""
     own: Mapping[str, PropertyValue] = MappingProxyType({})
+    project: str | None = None
 
 
 def choose_title(memory: Memory) -> str:
@@ -86,6 +89,7 @@ def compose_note(
         "confidence": memory.confidence,
         "agent": None if vault.is_person else author.agent,
         "session": author.session or None,
+        PROJECT: memory.project or None,
         "refs": memory.refs or None,
         "about": memory.about or None,
         **{name: items or None for name, items in (links or {}).items()},

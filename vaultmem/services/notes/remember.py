@@ -30,6 +30,7 @@ from vaultmem.services.notes.memory import (
     name_note,
 )
 from vaultmem.services.notes.propose import Proposed, propose_wishes
+from vaultmem.services.projects.projects import find_project, place_in_project
 from vaultmem.services.reading.look import find_branch
 from vaultmem.services.reading.read_notes import read_note
 from vaultmem.services.reading.sync import read_note_rules
@@ -51,6 +52,9 @@ class Outcome(StrEnum):
     KNOWN = "known"
 
 
+#: Kinds that count in every project, unless a project is named.
+_GLOBAL = frozenset({Kind.POLICY_RULE, Kind.PREFERENCE})
+
 #: What is said of a memory that a quarantined note nearly says.
 HELD = "It is quarantined until a person has read it: a quarantined note says nearly the same."
 
@@ -58,7 +62,8 @@ HELD = "It is quarantined until a person has read it: a quarantined note says ne
 class Remembered(NamedTuple):
     """The note that holds the memory, and the notes that are like it.
 
-    `proposed` are the standing wishes in it that wait for the owner's word.
+    `proposed` are the standing wishes in it that wait for the owner's word. `project` is the note's
+    project, "" if it is global.
     """
 
     path: str
@@ -68,6 +73,7 @@ class Remembered(NamedTuple):
     outcome: Outcome = Outcome.CREATED
     similar: tuple[Nearby, ...] = ()
     proposed: tuple[Proposed, ...] = ()
+    project: str = ""
 
 
 def remember(vault: Vault, memory: Memory, *, force: bool = False) -> Remembered:
@@ -95,7 +101,9 @@ def remember(vault: Vault, memory: Memory, *, force: bool = False) -> Remembered
     folder = parse_note_path(f"notes/{memory.context or vault.config.context}")
     draft = compose_note(vault, folder / "note.md", memory, title, state)
     check_memory(memory, draft.encode("utf-8"), vault, str(folder))
-    new = _as_new(memory, state)
+    if memory.project is None and memory.kind in _GLOBAL:
+        memory = memory._replace(project="")
+    new = _as_new(memory, state, _find_project_name(vault, memory))
 
     def plan(change: Change) -> Remembered:
         event = Event("write", "", vault.author, intent="observe")
@@ -134,16 +142,25 @@ def put_new(
     seen = change.seen
     folder = parse_note_path(f"notes/{memory.context or seen.config.context}")
     path = name_note(seen, folder, memory, title)
+    memory = memory._replace(project=place_in_project(change, memory.project, seen.here))
     if why := read_note_rules(seen).why_not(str(path)):
         raise RefusedError(f"{path}: {why}, so nobody would find it; choose another --context")
     links = _link(seen, near, str(path))
     data = compose_note(seen, path, memory, title, state, links).encode("utf-8")
     change.put(path, data)
-    near_by = describe_similar(near, memory.text)
-    return Remembered(str(path), blob_id(data), title, state, similar=near_by)
+    near_by, project = describe_similar(near, memory.text), memory.project or ""
+    return Remembered(str(path), blob_id(data), title, state, similar=near_by, project=project)
 
 
-def _as_new(memory: Memory, state: State) -> NewMemory:
+def _find_project_name(vault: Vault, memory: Memory) -> str:
+    """Return the project that a memory will have, "" if it is global or its project is new."""
+    if memory.project is not None:
+        return memory.project
+    found = find_project(vault, vault.here)
+    return found.name if found else ""
+
+
+def _as_new(memory: Memory, state: State, project: str) -> NewMemory:
     return NewMemory(
         text=memory.text,
         title=memory.title,
@@ -154,6 +171,7 @@ def _as_new(memory: Memory, state: State) -> NewMemory:
         tags=memory.tags,
         refs=memory.refs,
         pinned=memory.pinned,
+        project=project,
     )
 
 
@@ -179,7 +197,8 @@ def _describe_absorbed(
     note = target.note
     state = State.ACTIVE if note.state is State.STALE and note.matter.body else note.state
     shown = describe_similar((target, *near), text)
-    return Remembered(target.path, blob, note.title, state, Outcome.KNOWN, shown)
+    known = Outcome.KNOWN
+    return Remembered(target.path, blob, note.title, state, known, shown, project=note.project)
 
 
 def _link(vault: Vault, near: tuple[SimilarNote, ...], source: str) -> Links:

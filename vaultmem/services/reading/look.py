@@ -17,7 +17,7 @@ from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.git.brought import date_brought, find_brought
 from vaultmem.storage.git.head import find_git_folder, read_branch
 from vaultmem.storage.git.repository import find_checkout
-from vaultmem.storage.views import Source, View, ViewRow
+from vaultmem.storage.views import Source, ViewRow
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def look_at(
         _work_tree(vault) if t is None else _look_at_commit(vault, t, progress, patience)
         for t in distinct
     ]
-    return replace(vault, view=View(vault.state, sources), config=config)
+    return replace(vault, view=vault.view.at(sources), config=config)
 
 
 def look_now(vault: Vault) -> Vault:
@@ -89,7 +89,7 @@ def go_to(vault: Vault, ref: str) -> Vault:
     """Return the same vault, its storage shared, for working on a branch, with "" in the folder."""
     if vault.ref == ref and not vault.view.sources:
         return vault
-    return replace(vault, ref=ref, view=View(vault.state))
+    return replace(vault, ref=ref, view=vault.view.at(()))
 
 
 def name_branch(vault: Vault) -> str:

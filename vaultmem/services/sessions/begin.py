@@ -16,6 +16,7 @@ from vaultmem.core.sessions.session import (
     Relation,
     Session,
     SessionFacts,
+    Workspace,
     check_session_id,
     make_session_id,
     map_session_id,
@@ -23,12 +24,14 @@ from vaultmem.core.sessions.session import (
 )
 from vaultmem.core.sessions.session_note import new_session_text
 from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.projects.projects import place_in_project
 from vaultmem.services.reading.look import find_branch, look_now, name_branch
 from vaultmem.services.reading.names import names_in
 from vaultmem.services.reading.sync import sync_once, sync_vault
 from vaultmem.services.sessions.edit_session import act_in, check_text, edit_session, reopen
 from vaultmem.services.sessions.identify import (
     TERMINAL_VARIABLE,
+    find_place,
     find_workspace,
     identify_session,
     is_environments,
@@ -102,6 +105,7 @@ def start_session(
     find_branch(vault)  # Nothing is written where the ref is a tag or a commit.
     new = new or NewSession()
     workspace = find_workspace(new.workspace or vault.here)
+    place = find_place(vault, new.workspace)
     if new.goal:
         check_text(vault, new.goal)
     sync_vault(vault) if vault.notices.stale else sync_once(vault)
@@ -115,7 +119,7 @@ def start_session(
             taken = _take_open(vault, session, workspace, new.pid, may_reopen)
             return taken._replace(recovered=recovered)
         edges = [*_list_edges(vault, new)]
-        pending = _find_pending(vault, workspace) if pick_up and not new.forked_from else None
+        pending = _find_pending(vault, place) if pick_up and not new.forked_from else None
         if pending is not None and pending.id not in {edge.session for edge in edges}:
             edges.insert(0, Edge(Relation.CONTINUES, pending.id))
         _create(vault, session, new, workspace, tuple(edges))
@@ -143,7 +147,7 @@ def resume_session(
     place = find_workspace(workspace or vault.here)
     with vault.lock():
         recovered = _recover(vault)
-        facts = get_session(vault, _choose_resumed(vault, name, place)).facts
+        facts = get_session(vault, _choose_resumed(vault, name, workspace)).facts
         _keep_active(vault, facts.id, place, pid)
 
         def change(note: Note) -> str:
@@ -246,13 +250,14 @@ def _create(
             f"{session}: another session has this name in other case; choose another"
         )
     started = new.started or vault.local_time()
-    text = new_session_text(session, new.goal, vault.author.agent, started, workspace.name, edges)
     # First who it belongs to: a note without that would stay open for ever if this ended here.
     _keep_active(vault, session, workspace, new.pid)
     writer = act_in(vault, session)
 
     def plan(change: Change) -> None:
-        change.put(path, text.encode("utf-8"))
+        project = place_in_project(change, None, new.workspace or vault.here, opened=True)
+        head = (session, new.goal, vault.author.agent, started, workspace.name)
+        change.put(path, new_session_text(*head, edges, project).encode("utf-8"))
         change.leave(Event("write", "", writer.author, intent="observe"))
 
     write(writer, plan)
@@ -266,18 +271,19 @@ def _keep_active(vault: Vault, session: str, workspace: Path, pid: int | None) -
     ActiveSessions(vault.state_folder).put(record)
 
 
-def _find_pending(vault: Vault, workspace: Path) -> SessionFacts | None:
-    """Return the session of this agent and workspace whose restore was last asked for."""
-    found = [each for each in list_here(vault, workspace) if each.pending]
+def _find_pending(vault: Vault, place: Workspace) -> SessionFacts | None:
+    """Return the session of this agent in a place whose restore was last asked for."""
+    found = [each for each in list_here(vault, place) if each.pending]
     return max(found, key=lambda each: (each.pending, each.started, each.id), default=None)
 
 
-def _choose_resumed(vault: Vault, name: str, workspace: Path) -> str:
+def _choose_resumed(vault: Vault, name: str, workspace: Path | None) -> str:
     named = name or identify_session(vault, workspace=workspace).session
     if named:
         return named
-    pending = _find_pending(vault, workspace)
-    last = pending or next(iter(list_here(vault, workspace)), None)
+    place = find_place(vault, workspace)
+    pending = _find_pending(vault, place)
+    last = pending or next(iter(list_here(vault, place)), None)
     if last is None:
         raise NoteNotFoundError("no session: there is none of this agent and workspace to resume")
     return last.id

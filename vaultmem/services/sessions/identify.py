@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from vaultmem.core.clients.agents import SESSION_VARIABLES
 from vaultmem.core.sessions.session import (
+    Workspace,
     check_session_id,
     map_session_id,
     plain_id,
 )
 from vaultmem.errors import NoteNotFoundError
+from vaultmem.services.projects.projects import find_project
 from vaultmem.services.sessions.read import find_path, is_kept, is_meant_here, list_here
 from vaultmem.storage.git.head import find_git_folder
 from vaultmem.storage.processes import find_client, find_process
@@ -77,7 +80,7 @@ def require_session(
     """
     found = identify_session(vault, explicit, workspace)
     if not found.session:
-        here = list_here(vault, find_workspace(workspace or vault.here)) if or_last else []
+        here = list_here(vault, find_place(vault, workspace)) if or_last else []
         # A question in passing is not what one goes on from.
         if last := next((each for each in here if each.has_work), next(iter(here), None)):
             return last.id
@@ -101,6 +104,24 @@ def find_workspace(folder: Path | None = None) -> Path:
     here = (folder or Path.cwd()).resolve()
     found = find_git_folder(here)
     return found[0] if found else here
+
+
+def find_place(vault: Vault, folder: Path | None = None) -> Workspace:
+    """Return where a folder's sessions work (else the caller's): its work tree and its project.
+
+    Raises:
+        UnreadableTableError: the vault's table of projects cannot be read.
+    """
+    project = find_project(vault, folder or vault.here)
+    return Workspace(find_workspace(folder or vault.here).name, project.name if project else "")
+
+
+def find_begun_in(vault: Vault, session: str, folder: Path | None = None) -> Path:
+    """Return the folder of a session: `folder`, where it was begun, else the caller's."""
+    record = ActiveSessions(vault.state_folder).find(session)
+    if folder is None and record is not None and os.path.isdir(record.workspace):
+        return Path(record.workspace)
+    return folder or find_workspace(vault.here)
 
 
 def name_new_session(environment: Mapping[str, str]) -> tuple[str, str]:

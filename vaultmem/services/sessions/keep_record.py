@@ -14,12 +14,11 @@ from vaultmem.core.sessions.session_note import name_session, parse_session
 from vaultmem.core.sessions.told import write_told
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.sessions.edit_session import edit_session
-from vaultmem.services.sessions.identify import find_workspace
+from vaultmem.services.sessions.identify import find_begun_in, find_workspace
 from vaultmem.services.sessions.import_turns import import_turns, read_record
 from vaultmem.services.sessions.read import EXPECTED, find_unsettled
 from vaultmem.services.sessions.touched_files import add_touched, name_file, name_touched
 from vaultmem.services.writing.leaks import look_for_leaks
-from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
@@ -46,8 +45,7 @@ def keep_record(vault: Vault, session: str, workspace: Path | None = None) -> No
         NoteNotFoundError, RefusedError: as for `edit_session`.
     """
     record = read_record(vault, session)
-    active = ActiveSessions(vault.state_folder).find(session)
-    base = find_workspace(workspace or (Path(active.workspace) if active else vault.here))
+    base = find_workspace(find_begun_in(vault, session, workspace))
     touched = [*_list_touched(record, base)]
 
     def change(note: Note) -> str:

@@ -44,8 +44,8 @@ def learn(vault: Vault, session: Session, text: str) -> Learned:
     """Add a line to MEMORY.md under "Learned", with a link to the session.
 
     Where MEMORY.md would grow beyond its budget, or its properties cannot be read, the text is
-    remembered as a note; so is what a quarantined note nearly says. What is there already is not
-    added again.
+    remembered as a note; so is what a quarantined note nearly says, and what a session of a project
+    learned: every project is shown MEMORY.md. What is there already is not added again.
 
     Raises:
         RefusedError: as for `remember`.
@@ -73,7 +73,7 @@ def learn(vault: Vault, session: Session, text: str) -> Learned:
         replace_text(draft, note, change)
 
     try:
-        if refuse_held(look_now(vault), Asked(line)) is None:
+        if not session.facts.project and refuse_held(look_now(vault), Asked(line)) is None:
             write(writer, plan)
             return Learned(line, str(MEMORY), True)
     except (_FullError, RefusedError):
@@ -81,5 +81,6 @@ def learn(vault: Vault, session: Session, text: str) -> Learned:
     from vaultmem.services.notes.memory import Memory
     from vaultmem.services.notes.remember import remember
 
-    made = remember(writer, Memory(text, refs=(session.facts.path,)))
+    project = session.facts.project or None
+    made = remember(writer, Memory(text, refs=(session.facts.path,), project=project))
     return Learned(line, made.path, False)

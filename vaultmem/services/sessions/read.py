@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from vaultmem.core.notes.note import UnreadableNoteError, parse_note
@@ -21,7 +21,7 @@ from vaultmem.storage.transcripts import Transcripts
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
-    from vaultmem.core.sessions.session import Session, SessionFacts
+    from vaultmem.core.sessions.session import Session, SessionFacts, Workspace
 
 #: Where a session's transcript is, by the client's word at its start: a key of the state database.
 EXPECTED = "transcript of"
@@ -136,15 +136,16 @@ def list_facts(vault: Vault) -> list[SessionFacts]:
     return sorted(open_table(vault).all(), key=lambda each: (each.started, each.id), reverse=True)
 
 
-def list_here(vault: Vault, workspace: Path) -> list[SessionFacts]:
-    """Return the sessions of this agent in a workspace of this name, the last started first.
+def list_here(vault: Vault, place: Workspace) -> list[SessionFacts]:
+    """Return the sessions of this agent that worked in a place, the last started first.
 
     The vault must be in sync.
     """
     return [
         each
         for each in list_facts(vault)
-        if each.agent == vault.author.agent and each.workspace in {"", workspace.name}
+        if each.agent == vault.author.agent
+        and (place.has(each) or not (each.workspace or each.project))
     ]
 
 

@@ -20,11 +20,10 @@ from vaultmem.services.finding.pack_parts import pack_source
 from vaultmem.services.reading.look import look_now
 from vaultmem.services.reading.read_notes import read_note, resolve_address
 from vaultmem.services.sessions.decide import find_unlinked
-from vaultmem.services.sessions.identify import find_workspace
+from vaultmem.services.sessions.identify import find_begun_in, find_place
 from vaultmem.services.sessions.read import get_session, open_table, read_session
 from vaultmem.services.sessions.touched_files import trace_files
 from vaultmem.services.sessions.windows import read_last_turns
-from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
@@ -63,15 +62,14 @@ def gather_material(
     session = _with_unlinked(vault, get_session(vault, name))
     earlier = tuple(_find_earlier(vault, session))
     shown = [session, *(each.session for each in earlier if each.session and each.session.is_shown)]
-    record = ActiveSessions(vault.state_folder).find(session.facts.id)
-    place = workspace or (Path(record.workspace) if record else find_workspace(vault.here))
+    folder = find_begun_in(vault, session.facts.id, workspace)
     decisions = [decision for each in shown for decision in each.decisions]
     return RestoreMaterial(
         session,
         pack_source(vault),
         earlier,
         _read_decisions(vault, decisions),
-        trace_files(shown, place),
+        trace_files(shown, folder, find_place(vault, folder)),
         tuple(_read_turns(vault, session.facts.id, budget)),
     )
 

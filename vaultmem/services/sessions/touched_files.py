@@ -13,11 +13,17 @@ from vaultmem.core.counting import count_things
 from vaultmem.core.notes.edit_properties import set_property
 from vaultmem.core.notes.values import read_timestamp
 from vaultmem.core.safe_text import one_line
-from vaultmem.core.sessions.session import FileFate, Session, TouchedFile, format_touched
+from vaultmem.core.sessions.session import (
+    FileFate,
+    Session,
+    TouchedFile,
+    Workspace,
+    format_touched,
+)
 from vaultmem.core.sessions.session_note import parse_session
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.sessions.edit_session import edit_session
-from vaultmem.services.sessions.identify import find_workspace
+from vaultmem.services.sessions.identify import find_begun_in
 from vaultmem.services.sessions.read import find_path
 from vaultmem.storage.git.any_repository import (
     FileCommit,
@@ -25,7 +31,6 @@ from vaultmem.storage.git.any_repository import (
     list_file_commits,
     open_repository,
 )
-from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
@@ -53,8 +58,7 @@ def touch_files(
         RefusedError: there are too many, or as for `edit_session`.
     """
     path = find_path(vault, session)
-    record = ActiveSessions(vault.state_folder).find(path.stem)
-    base = workspace or (Path(record.workspace) if record else find_workspace(vault.here))
+    base = find_begun_in(vault, path.stem, workspace)
     here = vault.here or Path()
     found = [name_touched(here / Path(file).expanduser(), base) for file in files]
 
@@ -134,16 +138,20 @@ def short_blob(place: Path) -> str:
 _MAX_FILES = 1_000
 
 
-def trace_files(sessions: Sequence[Session], workspace: Path) -> dict[str, FileFate]:
+def trace_files(
+    sessions: Sequence[Session], workspace: Path, place: Workspace
+) -> dict[str, FileFate]:
     """Return what became of each file since a session first touched it, the last session first.
 
-    Sessions of a workspace of another name are passed over: their files are elsewhere.
+    Sessions that did not work in the `place` of the workspace are passed over: their files are
+    elsewhere.
     """
     left: dict[str, tuple[str, float]] = {}
     for session in sessions:
-        if session.facts.workspace not in {"", workspace.name}:
+        facts = session.facts
+        if (facts.workspace or facts.project) and not place.has(facts):
             continue
-        since = read_timestamp(session.facts.started) or 0.0
+        since = read_timestamp(facts.started) or 0.0
         for each in reversed(session.touched):
             blob, before = left.get(each.path, (each.blob, since))
             left[each.path] = (blob, min(before, since))

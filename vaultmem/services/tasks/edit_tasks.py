@@ -8,9 +8,12 @@ from vaultmem.core.lifecycle import Kind
 from vaultmem.core.notes.edit_properties import PropertyValue, format_note, set_property
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.titles import make_name
+from vaultmem.core.projects import PROPERTY as PROJECT
 from vaultmem.core.suggest import ask_meant
 from vaultmem.core.tasks.task import FOLDER, Task, TaskStatus, parse_task
 from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.projects.projects import ensure_project
+from vaultmem.services.projects.scope import view_project
 from vaultmem.services.reading.look import look_now
 from vaultmem.services.reading.names import find_free_name
 from vaultmem.services.reading.read_notes import read_note
@@ -28,7 +31,7 @@ def add_task(vault: Vault, title: str, next_step: str = "", text: str = "") -> T
     if not title:
         raise RefusedError("a task needs a title")
     path = find_free_name(look_now(vault), PurePosixPath(FOLDER), make_name(title))
-    session = vault.author.session
+    session, project = vault.author.session, ensure_project(vault, vault.here)
     properties: dict[str, PropertyValue | None] = {
         "kind": Kind.WORKING_CONTEXT.value,
         "status": TaskStatus.OPEN.value,
@@ -36,6 +39,7 @@ def add_task(vault: Vault, title: str, next_step: str = "", text: str = "") -> T
         "created": vault.local_time(),
         "agent": vault.author.agent or None,
         "sessions": (f"[[sessions/{session}]]",) if session else None,
+        PROJECT: project.name if project else None,
     }
     made = format_note(properties, "\n".join([f"# {title}", "", text]))
     write_note(vault, path, made.rstrip("\n") + "\n")
@@ -73,13 +77,14 @@ def change_task(
 def find_task(vault: Vault, name: str = "") -> Task:
     """Return the task of an id, or of the only one that begins so; without, the last one open.
 
-    The vault must be in sync.
+    Without a name, tasks of other projects than the caller's do not count. The vault must be in
+    sync.
 
     Raises:
         NoteNotFoundError: there is none, or several begin so.
     """
-    tasks = list_tasks(vault)
     bare = name.removeprefix(f"{FOLDER}/").removesuffix(".md")
+    tasks = list_tasks(vault if bare else view_project(vault))
     if not bare:
         if not (left := [task for task in tasks if not task.is_over]):
             raise NoteNotFoundError("no task is open; add one with `vaultmem task add TITLE`")

@@ -16,7 +16,7 @@ from vaultmem.services.finding.links import list_backlinks
 from vaultmem.services.history.commits import CommitFilter, list_commits
 from vaultmem.services.reading.look import look_now
 from vaultmem.services.reading.read_notes import read_note
-from vaultmem.services.sessions.identify import find_workspace
+from vaultmem.services.sessions.identify import find_place, find_workspace
 from vaultmem.services.sessions.read import get_session
 from vaultmem.services.sessions.touched_files import trace_files
 from vaultmem.storage.git.any_repository import FileCommit, list_recent, open_repository
@@ -124,8 +124,8 @@ def _handoffs(vault: Vault, paths: Sequence[str]) -> Iterator[Entry]:
 def _files(vault: Vault, sessions: Sequence[Session]) -> Iterator[Entry]:
     if not sessions:
         return
-    place = _code_folder(vault) or find_workspace(vault.here)
-    fates = trace_files(sessions, place)
+    folder = _code_folder(vault) or find_workspace(vault.here)
+    fates = trace_files(sessions, folder, find_place(vault, folder))
     seen: set[str] = set()
     for session in sessions:
         for touched in session.touched:

@@ -134,7 +134,7 @@ def _may_merge(vault: Vault, pair: Pair, mover: Mover) -> bool:
 
 def _as_new(note: Note) -> NewMemory:
     place = (note.body, note.title, note_context(note.path), note.kind, note.state, True)
-    return NewMemory(*place, note.tags, note.refs, False)
+    return NewMemory(*place, note.tags, note.refs, False, note.project)
 
 
 def _confirm(drop: Note, at: datetime) -> Edit:

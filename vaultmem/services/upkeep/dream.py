@@ -62,7 +62,8 @@ class Dream(NamedTuple):
 def dream(vault: Vault, is_dry: bool = False) -> Dream:
     """Promote the strongest notes that were never promoted, in one commit; `is_dry` only looks.
 
-    Each becomes active and is named in MEMORY.md, as far as that has room; DREAMS.md tells of it.
+    Each becomes active and, if it is global, is named in MEMORY.md as far as that has room;
+    DREAMS.md lists all.
     Nobody's trust follows from it: policies and skills still wait for their owner's promotion.
 
     Raises:
@@ -95,13 +96,14 @@ def dream_if_due(vault: Vault) -> Dream | None:
 
 def _promote(machine: Vault, promoted: Sequence[Candidate]) -> CommitReport:
     """Set the states, name the notes, write the diary, and commit that and nothing else."""
-    bullets = [(name_heading(each.kind), each.bullet) for each in promoted]
+    bullets = [(name_heading(each.kind), each.bullet) for each in promoted if each.line]
     line = _make_diary_line(machine, promoted)
 
     def plan(change: Change) -> None:
         for each in promoted:
             replace_text(change, change.read(PurePosixPath(each.path)), _activate)
-        _add(change, MEMORY, NEW_MEMORY, lambda text: add_bullets(text, bullets))
+        if bullets:
+            _add(change, MEMORY, NEW_MEMORY, lambda text: add_bullets(text, bullets))
         _add(change, DREAMS, _DIARY, lambda text: _end_line(text) + line)
         change.commit(_make_event(machine, promoted))
 

@@ -39,7 +39,8 @@ NEW_MEMORY = "# Memory\n"
 class Candidate(NamedTuple):
     """A note that was recalled: how strong it is, and why it is not promoted ("" if it is).
 
-    `bullet` is the line that names it in MEMORY.md, "" where it was not come to that.
+    `bullet` is the line that names it in MEMORY.md, "" where it was not come to that. A note of a
+    project is promoted without it: every project is shown MEMORY.md.
     """
 
     path: str
@@ -49,6 +50,12 @@ class Candidate(NamedTuple):
     strength: Strength
     held: str
     bullet: str = ""
+    project: str = ""
+
+    @property
+    def line(self) -> str:
+        """What MEMORY.md gets with the promotion, "" for nothing."""
+        return "" if self.held or self.project else f"{self.bullet}\n"
 
 
 class Weighed(NamedTuple):
@@ -73,7 +80,7 @@ def weigh_recalled(vault: Vault) -> Weighed:
         bullet = "" if held else _make_bullet(vault, graph, record)
         held = held or _find_obstacle(record, bullet)
         named_so = (path, record.title, record.kind, record.state)
-        candidates.append(Candidate(*named_so, strength, held, bullet))
+        candidates.append(Candidate(*named_so, strength, held, bullet, record.project))
     memory = find_note(vault, MEMORY)
     room = Room(config.memory_lines, memory_budget(vault))
     text = memory.text if memory else NEW_MEMORY
@@ -81,7 +88,7 @@ def weigh_recalled(vault: Vault) -> Weighed:
     chosen, waiting = _fit(text, candidates, room, limit)
     if memory is None:
         return Weighed(tuple(chosen), ())
-    wanted = "".join(f"{each.bullet}\n" for each in chosen if not each.held)
+    wanted = "".join(each.line for each in chosen)
     wanted += "".join(f"{each.bullet}\n" for each in waiting)
     scores = {each.path: each.strength.score for each in candidates}
     lines = {line: path for line, path in linked.items() if path in graph.documents}
@@ -170,6 +177,8 @@ def _fit(
     for each in candidates:
         if not each.held and count == limit:
             each = each._replace(held=NEXT_NIGHT)
+        elif not each.held and each.project:
+            count += 1
         elif not each.held:
             longer = add_bullets(text, [(name_heading(each.kind), each.bullet)])
             if room.lacks(longer):

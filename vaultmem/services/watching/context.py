@@ -26,6 +26,7 @@ from vaultmem.core.paths import is_hidden
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.finding.pack import make_unseen
 from vaultmem.services.finding.vault_set import look, open_scorer
+from vaultmem.services.projects.scope import view_for_file
 from vaultmem.storage.asides import clear_leftover, find_leftovers
 from vaultmem.storage.files import MAX_FILE_BYTES, create_file, read_file, remove_file, replace_file
 from vaultmem.vault import Vault
@@ -54,24 +55,27 @@ class RenderedContext(NamedTuple):
 def render_contexts(vault: Vault) -> list[RenderedContext]:
     """Bring CONTEXT.md and all other generated packs up to date; write only what differs.
 
-    What cannot be written is in `problem` and stops no other.
+    A file shows the notes of the project that its folder belongs to, and global ones. What cannot
+    be written is in `problem` and stops no other.
     """
     config, name = vault.config, find_context_file(vault)
     if config.contexts:  # Nobody is to wait for vectors with the lock held.
         open_scorer([vault], None, waits=True)
     with vault.lock():  # Whoever renders last has seen the newest notes.
         try:
-            seen = look(vault)
-            text = write_plainly(make_unseen(seen).text)
+            whole = look(vault)
+            seen = view_for_file(whole, vault.root)
+            texts = {seen.view.project: write_plainly(make_unseen(seen).text)}
         except VaultError as error:
             names = (*filter(None, [name]), *config.keep_in)
             return [RenderedContext(name, False, str(error)) for name in names]
+        text = texts[seen.view.project]
         done = [_render(name, partial(_write_pack, vault, name, text))] if name else []
         for former in {CONTEXT_FILE, HIDDEN_FILE} - {name}:
             _drop_former(vault, former)
         for line in parse_contexts(config.contexts):
             done.append(_render(line.path, partial(_write_line, vault, seen, line)))
-        done += [_render(name, partial(_keep_in, vault, name, text)) for name in config.keep_in]
+        done += [_render(name, partial(_keep_in, whole, name, texts)) for name in config.keep_in]
         return done
 
 
@@ -132,9 +136,16 @@ def _write_pack(vault: Vault, name: str, text: str) -> bool:
     return True
 
 
-def _keep_in(vault: Vault, name: str, text: str) -> bool:
-    """Make the block in somebody's file hold a pack; tell whether it had to be written."""
+def _keep_in(vault: Vault, name: str, texts: dict[str | None, str]) -> bool:
+    """Make the block in a person's file hold a pack; tell whether it had to be written.
+
+    `texts` are the packs that were made already, by project.
+    """
     file = _find_file(vault, name)
+    seen = view_for_file(vault, file.parent)
+    if seen.view.project not in texts:
+        texts[seen.view.project] = write_plainly(make_unseen(seen).text)
+    text = texts[seen.view.project]
     path = PurePosixPath(file.name)
     for left in find_leftovers(file.parent):  # No sync looks into that folder.
         clear_leftover(left, is_held=False)

@@ -48,6 +48,27 @@ def open_repository(folder: Path) -> GitRunner | None:
     return GitRunner(*found)
 
 
+def find_oldest_root(git: GitRunner) -> str:
+    """Return the oldest commit without parents in HEAD's history, "" if there is no commit."""
+    walk = ("rev-list", "--max-parents=0", "--timestamp", "HEAD", "--")
+    rows = [line.split() for line in git.run(*walk, check=False).splitlines()]
+    return min(((int(at), commit) for at, commit in rows), default=(0, ""))[1]
+
+
+def has_commit(git: GitRunner, commit: str) -> bool:
+    """Tell whether the repository has a commit."""
+    return git.run("cat-file", "-t", commit, check=False) == "commit"
+
+
+def list_remote_urls(git: GitRunner) -> list[str]:
+    """Return the addresses of the remotes in the repository's own settings, origin's first."""
+    pattern = r"^remote\..*\.url$"
+    out = git.run("config", "--local", "-z", "--get-regexp", pattern, check=False)
+    rows = [row.partition("\n") for row in out.split("\0") if row]
+    rows.sort(key=lambda row: row[0] != "remote.origin.url")
+    return [read_escapes(url) for _, _, url in rows]
+
+
 def list_file_commits(
     git: GitRunner, paths: Sequence[str], since: int
 ) -> dict[str, list[FileCommit]]:

@@ -21,6 +21,7 @@ from vaultmem.errors import ChangedError, RefusedError, VaultError
 from vaultmem.operations.finding import FINDING
 from vaultmem.operations.notes import note_data
 from vaultmem.operations.operation import BASE, Front, Given, Moment, Operation
+from vaultmem.operations.projects import LIST as LIST_PROJECTS
 from vaultmem.operations.session_views import SESSION_VIEWS
 from vaultmem.operations.sessions import SESSION_RECORD
 from vaultmem.operations.tasks import FAMILY, TASKS
@@ -50,6 +51,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *(each for each in SESSION_VIEWS if Front.HTTP not in each.excused),
     FAMILY,
     *TASKS,
+    LIST_PROJECTS,
     *STATE,
     *WRITING,
     *DECIDING,

@@ -1,0 +1,180 @@
+"""Which notes each front end shows inside a project, outside of any, and on demand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from clocks import Clock, ask
+from conftest import MakeVault, RunCli
+from projects_world import make_repository, play_in, run_git, run_hook
+from support import write_notes
+
+from vaultmem.core.lifecycle import State
+from vaultmem.core.packs.context_file import BEGIN, END
+from vaultmem.services.notes.remember import Memory, remember
+from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.upkeep.dream import dream
+from vaultmem.services.watching.context import render_contexts
+from vaultmem.vault import Vault
+
+Opened = Callable[..., Vault]
+
+NOTES = {
+    "notes/winch.md": "---\nkind: semantic_fact\nproject: alpha\n---\nThe winch takes zebrafat.\n",
+    "notes/ticket.md": "---\nkind: semantic_fact\nproject: beta\n---\nA ticket costs nine yak.\n",
+    "notes/rule.md": "Write British English in every text.\n",
+}
+QUESTION = "what does the winch take"
+NAMED = "project alpha has a better answer; run: vaultmem recall --project alpha"
+
+
+@pytest.fixture
+def root(make_vault: MakeVault) -> Path:
+    return make_vault()
+
+
+@pytest.fixture
+def alpha(root: Path, tmp_path: Path) -> Path:
+    return add_project(root, tmp_path / "code/alpha")
+
+
+@pytest.fixture
+def beta(root: Path, tmp_path: Path) -> Path:
+    return add_project(root, tmp_path / "code/beta")
+
+
+def add_project(root: Path, folder: Path) -> Path:
+    """Make a repository that the vault's table lists, and the notes of all projects."""
+    make_repository(folder)
+    with open(root / "projects.yaml", "a") as table:
+        table.write(f"- name: {folder.name}\n  root: {run_git(folder, 'rev-parse', 'HEAD')}\n")
+    write_notes(root, NOTES)
+    return folder
+
+
+def test_another_project_is_named_without_its_text(
+    root: Path, alpha: Path, beta: Path, run_cli: RunCli
+) -> None:
+    asked = ("recall", QUESTION, "--vault", root)
+    told = run_cli(*asked, cwd=beta).out
+    assert f"{NAMED} '{QUESTION}'\n" in told
+    assert "zebrafat" not in told
+    assert "zebrafat" in run_cli(*asked, cwd=alpha).out
+    assert NAMED not in run_cli(*asked, cwd=alpha).out
+    found = run_cli(*asked, "--json", cwd=beta).json
+    assert (found["hits"], found["other_project"]) == ([], "alpha")
+    assert NAMED in run_cli("pack", QUESTION, "--vault", root, cwd=beta).out
+    prompt = run_hook(run_cli, root, "prompt", beta, "", prompt=QUESTION)
+    assert prompt.startswith(NAMED)
+    assert "zebrafat" not in prompt
+
+
+def test_a_tool_is_named_to_an_agent_without_a_shell(root: Path, alpha: Path, beta: Path) -> None:
+    async def scene(client: object) -> list[str]:
+        found = []
+        for given in ({}, {"project": "alpha"}, {"project": "all"}, {"project": "nowhere"}):
+            done = await client.call_tool("recall", {"query": QUESTION, **given})  # type: ignore[attr-defined]
+            found.append(done.content[0].text)
+        return found
+
+    here, alone, everywhere, nowhere = play_in(root, beta, scene)
+    assert 'project alpha has a better answer; call recall with project "alpha"' in here
+    assert "zebrafat" not in here
+    assert "zebrafat" in alone
+    assert "zebrafat" in everywhere
+    assert "no such project" in nowhere
+
+
+def test_outside_a_project_nothing_is_left_out(
+    root: Path, alpha: Path, beta: Path, run_cli: RunCli, tmp_path: Path
+) -> None:
+    for folder in (root, make_repository(tmp_path / "unknown")):
+        assert "zebrafat" in run_cli("recall", QUESTION, "--vault", root, cwd=folder).out
+        listed = run_cli("list", "--vault", root, "--json", cwd=folder).json["notes"]
+        assert {each["path"] for each in listed} >= set(NOTES)
+
+
+def test_lists_show_the_project_unless_told_otherwise(
+    root: Path, alpha: Path, beta: Path, run_cli: RunCli
+) -> None:
+    for folder, project in ((alpha, "alpha"), (beta, "beta")):
+        given = ("--vault", root)
+        assert run_cli("task", "add", f"Oil {project}", *given, cwd=folder).code == 0
+        goal = ("session", "start", "--goal", f"Look at {project}")
+        assert run_cli(*goal, *given, cwd=folder).code == 0
+    for words in (["list"], ["task", "list"], ["session", "list"]):
+        given = ("--vault", root, "--json")
+        own = run_cli(*words, *given, cwd=beta).out
+        everything = run_cli(*words, *given, "--project", "all", cwd=beta).out
+        named = run_cli(*words, *given, "--project", "alpha", cwd=beta).out
+        assert [find_projects(text) for text in (own, everything, named)] == [
+            {"beta"},
+            {"alpha", "beta"},
+            {"alpha"},
+        ]
+    assert "Oil beta" in run_cli("task", "show", "--vault", root, cwd=beta).out
+    assert "Oil alpha" in run_cli("task", "show", "--vault", root, cwd=alpha).out
+
+
+def find_projects(text: str) -> set[str]:
+    """Return the projects whose tasks, goals or notes are in a text."""
+    signs = {"alpha": ("oil-alpha", "Look at alpha"), "beta": ("oil-beta", "Look at beta")}
+    return {name for name, own in signs.items() if any(sign in text for sign in own)}
+
+
+def test_generated_files_show_the_project_of_their_folder(
+    root: Path, alpha: Path, beta: Path, opened: Opened, home: Path
+) -> None:
+    files = [alpha / "AGENTS.md", beta / "AGENTS.md", home / "AGENTS.md"]
+    for file in files:
+        file.write_text(f"{BEGIN}\n{END}\n")
+    with open(root / "vaultmem.yaml", "a") as settings:
+        settings.write(f"keep_in: {json.dumps([str(file) for file in files])}\n")
+    vault = opened(root)
+    sync_vault(vault)
+    assert [each.problem for each in render_contexts(vault)] == [""] * 4
+    shown = [file.read_text() for file in [*files, root / "CONTEXT.md"]]
+    assert ["zebrafat" in text for text in shown] == [True, False, False, False]
+    assert ["nine yak" in text for text in shown] == [False, True, False, False]
+    assert all("British English" in text for text in shown)
+
+
+def test_a_dream_does_not_copy_a_project_into_memory_md(
+    make_vault: MakeVault, opened: Opened
+) -> None:
+    clock = Clock()
+    vault = opened(make_vault(), agent="claude", now=clock)
+    for project, word in (("alpha", "bell"), ("", "gong")):
+        text = f"The {word} rings at seven in the morning."
+        remember(vault, Memory(text, title=word, state=State.CANDIDATE, project=project))
+        for question in (f"when does the {word} ring", f"{word} in the morning", f"what {word}"):
+            assert ask(vault, question)
+            clock.pass_days(1)
+    done = dream(vault)
+    assert {each.title for each in done.promoted} == {"bell", "gong"}
+    memory = (vault.root / "MEMORY.md").read_text()
+    assert "[[gong]]" in memory
+    assert "bell" not in memory
+
+
+def test_an_empty_vault_adds_nothing_to_a_prompt(
+    make_vault: MakeVault, run_cli: RunCli, tmp_path: Path
+) -> None:
+    root, folder = make_vault(), make_repository(tmp_path / "code")
+    assert run_hook(run_cli, root, "prompt", folder, "", prompt=QUESTION) == ""
+
+
+def test_a_companion_that_does_not_know_the_project_shows_global_notes(
+    root: Path, beta: Path, make_vault: MakeVault, opened: Opened
+) -> None:
+    from vaultmem.services.projects.scope import view_projects
+
+    other = opened(make_vault(NOTES, "other"))
+    own = opened(root, here=beta)
+    found = view_projects([own, replace(other, name="other")])
+    assert [each.view.project for each in found] == ["beta", ""]
+    assert [each.view.project for each in view_projects([own, other], "all")] == [None, None]

@@ -1,0 +1,403 @@
+"""Projects: the code repositories that a vault's notes belong to, and the table that lists them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from vaultmem.core.notes.properties import Property, read_plain_block
+from vaultmem.errors import RefusedError, VaultError
+
+if TYPE_CHECKING:  # Queries read the table, and do not wait for what edits it.
+    from vaultmem.core.notes.edit_properties import PropertyValue
+
+#: The file of the table, at the vault's root.
+TABLE_NAME = "projects.yaml"
+
+#: The property of a note that names its project.
+PROPERTY = "project"
+
+#: Words of `--project` that are no project's name.
+RESERVED = frozenset({"all", "global"})
+
+_HEADER = """\
+# The projects of this memory: code repositories, by root commit and remotes.
+# `vaultmem projects rename OLD NEW` changes a name here and in the notes.
+"""
+
+_NAME = re.compile(r"[^\W_][\w.-]{0,59}")
+_UNSAFE = re.compile(r"[^\w.-]+")
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+
+# `scheme://[user[:password]@]host[:port]/path`, and git's short form `[user@]host:path`.
+_URL = re.compile(
+    r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?:[^/@]*@)?(?P<host>[^/:]+)(?::\d*)?/(?P<path>.+)"
+)
+_SHORT = re.compile(r"(?:[^/@:]+@)?(?P<host>[^/:@]{2,}):(?P<path>[^:]+)")
+
+
+class UnreadableTableError(VaultError):
+    """The table of projects cannot be read, so it is not known which notes belong to a folder."""
+
+
+@dataclass(frozen=True)
+class Project:
+    """A project as the table lists it.
+
+    `root` is the full id of the repository's oldest root commit, "" if unknown. `remotes` are
+    normalised (`host/path`). `paths` are the folders of a project without git.
+    """
+
+    name: str
+    root: str = ""
+    remotes: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ProjectTable:
+    """All projects of a vault, in the table's order; no two have the same name."""
+
+    projects: tuple[Project, ...] = ()
+
+    def get(self, name: str) -> Project | None:
+        """Return the project of a name, in any case; None if there is none."""
+        wanted = name.casefold()
+        return next((each for each in self.projects if each.name.casefold() == wanted), None)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all projects."""
+        return tuple(each.name for each in self.projects)
+
+
+@dataclass(frozen=True)
+class FolderFacts:
+    """What is known of a folder: its repository's root commit and remotes, and where it is.
+
+    `root` is "" for a folder without git, a shallow clone and a repository without a commit.
+    `path` is the top of the work tree, or the folder itself without git. `folder_name` is the name
+    of the repository's main folder.
+    """
+
+    path: str
+    has_git: bool = False
+    root: str = ""
+    remotes: tuple[str, ...] = ()
+    folder_name: str = ""
+
+
+def normalise_remote(url: str) -> str:
+    """Return a remote's address as `host/path`, the same for https and ssh.
+
+    User, password, port and `.git` are left out. It is "" for a path on this machine.
+    """
+    text = url.strip()
+    match = _URL.fullmatch(text) if "://" in text else _SHORT.fullmatch(text)
+    if match is None or match.groupdict().get("scheme") == "file":
+        return ""
+    path = match["path"].strip("/").removesuffix(".git").strip("/")
+    return f"{match['host'].lower()}/{path}" if path else ""
+
+
+def match_project(table: ProjectTable, facts: FolderFacts) -> Project | None:
+    """Return the project that a folder belongs to, None if the table has none.
+
+    The same root commit is the same project, unless both have remotes and none in common: then one
+    is a fork, or was made from a template. Without a root commit in common, a common remote
+    decides. A folder without both belongs to the project of its path.
+    """
+    related = [each for each in table.projects if facts.root and each.root == facts.root]
+    for group in (related, table.projects):
+        for each in group:
+            if not set(each.remotes).isdisjoint(facts.remotes):
+                return each
+    for each in related:
+        if not each.remotes or not facts.remotes:
+            return each
+    return _match_path(table, facts)
+
+
+def _match_path(table: ProjectTable, facts: FolderFacts) -> Project | None:
+    """Return the project of a path; a folder without git may be below the project's folder."""
+    place = PurePosixPath(facts.path)
+    for folder in (place,) if facts.has_git else (place, *place.parents):
+        for each in table.projects:
+            if str(folder) in each.paths and not each.root:
+                return each
+    return None
+
+
+def learn(project: Project, facts: FolderFacts) -> Project:
+    """Return a project with what its entry lacks and the folder shows: root commit and remotes."""
+    if not facts.has_git:
+        return project
+    learned = replace(
+        project, root=project.root or facts.root, remotes=project.remotes or facts.remotes
+    )
+    return replace(learned, paths=()) if learned.root else learned
+
+
+def make_project(table: ProjectTable, facts: FolderFacts, name: str = "") -> Project:
+    """Return a new project for a folder, under a name that is not taken."""
+    paths = () if facts.root or facts.remotes else (facts.path,)
+    chosen = name or _choose_name(facts, {each.casefold() for each in table.names})
+    return Project(chosen, facts.root, facts.remotes, paths)
+
+
+def _choose_name(facts: FolderFacts, taken: Collection[str]) -> str:
+    remote = facts.remotes[0].split("/") if facts.remotes else []
+    plain = _clean(remote[-1] if remote else facts.folder_name) or "project"
+    owner = _clean(remote[-2]) if len(remote) > 2 else ""
+    candidates = [plain, *([f"{owner}-{plain}"] if owner else [])]
+    numbered = (f"{plain}-{number}" for number in count(2))
+    return next(each for each in _chain(candidates, numbered) if _is_free(each, taken))
+
+
+def _chain(first: Iterable[str], then: Iterable[str]) -> Iterator[str]:
+    yield from first
+    yield from then
+
+
+def _is_free(name: str, taken: Collection[str]) -> bool:
+    return name.casefold() not in taken and name.casefold() not in RESERVED
+
+
+def _clean(text: str) -> str:
+    return _UNSAFE.sub("-", text).strip("-._")[:40].rstrip("-._")
+
+
+def check_name(name: str) -> str:
+    """Return a name that a project can have.
+
+    Raises:
+        RefusedError: it is reserved, too long, or has other characters than letters, digits, - _ .
+    """
+    if not _NAME.fullmatch(name) or name.casefold() in RESERVED:
+        raise RefusedError(
+            f'"{name}" cannot be a project\'s name; use at most 60 letters, digits, "-", "_" '
+            'and ".", and not "all" or "global"'
+        )
+    return name
+
+
+# ---- the table as text: entries are changed one by one, all other lines stay
+
+
+class _Block:
+    """The lines of one entry: where they begin, and what they contain."""
+
+    def __init__(self, first: int, lines: list[str]) -> None:
+        self.first = first
+        self.lines = lines
+
+    @property
+    def plain(self) -> str:
+        """The lines as a block of properties, not indented.
+
+        Raises:
+            UnreadableTableError: a line is not indented as those of an entry.
+        """
+        dedented = [self.lines[0][2:]]
+        for number, line in enumerate(self.lines[1:], self.first + 2):
+            bare = line.strip()
+            if bare and not bare.startswith("#") and not line.startswith("  "):
+                raise _unreadable(number, "indent the lines of an entry by two spaces")
+            dedented.append(line[2:] if bare and line.startswith("  ") else "\n")
+        return "".join(dedented)
+
+
+def parse_table(text: str) -> ProjectTable:
+    """Return the table that a text contains.
+
+    Raises:
+        UnreadableTableError: it cannot be read; says which line, and what to do.
+    """
+    found: list[Project] = []
+    seen: set[str] = set()
+    for block in _split(text)[1]:
+        project = _read_entry(block)
+        if project.name.casefold() in seen:
+            raise _unreadable(block.first + 1, f'the name "{project.name}" is listed twice')
+        seen.add(project.name.casefold())
+        found.append(project)
+    return ProjectTable(tuple(found))
+
+
+def _split(text: str) -> tuple[list[str], list[_Block]]:
+    """Return the lines before the first entry, and the entries."""
+    head: list[str] = []
+    blocks: list[_Block] = []
+    for number, line in enumerate(text.removeprefix("\ufeff").splitlines(keepends=True)):
+        if line.startswith("- "):
+            blocks.append(_Block(number, [line]))
+        elif blocks:
+            blocks[-1].lines.append(line)
+        elif line.strip() and not line.startswith("#") and line.strip() != "---":
+            raise _unreadable(number + 1, 'an entry begins with "- name: "')
+        else:
+            head.append(line)
+    return head, blocks
+
+
+def _read_entry(block: _Block) -> Project:
+    values = {each.name: each for each in _read_properties(block)}
+    name = _text(values.get("name"))
+    if not _NAME.fullmatch(name) or name.casefold() in RESERVED:
+        raise _unreadable(block.first + 1, f'"{name}" cannot be a project\'s name')
+    root = _text(values.get("root"))
+    if root and not _COMMIT.fullmatch(root):
+        raise _unreadable(block.first + 1, f'root "{root}" is not the full id of a commit')
+    return Project(name, root, _texts(values.get("remotes")), _texts(values.get("paths")))
+
+
+def _read_properties(block: _Block) -> tuple[Property, ...]:
+    plain = block.plain
+    found = read_plain_block(plain if plain.endswith("\n") else f"{plain}\n")
+    if found is not None:
+        return found
+    from vaultmem.core.notes.yaml_block import UnreadableBlockError, read_yaml_block
+
+    try:
+        read = read_yaml_block(plain)
+    except UnreadableBlockError as error:
+        why = str(error).replace("the frontmatter", "the entry")
+        raise _unreadable(block.first + 1, why) from None
+    if read is None or read[1]:
+        raise _unreadable(block.first + 1, "; ".join(read[1]) if read else "no `key: value` lines")
+    return read[0]
+
+
+def _text(prop: Property | None) -> str:
+    return prop.value if prop and isinstance(prop.value, str) and prop.kind != "null" else ""
+
+
+def _texts(prop: Property | None) -> tuple[str, ...]:
+    if prop is None or prop.kind in {"null", "map"}:
+        return ()
+    return prop.value if isinstance(prop.value, tuple) else (prop.value,)
+
+
+def _unreadable(line: int, why: str) -> UnreadableTableError:
+    return UnreadableTableError(
+        f"{TABLE_NAME}, line {line}: {why}; correct it, or restore the file with "
+        f"`git checkout -- {TABLE_NAME}`"
+    )
+
+
+def add_entry(text: str, project: Project) -> str:
+    """Return the text of a table with one more entry at its end."""
+    before = text or _HEADER
+    gap = "" if before.endswith("\n") else "\n"
+    return before + gap + _format_entry(project)
+
+
+def _format_entry(project: Project) -> str:
+    from vaultmem.core.notes.edit_properties import format_property
+
+    values: dict[str, PropertyValue] = {
+        "name": project.name,
+        "root": project.root,
+        "remotes": project.remotes,
+        "paths": project.paths,
+    }
+    lines = [
+        line for name, value in values.items() if value for line in format_property(name, value)
+    ]
+    return "".join(f"{'  ' if n else '- '}{line}\n" for n, line in enumerate(lines))
+
+
+def change_entry(text: str, name: str, project: Project) -> str:
+    """Return the text of a table in which the entry of a name describes `project`.
+
+    Only the lines of properties that differ change.
+    """
+    from vaultmem.core.notes.edit_properties import remove_property, set_property
+
+    head, blocks = _split(text)
+    for block in blocks:
+        before = _read_entry(block)
+        if before.name != name:
+            continue
+        matter = f"---\n{block.plain}---\n"
+        for key in ("name", "root", "remotes", "paths"):
+            if getattr(before, key) != getattr(project, key):
+                value = getattr(project, key)
+                matter = set_property(matter, key, value) if value else remove_property(matter, key)
+        lines = matter.removeprefix("---\n").removesuffix("---\n").splitlines(keepends=True)
+        block.lines = [
+            f"{'  ' if n else '- '}{line}" if line.strip() else line for n, line in enumerate(lines)
+        ]
+    return _join(head, blocks)
+
+
+def remove_entry(text: str, name: str) -> str:
+    """Return the text of a table without the entry of a name."""
+    head, blocks = _split(text)
+    return _join(head, [each for each in blocks if _read_entry(each).name != name])
+
+
+def _join(head: list[str], blocks: list[_Block]) -> str:
+    return "".join([*head, *(line for block in blocks for line in block.lines)])
+
+
+def merge_tables(base: str, ours: str, theirs: str) -> str:
+    """Return a table with what both sides of a merge added, removed or renamed; ours come first.
+
+    An entry of the same name and repository gets what the other side knows of it. Another
+    repository of the same name gets a name of its own.
+
+    Raises:
+        UnreadableTableError: one of them cannot be read.
+    """
+    before, other = parse_table(base), parse_table(theirs)
+    merged = ours
+    for each in parse_table(ours).projects:
+        if before.get(each.name) == each and other.get(each.name) is None:
+            merged = remove_entry(merged, each.name)
+    for each in other.projects:
+        table = parse_table(merged)
+        own = table.get(each.name)
+        if own is not None and not _are_distinct(own, each):
+            merged = change_entry(merged, own.name, _unite(own, each))
+        elif own is not None:
+            facts = FolderFacts("", True, each.root, each.remotes, each.name)
+            merged = add_entry(merged, replace(make_project(table, facts), paths=each.paths))
+        elif before.get(each.name) != each:
+            merged = add_entry(merged, each)
+    return merged
+
+
+def _are_distinct(first: Project, second: Project) -> bool:
+    """Tell whether two entries describe two repositories."""
+    if first.remotes and second.remotes:
+        return set(first.remotes).isdisjoint(second.remotes)
+    return bool(first.root and second.root and first.root != second.root)
+
+
+def _unite(first: Project, second: Project) -> Project:
+    """Return a project with what two entries know of it."""
+    return replace(
+        first,
+        root=first.root or second.root,
+        remotes=tuple(dict.fromkeys((*first.remotes, *second.remotes))),
+        paths=tuple(dict.fromkeys((*first.paths, *second.paths))),
+    )
+
+
+def join_projects(old: Project, new: Project) -> Project:
+    """Return the project that two entries become, under the second one's name.
+
+    Raises:
+        RefusedError: they are two repositories.
+    """
+    if old.root and new.root and old.root != new.root:
+        raise RefusedError(
+            f"{old.name} and {new.name}: two repositories, so they stay two projects; "
+            f"`vaultmem projects move NOTE --to {new.name}` moves notes"
+        )
+    return _unite(new, old)

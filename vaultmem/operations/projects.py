@@ -1,0 +1,231 @@
+"""Operations on projects: list them, rename one, move notes, infer those of old notes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+from vaultmem.core.counting import count_things
+from vaultmem.core.json_values import pick
+from vaultmem.core.safe_text import one_line
+from vaultmem.operations.operation import (
+    Arg,
+    Front,
+    Line,
+    Moment,
+    NoArguments,
+    Operation,
+    Tag,
+    Takes,
+)
+from vaultmem.operations.schemas import STRINGS, record, rows
+
+if TYPE_CHECKING:
+    from vaultmem.services.projects.edit_projects import MovedNotes
+    from vaultmem.services.projects.list_projects import ListedProject, ProjectList
+    from vaultmem.services.upkeep.infer_projects import Inference
+    from vaultmem.vault import Vault
+
+_OWNERS = {
+    Front.HTTP: "the owner sorts many notes at once, in a terminal",
+    Front.MCP: "the owner sorts many notes at once, in a terminal",
+}
+
+
+class RenameRequest(NamedTuple):
+    """Which project is renamed, and to what."""
+
+    old: Annotated[str, Arg("The project.", "", 1, 60, takes=Takes.WORD, metavar="OLD")]
+    new: Annotated[str, Arg("Its new name.", "", 1, 60, takes=Takes.WORD, metavar="NEW")]
+
+
+class MoveRequest(NamedTuple):
+    """Which notes are moved, and to which project."""
+
+    notes: Annotated[tuple[str, ...], Arg("The notes.", takes=Takes.WORDS, metavar="NOTE...")]
+    to: Annotated[str, Arg("The project, or global.", "", 1, 60, metavar="NAME")]
+
+
+class InferRequest(NamedTuple):
+    """Whether proposals are written."""
+
+    apply: Annotated[bool, Arg("Write what is proposed.")] = False
+
+
+def list_(vault: Vault, _: NoArguments) -> ProjectList:
+    """List the projects, each with its notes and sessions."""
+    from vaultmem.services.projects.list_projects import list_projects
+
+    return list_projects(vault)
+
+
+def list_data(found: ProjectList) -> dict[str, Any]:
+    """Return the projects, and the number of global notes."""
+    return {
+        "projects": [
+            {
+                **pick(each.project, "name root? remotes paths"),
+                **pick(each, "notes sessions"),
+                "here": each.is_here,
+                "listed": each.is_listed,
+            }
+            for each in found.projects
+        ],
+        "global_notes": found.global_notes,
+    }
+
+
+def list_lines(found: ProjectList, _: Any) -> Iterator[Line]:
+    """Yield each project with its counts and what it is known by."""
+    width = max((len(each.project.name) for each in found.projects), default=0)
+    for each in found.projects:
+        counts = f"{count_things(each.notes, 'note')}, {count_things(each.sessions, 'session')}"
+        here = "  (here)" if each.is_here else ""
+        yield Line(f"{one_line(each.project.name):<{width}}", "bold", f"  {counts}{here}")
+        yield Line(f"{'':<{width}}  {one_line(_describe(each))}", "dim")
+    if not found.projects:
+        yield Line("no project yet: the first memory written in a repository adds one")
+    yield Line(f"global: {count_things(found.global_notes, 'note')}")
+
+
+def _describe(listed: ListedProject) -> str:
+    project = listed.project
+    if not listed.is_listed:
+        return "only notes name it; it is not in projects.yaml"
+    known = [*project.remotes, *project.paths]
+    return ", ".join(known) or (f"root commit {project.root[:7]}" if project.root else "a name")
+
+
+def rename(vault: Vault, asked: RenameRequest) -> MovedNotes:
+    """Rename a project, in projects.yaml and in its notes.
+
+    All of it is one commit. The name of another project joins the two.
+
+    Examples:
+      vaultmem projects rename harbour-2 harbour
+    """
+    from vaultmem.services.projects.edit_projects import rename_project
+
+    return rename_project(vault, asked.old, asked.new)
+
+
+def move(vault: Vault, asked: MoveRequest) -> MovedNotes:
+    """Move notes to another project, or make them global.
+
+    All of it is one commit.
+
+    Examples:
+      vaultmem projects move notes/inbox/tides.md berths --to harbour
+      vaultmem projects move style-of-commits --to global
+    """
+    from vaultmem.services.projects.edit_projects import move_notes
+
+    return move_notes(vault, asked.notes, "" if asked.to == "global" else asked.to)
+
+
+def moved_data(done: MovedNotes) -> dict[str, Any]:
+    """Return what was moved, and the commit."""
+    return {"project": done.project, "notes": done.paths, "commit": done.report.commit or None}
+
+
+def moved_lines(done: MovedNotes, _: Any) -> Iterator[Line]:
+    """Yield how many notes are in a project now, and the commit."""
+    if not done.report.commit:
+        yield Line("nothing to change")
+        return
+    told = f"{count_things(len(done.paths), 'note')} now "
+    yield Line("moved  ", "green", told + (f"in {done.project}" if done.project else "global"))
+    yield Line(f"commit {done.report.commit[:7]}", "dim")
+
+
+def infer(vault: Vault, asked: InferRequest) -> Inference:
+    """Propose projects for notes without one, by their sessions."""
+    from vaultmem.services.upkeep.infer_projects import infer_projects
+
+    return infer_projects(vault, asked.apply)
+
+
+def infer_data(found: Inference) -> dict[str, Any]:
+    """Return what is proposed, and the commit if it was written."""
+    return {
+        "proposals": [each._asdict() for each in found.proposals],
+        "new_projects": found.new_projects,
+        "commit": (found.report.commit or None) if found.report else None,
+    }
+
+
+def infer_lines(found: Inference, _: Any) -> Iterator[Line]:
+    """Yield each proposal, or the commit that wrote them."""
+    for each in found.proposals:
+        yield Line(f"{each.project}  ", "green", f"{one_line(each.path)}  ({each.session})")
+    if not found.proposals:
+        yield Line("no session knows the project of a note without one")
+    elif found.report is None:
+        yield Line(f"proposed for {count_things(len(found.proposals), 'note')}")
+        yield Line("hint: vaultmem projects --infer --apply")
+    else:
+        yield Line(f"commit {found.report.commit[:7]}", "dim")
+
+
+LIST = Operation(
+    "list_projects",
+    "GET /projects",
+    run=list_,
+    request=NoArguments,
+    data=list_data,
+    lines=list_lines,
+    gives=record(
+        projects=rows(
+            name="string",
+            root="string?",
+            remotes=STRINGS,
+            paths=STRINGS,
+            notes="integer",
+            sessions="integer",
+            here="boolean",
+            listed="boolean",
+        ),
+        global_notes="integer",
+    ),
+    moment=Moment.BRANCH,
+    tag=Tag.VIEW,
+    excused={Front.MCP: "recall names another project that has a better answer"},
+)
+
+RENAME = Operation(
+    "rename_project",
+    "",
+    run=rename,
+    request=RenameRequest,
+    data=moved_data,
+    lines=moved_lines,
+    moment=Moment.BRANCH,
+    writes=True,
+    excused=_OWNERS,
+)
+
+MOVE = Operation(
+    "move_to_project",
+    "",
+    run=move,
+    request=MoveRequest,
+    data=moved_data,
+    lines=moved_lines,
+    moment=Moment.BRANCH,
+    writes=True,
+    excused=_OWNERS,
+)
+
+INFER = Operation(
+    "infer_projects",
+    "",
+    run=infer,
+    request=InferRequest,
+    data=infer_data,
+    lines=infer_lines,
+    moment=Moment.BRANCH,
+    writes=True,
+    excused=_OWNERS,
+)
+
+PROJECTS = (LIST, RENAME, MOVE, INFER)

@@ -1,0 +1,96 @@
+"""What git knows of a code folder, without running anything of its repository; kept by repository.
+
+The code repository is untrusted: git runs in it as in any other, without its hooks and filters.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vaultmem.core.paths import is_text
+from vaultmem.core.projects import FolderFacts, normalise_remote
+from vaultmem.errors import VaultError
+from vaultmem.storage.git.head import common_folder, find_git_folder
+
+if TYPE_CHECKING:
+    from vaultmem.storage.git.runner import GitRunner
+    from vaultmem.vault import Vault
+
+#: Begins the keys of the state database under which facts are kept.
+_KEY = "code repository"
+
+
+def read_facts(vault: Vault, folder: Path) -> FolderFacts | None:
+    """Return what identifies the project of a folder; None where there can be none.
+
+    There is none in the vault itself, in the home folder, at the root of the file system, in a
+    folder for temporary files, and in a repository in which git refuses to work.
+    """
+    try:
+        here = folder.resolve()
+        found = find_git_folder(here)
+    except OSError:
+        return None
+    top = found[0] if found else here
+    if not is_text(str(top)) or _is_excluded(top) or _is_vault(vault, here, top):
+        return None
+    if found is None:
+        is_temporary = here.is_relative_to(Path(tempfile.gettempdir()).resolve())
+        return None if is_temporary else FolderFacts(str(here), folder_name=here.name)
+    return _read_repository(vault, top, common_folder(found[1]))
+
+
+def _is_excluded(top: Path) -> bool:
+    return top in {Path.home().resolve(), Path(top.anchor), Path(tempfile.gettempdir()).resolve()}
+
+
+def _is_vault(vault: Vault, here: Path, top: Path) -> bool:
+    """Tell whether a folder belongs to a vault that is a repository of its own, or has none."""
+    return here.is_relative_to(vault.root) and top.is_relative_to(vault.root)
+
+
+def _read_repository(vault: Vault, top: Path, common: Path) -> FolderFacts | None:
+    main = common.parent if common.name == ".git" else common
+    name = main.name.removesuffix(".git")
+    key, stamp = f"{_KEY} {common}", _make_stamp(common)
+    kept: dict[str, Any] = {}
+    with contextlib.suppress(ValueError):
+        kept = json.loads(vault.state.get(key) or "{}")
+    if kept.get("stamp") != stamp:
+        from vaultmem.storage.git.any_repository import open_repository
+
+        try:
+            git = open_repository(top)
+        except VaultError:
+            return None
+        if git is None:
+            return None
+        kept = _ask_git(git, common, str(kept.get("root", ""))) | {"stamp": stamp}
+        if kept["root"]:  # A first commit, or all of a shallow clone, may still come.
+            with contextlib.suppress(VaultError):
+                vault.state.keep(key, json.dumps(kept))
+    return FolderFacts(str(top), True, kept["root"], tuple(kept["remotes"]), name)
+
+
+def _ask_git(git: GitRunner, common: Path, known: str) -> dict[str, Any]:
+    """Return root commit and remotes; a long history is not walked again for a known root."""
+    from vaultmem.storage.git.any_repository import find_oldest_root, has_commit, list_remote_urls
+
+    is_shallow = (common / "shallow").exists()
+    root = known if known and has_commit(git, known) else ""
+    root = root or ("" if is_shallow else find_oldest_root(git))
+    remotes = map(normalise_remote, list_remote_urls(git))
+    return {"root": root, "remotes": list(dict.fromkeys(filter(None, remotes)))}
+
+
+def _make_stamp(common: Path) -> list[int]:
+    """Return what changes when another repository is made here, or its remotes change."""
+    try:
+        folder, config = common.stat(), (common / "config").stat()
+    except OSError:
+        return []
+    return [folder.st_dev, folder.st_ino, config.st_ino, config.st_size, config.st_mtime_ns]

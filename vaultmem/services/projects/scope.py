@@ -1,0 +1,91 @@
+"""What a query may find from inside a project: its own notes and global ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from vaultmem.core.suggest import ask_meant
+from vaultmem.errors import NoteNotFoundError
+from vaultmem.services.projects.projects import find_project, read_projects
+from vaultmem.vault import Vault
+
+#: The word of `--project` for the notes of all projects.
+ALL = "all"
+
+
+def view_projects(vaults: Sequence[Vault], named: str = "") -> list[Vault]:
+    """Return vaults that leave the notes of other projects out.
+
+    The project is the one `named`, else that of the folder in which the caller of the first vault
+    works. Outside every project, and for "all", nothing is left out. A vault that does not know the
+    caller's project shows global notes only, where another one knows it.
+
+    Raises:
+        NoteNotFoundError: there is no project of that name.
+        VaultError: a table of projects cannot be read.
+    """
+    if named == ALL:
+        return [_view(each, None) for each in vaults]
+    if named:
+        _check_name(vaults, named)
+        return [_view(each, named) for each in vaults]
+    found = [find_name(each, vaults[0].here) for each in vaults]
+    if not any(found):
+        return [_view(each, None) for each in vaults]
+    return [_view(each, name) for each, name in zip(vaults, found, strict=True)]
+
+
+def view_project(vault: Vault, named: str = "") -> Vault:
+    """Return one vault as `view_projects` does."""
+    return view_projects([vault], named)[0]
+
+
+def view_for_file(vault: Vault, folder: Path) -> Vault:
+    """Return a vault as a generated file in a folder shows it.
+
+    That is the folder's project and global notes. A file outside every project can be read from
+    any of them, so that it shows global notes only.
+
+    Raises:
+        VaultError: the table of projects cannot be read.
+    """
+    return _view(vault, find_name(vault, folder))
+
+
+def find_name(vault: Vault, folder: Path | None) -> str:
+    """Return the name of the project that a folder belongs to, "" if there is none.
+
+    Raises:
+        VaultError: the table of projects cannot be read.
+    """
+    project = find_project(vault, folder)
+    return project.name if project else ""
+
+
+def find_foreign(vault: Vault) -> frozenset[str]:
+    """Return the paths of the notes of other projects than the one that is viewed."""
+    if vault.view.project is None:
+        return frozenset()
+    everything = vault.view.of_project(None).paths().values()
+    return frozenset(everything).difference(vault.view.paths().values())
+
+
+def _view(vault: Vault, project: str | None) -> Vault:
+    if vault.view.project == project:
+        return vault
+    return replace(vault, view=vault.view.of_project(project))
+
+
+def _check_name(vaults: Iterable[Vault], named: str) -> None:
+    known = [name for each in vaults for name in list_names(each)]
+    if named.casefold() not in {name.casefold() for name in known}:
+        otherwise = "; run `vaultmem projects` to list them" if known else "; there is none yet"
+        raise NoteNotFoundError(f"{named}: no such project{ask_meant(named, known, otherwise)}")
+
+
+def list_names(vault: Vault) -> list[str]:
+    """Return the names of the projects that the table lists, or that a note names."""
+    names = [*read_projects(vault).names, *vault.view.of_project(None).projects()]
+    return list(dict.fromkeys(names))
