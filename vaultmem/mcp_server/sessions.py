@@ -46,7 +46,7 @@ def session_tool(vault: Vault, given: dict[str, Any]) -> Answer:
         if not given.get(name):
             raise RefusedError(f'session {given["action"]} needs "{name}"')
     if "continues" in given:
-        given = {**given, "continues": [given["continues"]]}
+        given = {**given, "continues": list(filter(None, [given["continues"]]))}
     return run_action(_ACTIONS, vault, given)
 
 
