@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from mcp_types import INVALID_PARAMS
 from serving import call, play, refused, told
 from support import git, hash_tree
 
+from vaultmem.core.token_count import estimate_tokens
 from vaultmem.vault import Vault
 
 Make = Callable[..., Path]
@@ -57,6 +59,23 @@ def test_eleven_tools_at_most_each_described_and_always_in_the_same_order(make_v
         ]
 
     play(root, scene)
+
+
+def test_the_list_of_tools_costs_a_session_less_than_two_thousand_tokens(make_vault: Make) -> None:
+    from bpe_openai import get_encoding
+
+    async def scene(client: Client) -> list[Any]:
+        return (await client.list_tools()).tools
+
+    tools = [each.model_dump(by_alias=True) for each in play(make_vault({}), scene)]
+    names = ("name", "description", "inputSchema")
+    lines = [
+        json.dumps({name: tool[name] for name in names}, separators=(",", ":")) for tool in tools
+    ]
+    encoding = get_encoding("o200k_base")
+    assert sum(len(encoding.encode_ordinary(line)) for line in lines) < 2_000
+    answers = [json.dumps(tool["outputSchema"], separators=(",", ":")) for tool in tools]
+    assert sum(map(estimate_tokens, answers)) < 500
 
 
 @pytest.mark.campaign
