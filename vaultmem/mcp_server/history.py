@@ -28,7 +28,7 @@ from vaultmem.mcp_server.history_rows import (
 from vaultmem.mcp_server.tool import Answer, Tool, cut_text, fit_rows, price, read_shown, see_at
 from vaultmem.operations.finding import hit_data
 from vaultmem.operations.operation import BUDGET, LEAST, MOST
-from vaultmem.operations.schemas import answer, arguments, choice, text, whole
+from vaultmem.operations.schemas import answer, arguments, choice, flag, text, whole
 
 if TYPE_CHECKING:
     from vaultmem.core.upkeep.proposal import Proposal
@@ -245,11 +245,11 @@ def _need(given: dict[str, Any], name: str) -> str:
 HISTORY = Tool(
     "history",
     "History",
-    "What happened to this memory: log (events; path, since, until, session, commit: A..B), show "
-    "(commit), diff (from, commit, path), blame (who wrote each line; path, at), why (which facts "
-    "mention a query, on whose word; at), belief (what was recalled of a query then; at), review "
-    "(contradictions, duplicates, candidates to decide), branches, conflicts (checkpoint resolves "
-    "them). detail adds diffs.",
+    "What happened to this memory: log (path, since, until, session, commit: A..B), show (commit), "
+    "diff (from, commit, path; detail adds text), blame (who wrote each line; path, at), why "
+    "(which facts mention a query, on whose word; at), belief (what was recalled of a query then; "
+    "at), review (contradictions, duplicates, candidates to decide), branches, conflicts "
+    "(checkpoint resolves them).",
     arguments(
         ["action"],
         action=choice("", list(_ACTIONS)),
@@ -262,6 +262,7 @@ HISTORY = Tool(
         session=text("", 200),
         limit=whole("", 1, 100),
         budget=whole("", LEAST, MOST),
+        detail=flag(""),
         **{"from": text("", 200)},
     ),
     answer(cut="boolean"),

@@ -213,9 +213,10 @@ _ACTIONS = {
 SESSION = Tool(
     "session",
     "Session",
-    "Keep the record of a piece of work: start (goal, continues: a session), fork, resume, "
-    "restore (what an earlier context knew), note, question, summarize, decide (text), touch, "
-    "close (summary, learned: lines for MEMORY.md), which commits, search (query), chain.",
+    "Keep the record of a piece of work: start (goal, continues: a session), resume, fork, "
+    "restore (what an earlier context knew), note, question, decide, summarize (text), touch "
+    "(files), close (commits; summary, learned: lines for MEMORY.md), search (query), chain "
+    "(what came before and after).",
     share(
         [each.request for each in _ACTIONS.values()],
         ["action"],

@@ -40,7 +40,7 @@ class Get(NamedTuple):
         str,
         Arg(
             "The note: its path, or its name if that is enough.",
-            "Path, name or handle, with #Heading: c59b#Tides, home:c59b.",
+            "Path, name or handle; NOTE#Heading, VAULT:NOTE.",
             1,
             1_000,
             takes=Takes.WORD,
@@ -49,7 +49,7 @@ class Get(NamedTuple):
     ]
     full: Annotated[
         bool,
-        Arg("As it was before compaction shortened it.", "As before compaction shortened it."),
+        Arg("As it was before compaction shortened it.", "As before compaction."),
     ] = False
 
 
@@ -171,7 +171,7 @@ class Remember(NamedTuple):
     ]
     title: Annotated[
         str,
-        Arg("Its title; else its first line.", "Else its first line.", most=300, metavar="TEXT"),
+        Arg("Its title; else its first line.", "", most=300, metavar="TEXT"),
     ] = ""
     context: Annotated[
         str, Arg("What it is about: its folder.", "Folder.", most=200, metavar="NAME")
@@ -190,7 +190,7 @@ class Remember(NamedTuple):
     ] = ""
     tags: Annotated[
         tuple[str, ...],
-        Arg("A tag (repeatable).", "Without #.", flags=("--tag",), metavar="TAG"),
+        Arg("A tag (repeatable).", "", flags=("--tag",), metavar="TAG"),
     ] = ()
     pin: Annotated[bool, Arg("Show it in every pack.", "In every pack.")] = False
     confidence: Annotated[
@@ -205,9 +205,9 @@ class Remember(NamedTuple):
             metavar="REF",
         ),
     ] = ()
-    force: Annotated[
-        bool, Arg("Make a new note, whatever is known already.", "Though a note says the same.")
-    ] = False
+    force: Annotated[bool, Arg("Make a new note, whatever is known already.", "Though known.")] = (
+        False
+    )
 
 
 def remember(vault: Vault, asked: Remember) -> Remembered:
