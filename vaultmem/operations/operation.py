@@ -48,6 +48,7 @@ PARTS: Mapping[str, Schema] = {
     "receipt": text("A receipt's id, or its beginning.", 64),
     "session": text("A session's id, or its beginning.", 200),
     "task": text("A task's id, or its beginning.", 200),
+    "source": text("The name of a source of reference material.", 200),
     "artifact": text("The digest that a view names, or its beginning.", 64),
 }
 
