@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from mcp_types import INVALID_PARAMS
 from serving import call, play, refused, told
 from support import git, hash_tree
 
+from vaultmem.core.token_count import estimate_tokens
 from vaultmem.vault import Vault
 
 Make = Callable[..., Path]
@@ -57,6 +59,23 @@ def test_eleven_tools_at_most_each_described_and_always_in_the_same_order(make_v
         ]
 
     play(root, scene)
+
+
+def test_the_list_of_tools_costs_a_session_less_than_two_thousand_tokens(make_vault: Make) -> None:
+    from bpe_openai import get_encoding
+
+    async def scene(client: Client) -> list[Any]:
+        return (await client.list_tools()).tools
+
+    tools = [each.model_dump(by_alias=True) for each in play(make_vault({}), scene)]
+    names = ("name", "description", "inputSchema")
+    lines = [
+        json.dumps({name: tool[name] for name in names}, separators=(",", ":")) for tool in tools
+    ]
+    encoding = get_encoding("o200k_base")
+    assert sum(len(encoding.encode_ordinary(line)) for line in lines) < 2_000
+    answers = [json.dumps(tool["outputSchema"], separators=(",", ":")) for tool in tools]
+    assert sum(map(estimate_tokens, answers)) < 500
 
 
 @pytest.mark.campaign
@@ -319,6 +338,46 @@ def test_an_agent_says_that_its_memory_replaces_a_part_of_a_note(make_vault: Mak
         assert (await call(client, "history", action="review"))["rows"] == []
 
     play(root, scene)
+
+
+def test_an_agent_reads_what_was_asked_what_it_cost_and_the_reference_material(
+    make_vault: Make,
+) -> None:
+    root = make_vault(
+        {
+            **NOTES,
+            "primed/manual/ink.md": "# Ink\n\nThe printer takes black ink.\n",
+            "primed/manual/bad.md": "---\nstate: quarantined\n---\n# Obey me\n",
+        }
+    )
+
+    async def ask(client: Client, **given: Any) -> str:
+        return told(await client.call_tool("history", given))
+
+    async def scene(client: Client) -> None:
+        assert "Nothing was shown yet." in await ask(client, action="queries")
+        await call(client, "recall", query="refunds of half a job")
+        await call(client, "context_pack", query="ferry")
+        last = await ask(client, action="queries", limit=1)
+        assert "ferry" in last
+        assert "half a job" not in last
+        found = await ask(client, action="queries", path="refunds")
+        assert "recall  claude" in found
+        assert "    refunds of half a job\n" in found
+        assert "    notes/pay/refunds.md#Refunds" in found
+        assert "packs    1, " in await ask(client, action="stats")
+        assert "recalls  0, " in await ask(client, action="stats", session="s-9")
+        assert (await ask(client, action="reference")).startswith("manual  2 notes  ")
+        listed = await ask(client, action="reference", source="manual")
+        assert listed.startswith("primed/manual/ink.md  ")
+        assert listed.endswith("  Ink")
+        path = listed.split()[0]
+        assert "black ink" in (await call(client, "read_note", path=path))["text"]
+        assert "there are manual" in await refused(
+            client, "history", action="reference", source="atlas"
+        )
+
+    play(root, scene, may_write=False)
 
 
 def test_a_server_that_only_reads_has_no_tool_that_writes(make_vault: Make) -> None:

@@ -33,6 +33,7 @@ NOTES = {
         "# Mend the pier\n\n## Summary\n\nThe west end is rotten.\n"
     ),
     "tasks/mend.md": "---\nstatus: open\nnext: buy oak\n---\n# Mend the pier\n",
+    "primed/manual/ink.md": "# Ink\n\nThe printer takes black ink.\n",
     "notes/boat.md": "---\nstate: candidate\n---\n# Boat\n\nThe boat at the pier leaks.\n",
 }
 
@@ -41,6 +42,10 @@ OFFERED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "recall": ("recall", "recall", {}),
     "get_note": ("get", "read_note", {}),
     "list_notes": ("list", "", {}),
+    "list_sources": ("prime", "history", {"action": "reference"}),
+    "list_source_notes": ("prime", "history", {"action": "reference"}),
+    "stats": ("stats", "history", {"action": "stats"}),
+    "recent": ("recent", "history", {"action": "queries"}),
     "remember": ("remember", "remember", {}),
     "pack": ("pack", "context_pack", {}),
     "list_links": ("links", "", {}),
@@ -88,6 +93,12 @@ ASKED: list[tuple[str, dict[str, Any]]] = [
     ("list_notes", {}),
     ("list_notes", {"pinned": True, "tag": ["harbour"]}),
     ("list_notes", {"pinned": False, "path": ["notes"], "state": ["active", "archived"]}),
+    ("list_sources", {}),
+    ("list_source_notes", {"source": "manual"}),
+    ("stats", {}),
+    ("stats", {"session": "s-1"}),
+    ("recent", {}),
+    ("recent", {"note": "pier", "limit": 2, "since": "2020-01-01"}),
     ("remember", {"text": "The ferry leaves at seven.", "tags": ["ferry"], "refs": ["a", "b"]}),
     ("remember", {"text": "Of oak.", "title": "Oak", "context": "wood", "kind": "decision"}),
     ("remember", {"text": "The crane lifts ten tons.", "confidence": 0.5, "force": True}),
@@ -172,7 +183,7 @@ class World(NamedTuple):
 @pytest.fixture
 def world(make_vault: Make, tmp_path: Path) -> World:
     root = make_vault(NOTES)
-    for words in (("checkpoint", "first"), ("branch", "first")):
+    for words in (("checkpoint", "first"), ("branch", "first"), ("recall", "oak pier")):
         done = run_here(*words, cwd=root)
         assert done.code == 0, done.err
     return World(root, tmp_path / "copies")

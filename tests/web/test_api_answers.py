@@ -25,6 +25,7 @@ NOTES = {
     "notes/quay.md": "---\nkind: decision\n---\n# Quay\n\n## Stone\n\nOf stone. [[no]]\n",
     "notes/old.md": "---\nstate: archived\n---\n# Old\n\nThe old lighthouse stood here.\n",
     "sessions/s-1.md": "---\ntitle: First\nstatus: ok\nagent: ada\n---\n# Goal\n\nMend the pier.\n",
+    "primed/manual/ink.md": "# Ink\n\nThe printer takes black ink.\n",
     "tasks/mend.md": "---\ntitle: Mend\nstatus: open\nnext: buy oak\n---\n# Mend\n",
 }
 
@@ -96,6 +97,9 @@ SAME = [
     ("/stats", "stats"),
     ("/recent?limit=2", "recent -n 2"),
     ("/recent?note=pier", "recent pier"),
+    ("/recent?says=pine&from_agent=ada", "recent --says pine --from-agent ada"),
+    ("/reference", "prime"),
+    ("/reference/manual?at={commit}", "prime --source manual --at {commit}"),
     ("/status", "status --agent claude"),
     ("/doctor", "doctor"),
     ("/review", "review"),
@@ -134,7 +138,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
         root = folder / "vault"
         root.mkdir()
         for name, text in NOTES.items():
-            (root / name).parent.mkdir(exist_ok=True)
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(text)
         _run(root, "init", ".")
         _run(root, "checkpoint", "first")
@@ -201,7 +205,7 @@ def test_a_receipt_is_read_by_its_id_alone(told: Told) -> None:
 def test_tags_and_contexts_are_counted(told: Told) -> None:
     assert told.get("/tags?at={commit}").json() == {"tags": [{"name": "harbour/wood", "notes": 1}]}
     contexts = {each["name"]: each["notes"] for each in told.get("/contexts").json()["contexts"]}
-    assert contexts == {"sessions": 1, "tasks": 1}
+    assert contexts == {"manual": 1, "sessions": 1, "tasks": 1}
 
 
 FAILURES = [

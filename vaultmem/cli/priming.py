@@ -11,9 +11,11 @@ import typer
 from vaultmem.answers.notes import primed_json, unprimed_json
 from vaultmem.cli.options import DryRunOption
 from vaultmem.cli.output import emit_json, say, say_painted
-from vaultmem.cli.shared import Here, takes
+from vaultmem.cli.shared import Here, answer, takes
 from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
+from vaultmem.operations.notes import LIST_SOURCES, SOURCE_NOTES, SourceRequest
+from vaultmem.operations.operation import NoArguments
 
 if TYPE_CHECKING:
     from vaultmem.core.priming import PrimePlan
@@ -30,7 +32,7 @@ def prime(
         str,
         typer.Argument(
             metavar="[FILE|FOLDER|-]",
-            help="A markdown document, a folder of them, or -; else the sources are listed.",
+            help="A markdown document, a folder, or -; else sources or notes are listed.",
         ),
     ] = "",
     source: Annotated[
@@ -52,20 +54,23 @@ def prime(
     """Take in reference material, a note for each heading.
 
     Run again, it changes, adds and removes just what changed in the source. A note that somebody
-    edited here stays as it is; --overwrite takes the source's version.
+    edited here stays as it is; --overwrite takes the source's version. Without FILE, it lists the
+    sources; with --source NAME, the notes of one.
 
     Examples:
       vaultmem prime ../manual.md --source scanner-manual
       vaultmem prime
+      vaultmem prime --source scanner-manual
       vaultmem prime --remove scanner-manual --yes
     """
-    if not place and not (source or remove):
-        _list_sources(here.open_view(reads=True), here.as_json)
+    if not (place or remove):
+        asked = SourceRequest(source) if source else NoArguments()
+        answer(SOURCE_NOTES if source else LIST_SOURCES, here, asked)
         return
     if place and not (source or remove):
         raise typer.BadParameter(f"--source is missing: `vaultmem prime {place} --source NAME`")
     if here.at or not place:
-        raise typer.BadParameter("give FILE --source NAME, --remove SOURCE, or nothing")
+        raise typer.BadParameter("give FILE --source NAME, --remove SOURCE, or no FILE to list")
     if remove:
         opened = here.open_view()
         _remove_source(opened, place, everything, yes, here.as_json)
@@ -112,28 +117,6 @@ def _say_primed(source: str, plan: PrimePlan, dry_run: bool) -> None:
         f"{one_line(source)}: {len(plan.added):,} added, {len(plan.changed):,} changed, "
         f"{len(plan.removed):,} removed, {len(plan.unchanged):,} unchanged, {len(plan.kept):,} kept"
     )
-
-
-def _list_sources(opened: Vault, as_json: bool) -> None:
-    from vaultmem.services.priming.sources import list_sources
-
-    sources = list_sources(opened)
-    if as_json:
-        emit_json({"sources": sources})
-        return
-    width = max((len(one_line(each.name)) for each in sources), default=0)
-    for each in sources:
-        facts = [f"{each.notes:>5,} notes", f"{each.tokens:>8,} tokens"]
-        for count, name in (
-            (each.pinned, "pinned"),
-            (each.edited, "edited"),
-            (each.by_hand, "by hand"),
-        ):
-            if count:
-                facts.append(f"{count:,} {name}")
-        say(f"{one_line(each.name):<{width}}  {'  '.join(facts)}")
-    if not sources:
-        say("No reference material; `vaultmem prime FILE --source NAME` takes some in.")
 
 
 def _remove_source(opened: Vault, source: str, everything: bool, yes: bool, as_json: bool) -> None:

@@ -143,12 +143,11 @@ _ACTIONS: dict[str, Callable[[Vault, dict[str, Any]], Answer]] = {
 PROMOTE = Tool(
     "promote",
     "Promote candidates",
-    "Make candidate notes active, and commit that alone. Whether a policy then instructs is the "
-    "owner's decision.",
+    "Make candidate notes active, and commit that.",
     arguments(
         ["paths"],
         paths={**STRINGS, "minItems": 1, "maxItems": 100},
-        **{"from": text("A branch that has them.", 200)},
+        **{"from": text("A branch with them.", 200)},
     ),
     answer(),
     promote_tool,
@@ -158,9 +157,9 @@ PROMOTE = Tool(
 CHECKPOINT = Tool(
     "checkpoint",
     "Checkpoint",
-    "Commit what changed, each author's part under their name (note: what was done), after a "
-    "piece of work. Or with action: make the branch `ref` (at from), remove it, reset it (to "
-    "from), merge from into it (dry_run), resolve a conflict (path, whose words stay, number).",
+    "Commit what changed after a piece of work (note: what was done). Or with action: make the "
+    "branch `ref` (at from), remove it, reset it (to from), merge from into it (dry_run), resolve "
+    "a conflict (path, whose words stay, number).",
     arguments(
         (),
         note=text("", 500),

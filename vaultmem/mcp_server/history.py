@@ -1,8 +1,8 @@
-"""The tool that asks what happened, and what waits to be decided: history."""
+"""The tool that lists what happened, what was asked, and what waits to be decided: history."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.answers.branches import branches_json
@@ -26,12 +26,14 @@ from vaultmem.mcp_server.history_rows import (
     quote_some,
 )
 from vaultmem.mcp_server.tool import Answer, Tool, cut_text, fit_rows, price, read_shown, see_at
+from vaultmem.operations import notes, usage
 from vaultmem.operations.finding import hit_data
-from vaultmem.operations.operation import BUDGET, LEAST, MOST
-from vaultmem.operations.schemas import answer, arguments, choice, text, whole
+from vaultmem.operations.operation import BUDGET, LEAST, MOST, NoArguments
+from vaultmem.operations.schemas import answer, arguments, choice, flag, text, whole
 
 if TYPE_CHECKING:
     from vaultmem.core.upkeep.proposal import Proposal
+    from vaultmem.operations.operation import Line
     from vaultmem.vault import Vault
 
 
@@ -174,6 +176,53 @@ def _conflicts(vault: Vault, given: dict[str, Any]) -> Answer:
     return _answer(given, rows, "No conflicts.", len(kept) < len(found))
 
 
+def _stats(vault: Vault, given: dict[str, Any]) -> Answer:
+    """Return what recalls and packs cost."""
+    asked = usage.StatsRequest(given.get("session", ""))
+    found = usage.stats(vault, asked)
+    text, data = _join(usage.stats_lines(found, asked)), usage.stats_data(found)
+    return _answer(given, [(text, data)])._replace(detail={"action": given["action"], **data})
+
+
+def _queries(vault: Vault, given: dict[str, Any]) -> Answer:
+    """List what recalls and packs showed last."""
+    asked = usage.RecentRequest(
+        given.get("path", ""),
+        given.get("limit", 20),
+        from_session=given.get("session", ""),
+        since=given.get("since", ""),
+    )
+    calls = usage.recent(vault, asked)
+    rows = [(_join(usage.call_lines(each)), usage.call_data(each)) for each in calls]
+    return _name_rows("calls", _answer(given, rows, "Nothing was shown yet."))
+
+
+def _join(lines: Iterable[Line]) -> str:
+    return "\n".join(line.text + line.rest for line in lines)
+
+
+def _reference(vault: Vault, given: dict[str, Any]) -> Answer:
+    """List the sources of reference material, or the notes of one."""
+    from vaultmem.core.lifecycle import State
+
+    seen, rows = see_at(vault, given), list[tuple[str, Any]]()
+    if not given.get("source"):
+        for each in notes.list_sources(seen, NoArguments()):
+            told = f"{each.name}  {each.notes:,} notes  {each.tokens:,} tokens"
+            rows.append((one_line(told), each))
+        return _name_rows("sources", _answer(given, rows, "There is no reference material."))
+    for note in notes.list_source_notes(seen, notes.SourceRequest(given["source"])).notes:
+        if note.state != State.QUARANTINED:
+            told = f"{note.path}  {note.tokens:,} tokens  {note.title}"
+            rows.append((one_line(told), notes.record_data(note)))
+    return _name_rows("notes", _answer(given, rows))
+
+
+def _name_rows(name: str, made: Answer) -> Answer:
+    """Return an answer whose rows have the name in its data that other front ends give them."""
+    return made._replace(detail={"action": made.detail["action"], name: made.detail["rows"]})
+
+
 def _look_through(vault: Vault) -> Sequence[Proposal]:
     """Return what waits; of a large vault, which takes minutes to compare, what was found before.
 
@@ -208,6 +257,9 @@ _ACTIONS: dict[str, Callable[[Vault, dict[str, Any]], Answer]] = {
     "review": _review,
     "branches": _branches,
     "conflicts": _conflicts,
+    "queries": _queries,
+    "stats": _stats,
+    "reference": _reference,
 }
 
 #: Actions that find notes by themselves, of the caller's project alone.
@@ -254,11 +306,12 @@ def _need(given: dict[str, Any], name: str) -> str:
 HISTORY = Tool(
     "history",
     "History",
-    "What happened to this memory: log (events; path, since, until, session, commit: A..B), show "
-    "(commit), diff (from, commit, path), blame (who wrote each line; path, at), why (which facts "
-    "mention a query, on whose word; at), belief (what was recalled of a query then; at), review "
-    "(contradictions, duplicates, candidates to decide), branches, conflicts (checkpoint resolves "
-    "them). detail adds diffs.",
+    "What happened to this memory: log (path, since, until, session, commit: A..B), show (commit), "
+    "diff (from, commit, path; detail adds text), blame (who wrote each line; path, at), why "
+    "(which facts mention a query, on whose word; at), belief (what was recalled of a query then; "
+    "at), review (contradictions, duplicates, candidates to decide), branches, conflicts "
+    "(checkpoint resolves them), queries (recent recalls and packs; path, session, since), stats "
+    "(what those cost; session), reference (imported documents; source: its notes).",
     arguments(
         ["action"],
         action=choice("", list(_ACTIONS)),
@@ -269,8 +322,10 @@ HISTORY = Tool(
         since=text("", 40),
         until=text("", 40),
         session=text("", 200),
+        source=text("", 200),
         limit=whole("", 1, 100),
         budget=whole("", LEAST, MOST),
+        detail=flag(""),
         **{"from": text("", 200)},
     ),
     answer(cut="boolean"),

@@ -160,8 +160,8 @@ def forget_tool(vault: Vault, given: dict[str, Any]) -> Answer:
 REMEMBER = Tool(
     "remember",
     "Remember",
-    "Write one fact, decision, procedure or lesson as a note; at once it is durable and can be "
-    "recalled. What is known already is not written twice. Credentials are refused.",
+    "Write one fact, decision, procedure or lesson as a note. What is known already is not "
+    "written twice.",
     describe(Remember, Front.MCP),
     answer(path="string"),
     remember_tool,
@@ -172,12 +172,12 @@ REMEMBER = Tool(
 READ_NOTE = Tool(
     "read_note",
     "Read a note",
-    "Read a note or a section, with its frontmatter and the blob id that update_note needs, in "
-    "parts if it is long.",
+    "Read a note or section, with its frontmatter and the blob id for update_note; in parts if "
+    "long.",
     describe(
         Get,
         Front.MCP,
-        offset=whole("From next_offset.", 0, 10_000_000),
+        offset=whole("", 0, 10_000_000),
         budget=whole("", LEAST, MOST),
         at=text("", 200),
     ),
@@ -188,23 +188,23 @@ READ_NOTE = Tool(
 UPDATE_NOTE = Tool(
     "update_note",
     "Update a note",
-    "Set one property of a note, or replace one exact place of its text, if it still is the note "
-    "that was read; all else stays. A new state is committed at once. Only a person moves or "
-    "unpins what is pinned.",
+    "Set one property of a note, or replace old_text, which is there exactly once, if blob is "
+    "still its version. A new state (reason) is committed at once. Only a person moves or unpins "
+    "what is pinned.",
     arguments(
         ["path"],
         path=text("", 1_000, 1),
-        property=text("tags, confidence, state, superseded_by ...", 100, 1),
+        property=text("tags, state, superseded_by ...", 100, 1),
         value={
-            "description": "null removes the property.",
+            "description": "null removes it.",
             "type": ["string", "number", "boolean", "array", "null"],
             "items": {"type": "string"},
             "maxItems": 100,
         },
-        old_text=text("There exactly once.", 100_000, 1),
+        old_text=text("", 100_000, 1),
         new_text=text("", 200_000),
-        blob=text("Of read_note, for old_text.", 40),
-        reason=text("Of a new state.", 1_000),
+        blob=text("", 40),
+        reason=text("", 1_000),
     ),
     answer(path="string", blob="string"),
     update_tool,
@@ -215,7 +215,7 @@ UPDATE_NOTE = Tool(
 FORGET = Tool(
     "forget",
     "Forget a note",
-    "Remove a note, unless it is pinned; with a reason, committed at once.",
+    "Remove a note; with a reason, committed at once.",
     arguments(["path"], path=text("", 1_000, 1), reason=text("", 1_000)),
     answer(),
     forget_tool,

@@ -46,8 +46,7 @@ def session_tool(vault: Vault, given: dict[str, Any]) -> Answer:
         if not given.get(name):
             raise RefusedError(f'session {given["action"]} needs "{name}"')
     if "continues" in given:
-        before = given["continues"]
-        given = {**given, "continues": [before] if before else []}
+        given = {**given, "continues": list(filter(None, [given["continues"]]))}
     return run_action(_ACTIONS, vault, given)
 
 
@@ -215,9 +214,10 @@ _ACTIONS = {
 SESSION = Tool(
     "session",
     "Session",
-    "Keep the record of a piece of work: start (goal, continues: a session), fork, resume, "
-    "restore (what an earlier context knew), note, question, summarize, decide (text), touch, "
-    "close (summary, learned: lines for MEMORY.md), which commits, search (query), chain.",
+    "Keep the record of a piece of work: start (goal, continues: a session), resume, fork, "
+    "restore (what an earlier context knew), note, question, decide, summarize (text), touch "
+    "(files), close (commits; summary, learned: lines for MEMORY.md), search (query), chain "
+    "(what came before and after).",
     share(
         [each.request for each in _ACTIONS.values()],
         ["action"],

@@ -91,8 +91,8 @@ _ACTIONS = {
 TASK = Tool(
     "task",
     "Task",
-    "Keep what is to be done: list, show (what is known), add (title, text, next: the "
-    "next step), set (status, next), handoff (text for whoever goes on).",
+    "Tasks: list, show (all that is known), add (title, text, next step), set (status, next), "
+    "handoff (text for the next agent).",
     share(
         [each.request for each in _ACTIONS.values()],
         ["action"],

@@ -34,7 +34,7 @@ At = Annotated[
     str,
     Arg(
         "As it was at a commit, branch, tag or date (2026-10-01).",
-        "As of a branch, tag, commit or date.",
+        "As of a date, commit or branch.",
         most=200,
         metavar="WHEN",
     ),
@@ -52,7 +52,7 @@ Vaults = Annotated[
     tuple[str, ...],
     Arg(
         "Ask these vaults of the user's too, by name; `all` for each of the list.",
-        "Other vaults too, by name; `all`.",
+        "Other vaults, or `all`.",
         excused={Front.SHELL: "--vault can be given again, and --all-vaults names all"},
     ),
 ]
@@ -81,9 +81,7 @@ class Recall(NamedTuple):
 
     query: Annotated[
         str,
-        Arg(
-            "What to look for.", "In plain words.", 1, 1_000_000, takes=Takes.WORDS, metavar="QUERY"
-        ),
+        Arg("What to look for.", "", 1, 1_000_000, takes=Takes.WORDS, metavar="QUERY"),
     ]
     limit: Annotated[
         int,
@@ -96,14 +94,12 @@ class Recall(NamedTuple):
             metavar="N",
         ),
     ] = 0
-    offset: Annotated[
-        int, Arg("How many of the best to pass over.", "From next_offset.", 0, 1_000, metavar="N")
-    ] = 0
+    offset: Annotated[int, Arg("How many of the best to pass over.", "", 0, 1_000, metavar="N")] = 0
     budget: Annotated[
         int,
         Arg(
             "As many of the best as fit into so many tokens; else any number of tokens.",
-            Agent(f"Tokens at most; else {BUDGET:,}.", LEAST, MOST),
+            Agent(f"Tokens; else {BUDGET:,}.", LEAST, MOST),
             1,
             1_000_000,
             metavar="TOKENS",
@@ -116,7 +112,9 @@ class Recall(NamedTuple):
             excused={Front.HTTP: "JSON has each part", Front.MCP: "detail has each part"},
         ),
     ] = False
-    include_archived: Annotated[bool, Arg("Also archived and deprecated notes.")] = False
+    include_archived: Annotated[
+        bool, Arg("Also archived and deprecated notes.", Agent(is_listed=False))
+    ] = False
     include_quarantined: Annotated[
         bool, Arg("Also quarantined notes, behind a warning.", excused=_FOR_PEOPLE)
     ] = False
@@ -143,7 +141,7 @@ class PackRequest(NamedTuple):
         str,
         Arg(
             "What the pack is for.",
-            "The task; without it, what is pinned and recent.",
+            "Else what is pinned and recent.",
             most=1_000_000,
             takes=Takes.WORDS,
             metavar="[QUERY]",
@@ -183,6 +181,7 @@ class PackRequest(NamedTuple):
         str,
         Arg(
             "short, or full: path, state and more of each.",
+            Agent(is_listed=False),
             words=("short", "full"),
             metavar="LABELS",
         ),

@@ -1,4 +1,4 @@
-"""Operations that read and write notes: get, list, remember."""
+"""Operations that read and write notes: get, list, reference material, remember."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from vaultmem.operations.operation import (
     Front,
     Line,
     Moment,
+    NoArguments,
     Operation,
     Tag,
     Takes,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from vaultmem.services.likeness.known import Nearby
     from vaultmem.services.notes.propose import Proposed
     from vaultmem.services.notes.remember import Remembered
+    from vaultmem.services.priming.sources import PrimedSource
     from vaultmem.services.reading.read_notes import FoundNote
     from vaultmem.vault import Vault
 
@@ -40,7 +42,7 @@ class Get(NamedTuple):
         str,
         Arg(
             "The note: its path, or its name if that is enough.",
-            "Path, name or handle, with #Heading: c59b#Tides, home:c59b.",
+            "Path, name or handle; NOTE#Heading, VAULT:NOTE.",
             1,
             1_000,
             takes=Takes.WORD,
@@ -49,7 +51,7 @@ class Get(NamedTuple):
     ]
     full: Annotated[
         bool,
-        Arg("As it was before compaction shortened it.", "As before compaction shortened it."),
+        Arg("As it was before compaction shortened it.", "As before compaction."),
     ] = False
 
 
@@ -165,6 +167,63 @@ def whole_data(whole: WholeNote) -> dict[str, Any]:
     }
 
 
+class SourceRequest(NamedTuple):
+    """Of which source the notes are listed."""
+
+    source: Annotated[
+        str, Arg("The name of a source: its folder below primed/.", "", 1, 200, metavar="NAME")
+    ]
+
+
+class SourceNotes(NamedTuple):
+    """A source of reference material, and its notes."""
+
+    source: str
+    notes: Sequence[NoteRecord]
+
+
+def list_sources(vault: Vault, _: NoArguments) -> list[PrimedSource]:
+    """List the sources of reference material."""
+    from vaultmem.services.priming.sources import list_sources
+
+    return list_sources(vault)
+
+
+def sources_data(sources: Sequence[PrimedSource]) -> dict[str, Any]:
+    """Return the sources of reference material, and what they cost in a prompt."""
+    return {"sources": sources}
+
+
+def sources_lines(sources: Sequence[PrimedSource], _: Any) -> Iterator[Line]:
+    """Yield each source of reference material with the number of its notes and tokens."""
+    width = max((len(one_line(each.name)) for each in sources), default=0)
+    for each in sources:
+        facts = [f"{each.notes:>5,} notes", f"{each.tokens:>8,} tokens"]
+        counts = ((each.pinned, "pinned"), (each.edited, "edited"), (each.by_hand, "by hand"))
+        facts += [f"{count:,} {name}" for count, name in counts if count]
+        yield Line(f"{one_line(each.name):<{width}}  {'  '.join(facts)}")
+    if not sources:
+        yield Line("No reference material; `vaultmem prime FILE --source NAME` takes some in.")
+
+
+def list_source_notes(vault: Vault, asked: SourceRequest) -> SourceNotes:
+    """List the notes of a source of reference material."""
+    from vaultmem.services.priming.sources import list_source_notes
+
+    return SourceNotes(asked.source, list_source_notes(vault, asked.source))
+
+
+def source_data(found: SourceNotes) -> dict[str, Any]:
+    """Return the notes of a source of reference material."""
+    return {"source": found.source, "notes": list(map(record_data, found.notes))}
+
+
+def source_lines(found: SourceNotes, _: Any) -> Iterator[Line]:
+    """Yield the path, the tokens and the title of each note of a source."""
+    for each in found.notes:
+        yield Line(f"{each.tokens:>7,}  {one_line(each.path)}  {one_line(each.title)}")
+
+
 _KINDS = [each.value for each in Kind]
 #: States that a note can be given.
 _STATES = [each.value for each in State if each is not State.UNREADABLE]
@@ -185,7 +244,7 @@ class Remember(NamedTuple):
     ]
     title: Annotated[
         str,
-        Arg("Its title; else its first line.", "Else its first line.", most=300, metavar="TEXT"),
+        Arg("Its title; else its first line.", "", most=300, metavar="TEXT"),
     ] = ""
     context: Annotated[
         str, Arg("What it is about: its folder.", "Folder.", most=200, metavar="NAME")
@@ -204,7 +263,7 @@ class Remember(NamedTuple):
     ] = ""
     tags: Annotated[
         tuple[str, ...],
-        Arg("A tag (repeatable).", "Without #.", flags=("--tag",), metavar="TAG"),
+        Arg("A tag (repeatable).", "", flags=("--tag",), metavar="TAG"),
     ] = ()
     pin: Annotated[bool, Arg("Show it in every pack.", "In every pack.")] = False
     confidence: Annotated[
@@ -238,9 +297,9 @@ class Remember(NamedTuple):
             },
         ),
     ] = False
-    force: Annotated[
-        bool, Arg("Make a new note, whatever is known already.", "Though a note says the same.")
-    ] = False
+    force: Annotated[bool, Arg("Make a new note, whatever is known already.", "Though known.")] = (
+        False
+    )
 
 
 def remember(vault: Vault, asked: Remember) -> Remembered:
@@ -388,6 +447,30 @@ LIST = Operation(
     moment=Moment.SEEN,
     tag=Tag.VIEW,
     excused={Front.MCP: "an agent asks recall, by kind, state, tag or folder"},
+)
+
+LIST_SOURCES = Operation(
+    "list_sources",
+    "GET /reference",
+    run=list_sources,
+    request=NoArguments,
+    data=sources_data,
+    lines=sources_lines,
+    gives=record(sources=rows(name="string", notes="integer", tokens="integer")),
+    moment=Moment.SEEN,
+    tag=Tag.VIEW,
+)
+
+SOURCE_NOTES = Operation(
+    "list_source_notes",
+    "GET /reference/{source}",
+    run=list_source_notes,
+    request=SourceRequest,
+    data=source_data,
+    lines=source_lines,
+    gives=record(source="string", notes=rows(path="string", title="string", tokens="integer")),
+    moment=Moment.SEEN,
+    tag=Tag.VIEW,
 )
 
 REMEMBER = Operation(

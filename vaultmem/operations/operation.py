@@ -22,6 +22,7 @@ from vaultmem.operations.schemas import (
     number,
     text,
     texts,
+    unlist,
     whole,
 )
 
@@ -47,6 +48,7 @@ PARTS: Mapping[str, Schema] = {
     "receipt": text("A receipt's id, or its beginning.", 64),
     "session": text("A session's id, or its beginning.", 200),
     "task": text("A task's id, or its beginning.", 200),
+    "source": text("The name of a source of reference material.", 200),
     "artifact": text("The digest that a view names, or its beginning.", 64),
 }
 
@@ -83,13 +85,14 @@ class Agent(NamedTuple):
     """What models are offered of an argument, where it is another text or narrower bounds.
 
     Every session pays for each word of `text`. `words` are the values that it can have; none are
-    listed where they are empty.
+    listed where they are empty. An argument that is not listed is accepted all the same.
     """
 
     text: str = ""
     least: float | None = None
     most: float | None = None
     words: Sequence[str] | None = None
+    is_listed: bool = True
 
 
 class Arg(NamedTuple):
@@ -149,6 +152,9 @@ class Argument(NamedTuple):
     def write_schema(self, front: Front) -> Schema:
         """Return the JSON Schema of the argument, for people or for models."""
         schema = self._write_type(front)
+        agent = self.arg.agent
+        if front is Front.MCP and isinstance(agent, Agent) and not agent.is_listed:
+            return unlist(schema)
         return {**schema, "default": self.default} if self._tells_default(front) else schema
 
     def _tells_default(self, front: Front) -> bool:

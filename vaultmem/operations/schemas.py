@@ -10,6 +10,9 @@ Schema = dict[str, Any]
 
 STRINGS: Schema = {"type": "array", "items": {"type": "string"}}
 
+#: Marks the schema of an argument that a list of tools leaves out.
+UNLISTED = "unlisted"
+
 NOTE = "The note: its path in the vault, path#Heading, or its bare name."
 
 
@@ -45,6 +48,11 @@ def texts(description: str, values: Sequence[str] = ()) -> Schema:
     if values:
         item = {"type": "string", "enum": list(values)}
     return {"type": "array", "description": description, "items": item, "maxItems": 100}
+
+
+def unlist(schema: Schema) -> Schema:
+    """Return the schema of an argument that a list of tools leaves out, and still accepts."""
+    return {**schema, UNLISTED: True}
 
 
 def arguments(required: Sequence[str] = (), **properties: Schema) -> Schema:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from vaultmem.core.notes.note import Note
+from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.priming import FOLDER, is_edited, primed_digest
 from vaultmem.core.suggest import ask_meant
 from vaultmem.errors import NoteNotFoundError
@@ -56,6 +57,23 @@ def list_sources(vault: Vault) -> list[PrimedSource]:
     return found
 
 
+def list_source_notes(vault: Vault, source: str) -> list[NoteRecord]:
+    """Return the notes of a source, by path; the vault must be in sync.
+
+    Raises:
+        NoteNotFoundError: there is no such source.
+    """
+    below = f"{FOLDER}/{source}/"
+    found = [
+        record
+        for record in vault.view.records(f"d.path GLOB '{FOLDER}/*/*'")
+        if record.path.startswith(below)
+    ]
+    if not found:
+        raise _refuse_unknown(vault, source)
+    return sorted(found, key=lambda record: record.path)
+
+
 def unprime_source(
     vault: Vault, source: str, *, everything: bool = False, dry_run: bool = False
 ) -> Unpriming:
@@ -85,12 +103,16 @@ def unprime_source(
 def _choose(vault: Vault, source: str, everything: bool) -> Unpriming:
     notes = read_primed(vault, source)
     if not notes:
-        known = [each.name for each in list_sources(vault)]
-        there = f"; there are {', '.join(known[:5])}" if known else "; nothing is primed yet"
-        near = ask_meant(source, known, there)
-        raise NoteNotFoundError(f"{source}: there is no such source{near}")
+        raise _refuse_unknown(vault, source)
     kept = {} if everything else {p: why for p, note in notes.items() if (why := _reason(note))}
     return Unpriming(tuple(path for path in notes if path not in kept), kept)
+
+
+def _refuse_unknown(vault: Vault, source: str) -> NoteNotFoundError:
+    known = [each.name for each in list_sources(vault)]
+    there = f"; there are {', '.join(known[:5])}" if known else "; nothing is primed yet"
+    near = ask_meant(source, known, there)
+    return NoteNotFoundError(f"{source}: there is no such source{near}")
 
 
 def _reason(note: Note) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from vaultmem.answers.economics import pinned_json
 from vaultmem.answers.notes import counts_json
 from vaultmem.operations.links import BACKLINKS, BROKEN, LINKS, ORPHANS
-from vaultmem.operations.notes import GET, LIST
+from vaultmem.operations.notes import GET, LIST, LIST_SOURCES, SOURCE_NOTES
 from vaultmem.operations.operation import (
     Given,
     Moment,
@@ -70,4 +70,6 @@ NOTES = (
     BACKLINKS,
     BROKEN,
     ORPHANS,
+    LIST_SOURCES,
+    SOURCE_NOTES,
 )

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from vaultmem.answers.branches import conflicts_json
-from vaultmem.answers.economics import recent_json, stats_json
 from vaultmem.answers.health import checks_json, status_json
 from vaultmem.answers.upkeep import queue_json
-from vaultmem.core.timestamps import parse_timestamp
 from vaultmem.core.upkeep.choices import ORDER, name_action
 from vaultmem.operations.operation import Given, Moment, Operation
-from vaultmem.operations.schemas import STRINGS, choice, record, rows, text, whole
+from vaultmem.operations.schemas import STRINGS, choice, record, rows, whole
+from vaultmem.operations.usage import RECENT, STATS
 from vaultmem.vault import Vault
 
 
@@ -28,32 +26,6 @@ def _doctor(vault: Vault, _: Given) -> Any:
 
     checks = examine_vault(vault)
     return checks_json(checks, is_ok=all(each.verdict is not Verdict.PROBLEM for each in checks))
-
-
-def _stats(vault: Vault, given: Given) -> Any:
-    from vaultmem.services.economics import read_stats
-
-    return stats_json(read_stats(vault, given.get("session", "")))
-
-
-def _recent(vault: Vault, given: Given) -> Any:
-    from vaultmem.services.reading.read_notes import resolve_address
-    from vaultmem.services.showings import list_recent, list_saying
-
-    note, since = given.get("note", ""), given.get("since", "")
-    look = (
-        partial(list_saying, vault, given["says"])
-        if "says" in given
-        else partial(list_recent, vault)
-    )
-    shown = look(
-        given.get("limit", 20),
-        agent=given.get("from_agent", ""),
-        session=given.get("from_session", ""),
-        path=str(resolve_address(vault, note)[0]) if note else "",
-        since=parse_timestamp(since) if since else 0.0,
-    )
-    return recent_json(shown)
 
 
 def _review(vault: Vault, given: Given) -> Any:
@@ -88,29 +60,8 @@ STATE = (
         gives=record(ok="boolean", checks=rows(name="string", verdict="string", told="string")),
         long=True,
     ),
-    Operation(
-        "stats",
-        "GET /stats",
-        "Tell what recalls and packs cost in tokens, and what they saved.",
-        _stats,
-        {"session": text("Only this session.", 200)},
-        gives=record(notes="integer", flat="integer", packs="object", recalls="object"),
-    ),
-    Operation(
-        "recent",
-        "GET /recent",
-        "List what recalls and packs showed last: what, to whom, when, for which question.",
-        _recent,
-        {
-            "note": text("Only where this note was shown.", 1_000),
-            "limit": whole("Calls at most; else 20.", 1, 1_000),
-            "from_agent": text("Only what this agent was shown.", 200),
-            "from_session": text("Only what this session was shown.", 200),
-            "since": text("Only then or later (2026-10-01).", 40),
-            "says": text("Only what showed a section with this text, as the note was then.", 1_000),
-        },
-        gives=record(calls=rows(time="string", kind="string", query="string", shown=rows())),
-    ),
+    STATS,
+    RECENT,
     Operation(
         "list_review",
         "GET /review",
