@@ -385,6 +385,7 @@ OTHERS = {
     "eval": "nothing",
     "hub": "a hub; its push check has a table of its own",
     "push-check": "nothing; it has a table of its own",
+    "projects": "the property `project` of notes",
     "fleet": "vaults of others, each by the commands above",
     "task": "task notes",
     "skill": "settings of clients",

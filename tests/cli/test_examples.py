@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 #: or stand for what is not in the sample.
 READ = (
     *("watch", "serve", "mcp", "hook", "demo", "edit", "sync", "embed", "export", "merge-driver"),
-    "push-check",
+    *("push-check", "projects rename", "projects move"),
     *(
         "eval",
         "import",

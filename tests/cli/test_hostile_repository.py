@@ -156,6 +156,11 @@ COMMANDS: dict[str, list[list[str]]] = {
     "hub grants": [_HUB, ["hub", "grants", *_IN]],
     "hub revoke": [_HUB, ["hub", "revoke", "ada", *_IN]],
     "push-check": [["push-check", "--access", "."]],
+    "projects move": [["projects", "move", "a", "--to", "global"]],
+    "projects rename": [
+        ["remember", "Moor at the pier.", "--project", "quay"],
+        ["projects", "rename", "quay", "pier"],
+    ],
     "hub log": [_HUB, ["hub", "log", *_IN]],
     "hub check": [_HUB, ["hub", "add", "x", "--from", ".", *_IN], ["hub", "check", *_IN]],
     "forget": [["forget", "b", "--yes"], ["--ref", "side", "forget", "b", "--yes"]],

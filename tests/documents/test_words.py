@@ -15,7 +15,8 @@ PAGES += [
     for name in ("a-day", "agents", "everyday", "history", "obsidian")
 ]
 PAGES += [
-    ROOT / f"docs/how-to/{name}.md" for name in ("maintenance", "machines", "import-export-backup")
+    ROOT / f"docs/how-to/{name}.md"
+    for name in ("maintenance", "machines", "import-export-backup", "projects")
 ]
 PAGES += [ROOT / f"docs/{name}.md" for name in ("reference/vault-format", "explanation/recall")]
 PAGES += [ROOT / "CHANGELOG.md", ROOT / "SECURITY.md"]

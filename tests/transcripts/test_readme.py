@@ -52,6 +52,14 @@ def test_the_day_is_real_output(tmp_path: Path) -> None:
 
 
 @pytest.mark.campaign
+def test_the_session_in_the_page_of_projects_is_real_output(tmp_path: Path) -> None:
+    machine = Machine(tmp_path / "home", "Maren")
+    shutil.copytree(ROOT / "sample-vault", machine.home / "memory")
+    machine.type("vaultmem init memory --yes")
+    compare_page(ROOT / "docs/how-to/projects.md", machine)
+
+
+@pytest.mark.campaign
 @pytest.mark.parametrize(
     "page",
     [

@@ -46,6 +46,7 @@ SAME = [
     ("/notes/pier?ref=side", "get pier --ref side"),
     ("/notes/pier?full=true", "get pier --full"),
     ("/pinned", "pinned"),
+    ("/projects", "projects"),
     ("/links/quay", "links quay"),
     ("/backlinks/pier?at={commit}", "backlinks pier --at {commit}"),
     ("/broken", "links"),

@@ -177,15 +177,22 @@ def _conflicts(vault: Vault, given: dict[str, Any]) -> Answer:
 
 
 def _stats(vault: Vault, given: dict[str, Any]) -> Answer:
-    """Return what recalls and packs cost."""
+    """Return what recalls and packs cost; a project's caller reads no queries of other projects."""
+    from vaultmem.services.projects.scope import view_project
+
     asked = usage.StatsRequest(given.get("session", ""))
-    found = usage.stats(vault, asked)
+    scoped = view_project(vault)
+    found = usage.stats(scoped, asked)
+    if scoped.view.project is not None and not asked.session:
+        found = found._replace(failed=())
     text, data = _join(usage.stats_lines(found, asked)), usage.stats_data(found)
     return _answer(given, [(text, data)])._replace(detail={"action": given["action"], **data})
 
 
 def _queries(vault: Vault, given: dict[str, Any]) -> Answer:
-    """List what recalls and packs showed last."""
+    """List what recalls and packs showed last, but for what showed notes of other projects."""
+    from vaultmem.services.projects.scope import find_foreign, view_project
+
     asked = usage.RecentRequest(
         given.get("path", ""),
         given.get("limit", 20),
@@ -193,6 +200,15 @@ def _queries(vault: Vault, given: dict[str, Any]) -> Answer:
         since=given.get("since", ""),
     )
     calls = usage.recent(vault, asked)
+    scoped = view_project(vault)
+    if scoped.view.project is not None and not asked.from_session:
+        foreign, own = find_foreign(scoped), vault.author.session
+        shown = ((each, {path for path, _, _ in each.showing[1]}) for each in calls)
+        calls = [
+            each
+            for each, paths in shown
+            if (own and each.showing[0].session == own) or (paths and foreign.isdisjoint(paths))
+        ]
     rows = [(_join(usage.call_lines(each)), usage.call_data(each)) for each in calls]
     return _name_rows("calls", _answer(given, rows, "Nothing was shown yet."))
 

@@ -139,14 +139,14 @@ def list_facts(vault: Vault) -> list[SessionFacts]:
 def list_here(vault: Vault, place: Workspace) -> list[SessionFacts]:
     """Return the sessions of this agent that worked in a place, the last started first.
 
-    The vault must be in sync.
+    Those that name no place are among them, unless the project of the place has sessions. The vault
+    must be in sync.
     """
-    return [
-        each
-        for each in list_facts(vault)
-        if each.agent == vault.author.agent
-        and (place.has(each) or not (each.workspace or each.project))
-    ]
+    own = [each for each in list_facts(vault) if each.agent == vault.author.agent]
+    here = [each for each in own if place.has(each)]
+    if place.project and here:
+        return here
+    return [each for each in own if each in here or not (each.workspace or each.project)]
 
 
 def open_table(vault: Vault) -> SessionTable:
