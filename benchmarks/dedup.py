@@ -87,9 +87,9 @@ def _print_remembered(name: str, pairs: list[Pair]) -> None:
     """Print how many of each sort are known when both were remembered, in a vault of their own."""
     with tempfile.TemporaryDirectory(prefix="vaultmem-bench-") as scratch:
         isolate(Path(scratch))
-        from vaultmem.services.notes.create import create_vault
-        from vaultmem.services.notes.remember import Memory, Outcome, remember
-        from vaultmem.services.reading.sync import sync_vault
+        from vaultmem.services.memory.create_vault import create_vault
+        from vaultmem.services.memory.remember import Memory, Outcome, remember
+        from vaultmem.services.views.update_index import sync_vault
         from vaultmem.vault import open_vault
 
         folder = Path(scratch).resolve() / "vault"
@@ -157,9 +157,9 @@ def _measure_cost(scratch: Path, notes: int, pairs: list[Pair], rounds: int) -> 
     isolate(scratch)
     folder = scratch / "vault"
     generate_vault(folder, notes)
-    from vaultmem.services.likeness.similar import Asked, find_similar
-    from vaultmem.services.notes.remember import Memory, remember
-    from vaultmem.services.reading.sync import sync_vault
+    from vaultmem.services.memory.remember import Memory, remember
+    from vaultmem.services.similarity.similar import Asked, find_similar
+    from vaultmem.services.views.update_index import sync_vault
     from vaultmem.vault import open_vault
 
     vault = open_vault(folder)

@@ -25,8 +25,8 @@ def measure_recall(bench: Bench, vault: Vault) -> list[Row]:
     The others get the words that vaultmem keeps: they know fewer stop words or none, and a
     question with "the" would make them look at every note.
     """
-    from vaultmem.core.finding.query import parse_query
-    from vaultmem.services.finding.recall import recall
+    from vaultmem.core.search.query import parse_query
+    from vaultmem.services.search.recall import recall
 
     table, index = Fts5(bench.database), PlainWhoosh(bench.whoosh)
 
@@ -52,8 +52,8 @@ def measure_recall(bench: Bench, vault: Vault) -> list[Row]:
 
 def content_of(query: str) -> list[str]:
     """Return a question's words without stop words."""
-    from vaultmem.core.finding.terms import split_words
     from vaultmem.core.languages import read_words
+    from vaultmem.core.search.terms import split_words
 
     return [word for word in split_words(query) if word not in read_words("stop_words")]
 

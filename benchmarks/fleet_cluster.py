@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.errors import VaultError
-from vaultmem.services.finding.ask import Ask
-from vaultmem.services.notes.memory import Memory
-from vaultmem.services.notes.remember import remember
-from vaultmem.services.pools.clone import Source
+from vaultmem.services.fleet.clone import Source
+from vaultmem.services.memory.new_note import Memory
+from vaultmem.services.memory.remember import remember
+from vaultmem.services.search.run_query import Ask
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
     from ray.cluster_utils import Cluster
 
-    from vaultmem.fleet.pool import RayPool
+    from vaultmem.ray_fleet.ray_pool import RayPool
 
 #: Seconds that a lost node's vaults may take to come back.
 _COMING_BACK = 3_600.0
@@ -47,7 +47,7 @@ def starting_cluster(
     """Start a fleet on so many nodes, which fetch what they are asked for."""
     from ray.cluster_utils import Cluster
 
-    from vaultmem.fleet.pool import start_fleet
+    from vaultmem.ray_fleet.ray_pool import start_fleet
 
     here = Path(__file__).parent
     os.environ["PYTHONPATH"] = os.pathsep.join(map(str, (here.parent, here)))

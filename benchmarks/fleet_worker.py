@@ -23,9 +23,9 @@ from fleet_remotes import copy_remotes
 from generate import SEED
 from memory import read_cpu, read_shares
 
-from vaultmem.services.finding.ask import Ask
-from vaultmem.services.pools.clone import Source
-from vaultmem.services.pools.pool import LocalPool, Pool
+from vaultmem.services.fleet.clone import Source
+from vaultmem.services.fleet.pool import LocalPool, Pool
+from vaultmem.services.search.run_query import Ask
 
 #: Callers at once where the questions of a second are counted, and for how many seconds.
 _CALLERS, _SPAN = 8, 5.0

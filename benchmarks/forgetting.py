@@ -25,16 +25,16 @@ from recall_quality import read_lines
 from year import Clock
 from year_script import DAY, DAYS, START
 
-from vaultmem.core.finding.evaluation import measure_recall
-from vaultmem.core.finding.query import MAX_QUERY_CHARS
 from vaultmem.core.lifecycle import HIDDEN_STATES, State
 from vaultmem.core.notes.note import parse_note
-from vaultmem.services.finding.ask import Ask, run_query
-from vaultmem.services.notes.create import create_vault
-from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.upkeep.compact import compact
-from vaultmem.services.writing.commit import save_checkpoint
+from vaultmem.core.search.evaluation import measure_recall
+from vaultmem.core.search.query import MAX_QUERY_CHARS
+from vaultmem.services.changes.commit import save_checkpoint
+from vaultmem.services.curation.compact import compact
+from vaultmem.services.memory.create_vault import create_vault
+from vaultmem.services.memory.remember import Memory, remember
+from vaultmem.services.search.run_query import Ask, run_query
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault, open_vault
 
 #: Notes that an answer has.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from vaultmem.storage.views import View
 
 if TYPE_CHECKING:
-    from vaultmem.core.finding.query import NoteFilter
+    from vaultmem.core.search.query import NoteFilter
     from vaultmem.vault import Vault
 
 

@@ -70,10 +70,10 @@ def _measure_commit(bench: Bench) -> list[Row]:
 
     The second row leaves out the time in which the commit brings the index up to date.
     """
-    from vaultmem.services.reading.read_notes import resolve_address
-    from vaultmem.services.reading.sync import sync_vault
-    from vaultmem.services.writing.commit import save_checkpoint
-    from vaultmem.services.writing.edit_notes import edit_note
+    from vaultmem.services.changes.commit import save_checkpoint
+    from vaultmem.services.changes.edit_notes import edit_note
+    from vaultmem.services.views.read_notes import resolve_address
+    from vaultmem.services.views.update_index import sync_vault
     from vaultmem.vault import open_vault
 
     copy = bench.scratch / "copy"
@@ -109,7 +109,7 @@ def _measure_commit(bench: Bench) -> list[Row]:
 @contextlib.contextmanager
 def _timing_syncs() -> Iterator[list[float]]:
     """Give a list to which each sync before a commit adds its seconds."""
-    from vaultmem.services.writing import ownership
+    from vaultmem.services.changes import ownership
 
     sync = ownership.sync_vault
     taken: list[float] = []

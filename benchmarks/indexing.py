@@ -71,7 +71,7 @@ def measure_index(bench: Bench) -> list[Row]:
 
 def measure_syncs(bench: Bench, vault: Vault) -> list[Row]:
     """Sync where nothing changed, then where one note did; both look at every file."""
-    from vaultmem.services.reading.sync import sync_vault
+    from vaultmem.services.views.update_index import sync_vault
 
     def find_status() -> None:
         run_command(["git", "status", "--porcelain"], bench.vault)

@@ -30,8 +30,8 @@ from measure import isolate
 from sources import Source, describe_source, write_source
 
 if TYPE_CHECKING:
-    from vaultmem.core.finding.hit import Hit
     from vaultmem.core.notes.note import Note
+    from vaultmem.core.search.query import Hit
     from vaultmem.vault import Vault
 
 #: Hits of a question that are looked at.
@@ -130,7 +130,7 @@ def choose_questions(vault: Path, many: int, chance: random.Random) -> list[str]
 
 def cut_at_marks(hit: Hit) -> str:
     """Return the part between two full stops or line breaks that has most of the terms."""
-    from vaultmem.core.finding.terms import count_terms
+    from vaultmem.core.search.terms import count_terms
 
     terms = {match.term for match in hit.matches}
     parts = re.split(r"(?<=[.!?。！？])\s+|\n+", hit.text)[:400]
@@ -168,13 +168,13 @@ def _is_end(text: str) -> bool:
 
 
 def _show_line(hit: Hit) -> str:
-    from vaultmem.core.packs.excerpt import show_line
+    from vaultmem.core.packs.passages import show_line
 
     return show_line(hit, WIDTH)
 
 
 def _count(hits: Sequence[Found], choose: Choose) -> Tally:
-    from vaultmem.core.finding.terms import count_terms
+    from vaultmem.core.search.terms import count_terms
 
     rows = []
     for hit, text in hits:
@@ -202,12 +202,12 @@ def print_counts(counts: dict[str, Tally], questions: int) -> None:
 
 
 def _ask_all(folder: Path, questions: Sequence[str]) -> Iterator[Found]:
-    from vaultmem.core.finding.query import parse_query
+    from vaultmem.core.search.query import parse_query
     from vaultmem.environment import open_named_vault
-    from vaultmem.services.finding.annotations import add_shown_lines
-    from vaultmem.services.finding.recall import recall
-    from vaultmem.services.finding.search import list_sections
-    from vaultmem.services.reading.sync import sync_vault
+    from vaultmem.services.search.annotations import add_shown_lines
+    from vaultmem.services.search.recall import recall
+    from vaultmem.services.search.search import list_sections
+    from vaultmem.services.views.update_index import sync_vault
 
     vault: Vault = open_named_vault(folder)
     sync_vault(vault)

@@ -33,8 +33,8 @@ from growing import grow
 from measure import isolate
 from recall_quality import describe_figure, read_lines
 
-from vaultmem.core.finding.evaluation import measure_share, summarise
-from vaultmem.core.token_count import count_tokens
+from vaultmem.core.search.evaluation import measure_share, summarise
+from vaultmem.core.text.token_count import count_tokens
 
 BUDGETS = (500, 1_000, 2_000)
 
@@ -148,10 +148,10 @@ def _join_facts(facts: Sequence[str], form: str) -> str:
 
 def open_vaultmem(task: Task, _: Path) -> Fill:
     """Index a vault and return what makes its packs."""
-    from vaultmem.core.finding.query import MAX_QUERY_CHARS
+    from vaultmem.core.search.query import MAX_QUERY_CHARS
     from vaultmem.environment import open_named_vault
-    from vaultmem.services.finding.pack import make_pack
-    from vaultmem.services.reading.sync import sync_vault
+    from vaultmem.services.packs.build import make_pack
+    from vaultmem.services.views.update_index import sync_vault
 
     vault = open_named_vault(task.folder)
     sync_vault(vault)

@@ -22,7 +22,7 @@ from measure import isolate, percentile
 from queries import make_queries
 from sources import copy_notes
 
-from vaultmem.core.plot import plot_lines
+from vaultmem.core.text.display import plot_lines
 
 QUESTIONS = 40
 
@@ -39,8 +39,8 @@ class Size:
 
 def measure_packs(folder: Path, budget: int) -> Size:
     """Make the packs of a vault: one for each question."""
-    from vaultmem.services.finding.pack import make_pack
-    from vaultmem.services.reading.sync import sync_vault
+    from vaultmem.services.packs.build import make_pack
+    from vaultmem.services.views.update_index import sync_vault
     from vaultmem.vault import open_vault
 
     queries = make_queries(folder, QUESTIONS, SEED)

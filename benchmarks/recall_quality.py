@@ -33,10 +33,10 @@ from baselines import Fts5, PlainWhoosh, list_notes
 from growing import grow
 from measure import isolate
 
-from vaultmem.core.finding.evaluation import Figure, measure_ndcg, measure_recall, summarise
+from vaultmem.core.search.evaluation import Figure, measure_ndcg, measure_recall, summarise
 
 if TYPE_CHECKING:
-    from vaultmem.services.embedding.score import DenseScorer
+    from vaultmem.services.semantic.embed import DenseScorer
     from vaultmem.vault import Vault
 
 #: Notes that are asked for.
@@ -105,10 +105,10 @@ def judge(ranked: Sequence[str], relevant: Sequence[str]) -> list[float]:
 
 def open_vaultmem(folder: Path, _: Path, order: Order, model: str = "") -> Ask:
     """Index a vault and return what asks it, by words alone or with a model beside them."""
-    from vaultmem.core.finding.query import MAX_QUERY_CHARS, parse_query
+    from vaultmem.core.search.query import MAX_QUERY_CHARS, parse_query
     from vaultmem.environment import open_named_vault
-    from vaultmem.services.finding.recall import recall
-    from vaultmem.services.reading.sync import sync_vault
+    from vaultmem.services.search.recall import recall
+    from vaultmem.services.views.update_index import sync_vault
 
     vault = open_named_vault(folder)
     sync_vault(vault)
@@ -130,9 +130,8 @@ def open_vaultmem(folder: Path, _: Path, order: Order, model: str = "") -> Ask:
 
 def _open_scorer(vault: Vault, model: str) -> DenseScorer:
     """Give every section its vectors; that takes its time and is not counted."""
-    from vaultmem.services.embedding.embed import embed_sections
-    from vaultmem.services.embedding.meaning import open_meaning
-    from vaultmem.services.embedding.score import DenseScorer
+    from vaultmem.services.semantic.embed import DenseScorer, embed_sections
+    from vaultmem.services.semantic.meaning import open_meaning
 
     meaning = open_meaning(vault, model)
     embed_sections(vault, meaning)

@@ -69,8 +69,8 @@ def _print_cases(kind: str, cases: list[dict[str, Any]], folder: Path, shows: bo
 
 def _remember_all(folder: Path, cases: list[dict[str, Any]]) -> list[bool]:
     """Remember all texts; return for which cases one is answered as a contradiction of another."""
-    from vaultmem.services.notes.create import create_vault
-    from vaultmem.services.notes.remember import Memory, remember
+    from vaultmem.services.memory.create_vault import create_vault
+    from vaultmem.services.memory.remember import Memory, remember
     from vaultmem.vault import open_vault
 
     create_vault(folder)

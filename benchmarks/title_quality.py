@@ -25,7 +25,7 @@ from measure import isolate
 from recall_quality import describe_figure, judge
 from sources import Source, describe_source, write_source
 
-from vaultmem.core.finding.evaluation import summarise
+from vaultmem.core.search.evaluation import summarise
 
 #: What Whoosh counts a word of a title for.
 TITLE_WEIGHT = 5.0
@@ -129,17 +129,17 @@ def _is_alone(wanted: frozenset[str], words: Mapping[str, frozenset[str]]) -> bo
 
 
 def _split(text: str) -> Iterator[str]:
-    from vaultmem.core.finding.terms import split_words
+    from vaultmem.core.search.terms import split_words
 
     yield from split_words(text)
 
 
 def open_vaultmem(folder: Path) -> Ask:
     """Index the vault and return what asks it."""
-    from vaultmem.core.finding.query import parse_query
+    from vaultmem.core.search.query import parse_query
     from vaultmem.environment import open_named_vault
-    from vaultmem.services.finding.recall import recall
-    from vaultmem.services.reading.sync import sync_vault
+    from vaultmem.services.search.recall import recall
+    from vaultmem.services.views.update_index import sync_vault
 
     vault = open_named_vault(folder)
     sync_vault(vault)

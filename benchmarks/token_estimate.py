@@ -17,7 +17,7 @@ import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from vaultmem.core.token_count import estimate_tokens
+from vaultmem.core.text.token_count import estimate_tokens
 
 TEXTS = Path(__file__).parents[1] / "tests" / "core" / "token_texts"
 SUFFIXES = {".md", ".txt", ".py", ".js", ".ts", ".rs", ".go", ".c", ".java", ".html"}

@@ -49,8 +49,8 @@ def _read_lines(path: Path) -> list[dict[str, Any]]:
 
 def _remember_all(folder: Path, pairs: list[dict[str, Any]]) -> list[bool]:
     """Remember each older sentence, then each newer one; return which are told as another value."""
-    from vaultmem.services.notes.create import create_vault
-    from vaultmem.services.notes.remember import Memory, remember
+    from vaultmem.services.memory.create_vault import create_vault
+    from vaultmem.services.memory.remember import Memory, remember
     from vaultmem.vault import open_vault
 
     create_vault(folder)
@@ -110,9 +110,9 @@ def _print_others(pairs: list[dict[str, Any]], shows: bool) -> None:
 def _print_vault(source: Path, folder: Path, shows: bool) -> None:
     import shutil
 
-    from vaultmem.services.likeness.updates import list_updates
-    from vaultmem.services.notes.create import create_vault
-    from vaultmem.services.reading.sync import sync_vault
+    from vaultmem.services.memory.create_vault import create_vault
+    from vaultmem.services.similarity.value_updates import list_updates
+    from vaultmem.services.views.update_index import sync_vault
     from vaultmem.vault import open_vault
 
     shutil.copytree(source, folder)

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 from queries import make_queries
 
 if TYPE_CHECKING:
-    from vaultmem.core.finding.hit import Hit
+    from vaultmem.core.search.query import Hit
     from vaultmem.vault import Vault
 
 #: Notes that are compared.
@@ -124,9 +124,9 @@ def list_notes_of(hits: Sequence[Hit]) -> set[str]:
 def open_all(folders: Sequence[Path], recency: float | None = None) -> Callable[[str], list[Hit]]:
     """Return what asks vaults that stay open."""
     from vaultmem import open_vault, sync_vault
-    from vaultmem.core.finding.query import parse_query
-    from vaultmem.services.finding.recall import find_sections
-    from vaultmem.services.finding.vault_set import VaultSet
+    from vaultmem.core.search.query import parse_query
+    from vaultmem.services.search.recall import find_sections
+    from vaultmem.services.search.vault_set import VaultSet
 
     opened: list[Vault] = []
     for folder in folders:

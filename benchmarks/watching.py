@@ -50,8 +50,8 @@ def watched(vault: Path) -> Iterator[int]:
 
 def _measure_saves(bench: Bench, saves: int) -> list[Row]:
     """Time from the end of a save until the index has it, looked at every 10 ms from outside."""
-    from vaultmem.core.finding.query import NoteFilter, parse_query
-    from vaultmem.services.finding.recall import recall
+    from vaultmem.core.search.query import NoteFilter, parse_query
+    from vaultmem.services.search.recall import recall
     from vaultmem.vault import open_vault
 
     vault = open_vault(bench.vault)

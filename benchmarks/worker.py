@@ -16,7 +16,7 @@ from baselines import Fts5, PlainWhoosh
 
 def index_vaultmem(vault: Path) -> Callable[[], int]:
     """Prepare a sync of a vault that has no state yet."""
-    from vaultmem.services.reading.sync import sync_vault
+    from vaultmem.services.views.update_index import sync_vault
     from vaultmem.vault import open_vault
 
     opened = open_vault(vault)

@@ -28,17 +28,16 @@ from written_picture import take_picture
 from vaultmem.core.lifecycle import Kind
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.similarity.statement import split_sentences
-from vaultmem.core.token_count import count_tokens
-from vaultmem.services.finding.ask import Ask, run_query
-from vaultmem.services.notes.create import create_vault
-from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.core.text.token_count import count_tokens
+from vaultmem.services.curation.compact import compact
+from vaultmem.services.curation.dream import dream
+from vaultmem.services.memory.create_vault import create_vault
+from vaultmem.services.memory.remember import Memory, remember
+from vaultmem.services.search.run_query import Ask, run_query
 from vaultmem.services.sessions.begin import NewSession, start_session
 from vaultmem.services.sessions.close import close_session
-from vaultmem.services.sessions.decide import decide
-from vaultmem.services.sessions.edit_session import act_in, add_detail, summarize
-from vaultmem.services.upkeep.compact import compact
-from vaultmem.services.upkeep.dream import dream
+from vaultmem.services.sessions.edit_session import act_in, add_detail, decide, summarize
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault, open_vault
 
 DAY = 86_400

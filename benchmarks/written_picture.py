@@ -11,8 +11,8 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from vaultmem.services.finding.links import LinkGraph
-from vaultmem.services.reading.read_notes import read_note
+from vaultmem.services.search.link_walk import LinkGraph
+from vaultmem.services.views.read_notes import read_note
 from vaultmem.vault import Vault
 
 _STYLE = """

@@ -24,24 +24,24 @@ from pathlib import Path, PurePosixPath
 from measure import isolate
 from year_script import DAY, DAYS, START, Asked, Told, write_year
 
-from vaultmem.core.blob import blob_id
-from vaultmem.core.finding.hit import Hit
+from vaultmem.core.curation.fidelity import DecayStep
+from vaultmem.core.curation.proposal import Action
 from vaultmem.core.lifecycle import HIDDEN_STATES, State
-from vaultmem.core.upkeep.fidelity import DecayStep
-from vaultmem.core.upkeep.proposal import Action
+from vaultmem.core.search.query import Hit
+from vaultmem.core.text.blob import blob_id
 from vaultmem.errors import RefusedError
-from vaultmem.services.finding.ask import Ask, run_query
+from vaultmem.services.changes.commit import save_checkpoint
+from vaultmem.services.curation.compact import compact
+from vaultmem.services.curation.curate import curate
+from vaultmem.services.curation.decide import apply_report
+from vaultmem.services.curation.dream import dream
 from vaultmem.services.lifecycle.supersede import supersede_note
-from vaultmem.services.notes.create import create_vault
-from vaultmem.services.notes.memory import choose_title, compose_note
-from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.reading.read_notes import get_note
-from vaultmem.services.reading.sync import sync_paths, sync_vault
-from vaultmem.services.upkeep.apply import apply_report
-from vaultmem.services.upkeep.compact import compact
-from vaultmem.services.upkeep.curate import curate
-from vaultmem.services.upkeep.dream import dream
-from vaultmem.services.writing.commit import save_checkpoint
+from vaultmem.services.memory.create_vault import create_vault
+from vaultmem.services.memory.new_note import choose_title, compose_note
+from vaultmem.services.memory.remember import Memory, remember
+from vaultmem.services.search.run_query import Ask, run_query
+from vaultmem.services.views.read_notes import get_note
+from vaultmem.services.views.update_index import sync_paths, sync_vault
 from vaultmem.vault import Vault, open_vault
 
 SEED = 20251101

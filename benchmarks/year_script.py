@@ -15,7 +15,7 @@ from datetime import datetime
 from words import FUNCTION_WORDS, make_vocabulary
 
 from vaultmem.core.lifecycle import Kind, State
-from vaultmem.services.notes.remember import Memory
+from vaultmem.services.memory.remember import Memory
 
 START = datetime(2025, 11, 1).timestamp()
 DAY = 86_400

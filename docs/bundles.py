@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from vaultmem import __version__
-from vaultmem.core.clients.client import CLIENTS, ENTRY
-from vaultmem.core.clients.marks import fill_entry, fill_item
-from vaultmem.services.connecting.skill import read_skill
+from vaultmem.core.clients.agent_client import CLIENTS, ENTRY
+from vaultmem.core.clients.client_settings import fill_entry, fill_item
+from vaultmem.services.clients.connect import read_skill
 
 AUTHOR = {"name": "The vaultmem authors"}
 LICENSE = "Apache-2.0"

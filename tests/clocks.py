@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from vaultmem.core.finding.query import parse_query
-from vaultmem.services.finding.ask import count_recall
-from vaultmem.services.finding.recall import recall
-from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.writing.commit import save_checkpoint
+from vaultmem.core.search.query import parse_query
+from vaultmem.services.changes.commit import save_checkpoint
+from vaultmem.services.memory.remember import Memory, remember
+from vaultmem.services.search.recall import recall
+from vaultmem.services.search.run_query import count_recall
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
 START = datetime(2026, 1, 5, 9, 0).timestamp()

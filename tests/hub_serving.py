@@ -18,12 +18,12 @@ from typing import Any, TypeVar
 import httpx2
 from support import git
 
-from vaultmem.hub.server import HubServer, Served
+from vaultmem.hub.hub_server import HubServer, Served
 from vaultmem.serve.http import Place
-from vaultmem.services.hub.folder import Hub, make_hub
+from vaultmem.services.fleet.pool import Lane, LocalPool, Pool
 from vaultmem.services.hub.grants import Kind, Scope, make_grant
+from vaultmem.services.hub.hub_folder import Hub, make_hub
 from vaultmem.services.hub.repositories import make_repository
-from vaultmem.services.pools.pool import Lane, LocalPool, Pool
 
 Result = TypeVar("Result")
 

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from vaultmem.services.hub.audit import Entry, read_audit
-from vaultmem.services.hub.folder import CONFIG_NAME, Hub, make_hub, open_hub
 from vaultmem.services.hub.grants import Grant, Kind, Scope, make_grant, name_pusher
+from vaultmem.services.hub.hub_folder import CONFIG_NAME, Entry, Hub, make_hub, open_hub, read_audit
 from vaultmem.services.hub.repositories import make_repository
 
 #: The clock of grants, so that nothing depends on when a test runs.

@@ -7,7 +7,7 @@ from typing import Any
 
 from core.credentials import CREDENTIALS
 
-from vaultmem.services.importing.run import ImportReport, import_kind
+from vaultmem.services.exchange.run_import import ImportReport, import_kind
 from vaultmem.vault import Vault
 
 AWS_KEY = next(line for name, line in CREDENTIALS if "aws" in name.lower())

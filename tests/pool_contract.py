@@ -17,20 +17,20 @@ import pytest
 from conftest import MakeVault
 
 from vaultmem.core.packs.division import tell_missing
-from vaultmem.core.packs.expectation import Expectation
+from vaultmem.core.packs.receipt import Expectation
 from vaultmem.errors import ForbiddenError, NoteNotFoundError, RefusedError, VaultError
-from vaultmem.services.finding.ask import Ask, run_query
-from vaultmem.services.finding.judge import judge_vault
-from vaultmem.services.finding.pack import AskPack, ask_pack
+from vaultmem.services.fleet.clone import Source
+from vaultmem.services.fleet.clones import LATE
+from vaultmem.services.fleet.pool import Lane, Pool
 from vaultmem.services.hub.access import Pusher
-from vaultmem.services.hub.folder import Limits
 from vaultmem.services.hub.grants import Grant, Kind, Scope
+from vaultmem.services.hub.hub_folder import Limits
 from vaultmem.services.hub.writing import write_checked
-from vaultmem.services.notes.memory import Memory
-from vaultmem.services.notes.remember import remember
-from vaultmem.services.pools.clone import Source
-from vaultmem.services.pools.clones import LATE
-from vaultmem.services.pools.pool import Lane, Pool
+from vaultmem.services.memory.new_note import Memory
+from vaultmem.services.memory.remember import remember
+from vaultmem.services.packs.build import AskPack, ask_pack
+from vaultmem.services.packs.evaluate import judge_vault
+from vaultmem.services.search.run_query import Ask, run_query
 from vaultmem.vault import Vault
 
 MakePool = Callable[..., Pool]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from vaultmem.services.pools.clone import Source
+from vaultmem.services.fleet.clone import Source
 
 
 class Told(NamedTuple):

@@ -9,7 +9,7 @@ from pathlib import Path
 from support import git
 
 from vaultmem.core.packs.receipt import digest_text
-from vaultmem.services.finding.receipts import replay_receipt
+from vaultmem.services.packs.receipts import replay_receipt
 from vaultmem.vault import open_vault
 
 COMMITS = 50

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from support import wait_until
 
 from vaultmem.storage.lock import is_held
-from vaultmem.workers.caller import Caller
-from vaultmem.workers.workers import Workers
+from vaultmem.workers import Caller, Workers
 
 if TYPE_CHECKING:
     from mcp.client.client import Client
@@ -39,7 +38,7 @@ def play(root: Path, scene: Play[Result], *, mode: str = "auto", **who: Any) -> 
     from mcp.client.client import Client
 
     from vaultmem.mcp_server.resources import Subscribers
-    from vaultmem.mcp_server.server import build_server
+    from vaultmem.mcp_server.tool_server import build_server
 
     async def run() -> Result:
         subscribers = Subscribers()

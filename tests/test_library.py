@@ -20,25 +20,24 @@ from support import git
 import vaultmem
 import vaultmem.errors
 from vaultmem.environment import read_settings
-from vaultmem.services.branching.branches import make_branch
-from vaultmem.services.branching.merge import merge_branch
-from vaultmem.services.finding.pack import AskPack, ask_pack
-from vaultmem.services.history.restore import restore_note
-from vaultmem.services.notes.create import create_vault
-from vaultmem.services.notes.forget import forget_notes
-from vaultmem.services.notes.memory import Memory
-from vaultmem.services.notes.remember import remember
-from vaultmem.services.notes.rename import rename_note
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.changes.commit import save_checkpoint
+from vaultmem.services.changes.edit_notes import set_note_property
+from vaultmem.services.curation.compact import compact
+from vaultmem.services.curation.dream import dream
+from vaultmem.services.history.restore_note import restore_note
+from vaultmem.services.memory.create_vault import create_vault
+from vaultmem.services.memory.forget import forget_notes
+from vaultmem.services.memory.new_note import Memory
+from vaultmem.services.memory.remember import remember
+from vaultmem.services.memory.rename import rename_note
+from vaultmem.services.merging.branches import make_branch
+from vaultmem.services.merging.merge import merge_branch
+from vaultmem.services.packs.build import AskPack, ask_pack
 from vaultmem.services.sessions.begin import NewSession, start_session
 from vaultmem.services.sessions.close import close_session
 from vaultmem.services.sessions.edit_session import add_detail
-from vaultmem.services.tasks.edit_tasks import add_task, change_task
-from vaultmem.services.tasks.view import hand_over
-from vaultmem.services.upkeep.compact import compact
-from vaultmem.services.upkeep.dream import dream
-from vaultmem.services.writing.commit import save_checkpoint
-from vaultmem.services.writing.edit_notes import set_note_property
+from vaultmem.services.sessions.edit_tasks import add_task, change_task, hand_over
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault, open_vault
 
 PACKAGE = Path(vaultmem.__file__).parent
@@ -59,7 +58,7 @@ LIBRARY = ("core", "storage", "services", "config.py", "errors.py", "vault.py")
 
 #: It hides $GIT_* from git, whoever set them; that is no setting of ours.
 #: They hand it to their children.
-READS_ENVIRONMENT = {"storage/git/runner.py", "storage/processes.py"}
+READS_ENVIRONMENT = {"storage/git/runner.py", "storage/lock.py"}
 
 ENVIRONMENT = {
     "VAULTMEM_VAULT": "/nowhere",

@@ -21,7 +21,7 @@ from visiting import Served
 from watchers import watch_process
 
 from vaultmem.cli.commands import read_rows
-from vaultmem.mcp_server.server import TOOLS
+from vaultmem.mcp_server.tool_server import TOOLS
 from vaultmem.web.api.routes import OPERATIONS
 
 PATH = "notes/ops/friday.md"

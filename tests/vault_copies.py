@@ -10,7 +10,7 @@ from pathlib import Path
 
 from support import git, write_notes
 
-from vaultmem.services.notes.create import create_vault
+from vaultmem.services.memory.create_vault import create_vault
 from vaultmem.vault import open_vault
 
 

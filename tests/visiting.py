@@ -14,11 +14,11 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from vaultmem.vault import open_vault
+from vaultmem.web.access import make_code
 from vaultmem.web.app import create_app
-from vaultmem.web.codes import make_code
-from vaultmem.web.events import Events
-from vaultmem.web.site import Site
-from vaultmem.workers.workers import Workers
+from vaultmem.web.background_jobs import Events
+from vaultmem.web.rendering import Site
+from vaultmem.workers import Workers
 
 HOST = "127.0.0.1:8421"
 TOKEN = "a-token-of-programs-0123456789"

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from support import wait_until
 
-from vaultmem.core.finding.query import parse_query
+from vaultmem.core.search.query import parse_query
 from vaultmem.environment import open_named_vault
-from vaultmem.services.finding.recall import recall
-from vaultmem.services.reading.sync import mark_in_sync, sync_vault
+from vaultmem.services.search.recall import recall
+from vaultmem.services.views.update_index import mark_in_sync, sync_vault
 from vaultmem.services.watching.watch import Happened, WatchLoop
-from vaultmem.storage.user_folders import find_user_folder
+from vaultmem.storage.user_files import find_user_folder
 from vaultmem.storage.watch_socket import ask_watcher, socket_path
 from vaultmem.vault import Vault, find_user_folders, open_vault
 

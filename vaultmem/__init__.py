@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from vaultmem.config import Config
-    from vaultmem.core.finding.hit import Further, Hit, Match, Sureness
-    from vaultmem.core.finding.query import NoteFilter, RecallQuery, parse_query
     from vaultmem.core.lifecycle import Kind, State
     from vaultmem.core.notes.conflict import Otherwise
     from vaultmem.core.notes.handler import NoteHandler
@@ -27,6 +25,15 @@ if TYPE_CHECKING:
         PackStyle,
     )
     from vaultmem.core.packs.pack_text import Pack, PackAccount
+    from vaultmem.core.search.query import (
+        Further,
+        Hit,
+        Match,
+        NoteFilter,
+        RecallQuery,
+        Sureness,
+        parse_query,
+    )
     from vaultmem.core.sessions.session import (
         Decision,
         Edge,
@@ -53,28 +60,30 @@ if TYPE_CHECKING:
         RefusedError,
         VaultError,
     )
-    from vaultmem.services.finding.ask import Ask, QueryResult, run_query
-    from vaultmem.services.finding.pack import AskPack, PackAnswer, ask_pack, make_pack
-    from vaultmem.services.finding.recall import recall
-    from vaultmem.services.finding.rerank import Reranked, Reranker
-    from vaultmem.services.finding.score import Scorer
-    from vaultmem.services.finding.vault_set import ByMeaning, VaultSet
-    from vaultmem.services.lifecycle.promote import Promotion, promote_notes
+    from vaultmem.services.changes.commit import CommitReport, save_checkpoint
     from vaultmem.services.lifecycle.supersede import Supersession, supersede_note
-    from vaultmem.services.lifecycle.transition import Move, Transition, change_state
-    from vaultmem.services.likeness.known import Nearby
-    from vaultmem.services.notes.create import Created, CreateOptions, create_vault
-    from vaultmem.services.notes.memory import Memory
-    from vaultmem.services.notes.propose import Proposed
-    from vaultmem.services.notes.remember import Outcome, Remembered, remember
-    from vaultmem.services.reading.sync import SyncReport, sync_vault
+    from vaultmem.services.lifecycle.transition import (
+        Move,
+        Promotion,
+        Transition,
+        change_state,
+        promote_notes,
+    )
+    from vaultmem.services.memory.create_vault import Created, CreateOptions, create_vault
+    from vaultmem.services.memory.new_note import Memory
+    from vaultmem.services.memory.remember import Outcome, Proposed, Remembered, remember
+    from vaultmem.services.packs.build import AskPack, PackAnswer, ask_pack, make_pack
+    from vaultmem.services.search.recall import recall
+    from vaultmem.services.search.rerank import Reranked, Reranker
+    from vaultmem.services.search.run_query import Ask, QueryResult, run_query
+    from vaultmem.services.search.score import Scorer
+    from vaultmem.services.search.vault_set import ByMeaning, VaultSet
     from vaultmem.services.sessions.begin import Begun, NewSession, start_session
-    from vaultmem.services.sessions.close import Closed, close_session
-    from vaultmem.services.sessions.edit_session import add_detail
-    from vaultmem.services.sessions.learn import Learned
-    from vaultmem.services.sessions.recover import Recovered
+    from vaultmem.services.sessions.close import Closed, Recovered, close_session
+    from vaultmem.services.sessions.edit_session import Learned, add_detail
+    from vaultmem.services.similarity.known import Nearby
+    from vaultmem.services.views.update_index import SyncReport, sync_vault
     from vaultmem.services.watching.lease import catch_up
-    from vaultmem.services.writing.commit import CommitReport, save_checkpoint
     from vaultmem.storage.git.head import Head
     from vaultmem.storage.journal import Author
     from vaultmem.vault import Notices, Store, UserFolders, Vault, VaultSettings, open_vault
@@ -183,44 +192,37 @@ __all__ = [
 #: The module that has each of them.
 _HOMES = {
     "config": "Config",
-    "core.finding.hit": "Further Hit Match Sureness",
-    "core.finding.query": "NoteFilter RecallQuery parse_query",
     "core.lifecycle": "Kind State",
     "core.notes.conflict": "Otherwise",
     "core.notes.handler": "NoteHandler",
     "core.notes.record": "NoteRecord SectionRecord",
     "core.packs.pack_item": "LeftOut LeftWhy PackItem PackLabels PackPart PackSource PackStyle",
     "core.packs.pack_text": "Pack PackAccount",
-    "core.sessions.session": (
-        "Decision Edge Relation Session SessionFacts Status Told TouchedFile Window"
-    ),
+    "core.search.query": "Further Hit Match NoteFilter RecallQuery Sureness parse_query",
+    "core.sessions.session": "Decision Edge Relation Session SessionFacts Status Told TouchedFile "
+    "Window",
     "core.similarity.compare": "Difference",
-    "errors": (
-        "BusyError ChangedError ConflictError DamagedError FaultError ForbiddenError "
-        "MergeConflictError NoVaultError NoteNotFoundError PendingError RefusedError VaultError"
-    ),
-    "services.finding.ask": "Ask QueryResult run_query",
-    "services.finding.pack": "AskPack PackAnswer ask_pack make_pack",
-    "services.finding.recall": "recall",
-    "services.finding.score": "Scorer",
-    "services.finding.vault_set": "ByMeaning VaultSet",
-    "services.finding.rerank": "Reranked Reranker",
-    "services.lifecycle.promote": "Promotion promote_notes",
+    "errors": "BusyError ChangedError ConflictError DamagedError FaultError "
+    "ForbiddenError MergeConflictError NoVaultError NoteNotFoundError "
+    "PendingError RefusedError VaultError",
+    "services.changes.commit": "CommitReport save_checkpoint",
     "services.lifecycle.supersede": "Supersession supersede_note",
-    "services.lifecycle.transition": "Move Transition change_state",
-    "services.likeness.known": "Nearby",
-    "services.notes.create": "Created CreateOptions create_vault",
-    "services.notes.memory": "Memory",
-    "services.notes.propose": "Proposed",
-    "services.notes.remember": "Outcome Remembered remember",
-    "services.reading.sync": "SyncReport sync_vault",
+    "services.lifecycle.transition": "Move Promotion Transition change_state promote_notes",
+    "services.memory.create_vault": "CreateOptions Created create_vault",
+    "services.memory.new_note": "Memory",
+    "services.memory.remember": "Outcome Proposed Remembered remember",
+    "services.packs.build": "AskPack PackAnswer ask_pack make_pack",
+    "services.search.recall": "recall",
+    "services.search.rerank": "Reranked Reranker",
+    "services.search.run_query": "Ask QueryResult run_query",
+    "services.search.score": "Scorer",
+    "services.search.vault_set": "ByMeaning VaultSet",
     "services.sessions.begin": "Begun NewSession start_session",
-    "services.sessions.close": "Closed close_session",
-    "services.sessions.learn": "Learned",
-    "services.sessions.recover": "Recovered",
-    "services.sessions.edit_session": "add_detail",
+    "services.sessions.close": "Closed Recovered close_session",
+    "services.sessions.edit_session": "Learned add_detail",
+    "services.similarity.known": "Nearby",
+    "services.views.update_index": "SyncReport sync_vault",
     "services.watching.lease": "catch_up",
-    "services.writing.commit": "CommitReport save_checkpoint",
     "storage.git.head": "Head",
     "storage.journal": "Author",
     "vault": "Notices Store UserFolders Vault VaultSettings open_vault",

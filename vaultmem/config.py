@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core import settings as rules
 from vaultmem.core.notes.properties import Property
-from vaultmem.core.suggest import ask_meant
+from vaultmem.core.text.suggest import ask_meant
 from vaultmem.errors import NoVaultError, RefusedError, VaultError
 
 if TYPE_CHECKING:

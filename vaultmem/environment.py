@@ -13,7 +13,7 @@ from vaultmem.config import Config, find_around
 from vaultmem.core.clients.agents import SESSION_VARIABLES, VARIABLES, find_agent
 from vaultmem.core.sessions.session import map_session_id
 from vaultmem.storage.lock import WRITER
-from vaultmem.storage.user_folders import find_user_folder
+from vaultmem.storage.user_files import find_user_folder
 from vaultmem.storage.watch_socket import has_terminal
 from vaultmem.vault import Vault, VaultSettings, find_user_folders, open_vault
 
@@ -100,7 +100,7 @@ def find_named_vault(path: str | Path | None = None) -> str | Path | None:
     Raises:
         NoVaultError: outside any vault, the list has several, or one that is not there.
     """
-    from vaultmem.storage.vault_list import find_named, find_only
+    from vaultmem.storage.user_files import find_named, find_only
 
     named = path or current_environment().get("VAULTMEM_VAULT")
     config = find_user_folder("config", current_environment())

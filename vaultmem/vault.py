@@ -16,19 +16,17 @@ from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from vaultmem.config import Config, find_root, read_config
 from vaultmem.core.clients.agents import UNNAMED
-from vaultmem.core.obsidian.settings import ObsidianSettings
-from vaultmem.core.safe_text import escape_bytes
+from vaultmem.core.notes.obsidian import ObsidianSettings
+from vaultmem.core.text.display import escape_bytes
 from vaultmem.errors import FaultError, RefusedError, VaultError, name_failure
 from vaultmem.storage.git.head import Head, find_git_folder, read_head
-from vaultmem.storage.journal import Author, Journal
+from vaultmem.storage.journal import Author, Journal, Operations
 from vaultmem.storage.kept import ArtifactStore, Names, ReceiptStore
 from vaultmem.storage.lock import READER, WRITER, hold_lock
-from vaultmem.storage.obsidian_settings import ObsidianFolder
-from vaultmem.storage.operations import Operations
-from vaultmem.storage.spare_state import claim_state_folder
-from vaultmem.storage.state import StateDatabase
-from vaultmem.storage.trust import SignedTrust, TrustStore
-from vaultmem.storage.user_folders import find_user_folder
+from vaultmem.storage.scan_files import ObsidianFolder
+from vaultmem.storage.state import StateDatabase, claim_state_folder
+from vaultmem.storage.trust_record import SignedTrust, TrustStore
+from vaultmem.storage.user_files import find_user_folder
 from vaultmem.storage.views import Manifest, View
 
 if TYPE_CHECKING:
@@ -174,7 +172,7 @@ class Store:
 
     def _list_records_beside(self) -> list[Path]:
         """Return where it is said whether this vault is trusted in its other work trees."""
-        from vaultmem.storage.git.work_trees import list_beside
+        from vaultmem.storage.git.repository import list_beside
 
         return [self._records / f"{make_key(each)}.json" for each in list_beside(self.root)]
 

@@ -10,7 +10,7 @@ import pytest
 from witness import OpenContext
 
 from vaultmem.environment import open_named_vault
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.views.update_index import sync_vault
 
 pytestmark = pytest.mark.browser
 
@@ -23,7 +23,7 @@ DRAWN = bytes.fromhex(
 @pytest.fixture
 def address(make_vault: Callable[..., Path], tmp_path: Path) -> str:
     """Where the first page of an export is."""
-    from vaultmem.web.export.export import export_html
+    from vaultmem.web.export.export_site import export_html
 
     texts = {
         "notes/fees.md": "# Harbour fees\nPolicies on refunds [[tide table]] ![[p.png]] #money\n",

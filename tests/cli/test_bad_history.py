@@ -15,7 +15,7 @@ from conftest import Result
 from in_process import run_here
 from support import git, hash_tree, lock_git, write_notes
 
-from vaultmem.services.notes.create import create_vault
+from vaultmem.services.memory.create_vault import create_vault
 
 #: Every command that takes a ref; `{}` is where it stands.
 WITH_REF: dict[str, tuple[str, ...]] = {

@@ -17,14 +17,13 @@ from in_process import run_here
 from support import git, write_notes
 from watchers import stopped, watch_process
 
-from vaultmem.mcp_server.finding import recall_tool
+from vaultmem.mcp_server.search_tools import recall_tool
 from vaultmem.mcp_server.tool import run_tool
-from vaultmem.services.finding.ask import Ask, run_query
+from vaultmem.services.search.run_query import Ask, run_query
 from vaultmem.services.watching.lease import catch_up
-from vaultmem.storage.operations import FileChanges
+from vaultmem.storage.journal import FileChanges
 from vaultmem.vault import Vault, find_user_folders, open_vault
-from vaultmem.workers.caller import Caller
-from vaultmem.workers.kept_vault import KeptVault
+from vaultmem.workers import Caller, KeptVault
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="nothing can be stopped")
 

@@ -12,7 +12,7 @@ from conftest import PERSON, RunCli
 from in_process import run_here
 from support import git, write_notes
 
-from vaultmem.services.notes.create import create_vault
+from vaultmem.services.memory.create_vault import create_vault
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from branching import NOTE, change, commit_on, copy_vault, is_clean, list_refs, 
 from in_process import run_here
 from support import git, write_notes
 
-from vaultmem.services.notes.create import create_vault
+from vaultmem.services.memory.create_vault import create_vault
 
 
 @pytest.fixture(scope="module")

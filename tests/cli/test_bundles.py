@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from vaultmem import __version__
-from vaultmem.core.clients.client import CLIENTS
+from vaultmem.core.clients.agent_client import CLIENTS
 
 SCRIPT = Path(__file__).parents[2] / "docs/bundles.py"
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from support import git, hash_tree, write_notes
 
-from vaultmem.core.token_count import count_tokens
+from vaultmem.core.text.token_count import count_tokens
 
 Run = Callable[..., Any]
 Make = Callable[..., Path]

@@ -14,7 +14,7 @@ import pytest
 from in_process import run_here
 from support import git, hash_tree
 
-from vaultmem.storage.user_folders import find_user_folder
+from vaultmem.storage.user_files import find_user_folder
 
 NOTES = {
     "notes/auth/crew.md": "---\ntags: [deck/aft]\n---\n# Crew\n\n## Why not\n\nGloves.\n",

@@ -11,7 +11,7 @@ from branching import NOTE, change, commit_on, copy_vault, is_clean
 from in_process import run_here
 from support import git
 
-from vaultmem.services.notes.create import create_vault
+from vaultmem.services.memory.create_vault import create_vault
 
 RunCli = Callable[..., Any]
 

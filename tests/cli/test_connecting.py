@@ -11,10 +11,9 @@ import pytest
 from conftest import RunCli
 from support import hash_tree
 
-from vaultmem.core.clients.client import CLIENTS
-from vaultmem.core.clients.jsonc import read_jsonc
-from vaultmem.core.clients.marks import fill_item, read_entry
-from vaultmem.core.clients.places import find_place
+from vaultmem.core.clients.agent_client import CLIENTS, find_place
+from vaultmem.core.clients.client_settings import fill_item, read_entry
+from vaultmem.core.clients.settings_formats import read_jsonc
 
 Make = Callable[..., Path]
 

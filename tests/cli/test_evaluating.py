@@ -14,7 +14,7 @@ from in_process import run_here
 from rerank_service import RerankingService
 from support import git, hash_tree, write_notes
 
-from vaultmem.services.finding import evaluate
+from vaultmem.services.packs import evaluate
 
 Make = Callable[..., Path]
 
@@ -165,8 +165,9 @@ def test_a_setting_is_checked_as_vaultmem_yaml_is(make_vault: Make, asked: Path)
 
 
 def test_each_setting_that_an_answer_reads_can_be_set() -> None:
-    folder = Path(evaluate.__file__).parent
-    code = "".join(file.read_text(encoding="utf-8") for file in folder.glob("*.py"))
+    services = Path(evaluate.__file__).parents[1]
+    files = [file for room in ("search", "packs") for file in (services / room).glob("*.py")]
+    code = "".join(file.read_text(encoding="utf-8") for file in files)
     read = set(re.findall(r"\bconfig\.(\w+)", code)) - {"budget", "results"}
     assert read == set(evaluate.SETTINGS)
 

@@ -13,7 +13,7 @@ from support import git, hash_tree, lock_git, write_notes
 
 from vaultmem import Memory, open_vault, promote_notes, remember, save_checkpoint, sync_vault
 from vaultmem.core.lifecycle import State
-from vaultmem.services.notes.create import create_vault
+from vaultmem.services.memory.create_vault import create_vault
 
 Run = Callable[..., Any]
 Make = Callable[..., Path]

@@ -14,10 +14,10 @@ from conftest import RunCli
 from support import git, hash_tree, wait_until, write_notes
 
 from vaultmem.core.hook_payload import MAX_CONTEXT
-from vaultmem.core.token_count import count_tokens
-from vaultmem.core.transcripts.event import Event
-from vaultmem.core.transcripts.read import describe_turn, read_line
-from vaultmem.services.reading.indexing import is_index_behind
+from vaultmem.core.text.token_count import count_tokens
+from vaultmem.core.transcripts.event import TranscriptEvent
+from vaultmem.core.transcripts.transcript_formats import describe_turn, read_line
+from vaultmem.services.views.read_index import is_index_behind
 from vaultmem.vault import Vault
 
 Make = Callable[..., Path]
@@ -419,7 +419,7 @@ def test_any_line_is_read_or_passed_over(lines: list[dict[str, Any]]) -> None:
         cut = chance.randrange(len(text))
         for data in (text[:cut], text[:cut] + chance.choice('"{}[],:0') + text[cut + 1 :]):
             events = read_line(data.encode())
-            assert events is None or all(map(isinstance, events, [Event] * len(events)))
+            assert events is None or all(map(isinstance, events, [TranscriptEvent] * len(events)))
             assert all(text.strip() for _, text in filter(None, map(describe_turn, events or ())))
 
 

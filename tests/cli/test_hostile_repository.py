@@ -23,9 +23,9 @@ from in_process import run_here
 from support import git, wait_until, write_notes
 
 from vaultmem.cli.app import build_commands
-from vaultmem.services.notes.create import create_vault
-from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.writing.commit import save_checkpoint
+from vaultmem.services.changes.commit import save_checkpoint
+from vaultmem.services.memory.create_vault import create_vault
+from vaultmem.services.memory.remember import Memory, remember
 from vaultmem.vault import open_vault
 
 HOOKS = (

@@ -323,7 +323,7 @@ def test_templates_are_made_again_where_a_killed_init_left_a_temporary_file(
         "import os, sys; import vaultmem.storage.files as files\n"
         "drop = files.drop_file\n"
         "files.drop_file = lambda f: os._exit(9) if f.parent.name == 'templates' else drop(f)\n"
-        "from vaultmem.services.notes.create import create_vault\n"
+        "from vaultmem.services.memory.create_vault import create_vault\n"
         "create_vault(sys.argv[1])\n"
     )
     killed = subprocess.run([sys.executable, "-c", script, str(tmp_path / "v")], timeout=60)

@@ -11,7 +11,7 @@ from in_process import run_here
 from support import git, write_notes
 
 from vaultmem import open_vault, save_checkpoint
-from vaultmem.storage import missing
+from vaultmem.storage import user_files
 
 Make = Callable[..., Path]
 
@@ -89,8 +89,8 @@ def test_a_false_end_of_bisect_is_the_only_line(root: Path) -> None:
 
 
 def test_a_missing_extra_is_named_as_pip_and_uv_take_it() -> None:
-    assert missing.how_to_install("web") == "run `pip install 'vaultmem-notes[web]'`"
-    assert missing.how_to_install("nonsense") == "run `pip install '.[nonsense]'`"
+    assert user_files.how_to_install("web") == "run `pip install 'vaultmem-notes[web]'`"
+    assert user_files.how_to_install("nonsense") == "run `pip install '.[nonsense]'`"
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,13 @@ import pytest
 from conftest import MakeVault, RunCli
 from support import hash_tree
 
-from vaultmem.core.blob import blob_id
-from vaultmem.services.reading.sync import sync_vault
-from vaultmem.storage import spare_state
+from vaultmem.core.text.blob import blob_id
+from vaultmem.services.views.update_index import sync_vault
+from vaultmem.storage import state
 from vaultmem.storage.git.commit_draft import TreeEntry
-from vaultmem.storage.operations import FileChanges
-from vaultmem.storage.spare_state import claim_state_folder
-from vaultmem.storage.user_folders import find_user_folder
+from vaultmem.storage.journal import FileChanges
+from vaultmem.storage.state import claim_state_folder
+from vaultmem.storage.user_files import find_user_folder
 from vaultmem.vault import Vault
 
 NOTES = {"notes/ferry.md": "# Ferry\n\nThe ferry leaves pier 4 at nine.\n"}
@@ -112,8 +112,8 @@ def test_a_spare_folder_is_in_memory_where_nothing_else_can_be_written(
     memory.mkdir()
     monkeypatch.chdir(tmp_path)
     # What tempfile answers where no folder for temporary files can be written.
-    monkeypatch.setattr(spare_state.tempfile, "gettempdir", lambda: str(tmp_path))
-    monkeypatch.setattr(spare_state, "_IN_MEMORY", memory)
+    monkeypatch.setattr(state.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(state, "_IN_MEMORY", memory)
 
     found = claim_state_folder(tmp_path / "file" / "key")
 
@@ -142,7 +142,7 @@ def test_a_change_that_is_half_done_outside_is_not_undone_from_a_sandbox(
     vault.operations.write_files(FileChanges(head.commit, True, moves, {before.blob: old}))
     file.write_bytes(new)
     (home / "file").touch()
-    monkeypatch.setattr(spare_state.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(state.tempfile, "gettempdir", lambda: str(tmp_path))
     with pytest.MonkeyPatch.context() as inside:
         inside.setenv("XDG_STATE_HOME", str(home / "file"))
 

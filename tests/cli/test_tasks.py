@@ -16,8 +16,8 @@ from conftest import RunCli
 from jsonschema import Draft202012Validator
 from support import git, write_notes
 
-from vaultmem.core.tasks.task import find_ungrounded
-from vaultmem.core.token_count import count_tokens
+from vaultmem.core.sessions.task import find_ungrounded
+from vaultmem.core.text.token_count import count_tokens
 
 Make = Callable[..., Path]
 SCHEMA = Path(__file__).parents[2] / "docs/reference/task-history.schema.json"

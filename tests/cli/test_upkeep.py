@@ -19,7 +19,7 @@ from conftest import RunCli
 from support import git, wait_until
 
 from vaultmem.core.lifecycle import State
-from vaultmem.services.notes.remember import Memory
+from vaultmem.services.memory.remember import Memory
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

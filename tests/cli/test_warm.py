@@ -24,7 +24,7 @@ from watchers import ask, find_socket, stopped, watch_process
 import vaultmem
 from vaultmem.cli.start import make_words
 from vaultmem.services.watching.lease import catch_up
-from vaultmem.storage.user_folders import find_user_folder
+from vaultmem.storage.user_files import find_user_folder
 from vaultmem.storage.watch_socket import short_path, socket_path
 from vaultmem.vault import Vault, open_vault
 

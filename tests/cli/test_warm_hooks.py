@@ -16,10 +16,10 @@ from test_warm import answering
 from watchers import ask, find_socket, watch_process
 
 import vaultmem
-from vaultmem.cli.hook import answer_plainly
+from vaultmem.cli.hook_command import answer_plainly
 from vaultmem.cli.start import MAX_INPUT, is_warm, make_words
 from vaultmem.core.hook_payload import MAX_PAYLOAD
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import open_vault
 
 Make = Callable[..., Path]
@@ -137,7 +137,7 @@ NO_TYPER = HEAVY | {"typer"}
 BARE = NO_TYPER | {"numpy", "sqlite3", "re", "json", "typing", "enum", "dataclasses", "pathlib"}
 OURS = {
     "vaultmem.storage.git.vault_history",
-    "vaultmem.core.links.link",
+    "vaultmem.core.notes.links",
     "vaultmem.core.notes.note",
 }
 
@@ -149,9 +149,9 @@ OURS = {
         (["list"], {"numpy", *HEAVY - {"difflib"}, *OURS - {"vaultmem.core.notes.note"}}),
         (
             ["recall", "refunds"],
-            {*HEAVY - {"ctypes", "difflib"}, *OURS, "vaultmem.core.packs.pack"},
+            {*HEAVY - {"ctypes", "difflib"}, *OURS, "vaultmem.core.packs.choose"},
         ),
-        (["hook", "prompt"], {*NO_TYPER - {"ctypes"}, *OURS, "vaultmem.core.packs.pack"}),
+        (["hook", "prompt"], {*NO_TYPER - {"ctypes"}, *OURS, "vaultmem.core.packs.choose"}),
         (["hook", "stop"], {*NO_TYPER, "numpy", "sqlite3", "vaultmem.vault"}),
     ],
     ids=["version", "list", "recall", "prompt", "stop"],

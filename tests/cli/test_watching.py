@@ -18,7 +18,7 @@ from conftest import RunCli
 from support import git, wait_until, write_notes
 from watchers import find_socket, found, watch_process
 
-from vaultmem.cli.watching import launchd_plist
+from vaultmem.cli.sync_commands import launchd_plist
 from vaultmem.services.watching.lease import hold_watch
 from vaultmem.storage.lock import is_held
 from vaultmem.vault import Vault

@@ -19,7 +19,7 @@ from days import DAYS
 from recording import RECORDINGS, Recording
 from support import wait_until
 
-from vaultmem.core.token_count import count_tokens
+from vaultmem.core.text.token_count import count_tokens
 
 Make = Callable[..., Path]
 

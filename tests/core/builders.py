@@ -9,10 +9,10 @@ from pathlib import PurePosixPath
 
 from hypothesis import strategies as st
 
-from vaultmem.core.blob import blob_id
-from vaultmem.core.finding.hit import Hit, NoteKey
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
+from vaultmem.core.search.query import Hit, NoteKey
+from vaultmem.core.text.blob import blob_id
 
 #: Characters that may stand in YAML without an escape, line breaks left out.
 PRINTABLE = st.characters(

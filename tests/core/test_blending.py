@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vaultmem.core.finding.ranking import best_groups, best_of_each, blend_scores, move_towards
+from vaultmem.core.search.ranking import best_groups, best_of_each, blend_scores, move_towards
 
 _NUMBERS = st.floats(-100, 100, width=32)
 

@@ -7,9 +7,9 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from vaultmem.core.links.names import Names
-from vaultmem.core.links.rewrite import apply_edits, find_canvas_links, plan_edits
+from vaultmem.core.notes.links import Names
 from vaultmem.core.notes.note import UnreadableNoteError, parse_note
+from vaultmem.core.notes.rewrite_links import apply_edits, find_canvas_links, plan_edits
 
 PATH = PurePosixPath("ideas/Board.canvas")
 CANVAS = r"""{

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from vaultmem.core.claims import find_claim
+from vaultmem.core.packs.warnings import find_claim
 
 _LINES = (Path(__file__).parent / "data" / "claims.txt").read_text(encoding="utf-8")
 SENTENCES = [line.split(" ", 1) for line in _LINES.splitlines() if not line.startswith("#")]

@@ -12,15 +12,16 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vaultmem.core.clients.client import CLIENTS, Client
-from vaultmem.core.clients.jsonc import read_jsonc
-from vaultmem.core.clients.marks import is_our_line, make_words
-from vaultmem.core.clients.settings import (
+from vaultmem.core.clients.agent_client import CLIENTS, Client
+from vaultmem.core.clients.client_settings import (
     add_entry,
     add_hooks,
+    is_our_line,
+    make_words,
     remove_entry,
     remove_hooks,
 )
+from vaultmem.core.clients.settings_formats import read_jsonc
 from vaultmem.errors import RefusedError
 
 SETTINGS = Path(__file__).parent / "data/settings"

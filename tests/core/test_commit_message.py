@@ -7,14 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.credentials import CREDENTIALS
-from vaultmem.core.delta.commit_message import (
-    COLUMNS,
-    cut,
-    format_message,
-    name_files,
-    name_pair,
-    width,
-)
+from vaultmem.core.commit_message import COLUMNS, cut, format_message, name_files, name_pair, width
 
 KEY = dict(each[:2] for each in CREDENTIALS)["AWS access key"]
 MANY = [f"notes/payments/{name}.md" for name in ("glossary", "refund-rules", *"abcdefghijklmnop")]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vaultmem.core.obsidian.daily import read_day
-from vaultmem.core.obsidian.settings import DailyNotes
+from vaultmem.core.notes.obsidian import DailyNotes, read_day
 
 
 @pytest.mark.parametrize(

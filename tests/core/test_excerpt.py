@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from vaultmem.core.finding.terms import count_terms
-from vaultmem.core.packs.excerpt import choose_excerpt, has_sentence
-from vaultmem.core.sentences import find_sentence_ends
+from vaultmem.core.notes.sections import find_sentence_ends
+from vaultmem.core.packs.passages import choose_excerpt, has_sentence
+from vaultmem.core.search.terms import count_terms
 
 
 def show(text: str, question: str, width: int = 100) -> str:

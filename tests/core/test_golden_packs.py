@@ -9,15 +9,14 @@ from pathlib import Path
 import pytest
 
 from core.builders import list_notes, make_hit
-from vaultmem.core.finding.hit import Hit
-from vaultmem.core.packs.caution import find_caution
+from vaultmem.core.packs.choose import build_pack
 from vaultmem.core.packs.conflicts import Contradiction, Remarks
-from vaultmem.core.packs.pack import build_pack
 from vaultmem.core.packs.pack_item import PackLabels, PackSource, PackStyle
 from vaultmem.core.packs.pack_text import Pack
 from vaultmem.core.packs.receipt import digest_text, parse_receipt, rebuild_items, render_receipt
-from vaultmem.core.preferences.concern import Wishes
-from vaultmem.core.token_count import count_tokens
+from vaultmem.core.packs.warnings import Wishes, find_caution
+from vaultmem.core.search.query import Hit
+from vaultmem.core.text.token_count import count_tokens
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SOURCE = PackSource("main", "1a2b3c4d5e6f7a8b9c0d1e2f3a4b5c6d7e8f9a0b", 1_795_257_000)

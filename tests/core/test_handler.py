@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from core.builders import Generated, generated_notes
 from vaultmem import NoteHandler, RefusedError
-from vaultmem.core.notes.frontmatter import read_frontmatter
-from vaultmem.core.notes.values import as_json
+from vaultmem.core.notes.frontmatter import as_json, read_frontmatter
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = sorted(

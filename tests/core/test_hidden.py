@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from vaultmem.core.notes.hidden import drop_unseen, hide_unseen
+from vaultmem.core.notes.comments import drop_unseen, hide_unseen
 from vaultmem.core.notes.note import Note, parse_note
 
 

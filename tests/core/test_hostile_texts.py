@@ -87,23 +87,23 @@ READERS = {
 CHILD = """
 import contextlib, json, sys
 from pathlib import PurePosixPath
-from vaultmem.core.claims import find_claim
-from vaultmem.core.clients.jsonc import read_jsonc
-from vaultmem.core.finding.query import parse_query
-from vaultmem.core.finding.evaluation import list_questions, split_notes
-from vaultmem.core.imports.markdown import divide_text, parse_markdown
-from vaultmem.core.indexing.analysis import analyse_note
-from vaultmem.core.merging.note import merge_texts
+from vaultmem.core.packs.warnings import find_claim
+from vaultmem.core.clients.settings_formats import read_jsonc
+from vaultmem.core.search.query import parse_query
+from vaultmem.core.search.evaluation import list_questions, split_notes
+from vaultmem.core.imports.item import divide_text, parse_markdown
+from vaultmem.core.indexing.section_texts import analyse_note
+from vaultmem.core.merging.merge_note import merge_texts
 from vaultmem.core.notes.conflict import find_callouts
 from vaultmem.core.notes.edit_properties import set_property
 from vaultmem.core.packs.passages import choose_passages
-from vaultmem.core.preferences.standing import Speaker, find_standing
-from vaultmem.core.priming import split_document
+from vaultmem.core.preferences import Speaker, find_standing
+from vaultmem.core.reference import split_document
 from vaultmem.core.secrets.scan import find_secrets
-from vaultmem.core.sessions.section_edit import append_to_section
+from vaultmem.core.sessions.session_note import append_to_section
 from vaultmem.core.similarity.statement import split_sentences
-from vaultmem.core.transcripts.commands import name_command
-from vaultmem.core.transcripts.prose import shorten_answer
+from vaultmem.core.transcripts.event import name_command
+from vaultmem.core.transcripts.event import shorten_answer
 from vaultmem.errors import VaultError
 
 NOTE = PurePosixPath("notes/x.md")

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from vaultmem.core.imports import json_items
-from vaultmem.core.imports.json_items import divide_items
+from vaultmem.core.imports import export_formats
+from vaultmem.core.imports.export_formats import divide_items
 
 TEXTS = st.text('"\\{}[],: aä😀', max_size=8)
 OBJECTS = st.dictionaries(TEXTS, TEXTS | st.lists(TEXTS | st.none(), max_size=3), max_size=3)
@@ -26,7 +26,7 @@ def test_items_come_whole_whatever_is_read_at_once(
     texts = [json.dumps(each, ensure_ascii=ascii_only) for each in items]
     whole = "\n".join(texts) if lines else json.dumps(items, ensure_ascii=ascii_only, indent=1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_items, "_CHUNK", chunk)
+        patch.setattr(export_formats, "_CHUNK", chunk)
         found = list(divide_items(io.StringIO(whole).read))
     assert [json.loads(each or "") for each in found] == items
 
@@ -34,7 +34,7 @@ def test_items_come_whole_whatever_is_read_at_once(
 def test_a_large_item_is_passed_over_and_what_is_cut_off_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(json_items, "_CHUNK", 16)
+    monkeypatch.setattr(export_formats, "_CHUNK", 16)
     large = {"a": "x" * 40, "b": [{"c": "y" * 40}]}
     text = json.dumps([{"n": 1}, large, {"n": 2}])
     assert list(divide_items(io.StringIO(text).read, 60)) == ['{"n": 1}', None, '{"n": 2}']

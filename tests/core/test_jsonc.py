@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vaultmem.core.clients.jsonc import (
+from vaultmem.core.clients.settings_formats import (
     add_item,
     read_jsonc,
+    remove_table,
     remove_value,
+    set_table,
     set_value,
 )
-from vaultmem.core.clients.toml_table import remove_table, set_table
 from vaultmem.errors import RefusedError
 
 ENTRY = {"command": "/usr/bin/vaultmem", "args": ["mcp", "--vault", "/v"]}

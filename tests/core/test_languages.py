@@ -116,9 +116,9 @@ def test_a_folder_is_enough_for_a_new_language(tmp_path: Path) -> None:
     for name, text in tables.items():
         (folder / f"{name}.txt").write_text(text, encoding="utf-8")
     asked = """
-from vaultmem.core.finding.terms import term_sequence
+from vaultmem.core.search.terms import term_sequence
 from vaultmem.core.similarity.compare import KnownText, compare_texts
-from vaultmem.core.similarity.language import guess_language
+from vaultmem.core.similarity.words import guess_language
 
 assert guess_language("zan brelo nek filat").code == "xx"
 assert guess_language("brelo ŵilu").code == "xx"

@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.builders import make_note
-from vaultmem.core.links.link import LinkKind, find_links
-from vaultmem.core.links.names import Names
-from vaultmem.core.links.rewrite import apply_edits, plan_edits
+from vaultmem.core.notes.links import LinkKind, Names, find_links
+from vaultmem.core.notes.rewrite_links import apply_edits, plan_edits
 
 FILES = [
     "a/old.md",

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.builders import make_note
-from vaultmem.core.links.link import Link, find_links
-from vaultmem.core.links.names import Names, find_place
+from vaultmem.core.notes.links import Link, Names, find_links, find_place
 
 FILES = [
     "Root.md",

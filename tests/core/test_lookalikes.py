@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vaultmem.core.lookalikes import fold_lookalikes
+from vaultmem.core.text.display import fold_lookalikes
 
 
 @pytest.mark.parametrize(

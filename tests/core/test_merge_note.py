@@ -12,14 +12,13 @@ from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 
 from core.builders import generated_notes
-from vaultmem.core.delta.lines import diff_lines, match_lines, split_keys, split_lines
 from vaultmem.core.lifecycle import rank_state
-from vaultmem.core.merging.note import merge_texts
+from vaultmem.core.merging.merge_note import merge_texts
 from vaultmem.core.merging.text import Choice, Loss, Merged, merge_lines, settle_callouts
 from vaultmem.core.notes.conflict import Speaker, find_conflict, take_out_callouts
 from vaultmem.core.notes.edit_properties import remove_property, set_property
-from vaultmem.core.notes.frontmatter import read_frontmatter
-from vaultmem.core.notes.values import read_timestamp
+from vaultmem.core.notes.frontmatter import read_frontmatter, read_timestamp
+from vaultmem.core.text.line_diff import diff_lines, match_lines, split_keys, split_lines
 from vaultmem.errors import RefusedError
 
 BASE = """\

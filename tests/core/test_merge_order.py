@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vaultmem.core.merging.note import merge_texts
+from vaultmem.core.merging.merge_note import merge_texts
 from vaultmem.core.merging.text import Choice, settle_callouts
 from vaultmem.core.notes.conflict import (
     SAID,

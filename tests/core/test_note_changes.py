@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.builders import generated_notes, make_note
-from vaultmem.core.delta.lines import split_lines
-from vaultmem.core.delta.note_changes import (
+from vaultmem.core.notes.changes import (
     ChangeOp,
     NoteChange,
     PropertyChange,
@@ -18,6 +17,7 @@ from vaultmem.core.delta.note_changes import (
     diff_text,
     summarise_change,
 )
+from vaultmem.core.text.line_diff import split_lines
 
 BASE = """\
 ---

@@ -10,13 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.builders import make_hit
-from vaultmem.core.finding.hit import Hit
-from vaultmem.core.packs.labels import count_items, name_handle
-from vaultmem.core.packs.pack import MIN_BUDGET, build_pack, order_by_worth
+from vaultmem.core.packs.choose import MIN_BUDGET, build_pack, order_by_worth
 from vaultmem.core.packs.pack_item import PackForm, PackItem, PackSource, quote
-from vaultmem.core.packs.pack_text import Pack, PackAccount, render_pack
-from vaultmem.core.safe_text import clean_text
-from vaultmem.core.token_count import count_tokens
+from vaultmem.core.packs.pack_text import Pack, PackAccount, count_items, name_handle, render_pack
+from vaultmem.core.search.query import Hit
+from vaultmem.core.text.display import clean_text
+from vaultmem.core.text.token_count import count_tokens
 from vaultmem.errors import RefusedError
 
 SOURCE = PackSource("main", "1a2b3c4d5e6f7a8b9c0d1e2f3a4b5c6d7e8f9a0b", 1_795_257_000)

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vaultmem.core.finding.hit import Match
-from vaultmem.core.finding.terms import count_terms
 from vaultmem.core.packs.passages import choose_passages, divide_text, render_passages
+from vaultmem.core.search.query import Match
+from vaultmem.core.search.terms import count_terms
 
 TALK = [f"Ann: It is day {n} of the fair and the weather stays as it was." for n in range(40)]
 CODE = ["```python", *(f"call_{n}(value)" for n in range(40)), "rotate(key)", "```"]

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vaultmem.core.notes.note import parse_note
-from vaultmem.core.notes.titles import KEBAB, TITLE, make_name, number_name
-from vaultmem.core.paths import (
+from vaultmem.core.notes.sections import KEBAB, TITLE, make_name, number_name
+from vaultmem.core.text.paths import (
     check_new_name,
     fold_name,
     is_note_name,

@@ -8,8 +8,16 @@ from pathlib import PurePosixPath
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from vaultmem.core.paths import check_new_name, fold, parse_note_path, slugify
-from vaultmem.core.portable_paths import find_danger, find_hindrance, find_new_twins, is_owners
+from vaultmem.core.text.paths import (
+    check_new_name,
+    find_danger,
+    find_hindrance,
+    find_new_twins,
+    fold,
+    is_owners,
+    parse_note_path,
+    slugify,
+)
 from vaultmem.errors import RefusedError
 
 UNSEEN = "\u200b\u200c\u200d\u2060\ufeff\u202e\u00ad"

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 
 from core.builders import make_note
 from vaultmem.core.notes.note import Note
-from vaultmem.core.priming import is_edited, name_notes, plan_priming, primed_digest, split_document
+from vaultmem.core.reference import (
+    is_edited,
+    name_notes,
+    plan_priming,
+    primed_digest,
+    split_document,
+)
 
 SOURCE = """\
 ---

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vaultmem.core.projects import (
+from vaultmem.core.project import (
     FolderFacts,
     Project,
     ProjectTable,

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from vaultmem.core.finding.evaluation import (
+from vaultmem.core.search.evaluation import (
     Question,
     add_question,
     measure_ndcg,
@@ -108,7 +108,7 @@ def test_an_added_question_is_read_again_and_all_else_stays(text: str, as_json: 
 #: Reads the questions on its standard input, and says how many names their cells have.
 CHILD = """
 import sys
-from vaultmem.core.finding.evaluation import parse_questions, split_notes
+from vaultmem.core.search.evaluation import parse_questions, split_notes
 for each in parse_questions(sys.stdin.read(), "q.md"):
     print(sum(len(split_notes(cell)) for cell in each.notes))
 """

@@ -11,24 +11,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vaultmem.core.finding.closeness import (
+from vaultmem.core.search.eligible import EligibleRows, make_eligible
+from vaultmem.core.search.query import WEIGHTS
+from vaultmem.core.search.ranking import (
     Sequences,
-    find_occurrences,
-    measure_closeness,
-    measure_passages,
-)
-from vaultmem.core.finding.eligible import EligibleRows, make_eligible
-from vaultmem.core.finding.ranking import (
     Share,
     add_shares,
     best_rows,
     count_rows,
+    find_occurrences,
+    measure_closeness,
     measure_idf,
+    measure_passages,
     score_term,
     weigh_counts,
     weigh_query,
 )
-from vaultmem.core.finding.weights import WEIGHTS
 
 FIELDS = {"title": WEIGHTS.title, "tags": 1.5, "body": 1.0}
 Counts = dict[str, dict[str, int]]

@@ -4,28 +4,34 @@ from __future__ import annotations
 
 import pytest
 
-from vaultmem.core.sessions.record_text import render_told
-from vaultmem.core.sessions.told import write_told
-from vaultmem.core.transcripts.commands import find_commits, is_worth_telling, name_command
-from vaultmem.core.transcripts.event import Deed, Event, Kind, Source
-from vaultmem.core.transcripts.prose import find_questions, is_answered, shorten_answer
-from vaultmem.core.transcripts.record import (
+from vaultmem.core.sessions.session_note import render_told, write_told
+from vaultmem.core.transcripts.event import (
+    Deed,
+    Kind,
     Record,
+    Source,
+    TranscriptEvent,
     add_event,
     describe_answer,
     dump_record,
+    find_commits,
+    find_questions,
+    is_answered,
+    is_worth_telling,
     list_questions,
     load_record,
+    name_command,
+    shorten_answer,
 )
 
 SOURCE = Source("s", "/w", "main", "codex")
 
 
-def event(kind: Kind, text: str = "", **more: object) -> Event:
-    return Event(kind, SOURCE, "2026-11-20T10:00:00Z", text)._replace(**more)  # type: ignore[arg-type]
+def event(kind: Kind, text: str = "", **more: object) -> TranscriptEvent:
+    return TranscriptEvent(kind, SOURCE, "2026-11-20T10:00:00Z", text)._replace(**more)  # type: ignore[arg-type]
 
 
-def ran(command: str, output: str = "", code: int = 0) -> list[Event]:
+def ran(command: str, output: str = "", code: int = 0) -> list[TranscriptEvent]:
     failed = bool(code)
     return [
         event(Kind.CALL, "x", call=command, command=command),
@@ -33,7 +39,7 @@ def ran(command: str, output: str = "", code: int = 0) -> list[Event]:
     ]
 
 
-def gather(*events: Event) -> Record:
+def gather(*events: TranscriptEvent) -> Record:
     record = Record()
     for each in events:
         add_event(record, each)
@@ -101,7 +107,7 @@ def test_a_command_is_told_as_it_ended_last() -> None:
 
 
 def test_files_count_only_where_the_call_did_not_fail() -> None:
-    def call(name: str, path: str, deed: Deed, failed: bool = False) -> list[Event]:
+    def call(name: str, path: str, deed: Deed, failed: bool = False) -> list[TranscriptEvent]:
         result = event(Kind.RESULT, "", call=name, is_error=failed)
         return [event(Kind.CALL, "x", call=name, path=path, deed=deed), result]
 

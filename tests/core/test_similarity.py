@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vaultmem.config import Config
-from vaultmem.core.notes.confirm import (
+from vaultmem.core.notes.agent_changes import (
     MAX_CONFIRMATIONS,
     Confirmation,
     Saying,

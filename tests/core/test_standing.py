@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from core.builders import make_hit
-from vaultmem.core.preferences.concern import Preference, choose_preferences
-from vaultmem.core.preferences.standing import Speaker, Standing, find_standing, find_topic
+from vaultmem.core.packs.warnings import Preference, choose_preferences
+from vaultmem.core.preferences import Speaker, Standing, find_standing, find_topic
 
 _LINES = (Path(__file__).parent / "data" / "standing-sentences.txt").read_text(encoding="utf-8")
 SENTENCES = [line.split(" ", 2) for line in _LINES.splitlines() if not line.startswith("#")]

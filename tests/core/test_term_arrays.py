@@ -11,20 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vaultmem.core.finding.terms import (
-    FIELDS,
-    LINKS_ALONE,
-    list_compounds,
-    list_stop_terms,
-    mark_speaker,
-    term_sequence,
-)
 from vaultmem.core.indexing.section_texts import SectionTexts
 from vaultmem.core.indexing.term_arrays import (
     MOST,
     SHIFTS,
     TermArrays,
     TermCounter,
+)
+from vaultmem.core.search.terms import (
+    FIELDS,
+    LINKS_ALONE,
+    list_compounds,
+    list_stop_terms,
+    mark_speaker,
+    term_sequence,
 )
 
 #: Marks that join words, that end them, letters of many kinds, and what is split at its capitals.

@@ -9,15 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.builders import make_hit
-from vaultmem.core.finding.query import MAX_QUERY_CHARS, NoteFilter, parse_query
-from vaultmem.core.finding.terms import (
-    MAX_TERM_LENGTH,
-    count_terms,
-    split_words,
-    term_sequence,
-)
 from vaultmem.core.languages import read_words
 from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.search.query import MAX_QUERY_CHARS, NoteFilter, parse_query
+from vaultmem.core.search.terms import MAX_TERM_LENGTH, count_terms, split_words, term_sequence
 from vaultmem.errors import RefusedError
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vaultmem.core.token_count import count_tokens, set_tokenizer
+from vaultmem.core.text.token_count import count_tokens, set_tokenizer
 from vaultmem.errors import VaultError
 from vaultmem.storage.tokenizer import load_tokenizer, use_tokenizer
 

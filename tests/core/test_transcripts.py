@@ -8,14 +8,21 @@ from typing import Any
 
 import pytest
 
-from vaultmem.core.transcripts.event import Deed, Event, Kind, Source
-from vaultmem.core.transcripts.read import describe_turn, join_source, read_line
-from vaultmem.core.transcripts.record import Record, add_event, describe_answer
+from vaultmem.core.transcripts.event import (
+    Deed,
+    Kind,
+    Record,
+    Source,
+    TranscriptEvent,
+    add_event,
+    describe_answer,
+)
+from vaultmem.core.transcripts.transcript_formats import describe_turn, join_source, read_line
 
 AT = "2026-11-20T10:00:00.000Z"
 
 
-def read_all(lines: list[dict[str, Any]]) -> list[Event]:
+def read_all(lines: list[dict[str, Any]]) -> list[TranscriptEvent]:
     """Read lines as a file of them is read."""
     known, found = Source(), []
     for line in lines:
@@ -50,7 +57,7 @@ def said(role: str, *texts: str) -> dict[str, Any]:
     return codex("response_item", "message", role=role, content=parts)
 
 
-def told(events: list[Event], kind: Kind) -> list[str]:
+def told(events: list[TranscriptEvent], kind: Kind) -> list[str]:
     return [event.text for event in events if event.kind is kind]
 
 

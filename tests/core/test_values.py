@@ -10,14 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.builders import make_note
-from vaultmem.core.blob import blob_id
-from vaultmem.core.finding.terms import count_terms
-from vaultmem.core.indexing.analysis import analyse_note
+from vaultmem.core.indexing.section_texts import analyse_note
 from vaultmem.core.lifecycle import Kind, State
-from vaultmem.core.notes.frontmatter import read_frontmatter
+from vaultmem.core.notes.frontmatter import as_json, read_frontmatter, read_timestamp
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.record import has_tag
-from vaultmem.core.notes.values import as_json, read_timestamp
+from vaultmem.core.search.terms import count_terms
+from vaultmem.core.text.blob import blob_id
 
 
 def test_note_without_properties_is_an_active_fact() -> None:

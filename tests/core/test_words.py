@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vaultmem.core.delta.note_changes import diff_text
-from vaultmem.core.delta.words import Mark, Passage, Piece, diff_words, mark_diff
+from vaultmem.core.notes.changes import diff_text
+from vaultmem.core.text.line_diff import Mark, Passage, Piece, diff_words, mark_diff
 
 TEXTS = st.text(alphabet="ab \n.,1é退\r", max_size=60)
 

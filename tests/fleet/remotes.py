@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from vaultmem.services.pools.clone import Source
+from vaultmem.services.fleet.clone import Source
 
 #: Who commits here.
 _NAMED = ("-c", "user.name=Maren", "-c", "user.email=maren@example.org")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pool_contract import MakePool, PoolContract, WriteContract, remotes, three
 
-from vaultmem.services.pools.clone import Source
-from vaultmem.services.pools.pool import Pool
+from vaultmem.services.fleet.clone import Source
+from vaultmem.services.fleet.pool import Pool
 
 __all__ = ["remotes", "three"]
 
@@ -21,7 +21,7 @@ class TestFleet(PoolContract, WriteContract):
     @pytest.fixture
     def make_pool(self, cluster: Any) -> MakePool:
         """Return what starts a fleet of some vaults, in place of the one before."""
-        from vaultmem.fleet.pool import start_fleet
+        from vaultmem.ray_fleet.ray_pool import start_fleet
 
         def make(sources: Sequence[Source], folder: Path, fresh_for: float = 5.0) -> Pool:
             return start_fleet(cluster.address, sources, str(folder / "{node}"), fresh_for)

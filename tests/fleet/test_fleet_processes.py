@@ -16,8 +16,8 @@ import pytest
 from remotes import make_remotes
 
 from vaultmem.errors import NoteNotFoundError
-from vaultmem.services.hub.folder import make_hub
 from vaultmem.services.hub.grants import Kind, Scope, make_grant
+from vaultmem.services.hub.hub_folder import make_hub
 
 pytestmark = [pytest.mark.fleet, pytest.mark.filterwarnings("default")]
 

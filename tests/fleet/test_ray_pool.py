@@ -28,10 +28,10 @@ from works import (
 )
 
 from vaultmem.errors import BusyError, NoteNotFoundError, VaultError
-from vaultmem.services.finding.ask import Ask
-from vaultmem.services.pools.clone import Source
-from vaultmem.services.pools.clones import LATE
-from vaultmem.services.pools.pool import LocalPool
+from vaultmem.services.fleet.clone import Source
+from vaultmem.services.fleet.clones import LATE
+from vaultmem.services.fleet.pool import LocalPool
+from vaultmem.services.search.run_query import Ask
 
 pytestmark = [pytest.mark.fleet, pytest.mark.filterwarnings("default")]
 
@@ -53,7 +53,7 @@ def sources(place: Path) -> list[Source]:
 
 @pytest.fixture(scope="module")
 def pool(cluster: Any, place: Path, sources: list[Source]) -> Iterator[Any]:
-    from vaultmem.fleet.pool import start_fleet
+    from vaultmem.ray_fleet.ray_pool import start_fleet
 
     made = start_fleet(cluster.address, sources, str(place / "clones/{node}"), fresh_for=0.5)
     assert not made.refresh().missing
@@ -196,7 +196,7 @@ def test_a_vault_that_cannot_be_had_is_named_with_why(
     pool: Any, cluster: Any, place: Path, sources: list[Source]
 ) -> None:
     """The fleet is another by then, which the pool learns when its nodes do not answer."""
-    from vaultmem.fleet.pool import start_fleet
+    from vaultmem.ray_fleet.ray_pool import start_fleet
 
     gone = Source("gone", str(place / "gone.git"))
     start_fleet(cluster.address, [*sources, gone], str(place / "clones/{node}"))

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 from remote_vaults import Remotes, Told
 
-from vaultmem.core.packs.expectation import expect
-from vaultmem.services.pools.comparison import compare_all
-from vaultmem.services.pools.jobs import (
+from vaultmem.core.packs.receipt import expect
+from vaultmem.services.fleet.jobs import (
     JobOptions,
     compact_all,
+    compare_all,
     curate_all,
     find_believers,
     judge_all,
 )
-from vaultmem.services.pools.pool import LocalPool, Pool
-from vaultmem.storage.kept_work import KeptWork
+from vaultmem.services.fleet.pool import LocalPool, Pool
+from vaultmem.storage.kept import KeptWork
 
 pytestmark = [pytest.mark.fleet, pytest.mark.filterwarnings("default")]
 
@@ -39,7 +39,7 @@ def _work(pool: Pool, folder: Path) -> list[Any]:
 
 
 def test_works_find_what_they_find_in_one_process(cluster: Any, tmp_path: Path) -> None:
-    from vaultmem.fleet.pool import start_fleet
+    from vaultmem.ray_fleet.ray_pool import start_fleet
 
     made = Remotes(tmp_path / "remotes")
     for number, euros in enumerate((50, 80, 50, 50)):

@@ -12,10 +12,10 @@ from in_process import run_here
 from serving import refused
 from support import git, wait_until
 
-from vaultmem.hub.request_log import RequestLog
-from vaultmem.services.hub.audit import read_audit
+from vaultmem.hub.gate import RequestLog
+from vaultmem.services.hub.hub_folder import read_audit
 from vaultmem.services.hub.repositories import make_repository
-from vaultmem.workers.caller import Guest
+from vaultmem.workers import Guest
 
 _NOTE = {"text": "Lamp is green."}
 _REFS = "/git/harbour.git/info/refs?service=git-upload-pack"

@@ -15,13 +15,12 @@ from support import git
 
 from vaultmem.errors import ForbiddenError, NoteNotFoundError
 from vaultmem.hub.pool_workers import Doorkeeper
+from vaultmem.services.fleet.pool import Pool
 from vaultmem.services.hub.access import find_pusher
-from vaultmem.services.hub.audit import Entry, read_audit
-from vaultmem.services.hub.folder import CONFIG_NAME
 from vaultmem.services.hub.grants import read_grants, revoke
-from vaultmem.services.pools.pool import Pool
+from vaultmem.services.hub.hub_folder import CONFIG_NAME, Entry, read_audit
 from vaultmem.vault import Vault
-from vaultmem.workers.caller import Guest
+from vaultmem.workers import Guest
 
 #: Made up, of the form of such a key.
 KEY = "AKIA" + "Q3EGRZ7NVTPX2WLD"

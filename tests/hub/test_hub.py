@@ -14,8 +14,8 @@ from support import git, wait_until
 
 from vaultmem.errors import VaultError
 from vaultmem.hub import guests
-from vaultmem.services.hub.folder import make_hub
 from vaultmem.services.hub.grants import Grant, Kind, Scope, find_grant, make_grant, revoke
+from vaultmem.services.hub.hub_folder import make_hub
 
 _WRITTEN = {"text": "The crane lifts twelve tonnes.", "kind": "semantic_fact"}
 _PLACE = "notes/inbox/the-crane-lifts-twelve-tonnes.md"

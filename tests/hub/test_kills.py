@@ -19,14 +19,14 @@ import pytest
 from hub_serving import Team, push
 from support import git, wait_until
 
-from vaultmem.hub.server import sweep
+from vaultmem.hub.hub_server import sweep
 
 _SERVE = """
 import sys
 from pathlib import Path
-from vaultmem.hub.server import HubServer, Served
+from vaultmem.hub.hub_server import HubServer, Served
 from vaultmem.serve.http import Place
-from vaultmem.services.hub.folder import open_hub
+from vaultmem.services.hub.hub_folder import open_hub
 server = HubServer(open_hub(Path(sys.argv[1])), Served(Place(int(sys.argv[2]))))
 server.start()
 print("serving", flush=True)

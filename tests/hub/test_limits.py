@@ -12,8 +12,7 @@ import pytest
 from hub_serving import Team, push
 from support import git, wait_until
 
-from vaultmem.services.hub.audit import read_audit
-from vaultmem.services.hub.folder import CONFIG_NAME
+from vaultmem.services.hub.hub_folder import CONFIG_NAME, read_audit
 
 pytestmark = pytest.mark.campaign
 

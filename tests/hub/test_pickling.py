@@ -9,7 +9,7 @@ from hub_serving import PicklingPool, Team, play_at
 from serving import call
 from support import git
 
-from vaultmem.mcp_server.server import TOOLS
+from vaultmem.mcp_server.tool_server import TOOLS
 from vaultmem.web.api.routes import OPERATIONS
 from vaultmem.web.app import PAGES
 

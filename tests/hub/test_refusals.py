@@ -19,9 +19,9 @@ from serving import HELLO
 from support import git, wait_until
 
 from vaultmem.hub import cgi
-from vaultmem.hub import git as git_app
-from vaultmem.services.hub.audit import read_audit
+from vaultmem.hub import git_requests as git_app
 from vaultmem.services.hub.grants import revoke
+from vaultmem.services.hub.hub_folder import read_audit
 
 pytestmark = pytest.mark.campaign
 

@@ -12,8 +12,8 @@ from hub_serving import Team
 from in_process import run_here
 from support import git
 
-from vaultmem.services.hub.audit import read_audit
 from vaultmem.services.hub.grants import SOON, read_grants
+from vaultmem.services.hub.hub_folder import read_audit
 
 pytestmark = pytest.mark.campaign
 

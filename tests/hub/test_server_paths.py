@@ -11,9 +11,9 @@ from serving import call
 from support import git
 from test_pickling import _CALLS, _GIVEN
 
-from vaultmem.mcp_server.server import TOOLS
-from vaultmem.services.hub.folder import CONFIG_NAME
+from vaultmem.mcp_server.tool_server import TOOLS
 from vaultmem.services.hub.grants import FILE_NAME as GRANTS
+from vaultmem.services.hub.hub_folder import CONFIG_NAME
 from vaultmem.services.hub.refs import FILE_NAME as CLAIMS
 from vaultmem.web.api.routes import OPERATIONS
 from vaultmem.web.app import PAGES

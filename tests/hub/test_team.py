@@ -18,7 +18,7 @@ from support import git, wait_until
 
 from vaultmem.client import Client
 from vaultmem.errors import ForbiddenError
-from vaultmem.services.hub.audit import read_audit
+from vaultmem.services.hub.hub_folder import read_audit
 
 pytestmark = pytest.mark.campaign
 

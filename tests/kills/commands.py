@@ -83,10 +83,10 @@ def give_next(root: Path, first: Any, is_thorough: bool) -> list[tuple[int, str]
 
 def compare_index(root: Path) -> str:
     """Return in what the index answers otherwise than a fresh one, empty if in nothing."""
-    from vaultmem.core.finding.query import parse_query
+    from vaultmem.core.search.query import parse_query
     from vaultmem.environment import open_named_vault
-    from vaultmem.services.finding.recall import recall
-    from vaultmem.services.reading.sync import sync_vault
+    from vaultmem.services.search.recall import recall
+    from vaultmem.services.views.update_index import sync_vault
 
     def ask() -> list[list[tuple[str, str, float]]]:
         vault = open_named_vault(root)

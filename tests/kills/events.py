@@ -35,7 +35,7 @@ from prepare import (
     write,
 )
 
-from vaultmem.core.upkeep.proposal import Action
+from vaultmem.core.curation.proposal import Action
 
 #: Lines to a server of MCP, before any tool is called.
 GREETING = (

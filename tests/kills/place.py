@@ -123,7 +123,7 @@ class Site:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
     def is_watching(self) -> bool:
-        from vaultmem.storage.user_folders import find_user_folder
+        from vaultmem.storage.user_files import find_user_folder
         from vaultmem.storage.watch_socket import socket_path
 
         return os.path.exists(socket_path(str(self.root), find_user_folder("state", os.environ)))

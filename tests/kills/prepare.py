@@ -9,18 +9,18 @@ import time
 from pathlib import Path
 from typing import Any
 
-from vaultmem.core.blob import blob_id
-from vaultmem.core.finding.query import parse_query
+from vaultmem.core.curation.proposal import Action, Proposal
 from vaultmem.core.lifecycle import State
-from vaultmem.core.upkeep.proposal import Action, Proposal
-from vaultmem.services.archiving.export_archive import export_archive
-from vaultmem.services.branching.branches import make_branch
-from vaultmem.services.finding.ask import count_recall
-from vaultmem.services.finding.recall import recall
-from vaultmem.services.notes.create import create_vault
-from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.writing.commit import save_checkpoint
+from vaultmem.core.search.query import parse_query
+from vaultmem.core.text.blob import blob_id
+from vaultmem.services.changes.commit import save_checkpoint
+from vaultmem.services.exchange.archives import export_archive
+from vaultmem.services.memory.create_vault import create_vault
+from vaultmem.services.memory.remember import Memory, remember
+from vaultmem.services.merging.branches import make_branch
+from vaultmem.services.search.recall import recall
+from vaultmem.services.search.run_query import count_recall
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault, open_vault
 
 NOW = time.time()

@@ -14,8 +14,8 @@ from mcp.client.client import Client
 from serving import play, refused, told
 from support import git, write_notes
 
-from vaultmem.core.token_count import bound_tokens, count_tokens
-from vaultmem.storage.signals import SignalStore
+from vaultmem.core.text.token_count import bound_tokens, count_tokens
+from vaultmem.storage.query_log import SignalStore
 from vaultmem.vault import Vault
 
 pytestmark = pytest.mark.campaign

@@ -14,8 +14,8 @@ from serving import call, play, refused
 from support import git
 
 import vaultmem
-from vaultmem.mcp_server.remedies import STEPS, tell_caller
-from vaultmem.mcp_server.server import TOOLS
+from vaultmem.mcp_server.tool_server import TOOLS
+from vaultmem.mcp_server.tool_text import STEPS, tell_caller
 from vaultmem.operations.schemas import find_problem
 
 Make = Callable[..., Path]

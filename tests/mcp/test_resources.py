@@ -23,7 +23,7 @@ NOTES = {f"notes/pier {n:03}.md": f"# Pier {n}\n\nPlanks of pier {n}.\n" for n i
 def test_every_note_is_a_resource_and_can_be_read(
     make_vault: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vaultmem.mcp_server.showing.PAGE", 100)
+    monkeypatch.setattr("vaultmem.mcp_server.tool_text.PAGE", 100)
     root = make_vault({**NOTES, "notes/bad.md": "---\nstate: quarantined\n---\nObey.\n"})
 
     async def scene(client: Client) -> None:

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from vaultmem.core.clients.agent_client import CLIENTS, find_place
 from vaultmem.core.clients.agents import AGENTS
-from vaultmem.core.clients.client import CLIENTS
-from vaultmem.core.clients.jsonc import read_jsonc, remove_value
-from vaultmem.core.clients.places import find_place
+from vaultmem.core.clients.settings_formats import read_jsonc, remove_value
 from vaultmem.errors import RefusedError
-from vaultmem.services.connecting.connect import Where, connect_client, disconnect_client
+from vaultmem.services.clients.connect import Where, connect_client, disconnect_client
 from vaultmem.storage import leases
 
 BOM = "\ufeff"

@@ -15,7 +15,7 @@ from mcp_types import INVALID_PARAMS
 from serving import call, play, refused, told
 from support import git, hash_tree
 
-from vaultmem.core.token_count import estimate_tokens
+from vaultmem.core.text.token_count import estimate_tokens
 from vaultmem.vault import Vault
 
 Make = Callable[..., Path]
@@ -295,7 +295,7 @@ def test_what_waits_for_a_decision_is_listed_as_evidence_and_a_person_alone_sees
     async def scene(client: Client) -> None:
         for text in ("The cache holds 300 entries.", "The cache holds 400 entries."):
             await call(client, "remember", text=text)
-        monkeypatch.setattr("vaultmem.services.upkeep.review.COMPARED_AT_ONCE", 1)
+        monkeypatch.setattr("vaultmem.services.curation.review.COMPARED_AT_ONCE", 1)
         assert "run `vaultmem review" in await refused(client, "history", action="review")
         monkeypatch.undo()
         found = await call(client, "history", action="review")
@@ -312,7 +312,7 @@ def test_what_waits_for_a_decision_is_listed_as_evidence_and_a_person_alone_sees
         assert (len(few["rows"]), few["cut"]) == (1, True)
 
         # A large vault is not compared while the client waits: what was last found is listed.
-        monkeypatch.setattr("vaultmem.services.upkeep.review.COMPARED_AT_ONCE", 1)
+        monkeypatch.setattr("vaultmem.services.curation.review.COMPARED_AT_ONCE", 1)
         await call(client, "promote", paths=["half"])
         found = await call(client, "history", action="review")
         assert [row["action"] for row in found["rows"]] == ["contradiction"]

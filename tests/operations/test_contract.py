@@ -15,9 +15,9 @@ from serving import call, play
 from visiting import Served
 
 from vaultmem.cli.app import build_commands
-from vaultmem.mcp_server.server import TOOLS
+from vaultmem.mcp_server.tool_server import TOOLS
+from vaultmem.operations.declaration import Argument, Front, Operation, Takes, list_arguments
 from vaultmem.operations.links import REPAIR
-from vaultmem.operations.operation import Argument, Front, Operation, Takes, list_arguments
 from vaultmem.web.api.routes import OPERATIONS
 
 Make = Callable[..., Path]

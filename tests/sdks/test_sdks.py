@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from environments import need_node, need_python
 
-from vaultmem.mcp_server.server import TOOLS
+from vaultmem.mcp_server.tool_server import TOOLS
 
 Make = Callable[..., Path]
 

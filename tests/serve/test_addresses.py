@@ -12,7 +12,7 @@ import pytest
 
 from vaultmem.errors import RefusedError
 from vaultmem.serve.http import Access, HttpServer, Place
-from vaultmem.workers.caller import Caller
+from vaultmem.workers import Caller
 
 
 def ask(port: int, host: str) -> int:

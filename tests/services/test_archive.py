@@ -21,10 +21,9 @@ from support import git, hash_tree
 
 from vaultmem.environment import read_settings
 from vaultmem.errors import BusyError, RefusedError
-from vaultmem.services.archiving.export_archive import export_archive
-from vaultmem.services.archiving.import_archive import import_archive
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.exchange.archives import export_archive, import_archive
 from vaultmem.services.usage import publish
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
 Make = Callable[..., Path]
@@ -216,7 +215,7 @@ HOSTILE: dict[str, tuple[str, Callable[[dict[str, Any], dict[str, bytes]], objec
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The archive of a small vault, made once."""
-    from vaultmem.services.notes.create import create_vault
+    from vaultmem.services.memory.create_vault import create_vault
     from vaultmem.vault import UserFolders
 
     folder = tmp_path_factory.mktemp("archived")

@@ -9,10 +9,10 @@ import pytest
 from conftest import RunCli
 from machines import Machine, MakeMachines
 
-from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.upkeep import review as queue
-from vaultmem.services.upkeep.arrivals import list_arrived, take_in
-from vaultmem.services.watching.rest import Rest
+from vaultmem.services.curation import review as queue
+from vaultmem.services.curation.arrivals import list_arrived, take_in
+from vaultmem.services.views.update_index import sync_vault
+from vaultmem.services.watching.idle import Rest
 from vaultmem.storage.arrivals import read_waiting
 
 FEW = "Holmpay answers 429 above 120 refunds a minute."

@@ -15,11 +15,11 @@ from mcp.client.client import Client
 from serving import call, play
 from support import git, write_notes
 
-from vaultmem.core.json_values import as_plain
 from vaultmem.core.packs.context_file import write_plainly
+from vaultmem.core.text.json_values import as_plain
 from vaultmem.operations.finding import hit_data
-from vaultmem.services.finding.ask import Ask, run_query
-from vaultmem.services.finding.pack import AskPack, ask_pack
+from vaultmem.services.packs.build import AskPack, ask_pack
+from vaultmem.services.search.run_query import Ask, run_query
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

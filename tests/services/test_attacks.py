@@ -13,14 +13,13 @@ from collections.abc import Iterator
 import pytest
 from support import write_notes
 
-from vaultmem.core.packs.labels import name_handle
 from vaultmem.core.packs.pack_item import PackLabels, PackStyle
-from vaultmem.core.packs.pack_text import Pack
-from vaultmem.core.safe_text import clean_text
-from vaultmem.services.finding.pack import make_pack
-from vaultmem.services.finding.trust import trust_vault
-from vaultmem.services.notes.create import create_vault
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.core.packs.pack_text import Pack, name_handle
+from vaultmem.core.text.display import clean_text
+from vaultmem.services.memory.create_vault import create_vault
+from vaultmem.services.packs.build import make_pack
+from vaultmem.services.search.trusted import trust_vault
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault, open_vault
 
 ATTACKS = 1_000

@@ -12,22 +12,21 @@ from in_process import run_here
 from support import git, write_notes
 
 from vaultmem import Memory, Vault, promote_notes, remember, save_checkpoint, sync_vault
-from vaultmem.core.blob import blob_id
 from vaultmem.core.lifecycle import State
-from vaultmem.services.history.blame import blame_note
+from vaultmem.core.text.blob import blob_id
+from vaultmem.services.changes.change import Change
+from vaultmem.services.changes.edit_notes import change_tags
+from vaultmem.services.changes.ownership import find_pending
+from vaultmem.services.changes.parts import Event
+from vaultmem.services.changes.write import write
+from vaultmem.services.history.blame import blame_note, trace_note
 from vaultmem.services.history.commits import CommitFilter, list_commits
 from vaultmem.services.history.explain import explain_text
-from vaultmem.services.history.trace import trace_note
 from vaultmem.services.lifecycle.supersede import supersede_note
-from vaultmem.services.notes.forget import forget_notes, select_notes
-from vaultmem.services.reading.read_notes import resolve_address
+from vaultmem.services.memory.forget import forget_notes, select_notes
 from vaultmem.services.sessions.begin import NewSession, start_session
 from vaultmem.services.sessions.close import close_session
-from vaultmem.services.writing.change import Change
-from vaultmem.services.writing.edit_notes import change_tags
-from vaultmem.services.writing.ownership import find_pending
-from vaultmem.services.writing.parts import Event
-from vaultmem.services.writing.write import write
+from vaultmem.services.views.read_notes import resolve_address
 
 Open = Callable[..., Vault]
 Make = Callable[..., Path]

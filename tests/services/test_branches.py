@@ -11,8 +11,8 @@ from conftest import MakeVault
 from support import git
 
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.branching.branches import list_branches, make_branch, remove_branch
-from vaultmem.services.notes.create import create_vault
+from vaultmem.services.memory.create_vault import create_vault
+from vaultmem.services.merging.branches import list_branches, make_branch, remove_branch
 from vaultmem.storage.git.vault_history import init_repository
 from vaultmem.vault import Vault
 

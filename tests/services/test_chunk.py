@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from support import write_notes
 
-from vaultmem.core.blob import blob_id
-from vaultmem.services.reading import chunk as chunks_of_notes
-from vaultmem.services.reading.chunk import Chunk, ChunkReader, Job
+from vaultmem.core.text.blob import blob_id
+from vaultmem.services.views import chunk as chunks_of_notes
+from vaultmem.services.views.chunk import Chunk, ChunkReader, Job
 
 NOTES: dict[str, str | bytes] = {
     "a.md": "---\ntags: [x, y]\naliases: [Alpha]\nsession: s-1\n---\n"

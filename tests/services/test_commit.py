@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 from support import git, hash_tree, lock_git, write_notes
 
 from vaultmem.errors import PendingError, RefusedError
+from vaultmem.services.changes import operation
+from vaultmem.services.changes.commit import save_checkpoint
+from vaultmem.services.changes.ownership import describe_skipped, find_pending
+from vaultmem.services.changes.parts import Event
+from vaultmem.services.changes.write import write_event
 from vaultmem.services.history.commits import CommitFilter, list_commits
-from vaultmem.services.history.undo import undo_commit
-from vaultmem.services.lifecycle.promote import promote_notes
-from vaultmem.services.notes.create import create_vault
-from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.writing import operation
-from vaultmem.services.writing.commit import save_checkpoint
-from vaultmem.services.writing.ownership import describe_skipped, find_pending
-from vaultmem.services.writing.parts import Event
-from vaultmem.services.writing.write import write_event
+from vaultmem.services.history.restore_note import undo_commit
+from vaultmem.services.lifecycle.transition import promote_notes
+from vaultmem.services.memory.create_vault import create_vault
+from vaultmem.services.memory.remember import Memory, remember
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

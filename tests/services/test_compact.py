@@ -11,12 +11,7 @@ from clocks import Clock, ask, tell
 from conftest import RunCli
 from support import git, hash_tree, write_notes
 
-from vaultmem.core.blob import blob_id
-from vaultmem.core.finding.hit import Hit
-from vaultmem.core.lifecycle import Kind, State
-from vaultmem.core.notes.note import parse_note
-from vaultmem.core.token_count import count_tokens
-from vaultmem.core.upkeep.fidelity import (
+from vaultmem.core.curation.fidelity import (
     DecayStep,
     Fidelity,
     find_keywords,
@@ -24,17 +19,22 @@ from vaultmem.core.upkeep.fidelity import (
     read_fidelity,
     shorten_note,
 )
+from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.notes.note import parse_note
+from vaultmem.core.search.query import Hit
+from vaultmem.core.text.blob import blob_id
+from vaultmem.core.text.token_count import count_tokens
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.mcp_server.finding import recall_tool
-from vaultmem.mcp_server.notes import read_tool, update_tool
-from vaultmem.services.finding.ask import Ask, run_query
-from vaultmem.services.history.restore import restore_note
-from vaultmem.services.notes.remember import Memory
-from vaultmem.services.reading.read_notes import get_note
-from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.upkeep.compact import compact, plan_compaction
-from vaultmem.services.upkeep.curate import curate
-from vaultmem.services.writing.commit import save_checkpoint
+from vaultmem.mcp_server.note_tools import read_tool, update_tool
+from vaultmem.mcp_server.search_tools import recall_tool
+from vaultmem.services.changes.commit import save_checkpoint
+from vaultmem.services.curation.compact import compact, plan_compaction
+from vaultmem.services.curation.curate import curate
+from vaultmem.services.history.restore_note import restore_note
+from vaultmem.services.memory.remember import Memory
+from vaultmem.services.search.run_query import Ask, run_query
+from vaultmem.services.views.read_notes import get_note
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from support import git, write_notes
 
-from vaultmem.core.finding.query import parse_query
+from vaultmem.core.search.query import parse_query
 from vaultmem.errors import VaultError
-from vaultmem.services.finding.recall import recall
-from vaultmem.services.notes.create import create_vault
-from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.memory.create_vault import create_vault
+from vaultmem.services.memory.remember import Memory, remember
+from vaultmem.services.search.recall import recall
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage.lock import hold_lock
 from vaultmem.vault import Vault
 

@@ -14,9 +14,9 @@ from vaultmem import Vault, make_pack, parse_query, recall, save_checkpoint, syn
 from vaultmem.config import parse_config
 from vaultmem.core.packs.context_file import BEGIN, END, ContextLine, parse_contexts, replace_block
 from vaultmem.errors import RefusedError, VaultError
-from vaultmem.services.reading.look import look_at
-from vaultmem.services.watching.context import RenderedContext, render_contexts
-from vaultmem.services.writing.ownership import find_pending
+from vaultmem.services.changes.ownership import find_pending
+from vaultmem.services.views.open_view import look_at
+from vaultmem.services.watching.generated_context import RenderedContext, render_contexts
 
 Open = Callable[..., Vault]
 Make = Callable[..., Path]

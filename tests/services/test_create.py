@@ -9,7 +9,7 @@ import pytest
 from support import git, hash_tree, write_notes
 
 from vaultmem.errors import VaultError
-from vaultmem.services.notes.create import create_vault
+from vaultmem.services.memory.create_vault import create_vault
 from vaultmem.vault import open_vault
 
 TEMPLATE_FILES = {

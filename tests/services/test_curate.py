@@ -11,16 +11,16 @@ import pytest
 from clocks import DAY, Clock, ask, tell
 from support import git, hash_tree, write_notes
 
+from vaultmem.core.curation.proposal import Action, Proposal, Report, format_report, parse_report
 from vaultmem.core.lifecycle import Kind, State
-from vaultmem.core.upkeep.proposal import Action, Proposal, Report, format_report, parse_report
 from vaultmem.errors import ConflictError, RefusedError
+from vaultmem.services.changes.commit import save_checkpoint
+from vaultmem.services.curation.curate import curate
+from vaultmem.services.curation.decide import apply_report
 from vaultmem.services.lifecycle.transition import change_state
-from vaultmem.services.notes.remember import Memory
-from vaultmem.services.reading.read_notes import get_note
-from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.upkeep.apply import apply_report
-from vaultmem.services.upkeep.curate import curate
-from vaultmem.services.writing.commit import save_checkpoint
+from vaultmem.services.memory.remember import Memory
+from vaultmem.services.views.read_notes import get_note
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

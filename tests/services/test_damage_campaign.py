@@ -13,9 +13,9 @@ from types import FrameType
 import pytest
 
 from vaultmem import Vault, parse_query, recall, sync_vault
-from vaultmem.core.finding.query import NoteFilter
-from vaultmem.services.finding.pack import make_pack
-from vaultmem.services.reading.read_notes import list_notes
+from vaultmem.core.search.query import NoteFilter
+from vaultmem.services.packs.build import make_pack
+from vaultmem.services.views.read_notes import list_notes
 
 Make = Callable[..., Path]
 Open = Callable[..., Vault]

@@ -8,15 +8,15 @@ from pathlib import Path, PurePosixPath
 import pytest
 from support import git, hash_tree
 
-from vaultmem.core.finding.query import parse_query
 from vaultmem.core.notes.note import Note, parse_note
+from vaultmem.core.search.query import parse_query
 from vaultmem.errors import ConflictError
-from vaultmem.services.finding.links import list_links
-from vaultmem.services.finding.recall import recall
-from vaultmem.services.likeness.pairs import compare_vault
-from vaultmem.services.likeness.similar import find_similar, read_asked
-from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.upkeep.dedup import apply_merges, plan_merges
+from vaultmem.services.curation.dedup import apply_merges, plan_merges
+from vaultmem.services.search.link_walk import list_links
+from vaultmem.services.search.recall import recall
+from vaultmem.services.similarity.pairs import compare_vault
+from vaultmem.services.similarity.similar import find_similar, read_asked
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]
@@ -207,7 +207,7 @@ def test_similar_takes_a_text_or_a_note_and_never_names_the_note_itself(
 def test_only_notes_that_share_rare_words_are_read(
     make_vault: Make, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from vaultmem.services.likeness import similar
+    from vaultmem.services.similarity import similar
 
     notes = {f"notes/n{n}.md": f"The tide table {n} lists harbour {n}.\n" for n in range(120)}
     root = make_vault({**notes, "notes/a.md": f"{FACT}\n"})

@@ -17,11 +17,11 @@ from support import git, hash_tree, write_notes
 
 import vaultmem
 from vaultmem import Vault, parse_query, recall, sync_vault
-from vaultmem.core.check import Check, Verdict
+from vaultmem.core.text.timestamps import Check, Verdict
 from vaultmem.errors import VaultError
 from vaultmem.services.health.doctor import examine_vault
-from vaultmem.services.health.examine_machine import TROUBLE_FILE, check_disk, check_watch_limit
-from vaultmem.services.watching.context import render_contexts
+from vaultmem.services.health.examine import TROUBLE_FILE, check_disk, check_watch_limit
+from vaultmem.services.watching.generated_context import render_contexts
 from vaultmem.services.watching.lease import hold_watch
 from vaultmem.storage.git.setup import name_driver
 from vaultmem.storage.lock import hold_lock

@@ -15,7 +15,7 @@ from mcp.client.client import Client
 from serving import call, play
 from support import git, write_notes
 
-from vaultmem.core.merging.note import merge_texts
+from vaultmem.core.merging.merge_note import merge_texts
 from vaultmem.core.notes.conflict import find_conflict
 from vaultmem.core.notes.note import parse_note
 from vaultmem.vault import Vault

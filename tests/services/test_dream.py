@@ -9,18 +9,18 @@ import pytest
 from clocks import DAY, Clock, ask, tell
 from support import git, hash_tree, write_notes
 
+from vaultmem.core.curation.dreaming import Gates, Surfacing, Weights, measure_strength
 from vaultmem.core.lifecycle import Kind, State
-from vaultmem.core.upkeep.dreaming import Gates, Surfacing, Weights, measure_strength
 from vaultmem.errors import RefusedError, VaultError
+from vaultmem.services.changes.commit import save_checkpoint
+from vaultmem.services.curation.compact import compact
+from vaultmem.services.curation.dream import Dream, dream, dream_if_due
 from vaultmem.services.lifecycle.supersede import supersede_note
 from vaultmem.services.lifecycle.transition import change_state
-from vaultmem.services.notes.forget import forget_notes, select_notes
-from vaultmem.services.notes.remember import Memory
-from vaultmem.services.reading.read_notes import get_note
-from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.upkeep.compact import compact
-from vaultmem.services.upkeep.dream import Dream, dream, dream_if_due
-from vaultmem.services.writing.commit import save_checkpoint
+from vaultmem.services.memory.forget import forget_notes, select_notes
+from vaultmem.services.memory.remember import Memory
+from vaultmem.services.views.read_notes import get_note
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

@@ -12,16 +12,16 @@ import pytest
 from conftest import RunCli
 from support import git
 
-from vaultmem.core.finding.query import parse_query
-from vaultmem.core.plot import plot_lines
-from vaultmem.core.token_count import count_tokens
-from vaultmem.services.economics import read_pack_sizes, read_stats
-from vaultmem.services.finding.ask import Ask, count_pack, count_recall, run_query
-from vaultmem.services.finding.pack import AskPack, ask_pack, make_pack
-from vaultmem.services.finding.recall import recall
-from vaultmem.services.finding.receipts import keep_receipt
-from vaultmem.services.reading.sync import sync_vault
-from vaultmem.storage.signals import SignalStore
+from vaultmem.core.search.query import parse_query
+from vaultmem.core.text.display import plot_lines
+from vaultmem.core.text.token_count import count_tokens
+from vaultmem.services.health.economics import read_pack_sizes, read_stats
+from vaultmem.services.packs.build import AskPack, ask_pack, make_pack
+from vaultmem.services.packs.receipts import keep_receipt
+from vaultmem.services.search.recall import recall
+from vaultmem.services.search.run_query import Ask, count_pack, count_recall, run_query
+from vaultmem.services.views.update_index import sync_vault
+from vaultmem.storage.query_log import SignalStore
 from vaultmem.vault import Vault
 
 Make = Callable[..., Path]

@@ -11,8 +11,8 @@ import pytest
 from support import hash_tree
 
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.reading.read_notes import read_note
-from vaultmem.services.writing.edit_notes import change_tags, set_note_property
+from vaultmem.services.changes.edit_notes import change_tags, set_note_property
+from vaultmem.services.views.read_notes import read_note
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

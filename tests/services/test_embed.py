@@ -17,21 +17,22 @@ from conftest import MakeVault, RunCli
 from embedding_service import EmbeddingService
 from support import git, write_notes
 
-from vaultmem.core.finding.query import parse_query
-from vaultmem.services.embedding.embed import (
+from vaultmem.core.search.query import parse_query
+from vaultmem.services.packs.build import AskPack, ask_pack
+from vaultmem.services.search.recall import find_sections, recall
+from vaultmem.services.search.run_query import Ask, run_query
+from vaultmem.services.search.vault_set import VaultSet
+from vaultmem.services.semantic.embed import (
+    DenseScorer,
     drop_garbage,
     embed_pending,
     embed_sections,
+    find_scorer,
     split_passages,
 )
-from vaultmem.services.embedding.meaning import open_meaning
-from vaultmem.services.embedding.score import DenseScorer, find_scorer
-from vaultmem.services.finding.ask import Ask, run_query
-from vaultmem.services.finding.pack import AskPack, ask_pack
-from vaultmem.services.finding.recall import find_sections, recall
-from vaultmem.services.finding.vault_set import VaultSet
-from vaultmem.services.reading.look import look_at
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.semantic.meaning import open_meaning
+from vaultmem.services.views.open_view import look_at
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
 NOTES = {
@@ -386,7 +387,7 @@ class TestCommands:
             check=True,
         )
         loaded = {line.rsplit("|", 1)[-1].strip() for line in found.stderr.splitlines()}
-        assert "vaultmem.services.finding.recall" in loaded
+        assert "vaultmem.services.search.recall" in loaded
         assert not [
             name
             for name in loaded

@@ -14,13 +14,13 @@ from machines import Machine, Machines, MakeMachines, assert_equal
 from support import git, write_notes
 
 from vaultmem.core.sessions.turns import Turn
-from vaultmem.services.economics import read_stats
-from vaultmem.services.notes.purge import plan_purge
-from vaultmem.services.notes.remember import Memory
-from vaultmem.services.notes.rename import rename_note
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.changes.commit import save_checkpoint
+from vaultmem.services.curation.compact import compact, plan_compaction
+from vaultmem.services.health.economics import read_stats
+from vaultmem.services.memory.purge import plan_purge
+from vaultmem.services.memory.remember import Memory
+from vaultmem.services.memory.rename import rename_note
 from vaultmem.services.sessions.windows import add_turns
-from vaultmem.services.upkeep.compact import compact, plan_compaction
 from vaultmem.services.usage import (
     begin_anew,
     evidence_refspecs,
@@ -29,7 +29,7 @@ from vaultmem.services.usage import (
     read_usage,
     take_evidence,
 )
-from vaultmem.services.writing.commit import save_checkpoint
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage.git.machine_refs import REFS
 from vaultmem.vault import UserFolders, Vault
 

@@ -6,12 +6,11 @@ from pathlib import Path
 import pytest
 from remote_vaults import Remotes, Told
 
-from vaultmem.services.likeness.pairs import Pair, compare_vault
-from vaultmem.services.pools.comparison import Comparison, Differing, compare_all
-from vaultmem.services.pools.jobs import JobOptions
-from vaultmem.services.pools.pool import LocalPool
-from vaultmem.services.reading.sync import sync_vault
-from vaultmem.storage.kept_work import KeptWork
+from vaultmem.services.fleet.jobs import Comparison, Differing, JobOptions, compare_all
+from vaultmem.services.fleet.pool import LocalPool
+from vaultmem.services.similarity.pairs import Pair, compare_vault
+from vaultmem.services.views.update_index import sync_vault
+from vaultmem.storage.kept import KeptWork
 from vaultmem.vault import Vault
 
 NOW = 1_790_000_000

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from remote_vaults import Remotes, Told
 
-from vaultmem.core.packs.expectation import expect
+from vaultmem.core.packs.receipt import expect
 from vaultmem.errors import RefusedError
-from vaultmem.services.pools.jobs import (
+from vaultmem.services.fleet.jobs import (
     Job,
     JobOptions,
     compact_all,
@@ -17,8 +17,8 @@ from vaultmem.services.pools.jobs import (
     judge_all,
     run_job,
 )
-from vaultmem.services.pools.pool import LocalPool, Pool
-from vaultmem.storage.kept_work import KeptWork
+from vaultmem.services.fleet.pool import LocalPool, Pool
+from vaultmem.storage.kept import KeptWork
 from vaultmem.vault import Vault
 
 NOW = 1_790_000_000

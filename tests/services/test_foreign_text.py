@@ -11,10 +11,10 @@ from in_process import run_here
 from serving import call, play, refused
 from support import git, write_notes
 
-from vaultmem.core.finding.query import parse_query
 from vaultmem.core.notes.note import parse_note
-from vaultmem.services.finding.recall import recall
+from vaultmem.core.search.query import parse_query
 from vaultmem.services.history.explain import explain_text
+from vaultmem.services.search.recall import recall
 from vaultmem.vault import Vault
 
 Make = Callable[..., Path]

@@ -14,14 +14,14 @@ import pytest
 from in_process import run_here
 from support import git
 
-from vaultmem.core.finding.query import parse_query
+from vaultmem.core.search.query import parse_query
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
-from vaultmem.services.finding.recall import recall
+from vaultmem.services.changes.commit import save_checkpoint
 from vaultmem.services.history.blame import blame_note
-from vaultmem.services.notes.forget import Wanted, forget_notes, select_notes
-from vaultmem.services.notes.purge import plan_purge
-from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.writing.commit import save_checkpoint
+from vaultmem.services.memory.forget import Wanted, forget_notes, select_notes
+from vaultmem.services.memory.purge import plan_purge
+from vaultmem.services.search.recall import recall
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

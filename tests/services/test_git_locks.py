@@ -15,11 +15,11 @@ import pytest
 from support import git, lock_git, wait_until, write_notes
 
 from vaultmem.errors import PendingError
+from vaultmem.services.changes.commit import save_checkpoint
 from vaultmem.services.health.status import read_status
-from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.writing.commit import save_checkpoint
-from vaultmem.storage.git.locks import has_records
-from vaultmem.storage.processes import find_commands
+from vaultmem.services.views.update_index import sync_vault
+from vaultmem.storage.git.git_locks import has_records
+from vaultmem.storage.lock import find_commands
 from vaultmem.vault import Vault
 
 Make = Callable[..., Path]

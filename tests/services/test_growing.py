@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from vaultmem.core.finding.query import parse_query
-from vaultmem.services.finding.recall import recall
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.core.search.query import parse_query
+from vaultmem.services.search.recall import recall
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"

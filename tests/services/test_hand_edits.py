@@ -11,20 +11,19 @@ from support import git, write_notes
 
 from vaultmem.core.lifecycle import State
 from vaultmem.errors import PendingError, RefusedError
+from vaultmem.services.changes.commit import save_checkpoint
+from vaultmem.services.changes.edit_notes import change_tags
 from vaultmem.services.history.explain import explain_text
-from vaultmem.services.lifecycle.promote import promote_notes
 from vaultmem.services.lifecycle.supersede import supersede_note
-from vaultmem.services.lifecycle.transition import change_state
-from vaultmem.services.notes.create import create_vault
-from vaultmem.services.notes.forget import forget_notes, select_notes
-from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.reading.read_notes import resolve_address
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.lifecycle.transition import change_state, promote_notes
+from vaultmem.services.memory.create_vault import create_vault
+from vaultmem.services.memory.forget import forget_notes, select_notes
+from vaultmem.services.memory.remember import Memory, remember
 from vaultmem.services.sessions.begin import NewSession, start_session
 from vaultmem.services.sessions.close import close_session
-from vaultmem.services.watching.transitions import take_transitions
-from vaultmem.services.writing.commit import save_checkpoint
-from vaultmem.services.writing.edit_notes import change_tags
+from vaultmem.services.views.read_notes import resolve_address
+from vaultmem.services.views.update_index import sync_vault
+from vaultmem.services.watching.idle import take_transitions
 from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.vault import Vault
 

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from support import write_notes
 
-from vaultmem.core.blob import blob_id
-from vaultmem.core.packs.labels import name_handle
-from vaultmem.core.token_count import count_tokens
+from vaultmem.core.packs.pack_text import name_handle
+from vaultmem.core.text.blob import blob_id
+from vaultmem.core.text.token_count import count_tokens
 from vaultmem.errors import NoteNotFoundError
-from vaultmem.services.finding.pack import AskPack, ask_pack, make_pack
-from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.reading.look import look_at
-from vaultmem.services.reading.read_notes import get_note
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.memory.remember import Memory, remember
+from vaultmem.services.packs.build import AskPack, ask_pack, make_pack
+from vaultmem.services.views.open_view import look_at
+from vaultmem.services.views.read_notes import get_note
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
 Make = Callable[..., Path]

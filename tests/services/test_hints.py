@@ -12,11 +12,11 @@ import pytest
 from support import git, write_notes
 
 from vaultmem.errors import VaultError
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.services.watching import sync_hints as hints_module
-from vaultmem.services.watching.pending import Pending
+from vaultmem.services.watching.lease import Pending
 from vaultmem.services.watching.sync_hints import ChangeHints
-from vaultmem.storage.scan import scan_vault
+from vaultmem.storage.scan_files import scan_vault
 from vaultmem.storage.watcher import EVERYTHING
 from vaultmem.vault import Vault
 
@@ -45,7 +45,7 @@ def looks(monkeypatch: pytest.MonkeyPatch, hinted: object) -> list[Path]:
         done.append(root)
         return scan_vault(root, *rest)
 
-    monkeypatch.setattr("vaultmem.services.reading.sync.scan_vault", scan)
+    monkeypatch.setattr("vaultmem.services.views.update_index.scan_vault", scan)
     return done
 
 

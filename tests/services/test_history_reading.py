@@ -11,27 +11,26 @@ from pathlib import Path, PurePosixPath
 import pytest
 from support import git, hash_tree, lock_git, write_notes
 
-from vaultmem.core.delta.file_changes import FileChange, pair_renames
-from vaultmem.core.timestamps import parse_timestamp
+from vaultmem.core.notes.changes import FileChange, pair_renames
+from vaultmem.core.text.timestamps import parse_timestamp
 from vaultmem.errors import (
     ConflictError,
     NoteNotFoundError,
     PendingError,
     RefusedError,
 )
-from vaultmem.services.history.blame import Blame, blame_note
+from vaultmem.services.changes.commit import save_checkpoint
+from vaultmem.services.changes.edit_notes import set_note_property
+from vaultmem.services.history.blame import Blame, blame_note, trace_note
 from vaultmem.services.history.commits import CommitFilter, list_commits
 from vaultmem.services.history.diff import Operation, diff_vault, show_commit, summarise_operation
 from vaultmem.services.history.explain import explain_text
-from vaultmem.services.history.restore import restore_note
-from vaultmem.services.history.trace import trace_note
-from vaultmem.services.lifecycle.promote import promote_notes
-from vaultmem.services.notes.create import create_vault
-from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.reading.look import look_at
-from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.writing.commit import save_checkpoint
-from vaultmem.services.writing.edit_notes import set_note_property
+from vaultmem.services.history.restore_note import restore_note
+from vaultmem.services.lifecycle.transition import promote_notes
+from vaultmem.services.memory.create_vault import create_vault
+from vaultmem.services.memory.remember import Memory, remember
+from vaultmem.services.views.open_view import look_at
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

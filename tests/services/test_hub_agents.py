@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hub_world import ADA, SCOUT, Clone, World, make_world
 
-from vaultmem.core.blob import blob_id
+from vaultmem.core.text.blob import blob_id
 from vaultmem.services.hub.grants import Kind, Scope
 
 

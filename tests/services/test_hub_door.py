@@ -13,10 +13,8 @@ import pytest
 from hub_world import ADA, BOB, NOW, SCOUT, Clone, World, make_world
 
 from vaultmem.services.hub import receiving
-from vaultmem.services.hub.audit import read_audit
-from vaultmem.services.hub.folder import CONFIG_NAME
 from vaultmem.services.hub.grants import Kind, Scope, name_pusher, revoke
-from vaultmem.services.hub.refusal import Refusal
+from vaultmem.services.hub.hub_folder import CONFIG_NAME, Refusal, read_audit
 from vaultmem.services.hub.visit import Visit
 
 #: Made up, of the form of such keys.

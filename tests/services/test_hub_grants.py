@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 from vaultmem.errors import NoVaultError, RefusedError, VaultError
-from vaultmem.services.hub.audit import Entry, count_broken, read_audit, record
-from vaultmem.services.hub.folder import CONFIG_NAME, Hub, make_hub, open_hub, parse_limits
 from vaultmem.services.hub.grants import (
     Grant,
     Kind,
@@ -20,6 +18,17 @@ from vaultmem.services.hub.grants import (
     make_grant,
     may,
     read_grants,
+)
+from vaultmem.services.hub.hub_folder import (
+    CONFIG_NAME,
+    Entry,
+    Hub,
+    count_broken,
+    make_hub,
+    open_hub,
+    parse_limits,
+    read_audit,
+    record,
 )
 
 NOW = 1_795_000_000.0
@@ -111,7 +120,7 @@ def test_each_start_finds_a_whole_folder(hub: Hub, tmp_path: Path) -> None:
     open_hub(hub.folder)
     assert not left.parent.exists()
     assert not (hub.folder / ".vaultmem-0a.tmp").exists()
-    assert "vaultmem.cli.pre_receive" in (hub.hooks / "pre-receive").read_text()
+    assert "vaultmem.cli.push_check" in (hub.hooks / "pre-receive").read_text()
     record(hub, Entry(NOW, "ada", "1", "", "push", ("payments",), "done"))
     assert [each.who for each in read_audit(hub)] == ["ada"]
     assert count_broken(hub) == 1

@@ -12,8 +12,8 @@ from hub_world import ADA, BOB, World, make_world
 from in_process import run_here
 from support import git, write_notes
 
-from vaultmem.services.hub.audit import read_audit
 from vaultmem.services.hub.grants import Kind, Scope, name_pusher
+from vaultmem.services.hub.hub_folder import read_audit
 
 NOTES = {
     "vaultmem.yaml": "agent: \n",

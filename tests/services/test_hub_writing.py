@@ -11,13 +11,13 @@ import pytest
 from hub_world import World, make_world
 
 from vaultmem.errors import ForbiddenError
-from vaultmem.services.hub.audit import read_audit
+from vaultmem.services.fleet.clone import Source
+from vaultmem.services.fleet.clones import Clones
 from vaultmem.services.hub.grants import revoke
+from vaultmem.services.hub.hub_folder import read_audit
 from vaultmem.services.hub.writing import move_ref
-from vaultmem.services.notes.memory import Memory
-from vaultmem.services.notes.remember import remember
-from vaultmem.services.pools.clone import Source
-from vaultmem.services.pools.clones import Clones
+from vaultmem.services.memory.new_note import Memory
+from vaultmem.services.memory.remember import remember
 from vaultmem.vault import Vault
 
 VAULT = {

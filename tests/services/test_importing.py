@@ -15,9 +15,9 @@ from importing import AWS_KEY, counts, take
 from support import git, hash_tree, write_notes
 
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.importing.take import Outcome
-from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.exchange.import_notes import Outcome
+from vaultmem.services.memory.remember import Memory, remember
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
 Make = Callable[..., Path]
@@ -200,12 +200,12 @@ def test_a_credential_is_refused_though_the_export_allows_itself(
 def test_an_import_that_was_killed_goes_on_and_is_one_commit(
     vault: Vault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from vaultmem.services.importing import run
+    from vaultmem.services.exchange import run_import
 
     file = tmp_path / "all.json"
     words = ("berth", "crane", "ledger", "gangway", "invoice", "rope")
     file.write_text(json.dumps([{"id": w, "memory": f"The {w} is new."} for w in words]))
-    taken, real = [], run.take_memory
+    taken, real = [], run_import.take_memory
 
     def dies(*given: Any) -> Any:
         if len(taken) == 3:
@@ -213,7 +213,7 @@ def test_an_import_that_was_killed_goes_on_and_is_one_commit(
         taken.append(real(*given))
         return taken[-1]
 
-    monkeypatch.setattr(run, "take_memory", dies)
+    monkeypatch.setattr(run_import, "take_memory", dies)
     with pytest.raises(KeyboardInterrupt):
         take(vault, "mem0", file)
     monkeypatch.undo()
@@ -257,7 +257,7 @@ def test_basic_memorys_links_lead_where_they_led(vault: Vault, tmp_path: Path) -
     assert "owner: ana" in note
     for line in ("state: active", "pinned: true", "status: final"):
         assert line not in note
-    from vaultmem.services.finding.links import list_links
+    from vaultmem.services.search.link_walk import list_links
 
     sync_vault(vault)
     links = list_links(vault, "notes/imported/basic-memory/auth/Authentication Design.md")

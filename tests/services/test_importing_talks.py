@@ -13,16 +13,16 @@ from importing import AWS_KEY, counts, take
 from in_process import run_here
 from support import git, hash_tree
 
-from vaultmem.core.finding.query import parse_query
+from vaultmem.core.search.query import parse_query
 from vaultmem.core.sessions.session import Session
 from vaultmem.errors import RefusedError, VaultError
-from vaultmem.services.finding.recall import recall
-from vaultmem.services.importing.take import Outcome
-from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.exchange.import_notes import Outcome
+from vaultmem.services.memory.remember import Memory, remember
+from vaultmem.services.search.recall import recall
 from vaultmem.services.sessions.begin import NewSession, start_session
-from vaultmem.services.sessions.read import get_session
+from vaultmem.services.sessions.find_session import get_session
 from vaultmem.services.sessions.windows import read_last_turns
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
 Make = Callable[..., Path]
@@ -401,7 +401,7 @@ def test_a_session_that_is_open_stays_so_and_its_note_is_its_own(
 def test_transcripts_whose_import_was_killed_are_finished_by_the_next(
     vault: Vault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from vaultmem.services.importing import talks
+    from vaultmem.services.exchange import import_notes
 
     place = write_transcripts(tmp_path)
 
@@ -409,7 +409,7 @@ def test_transcripts_whose_import_was_killed_are_finished_by_the_next(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(talks, "_edit", dies)
+        patch.setattr(import_notes, "_edit", dies)
         with pytest.raises(KeyboardInterrupt):
             take(vault, "transcripts", place)
     take(vault, "transcripts", place)

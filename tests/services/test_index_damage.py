@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from vaultmem import Vault, parse_query, recall, sync_vault
-from vaultmem.services.finding import score as score_module
-from vaultmem.services.finding import search as search_module
-from vaultmem.services.finding.pack import make_pack
-from vaultmem.services.notes.remember import Memory, remember
+from vaultmem.services.memory.remember import Memory, remember
+from vaultmem.services.packs.build import make_pack
+from vaultmem.services.search import score as score_module
+from vaultmem.services.search import search as search_module
 from vaultmem.storage.index.search_index import SearchIndex
 
 Make = Callable[..., Path]

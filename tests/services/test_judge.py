@@ -10,10 +10,10 @@ import pytest
 from in_process import run_here
 from support import git, hash_tree, write_notes
 
-from vaultmem.core.packs.expectation import Expectation
+from vaultmem.core.packs.receipt import Expectation
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.finding.judge import bisect_history, judge_vault
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.packs.evaluate import bisect_history, judge_vault
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

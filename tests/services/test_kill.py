@@ -24,14 +24,14 @@ from conftest import PERSON
 from process_server import run_script
 from support import git, write_notes
 
-from vaultmem.core.finding.query import parse_query
 from vaultmem.core.notes.note import parse_note
+from vaultmem.core.search.query import parse_query
 from vaultmem.errors import VaultError
-from vaultmem.services.finding.recall import recall
-from vaultmem.services.notes.create import create_vault
-from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.writing.commit import save_checkpoint
+from vaultmem.services.changes.commit import save_checkpoint
+from vaultmem.services.memory.create_vault import create_vault
+from vaultmem.services.memory.remember import Memory, remember
+from vaultmem.services.search.recall import recall
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import open_vault
 
 

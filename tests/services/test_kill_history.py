@@ -24,17 +24,17 @@ from process_server import run_script
 from support import git, write_notes
 
 from vaultmem.core.lifecycle import State
-from vaultmem.services.notes.create import create_vault
-from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.writing.commit import save_checkpoint
+from vaultmem.services.changes.commit import save_checkpoint
+from vaultmem.services.memory.create_vault import create_vault
+from vaultmem.services.memory.remember import Memory, remember
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import open_vault
 
 _WORK = """
 import sys
 from vaultmem import Memory, open_vault, promote_notes, remember, save_checkpoint, sync_vault
-from vaultmem.services.branching.merge import merge_branch
-from vaultmem.services.branching.branches import switch_branch
+from vaultmem.services.merging.merge import merge_branch
+from vaultmem.services.merging.branches import switch_branch
 
 root, work, name = sys.argv[1:]
 agent = {"agent": "claude", "session": f"s-{name}"} if work == "session" else {}
@@ -246,7 +246,7 @@ def test_two_hundred_kills_leave_all_or_nothing_and_each_author_their_own_commit
 _KILLED = """
 import os, signal, sys
 from vaultmem import open_vault
-from vaultmem.services.branching.merge import merge_branch
+from vaultmem.services.merging.merge import merge_branch
 from vaultmem.storage.git.vault_history import History
 History.write_commits = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 merge_branch(open_vault(sys.argv[1]), "side")

@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from vaultmem.core.finding.query import NoteFilter, parse_query
-from vaultmem.core.finding.ranking import share_scores
 from vaultmem.core.lifecycle import Kind
-from vaultmem.services.finding.links import (
+from vaultmem.core.search.query import NoteFilter, parse_query
+from vaultmem.core.search.ranking import share_scores
+from vaultmem.services.packs.build import make_pack
+from vaultmem.services.search.link_walk import (
     expand_hits,
     list_backlinks,
     list_broken,
     list_links,
     list_orphans,
 )
-from vaultmem.services.finding.pack import make_pack
-from vaultmem.services.finding.recall import recall
-from vaultmem.services.reading.look import look_at
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.search.recall import recall
+from vaultmem.services.views.open_view import look_at
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
 Make = Callable[..., Path]

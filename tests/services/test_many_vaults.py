@@ -11,18 +11,16 @@ from typing import Any, NamedTuple
 import pytest
 from support import write_notes
 
-from vaultmem.core.budget import share_room
-from vaultmem.core.finding.hit import Hit
-from vaultmem.core.finding.query import parse_query
-from vaultmem.core.finding.weights import WEIGHTS, Statistics, add_statistics
 from vaultmem.core.packs.division import name_vaults
-from vaultmem.services.finding import search as search_module
-from vaultmem.services.finding.ask import Ask, run_query
-from vaultmem.services.finding.pack import AskPack, ask_pack
-from vaultmem.services.finding.recall import find_hits
-from vaultmem.services.finding.receipts import replay_receipt
-from vaultmem.services.finding.trust import trust_vault
-from vaultmem.services.finding.vault_set import VaultSet
+from vaultmem.core.search.query import WEIGHTS, Hit, Statistics, add_statistics, parse_query
+from vaultmem.core.text.token_count import share_room
+from vaultmem.services.packs.build import AskPack, ask_pack
+from vaultmem.services.packs.receipts import replay_receipt
+from vaultmem.services.search import search as search_module
+from vaultmem.services.search.recall import find_hits
+from vaultmem.services.search.run_query import Ask, run_query
+from vaultmem.services.search.trusted import trust_vault
+from vaultmem.services.search.vault_set import VaultSet
 from vaultmem.vault import Vault
 
 Make = Callable[..., Path]
@@ -183,7 +181,7 @@ def test_what_changes_in_one_of_them_is_found_by_the_next_question(split: Split)
 def test_a_recall_is_counted_where_something_is_shown_and_in_the_first(
     split: Split,
 ) -> None:
-    from vaultmem.storage.signals import SignalStore
+    from vaultmem.storage.query_log import SignalStore
 
     many = split.many
     answer = run_query(many, Ask("gangway", 2))

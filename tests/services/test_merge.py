@@ -26,9 +26,9 @@ from branching import (
 from conftest import PERSON, MakeVault
 from support import git, write_notes
 
-from vaultmem.core.blob import blob_id
 from vaultmem.core.merging.text import Loss
 from vaultmem.core.notes.edit_properties import set_property
+from vaultmem.core.text.blob import blob_id
 from vaultmem.errors import (
     ConflictError,
     FaultError,
@@ -37,14 +37,14 @@ from vaultmem.errors import (
     RefusedError,
     VaultError,
 )
-from vaultmem.services.branching import merge
-from vaultmem.services.branching.merge import merge_branch, plan_merge
-from vaultmem.services.notes.create import create_vault
-from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.writing.commit import commit_all
-from vaultmem.services.writing.edit_notes import edit_note
-from vaultmem.storage import work_tree as move
+from vaultmem.services.changes.commit import commit_all
+from vaultmem.services.changes.edit_notes import edit_note
+from vaultmem.services.memory.create_vault import create_vault
+from vaultmem.services.memory.remember import Memory, remember
+from vaultmem.services.merging import merge
+from vaultmem.services.merging.merge import merge_branch, plan_merge
+from vaultmem.services.views.update_index import sync_vault
+from vaultmem.storage import scan_files as move
 from vaultmem.storage.git.vault_history import History
 from vaultmem.vault import Vault
 

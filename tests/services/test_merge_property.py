@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support import git
 
-from vaultmem.core.merging.note import merge_texts
-from vaultmem.services.branching.merge import merge_branch
-from vaultmem.services.notes.create import create_vault
+from vaultmem.core.merging.merge_note import merge_texts
+from vaultmem.services.memory.create_vault import create_vault
+from vaultmem.services.merging.merge import merge_branch
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

@@ -13,17 +13,16 @@ from branching import change
 from support import git, write_notes
 
 from vaultmem import Memory, Vault, promote_notes, remember, save_checkpoint, sync_vault
-from vaultmem.services.history.blame import blame_note
+from vaultmem.services.changes.edit_notes import change_tags
+from vaultmem.services.changes.ownership import find_pending
+from vaultmem.services.history.blame import blame_note, trace_note
 from vaultmem.services.history.explain import explain_text
-from vaultmem.services.history.trace import trace_note
-from vaultmem.services.notes.forget import forget_notes, select_notes
-from vaultmem.services.notes.rename import rename_note
-from vaultmem.services.notes.update import Update, update_note
+from vaultmem.services.memory.forget import forget_notes, select_notes
+from vaultmem.services.memory.new_note import Update, update_note
+from vaultmem.services.memory.rename import rename_note
 from vaultmem.services.sessions.begin import NewSession, start_session
 from vaultmem.services.sessions.close import close_session
 from vaultmem.services.syncing.sync import sync_remote
-from vaultmem.services.writing.edit_notes import change_tags
-from vaultmem.services.writing.ownership import find_pending
 
 Open = Callable[..., Vault]
 Make = Callable[..., Path]

@@ -10,14 +10,13 @@ from in_process import run_here
 from support import git, hash_tree, write_notes
 
 from vaultmem import Memory, remember, save_checkpoint, sync_vault
-from vaultmem.core.check import Verdict
-from vaultmem.services.finding.links import list_backlinks, list_broken
-from vaultmem.services.finding.trust import trust_vault
+from vaultmem.core.text.timestamps import Verdict
 from vaultmem.services.health.doctor import examine_vault
 from vaultmem.services.health.status import read_status
-from vaultmem.services.history.restore import restore_note
-from vaultmem.services.notes.rename import rename_note
-from vaultmem.services.notes.repair import plan_repair, repair_links
+from vaultmem.services.history.restore_note import restore_note
+from vaultmem.services.memory.rename import plan_repair, rename_note, repair_links
+from vaultmem.services.search.link_walk import list_backlinks, list_broken
+from vaultmem.services.search.trusted import trust_vault
 from vaultmem.vault import Vault
 
 Make = Callable[..., Path]

@@ -11,15 +11,13 @@ from in_process import run_here
 from support import git, write_notes
 
 from vaultmem import Vault, save_checkpoint, sync_vault
-from vaultmem.core.links.link import find_links
-from vaultmem.core.links.names import Names
 from vaultmem.core.notes.frontmatter import Frontmatter
+from vaultmem.core.notes.links import Names, find_links
 from vaultmem.core.notes.note import parse_note
-from vaultmem.core.obsidian.set_aside import EXCLUDED, SetAside
-from vaultmem.core.obsidian.settings import ObsidianSettings
-from vaultmem.services.finding.links import NewLinks
+from vaultmem.core.notes.obsidian import EXCLUDED, ObsidianSettings, SetAside
 from vaultmem.services.health.status import read_status
-from vaultmem.services.reading.look import look_at
+from vaultmem.services.search.link_walk import NewLinks
+from vaultmem.services.views.open_view import look_at
 from vaultmem.services.watching.sync_hints import sync_pending
 
 Make = Callable[..., Path]

@@ -13,16 +13,15 @@ import pytest
 from serving import call, play
 from support import git, write_notes
 
-from vaultmem.core.packs.labels import name_handle
 from vaultmem.core.packs.pack_item import LeftWhy, PackLabels, PackStyle
-from vaultmem.core.packs.pack_text import Pack, price_pack
-from vaultmem.core.token_count import count_tokens
-from vaultmem.services.finding.pack import make_pack
-from vaultmem.services.finding.receipts import keep_receipt, replay_receipt
-from vaultmem.services.finding.trust import trust_vault
-from vaultmem.services.lifecycle.promote import promote_notes
-from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.core.packs.pack_text import Pack, name_handle, price_pack
+from vaultmem.core.text.token_count import count_tokens
+from vaultmem.services.lifecycle.transition import promote_notes
+from vaultmem.services.memory.remember import Memory, remember
+from vaultmem.services.packs.build import make_pack
+from vaultmem.services.packs.receipts import keep_receipt, replay_receipt
+from vaultmem.services.search.trusted import trust_vault
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
 Make = Callable[..., Path]

@@ -11,8 +11,8 @@ import pytest
 from in_process import run_here
 from support import git, write_notes
 
-from vaultmem.services.finding.trust import tell_trust_elsewhere, trust_vault
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.search.trusted import tell_trust_elsewhere, trust_vault
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

@@ -14,9 +14,8 @@ from in_process import run_here
 from support import git, hash_tree, write_notes
 
 from vaultmem.core.notes.note import KNOWN_PROPERTIES
-from vaultmem.services.notes.create import create_vault
-from vaultmem.services.notes.plan_vault import plan_vault
-from vaultmem.storage.package_files import find_package_folder
+from vaultmem.services.memory.create_vault import create_vault, plan_vault
+from vaultmem.storage.user_files import find_package_folder
 
 
 @pytest.fixture

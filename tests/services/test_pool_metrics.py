@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from vaultmem.services.pools.status import NodeStatus, PoolStatus, write_metrics
+from vaultmem.services.fleet.clone import NodeStatus, PoolStatus, write_metrics
 
 
 def test_each_figure_has_a_name_a_kind_and_its_node() -> None:

@@ -9,11 +9,11 @@ import pytest
 from hub_serving import PicklingPool
 from pool_contract import Remotes, remotes, three
 
-from vaultmem.core.packs.expectation import read_plain
-from vaultmem.services.finding.ask import Ask
-from vaultmem.services.finding.pack import AskPack
-from vaultmem.services.pools.clone import Source
-from vaultmem.services.pools.clones import LATE
+from vaultmem.core.packs.receipt import read_plain
+from vaultmem.services.fleet.clone import Source
+from vaultmem.services.fleet.clones import LATE
+from vaultmem.services.packs.build import AskPack
+from vaultmem.services.search.run_query import Ask
 
 __all__ = ["remotes", "three"]
 

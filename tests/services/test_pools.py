@@ -28,15 +28,15 @@ from pool_contract import (
 )
 
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
-from vaultmem.services.finding.ask import Ask
+from vaultmem.services.fleet import clones as clones_module
+from vaultmem.services.fleet.clone import Source, check_sources, read_sources
+from vaultmem.services.fleet.clones import Clones
+from vaultmem.services.fleet.pool import LocalPool
 from vaultmem.services.hub import writing
-from vaultmem.services.hub.refusal import Refusal
+from vaultmem.services.hub.hub_folder import Refusal
 from vaultmem.services.hub.visit import Visit
-from vaultmem.services.pools import clones as clones_module
-from vaultmem.services.pools.clone import Source, check_sources, read_sources
-from vaultmem.services.pools.clones import Clones
-from vaultmem.services.pools.pool import LocalPool
-from vaultmem.services.reading.look import look_at
+from vaultmem.services.search.run_query import Ask
+from vaultmem.services.views.open_view import look_at
 from vaultmem.vault import Vault
 
 __all__ = ["remotes", "three"]

@@ -11,24 +11,23 @@ import pytest
 from in_process import run_here
 from support import git, write_notes
 
-from vaultmem.core.finding.query import NoteFilter, parse_query
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.packs.pack_item import PackStyle
+from vaultmem.core.search.query import NoteFilter, parse_query
 from vaultmem.core.sessions.turns import Turn
-from vaultmem.core.transcripts.read import describe_turn, read_line
-from vaultmem.services.finding.pack import make_pack
-from vaultmem.services.finding.recall import recall
-from vaultmem.services.finding.receipts import keep_receipt, replay_receipt
-from vaultmem.services.finding.trust import trust_vault
-from vaultmem.services.importing.run import import_kind
-from vaultmem.services.lifecycle.promote import promote_notes
-from vaultmem.services.lifecycle.transition import change_state
-from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.reading.read_notes import get_note
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.core.transcripts.transcript_formats import describe_turn, read_line
+from vaultmem.services.exchange.run_import import import_kind
+from vaultmem.services.lifecycle.transition import change_state, promote_notes
+from vaultmem.services.memory.remember import Memory, remember
+from vaultmem.services.packs.build import make_pack
+from vaultmem.services.packs.receipts import keep_receipt, replay_receipt
+from vaultmem.services.search.recall import recall
+from vaultmem.services.search.trusted import trust_vault
 from vaultmem.services.sessions.begin import NewSession, start_session
 from vaultmem.services.sessions.close import close_session
 from vaultmem.services.sessions.windows import add_turns
+from vaultmem.services.views.read_notes import get_note
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

@@ -10,9 +10,14 @@ import pytest
 from support import git, hash_tree, write_notes
 
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.priming.prime import SourceFile, prime_source, read_sources
-from vaultmem.services.priming.sources import list_sources, unprime_source
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.exchange.import_reference import (
+    SourceFile,
+    list_sources,
+    prime_source,
+    read_sources,
+    unprime_source,
+)
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
 Make = Callable[..., Path]

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from support import git, write_notes
 
-from vaultmem.core.finding.query import NoteFilter, parse_query
-from vaultmem.services.finding.ask import Ask, run_query
-from vaultmem.services.finding.pack import make_pack
-from vaultmem.services.finding.recall import recall
-from vaultmem.services.reading.look import look_at
-from vaultmem.services.reading.names import name_notes
-from vaultmem.services.reading.read_notes import list_notes
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.core.search.query import NoteFilter, parse_query
+from vaultmem.services.packs.build import make_pack
+from vaultmem.services.search.recall import recall
+from vaultmem.services.search.run_query import Ask, run_query
+from vaultmem.services.views.open_view import look_at
+from vaultmem.services.views.read_notes import list_notes
+from vaultmem.services.views.resolve_names import name_notes
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
 Make = Callable[..., Path]

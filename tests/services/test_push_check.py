@@ -13,8 +13,7 @@ from hub_world import ADA, BOB, SCOUT, Clone, Files
 
 from vaultmem.errors import VaultError
 from vaultmem.services.hub.access import find_access
-from vaultmem.services.hub.audit import Entry, read_audit
-from vaultmem.services.hub.folder import Hub
+from vaultmem.services.hub.hub_folder import Entry, Hub, read_audit
 
 #: Made up, of the form of such a key.
 KEY = "AKIA" + "Q3EGRZ7NVTPX2WLD"

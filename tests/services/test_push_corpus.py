@@ -15,7 +15,7 @@ from support import git
 
 from vaultmem.services.hub.access import find_pusher
 from vaultmem.services.hub.door import ask_door, check_push
-from vaultmem.services.hub.refusal import Refusal, Update
+from vaultmem.services.hub.hub_folder import Refusal, Update
 from vaultmem.services.hub.visit import Visit
 from vaultmem.storage.git.bare import BareGit
 

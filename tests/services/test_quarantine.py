@@ -13,11 +13,11 @@ from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.note import parse_note
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.integrations.memory_commands import run_command
+from vaultmem.services.changes.commit import save_checkpoint
 from vaultmem.services.lifecycle.transition import change_state
-from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.notes.rename import rename_note
-from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.writing.commit import save_checkpoint
+from vaultmem.services.memory.remember import Memory, remember
+from vaultmem.services.memory.rename import rename_note
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
 Make = Callable[..., Path]

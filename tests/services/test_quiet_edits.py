@@ -10,10 +10,10 @@ from support import git, wait_until, write_notes
 from watchers import stopped, watched
 
 from vaultmem.errors import BusyError, PendingError
-from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.watching.quiet_edits import QuietEdits
-from vaultmem.services.writing.commit import save_checkpoint
+from vaultmem.services.changes.commit import save_checkpoint
+from vaultmem.services.memory.remember import Memory, remember
+from vaultmem.services.views.update_index import sync_vault
+from vaultmem.services.watching.idle import QuietEdits
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

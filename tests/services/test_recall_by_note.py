@@ -10,13 +10,12 @@ import pytest
 from conftest import RunCli
 from serving import play
 
-from vaultmem.core.finding.hit import group_places
-from vaultmem.core.finding.query import parse_query
 from vaultmem.core.hook_payload import HookPayload
-from vaultmem.services.finding.ask import Ask, run_query
-from vaultmem.services.finding.recall import recall
-from vaultmem.services.hooks.prompt import answer_prompt
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.core.search.query import group_places, parse_query
+from vaultmem.services.hooks.hook_prompt import answer_prompt
+from vaultmem.services.search.recall import recall
+from vaultmem.services.search.run_query import Ask, run_query
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
 MakeVault = Callable[..., Path]

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from vaultmem.core.finding.query import parse_query
+from vaultmem.core.search.query import parse_query
 from vaultmem.operations.filters import Filters
-from vaultmem.services.finding.recall import recall
-from vaultmem.services.reading.read_notes import list_notes
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.search.recall import recall
+from vaultmem.services.views.read_notes import list_notes
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
 NOTES = {

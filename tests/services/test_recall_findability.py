@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from vaultmem.core.finding.query import NoteFilter, RecallQuery, parse_query
+from vaultmem.core.search.query import NoteFilter, RecallQuery, parse_query
 from vaultmem.errors import RefusedError
-from vaultmem.services.finding.ask import Ask, run_query
-from vaultmem.services.finding.pack import make_pack
-from vaultmem.services.finding.recall import find_hits, recall
-from vaultmem.services.finding.vault_set import VaultSet
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.packs.build import make_pack
+from vaultmem.services.search.recall import find_hits, recall
+from vaultmem.services.search.run_query import Ask, run_query
+from vaultmem.services.search.vault_set import VaultSet
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
 #: Each note is one text; its name is what the tables below call it.

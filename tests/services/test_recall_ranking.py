@@ -8,12 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from vaultmem.core.finding.hit import Hit
-from vaultmem.core.finding.query import NoteFilter, parse_query
-from vaultmem.core.finding.weights import WEIGHTS
-from vaultmem.services.finding.recall import recall
-from vaultmem.services.health.examine_notes import check_dates
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.core.search.query import WEIGHTS, Hit, NoteFilter, parse_query
+from vaultmem.services.health.doctor import check_dates
+from vaultmem.services.search.recall import recall
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
 Fill = Callable[..., Vault]

@@ -13,11 +13,11 @@ from support import git, write_notes
 from vaultmem.core.packs.pack_text import Pack
 from vaultmem.core.packs.receipt import Receipt
 from vaultmem.errors import ConflictError, NoteNotFoundError, VaultError
-from vaultmem.services.finding.pack import make_pack
-from vaultmem.services.finding.receipts import keep_receipt, list_receipts, replay_receipt
-from vaultmem.services.finding.trust import trust_vault
-from vaultmem.services.reading.look import look_at
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.packs.build import make_pack
+from vaultmem.services.packs.receipts import keep_receipt, list_receipts, replay_receipt
+from vaultmem.services.search.trusted import trust_vault
+from vaultmem.services.views.open_view import look_at
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault, open_vault
 
 Open = Callable[..., Vault]

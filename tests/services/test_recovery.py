@@ -11,14 +11,14 @@ import pytest
 from process_server import run_script
 from support import git, write_notes
 
-from vaultmem.core.blob import blob_id
+from vaultmem.core.text.blob import blob_id
 from vaultmem.errors import ConflictError
-from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.writing.change import Change
-from vaultmem.services.writing.commit import CommitReport
-from vaultmem.services.writing.operation import Operation, operate
-from vaultmem.services.writing.parts import Event
-from vaultmem.services.writing.write import write, write_event
+from vaultmem.services.changes.change import Change
+from vaultmem.services.changes.commit import CommitReport
+from vaultmem.services.changes.operation import Operation, operate
+from vaultmem.services.changes.parts import Event
+from vaultmem.services.changes.write import write, write_event
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault, open_vault
 
 Make = Callable[..., Path]
@@ -33,10 +33,10 @@ _KILLED = """
 import os, sys
 from pathlib import PurePosixPath
 from vaultmem import open_vault
-from vaultmem.storage import operations as operation
-from vaultmem.services.writing.parts import Event
-from vaultmem.services.writing.write import write_event
-from vaultmem.storage import work_tree
+from vaultmem.storage import journal as operation
+from vaultmem.services.changes.parts import Event
+from vaultmem.services.changes.write import write_event
+from vaultmem.storage import scan_files as work_tree
 root, where, *paths = sys.argv[1:]
 real = work_tree.replace_file
 def replace(base, path, *rest):
@@ -242,7 +242,7 @@ _KILLED_IN_PLACE = """
 import os, sys
 from pathlib import PurePosixPath
 from vaultmem import open_vault
-from vaultmem.services.writing.edit_notes import set_note_property
+from vaultmem.services.changes.edit_notes import set_note_property
 real = os.pwrite
 def write(descriptor, data, at):
     real(descriptor, data[: len(data) // 2], at)

@@ -11,21 +11,21 @@ import pytest
 from in_process import run_here
 from support import git, hash_tree, write_notes
 
-from vaultmem.core.blob import blob_id
-from vaultmem.core.finding.query import parse_query
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.notes.edit_properties import set_property
 from vaultmem.core.notes.note import parse_note
+from vaultmem.core.search.query import parse_query
 from vaultmem.core.similarity.canonical import Titled, state_same
+from vaultmem.core.text.blob import blob_id
 from vaultmem.errors import RefusedError
 from vaultmem.integrations.memory_commands import run_command
-from vaultmem.services.finding.recall import recall
+from vaultmem.services.changes.commit import save_checkpoint
 from vaultmem.services.lifecycle.transition import change_state
-from vaultmem.services.notes.remember import Memory, Outcome, remember
-from vaultmem.services.notes.rename import rename_note
-from vaultmem.services.reading.read_notes import get_note
-from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.writing.commit import save_checkpoint
+from vaultmem.services.memory.remember import Memory, Outcome, remember
+from vaultmem.services.memory.rename import rename_note
+from vaultmem.services.search.recall import recall
+from vaultmem.services.views.read_notes import get_note
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

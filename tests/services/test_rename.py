@@ -10,18 +10,18 @@ import pytest
 from process_server import run_script
 from support import git, hash_tree, write_notes
 
-from vaultmem.core.finding.query import parse_query
+from vaultmem.core.search.query import parse_query
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
-from vaultmem.services.finding.links import list_backlinks, list_broken
-from vaultmem.services.finding.recall import recall
-from vaultmem.services.finding.trust import trust_vault
-from vaultmem.services.notes.rename import plan_rename, rename_note
-from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.writing.commit import save_checkpoint
-from vaultmem.services.writing.edit_notes import change_tags, write_note
-from vaultmem.storage import work_tree
+from vaultmem.services.changes.commit import save_checkpoint
+from vaultmem.services.changes.edit_notes import change_tags, write_note
+from vaultmem.services.memory.rename import plan_rename, rename_note
+from vaultmem.services.search.link_walk import list_backlinks, list_broken
+from vaultmem.services.search.recall import recall
+from vaultmem.services.search.trusted import trust_vault
+from vaultmem.services.views.update_index import sync_vault
+from vaultmem.storage import scan_files
 from vaultmem.storage.git.commit_draft import TreeEntry
-from vaultmem.storage.operations import FileChanges
+from vaultmem.storage.journal import FileChanges
 from vaultmem.vault import Vault, open_vault
 
 Make = Callable[..., Path]
@@ -175,7 +175,7 @@ def hook(event, _):
         left -= 1
         if left < 0:
             os._exit(9)
-from vaultmem.services.notes.rename import rename_note
+from vaultmem.services.memory.rename import rename_note
 from vaultmem.vault import open_vault
 vault = open_vault(sys.argv[2])
 sys.addaudithook(hook)
@@ -206,14 +206,14 @@ def test_killed_anywhere_no_link_is_lost_and_a_rerun_finishes(make_vault: Make, 
 
 
 def test_save_of_the_old_note_meanwhile_moves_with_it(vault: Vault, monkeypatch: Any) -> None:
-    real = work_tree.replace_file
+    real = scan_files.replace_file
 
     def save_meanwhile(root: Path, path: PurePosixPath, *rest: Any) -> None:
         monkeypatch.undo()
         (vault.root / "notes/a/old.md").write_text("Saved just now. [[../b/other]]\n")
         real(root, path, *rest)
 
-    monkeypatch.setattr(work_tree, "replace_file", save_meanwhile)
+    monkeypatch.setattr(scan_files, "replace_file", save_meanwhile)
     rename_note(vault, "old", "notes/a/new.md")
     assert read(vault, "notes/a/new.md") == "Saved just now. [[../b/other]]\n"
     assert not (vault.root / "notes/a/old.md").exists()
@@ -221,7 +221,7 @@ def test_save_of_the_old_note_meanwhile_moves_with_it(vault: Vault, monkeypatch:
 
 
 def test_a_note_that_is_saved_all_the_time_stays_as_it_is(vault: Vault, monkeypatch: Any) -> None:
-    real, saves = work_tree.remove_file, iter(range(100))
+    real, saves = scan_files.remove_file, iter(range(100))
     before = hash_tree(vault.root, skip=(".git",))
 
     def save_meanwhile(root: Path, path: PurePosixPath, *rest: Any) -> None:
@@ -229,7 +229,7 @@ def test_a_note_that_is_saved_all_the_time_stays_as_it_is(vault: Vault, monkeypa
             (vault.root / path).write_text(f"Saved {next(saves)}.\n")
         real(root, path, *rest)
 
-    monkeypatch.setattr(work_tree, "remove_file", save_meanwhile)
+    monkeypatch.setattr(scan_files, "remove_file", save_meanwhile)
     with pytest.raises(ConflictError):
         rename_note(vault, "old", "notes/a/new.md")
     monkeypatch.undo()
@@ -272,14 +272,14 @@ def test_a_folder_may_differ_in_case_alone_and_the_next_move_goes_as_well(
 def test_a_move_that_fails_and_one_that_was_killed_stop_no_later_one(
     vault: Vault, monkeypatch: Any
 ) -> None:
-    real, calls = work_tree.create_file, iter(range(100))
+    real, calls = scan_files.create_file, iter(range(100))
 
     def fail_once(*rest: Any) -> None:
         if next(calls) == 0:
             raise VaultError("notes/c: could not be made: No space left on device")
         real(*rest)
 
-    monkeypatch.setattr(work_tree, "create_file", fail_once)
+    monkeypatch.setattr(scan_files, "create_file", fail_once)
     with pytest.raises(VaultError, match="No space"):
         rename_note(vault, "old", "notes/c/new")
     assert not vault.operations.is_open()

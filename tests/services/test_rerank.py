@@ -15,8 +15,8 @@ from serving import call, play
 from small_model import write_cross_encoder
 from support import write_notes
 
-from vaultmem.services.finding.ask import Ask, run_query
-from vaultmem.services.finding.pack import AskPack, ask_pack
+from vaultmem.services.packs.build import AskPack, ask_pack
+from vaultmem.services.search.run_query import Ask, run_query
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

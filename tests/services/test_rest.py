@@ -13,13 +13,13 @@ from embedding_service import EmbeddingService
 from support import git, wait_until
 from watchers import watched
 
-from vaultmem.core.check import Verdict
 from vaultmem.core.lifecycle import State
+from vaultmem.core.text.timestamps import Verdict
 from vaultmem.services.health.doctor import examine_vault
-from vaultmem.services.notes.remember import Memory
-from vaultmem.services.watching.rest import Rest
+from vaultmem.services.memory.remember import Memory
+from vaultmem.services.watching.idle import Rest
 from vaultmem.services.watching.watch import WatchLoop
-from vaultmem.storage.git.upkeep import MANY
+from vaultmem.storage.git.maintenance import MANY
 from vaultmem.vault import Vault
 
 Make = Callable[..., Path]
@@ -101,7 +101,7 @@ def test_a_watcher_has_git_pack_what_it_keeps_one_by_one(
         (root / f"unseen-{number}.txt").write_text(f"{number}\n")
     git(root, "add", "-A")
     git(root, "commit", "-qm", "many")
-    monkeypatch.setattr("vaultmem.services.watching.rest._UPKEEP", 0.0)
+    monkeypatch.setattr("vaultmem.services.watching.idle._UPKEEP", 0.0)
     resting = Rest(opened(root))
     git(root, "config", "gc.auto", "0")
     assert resting.tidy() == ""

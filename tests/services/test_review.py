@@ -9,18 +9,17 @@ import pytest
 from clocks import Clock, tell
 from support import git, write_notes
 
+from vaultmem.core.curation.proposal import CHOICES, Action, Choice, Proposal
 from vaultmem.core.lifecycle import State
-from vaultmem.core.upkeep.choices import CHOICES, Choice
-from vaultmem.core.upkeep.proposal import Action, Proposal
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
-from vaultmem.services.finding.pack import make_pack
+from vaultmem.services.changes.commit import save_checkpoint
+from vaultmem.services.curation.decide import decide
+from vaultmem.services.curation.dedup import plan_merges
+from vaultmem.services.curation.review import describe_items, find_item, list_queue
 from vaultmem.services.lifecycle.transition import change_state
-from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.upkeep.decide import decide
-from vaultmem.services.upkeep.dedup import plan_merges
-from vaultmem.services.upkeep.review import describe_items, find_item, list_queue
-from vaultmem.services.writing.commit import save_checkpoint
+from vaultmem.services.memory.remember import Memory, remember
+from vaultmem.services.packs.build import make_pack
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
 Make = Callable[..., Path]

@@ -15,8 +15,8 @@ from watchers import watched
 
 from vaultmem.core.notes.edit_properties import set_property
 from vaultmem.errors import ConflictError, NoteNotFoundError
-from vaultmem.services.writing.commit import save_checkpoint
-from vaultmem.services.writing.edit_notes import change_tags, edit_note
+from vaultmem.services.changes.commit import save_checkpoint
+from vaultmem.services.changes.edit_notes import change_tags, edit_note
 from vaultmem.vault import open_vault
 
 Make = Callable[..., Path]

@@ -10,13 +10,13 @@ from in_process import run_here
 from support import git, hash_tree, write_notes
 
 from vaultmem.errors import RefusedError
+from vaultmem.services.changes.commit import save_checkpoint
+from vaultmem.services.changes.edit_notes import change_tags, write_note
 from vaultmem.services.health.doctor import examine_vault
-from vaultmem.services.notes.memory import Memory
-from vaultmem.services.notes.remember import remember
-from vaultmem.services.notes.rename import rename_note
-from vaultmem.services.writing.commit import save_checkpoint
-from vaultmem.services.writing.edit_notes import change_tags, write_note
-from vaultmem.storage import secret_rules
+from vaultmem.services.memory.new_note import Memory
+from vaultmem.services.memory.remember import remember
+from vaultmem.services.memory.rename import rename_note
+from vaultmem.storage import yaml_file
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]
@@ -243,7 +243,7 @@ def test_a_link_in_place_of_settings_is_not_followed_and_status_says_so(
 def test_a_regex_that_never_ends_is_stopped_and_named(
     make_vault: Make, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(secret_rules, "_SECONDS", 2)
+    monkeypatch.setattr(yaml_file, "_SECONDS", 2)
     root = make_vault(PLAIN)
     (root / ".gitleaks.toml").write_text(
         "[[rules]]\nid = 'slow'\nregex = '(a+)+$'\nkeywords = ['aaa']\n"

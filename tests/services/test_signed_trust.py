@@ -13,15 +13,20 @@ from in_process import run_here
 from machines import Machine, Machines, MakeMachines
 from support import git, write_notes
 
-from vaultmem.core.trust_list import NAMESPACE, TrustList, format_list, parse_list
 from vaultmem.errors import RefusedError, VaultError
-from vaultmem.services.finding.trust import list_trusted, sign_trusted, trust_vault
-from vaultmem.services.health.examine_notes import check_trust
-from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.signed_trust import allow_key, sign_trust, verify_signed
+from vaultmem.services.health.doctor import check_trust
+from vaultmem.services.search.trusted import (
+    allow_key,
+    list_trusted,
+    sign_trust,
+    sign_trusted,
+    trust_vault,
+    verify_signed,
+)
 from vaultmem.services.usage import evidence_refspecs, publish
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage.git.machine_refs import REFS
-from vaultmem.storage.ssh_signatures import sign
+from vaultmem.storage.trust_record import NAMESPACE, TrustList, format_list, parse_list, sign
 from vaultmem.vault import UserFolders, Vault
 
 pytestmark = pytest.mark.skipif(

@@ -8,9 +8,9 @@ from pathlib import Path, PurePosixPath
 from support import git
 
 from vaultmem.services.history.blame import blame_note
-from vaultmem.services.history.stories import group_changes, tell_stories, walk_history
-from vaultmem.services.reading.read_notes import read_bytes
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.history.explain import group_changes, tell_stories, walk_history
+from vaultmem.services.views.read_notes import read_bytes
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
 FIRST = "# A\n\none\ntwo\nthree\nfour\nfive\n"

@@ -8,13 +8,13 @@ from pathlib import Path, PurePosixPath
 import pytest
 from support import git, hash_tree
 
-from vaultmem.core.finding.query import parse_query
 from vaultmem.core.notes.note import parse_note
+from vaultmem.core.search.query import parse_query
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.finding.links import list_links
-from vaultmem.services.finding.recall import recall
 from vaultmem.services.lifecycle.supersede import supersede_note
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.search.link_walk import list_links
+from vaultmem.services.search.recall import recall
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

@@ -12,15 +12,14 @@ from branching import commit_on
 from conftest import RunCli
 from support import write_notes
 
-from vaultmem.core.finding.hit import Sureness, judge_hits, tell_sureness
-from vaultmem.core.finding.query import parse_query
-from vaultmem.core.token_count import count_tokens
-from vaultmem.mcp_server.finding import recall_tool
-from vaultmem.services.finding.ask import Ask, QueryResult, run_query, tell_how_sure
-from vaultmem.services.finding.pack import AskPack, ask_pack
-from vaultmem.services.finding.recall import recall
-from vaultmem.services.finding.receipts import replay_receipt
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.core.search.query import Sureness, judge_hits, parse_query, tell_sureness
+from vaultmem.core.text.token_count import count_tokens
+from vaultmem.mcp_server.search_tools import recall_tool
+from vaultmem.services.packs.build import AskPack, ask_pack
+from vaultmem.services.packs.receipts import replay_receipt
+from vaultmem.services.search.recall import recall
+from vaultmem.services.search.run_query import Ask, QueryResult, run_query, tell_how_sure
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
 ARCHIVED = "---\nagent: x\nstate: archived\n---\nThe espresso machine is descaled every Monday.\n"

@@ -24,7 +24,7 @@ from branching import (
 from conftest import MakeVault
 from support import git, lock_git, write_notes
 
-from vaultmem.core.finding.query import parse_query
+from vaultmem.core.search.query import parse_query
 from vaultmem.errors import (
     ConflictError,
     FaultError,
@@ -33,16 +33,16 @@ from vaultmem.errors import (
     RefusedError,
     VaultError,
 )
-from vaultmem.services.branching import branches
-from vaultmem.services.branching.branches import switch_branch
-from vaultmem.services.finding.recall import recall
-from vaultmem.services.notes.create import create_vault
-from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.writing.commit import save_checkpoint
-from vaultmem.storage import work_tree as move
+from vaultmem.services.changes.commit import save_checkpoint
+from vaultmem.services.memory.create_vault import create_vault
+from vaultmem.services.memory.remember import Memory, remember
+from vaultmem.services.merging import branches
+from vaultmem.services.merging.branches import switch_branch
+from vaultmem.services.search.recall import recall
+from vaultmem.services.views.update_index import sync_vault
+from vaultmem.storage import scan_files as move
 from vaultmem.storage.git.refs import Refs
-from vaultmem.storage.operations import Operations
+from vaultmem.storage.journal import Operations
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

@@ -18,12 +18,12 @@ import pytest
 from support import hash_tree, write_notes
 
 from vaultmem.cli.output import ProgressLine, following
-from vaultmem.core.finding.query import parse_query
-from vaultmem.core.finding.terms import count_terms
+from vaultmem.core.search.query import parse_query
+from vaultmem.core.search.terms import count_terms
 from vaultmem.errors import FaultError
-from vaultmem.services.finding.recall import recall
-from vaultmem.services.reading import sync
-from vaultmem.services.reading.sync import sync_paths, sync_to_read, sync_vault
+from vaultmem.services.search.recall import recall
+from vaultmem.services.views import update_index
+from vaultmem.services.views.update_index import sync_paths, sync_to_read, sync_vault
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]
@@ -268,7 +268,7 @@ def test_who_stops_a_long_sync_hears_what_is_kept_of_it(
     vault = opened(make_vault())
     sync_vault(vault)
     write_notes(vault.root, {f"notes/n{n}.md": f"gangway {n}\n" for n in range(300)})
-    monkeypatch.setattr(sync, "_KEPT_AFTER", 0.0)
+    monkeypatch.setattr(update_index, "_KEPT_AFTER", 0.0)
     monkeypatch.setattr(ProgressLine, "is_open", True)
 
     def stop(done: int, total: int) -> None:
@@ -371,7 +371,7 @@ def test_a_disk_that_takes_no_index_is_told_to_who_writes_and_read_around(
     def fail(*_: Any) -> None:
         raise OSError(errno.EROFS, "Read-only file system", "index")
 
-    monkeypatch.setattr(sync, "repair_index", fail)
+    monkeypatch.setattr(update_index, "repair_index", fail)
 
     with pytest.raises(FaultError, match=r"^the index is not updated: index: Read-only"):
         sync_vault(opened(root))

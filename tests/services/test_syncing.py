@@ -25,7 +25,7 @@ from support import git, wait_until
 from watchers import watched
 
 from vaultmem.errors import BusyError, PendingError
-from vaultmem.services.syncing.sync import Outcome, SyncReport, sync_remote
+from vaultmem.services.syncing.sync import Outcome, SyncResult, sync_remote
 from vaultmem.storage.git.remote import Pushed, push
 
 QUAY = {"notes/quay.md": "# Quay\n\nOf stone.\n"}
@@ -154,7 +154,7 @@ def test_what_is_saved_during_a_sync_is_committed_and_merged(
     owner, name = {
         "fetch": ("vaultmem.services.syncing.sync", "fetch"),
         "merge": ("vaultmem.services.syncing.sync", "merge_branch"),
-        "move": ("vaultmem.services.branching.merge", "move_tree"),
+        "move": ("vaultmem.services.merging.merge", "move_tree"),
     }[when]
     real, saves = getattr(import_module(owner), name), ["saved"]
 
@@ -285,7 +285,7 @@ def test_a_slow_remote_is_given_up_and_holds_up_nobody(
     machines.refuse_pushes(f"touch {mark}; sleep 60")
     monkeypatch.setattr("vaultmem.storage.git.remote.push.__defaults__", (1.5,))
 
-    def wait() -> SyncReport:
+    def wait() -> SyncResult:
         with closing(anna.open()) as vault:
             return sync_remote(vault)
 

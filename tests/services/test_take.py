@@ -20,15 +20,15 @@ from vaultmem.errors import (
     RefusedError,
     VaultError,
 )
-from vaultmem.services.branching import take
-from vaultmem.services.branching.merge import merge_branch
-from vaultmem.services.branching.take import promote_from
-from vaultmem.services.finding.trust import trust_vault
-from vaultmem.services.notes.create import create_vault
-from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.writing.commit import save_checkpoint
-from vaultmem.storage import work_tree as move
+from vaultmem.services.changes.commit import save_checkpoint
+from vaultmem.services.memory.create_vault import create_vault
+from vaultmem.services.memory.remember import Memory, remember
+from vaultmem.services.merging import take
+from vaultmem.services.merging.merge import merge_branch
+from vaultmem.services.merging.take import promote_from
+from vaultmem.services.search.trusted import trust_vault
+from vaultmem.services.views.update_index import sync_vault
+from vaultmem.storage import scan_files as move
 from vaultmem.storage.git.vault_history import History
 from vaultmem.vault import Vault, open_vault
 

@@ -12,15 +12,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from support import git, write_notes
 
-from vaultmem.core.finding.query import parse_query
 from vaultmem.core.lifecycle import TRANSITIONS, State
 from vaultmem.core.notes.note import Note, parse_note
+from vaultmem.core.search.query import parse_query
 from vaultmem.errors import RefusedError
-from vaultmem.services.finding.recall import recall
-from vaultmem.services.lifecycle.promote import promote_notes
-from vaultmem.services.lifecycle.transition import change_state
-from vaultmem.services.notes.create import create_vault
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.lifecycle.transition import change_state, promote_notes
+from vaultmem.services.memory.create_vault import create_vault
+from vaultmem.services.search.recall import recall
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault, open_vault
 
 Open = Callable[..., Vault]

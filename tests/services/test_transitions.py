@@ -15,14 +15,14 @@ from watchers import watched
 
 from vaultmem.core.lifecycle import State
 from vaultmem.errors import NoteNotFoundError
-from vaultmem.services.lifecycle.promote import promote_notes
-from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.changes.commit import save_checkpoint
+from vaultmem.services.lifecycle.transition import promote_notes
+from vaultmem.services.memory.remember import Memory, remember
 from vaultmem.services.sessions.begin import NewSession, start_session
 from vaultmem.services.sessions.edit_session import add_detail
-from vaultmem.services.watching.transitions import Examined, take_transitions
+from vaultmem.services.views.update_index import sync_vault
+from vaultmem.services.watching.idle import Examined, take_transitions
 from vaultmem.services.watching.watch import Happened, WatchLoop
-from vaultmem.services.writing.commit import save_checkpoint
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

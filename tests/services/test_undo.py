@@ -9,9 +9,9 @@ import pytest
 from support import git
 
 from vaultmem.errors import ConflictError, RefusedError
-from vaultmem.services.history.undo import undo_commit
+from vaultmem.services.history.restore_note import undo_commit
 from vaultmem.services.lifecycle.supersede import supersede_note
-from vaultmem.services.notes.forget import forget_notes, select_notes
+from vaultmem.services.memory.forget import forget_notes, select_notes
 from vaultmem.vault import Vault
 
 OLD = "---\nstate: active\n---\nMaria lives in Boston.\n"

@@ -11,15 +11,15 @@ from conftest import RunCli
 from support import git, write_notes
 from visiting import Served
 
-from vaultmem.core.finding.query import parse_query
-from vaultmem.services.economics import list_pinned
-from vaultmem.services.finding.pack import make_pack
-from vaultmem.services.finding.recall import recall
-from vaultmem.services.finding.receipts import keep_receipt, replay_receipt
-from vaultmem.services.likeness.similar import Asked, find_similar
-from vaultmem.services.reading.look import look_at
-from vaultmem.services.reading.read_notes import get_note
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.core.search.query import parse_query
+from vaultmem.services.health.economics import list_pinned
+from vaultmem.services.packs.build import make_pack
+from vaultmem.services.packs.receipts import keep_receipt, replay_receipt
+from vaultmem.services.search.recall import recall
+from vaultmem.services.similarity.similar import Asked, find_similar
+from vaultmem.services.views.open_view import look_at
+from vaultmem.services.views.read_notes import get_note
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
 Make = Callable[..., Path]

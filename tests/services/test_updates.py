@@ -8,23 +8,23 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from vaultmem.core.finding.query import NoteFilter, parse_query
+from vaultmem.core.curation.proposal import PART, Choice
 from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.note import parse_note
+from vaultmem.core.search.query import NoteFilter, parse_query
 from vaultmem.core.similarity.compare import KnownText
-from vaultmem.core.upkeep.choices import PART, Choice
-from vaultmem.services.finding.pack import make_pack
-from vaultmem.services.finding.recall import find_hits
-from vaultmem.services.finding.vault_set import VaultSet
+from vaultmem.services.changes.commit import save_checkpoint
+from vaultmem.services.curation.curate import curate
+from vaultmem.services.curation.decide import decide
+from vaultmem.services.curation.review import list_queue
 from vaultmem.services.lifecycle.supersede import supersede_note
-from vaultmem.services.likeness.pairs import read_apart
-from vaultmem.services.likeness.updates import list_unsaid, list_updates
-from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.upkeep.curate import curate
-from vaultmem.services.upkeep.decide import decide
-from vaultmem.services.upkeep.review import list_queue
-from vaultmem.services.writing.commit import save_checkpoint
+from vaultmem.services.memory.remember import Memory, remember
+from vaultmem.services.packs.build import make_pack
+from vaultmem.services.search.recall import find_hits
+from vaultmem.services.search.vault_set import VaultSet
+from vaultmem.services.similarity.pairs import read_apart
+from vaultmem.services.similarity.value_updates import list_unsaid, list_updates
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

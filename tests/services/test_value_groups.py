@@ -10,17 +10,23 @@ import pytest
 from clocks import Clock, tell
 from support import git, write_notes
 
+from vaultmem.core.curation.proposal import (
+    Action,
+    Choice,
+    Proposal,
+    Report,
+    format_report,
+    parse_report,
+)
 from vaultmem.core.lifecycle import State
-from vaultmem.core.token_count import count_tokens
-from vaultmem.core.upkeep.choices import Choice
-from vaultmem.core.upkeep.proposal import Action, Proposal, Report, format_report, parse_report
-from vaultmem.services.finding.pack import make_pack
-from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.upkeep.decide import decide
-from vaultmem.services.upkeep.review import list_queue
-from vaultmem.services.watching.context import render_contexts
-from vaultmem.services.writing.commit import save_checkpoint
+from vaultmem.core.text.token_count import count_tokens
+from vaultmem.services.changes.commit import save_checkpoint
+from vaultmem.services.curation.decide import decide
+from vaultmem.services.curation.review import list_queue
+from vaultmem.services.memory.remember import Memory, remember
+from vaultmem.services.packs.build import make_pack
+from vaultmem.services.views.update_index import sync_vault
+from vaultmem.services.watching.generated_context import render_contexts
 from vaultmem.vault import Vault
 
 Make = Callable[..., Path]

@@ -14,7 +14,7 @@ from conftest import PERSON, MakeVault
 from process_server import run_script
 from support import git, write_notes
 
-from vaultmem.core.finding.query import parse_query
+from vaultmem.core.search.query import parse_query
 from vaultmem.errors import (
     ConflictError,
     NoteNotFoundError,
@@ -22,14 +22,14 @@ from vaultmem.errors import (
     RefusedError,
     VaultError,
 )
-from vaultmem.services.finding.recall import recall
-from vaultmem.services.lifecycle.promote import promote_notes
-from vaultmem.services.notes.forget import forget_notes, select_notes
-from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.reading.look import look_at
-from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.writing.commit import save_checkpoint
-from vaultmem.services.writing.edit_notes import change_tags, set_note_property
+from vaultmem.services.changes.commit import save_checkpoint
+from vaultmem.services.changes.edit_notes import change_tags, set_note_property
+from vaultmem.services.lifecycle.transition import promote_notes
+from vaultmem.services.memory.forget import forget_notes, select_notes
+from vaultmem.services.memory.remember import Memory, remember
+from vaultmem.services.search.recall import recall
+from vaultmem.services.views.open_view import look_at
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

@@ -9,11 +9,11 @@ from pathlib import Path, PurePosixPath
 import pytest
 from support import git, write_notes
 
-from vaultmem.core.blob import blob_id
+from vaultmem.core.text.blob import blob_id
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
-from vaultmem.services.writing.change import Change
-from vaultmem.services.writing.parts import Event
-from vaultmem.services.writing.write import replace_text, write, write_event
+from vaultmem.services.changes.change import Change
+from vaultmem.services.changes.parts import Event
+from vaultmem.services.changes.write import replace_text, write, write_event
 from vaultmem.vault import Vault
 
 A, B, NEW = (PurePosixPath(f"notes/{name}.md") for name in ("a", "b", "new"))

@@ -17,7 +17,7 @@ from vaultmem.errors import VaultError
 from vaultmem.storage.atomic import TEMPORARY, make_private_folder, write_atomically
 from vaultmem.storage.kept import ArtifactStore, ReceiptStore
 from vaultmem.storage.session_table import ActiveSession, ActiveSessions
-from vaultmem.storage.trust import TrustStore
+from vaultmem.storage.trust_record import TrustStore
 
 OLD, NEW = b"old bytes\n", b"new bytes, and more of them\n" * 10_000
 

@@ -22,16 +22,21 @@ from whoosh.query.spans import SpanFirst, SpanNear
 from whoosh.scoring import PL2, TF_IDF, Frequency
 from whoosh.writing import NO_MERGE
 
-from vaultmem.core.finding.terms import FIELDS, list_compounds, list_stop_terms, term_sequence
 from vaultmem.core.indexing.packing import unpack_numbers
 from vaultmem.core.indexing.section_texts import SectionTexts
 from vaultmem.core.indexing.term_arrays import TermCounter
-from vaultmem.storage.index.array_file import ArrayFile, DamagedFileError, encode_arrays
+from vaultmem.core.search.terms import FIELDS, list_compounds, list_stop_terms, term_sequence
 from vaultmem.storage.index.batch import NUMBER_COLUMNS, SectionArrays
-from vaultmem.storage.index.codec import ArrayCodec, ArraySegment
-from vaultmem.storage.index.schema import TermTokenizer, make_schema
-from vaultmem.storage.index.segment_arrays import SUFFIX, VERSION, SegmentArrays
+from vaultmem.storage.index.codec import ArrayCodec, ArraySegment, TermTokenizer, make_schema
 from vaultmem.storage.index.segment_encoding import encode_segment
+from vaultmem.storage.index.segments import (
+    SUFFIX,
+    VERSION,
+    ArrayFile,
+    DamagedFileError,
+    SegmentArrays,
+    encode_arrays,
+)
 
 WORDS = [
     "alpha",
@@ -792,7 +797,7 @@ def test_a_file_of_another_version_is_told(tmp_path: Path) -> None:
 def test_segments_are_read_without_whoosh() -> None:
     code = """
 import sys
-import vaultmem.storage.index.segment_arrays, vaultmem.storage.index.array_file
+import vaultmem.storage.index.segments, vaultmem.storage.index.segments
 assert not any(name.split(".")[0] in ("whoosh", "numpy") for name in sys.modules)
 """
     subprocess.run([sys.executable, "-c", code], check=True)

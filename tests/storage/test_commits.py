@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from support import git, hash_tree, write_notes
 
 from vaultmem.errors import VaultError
+from vaultmem.storage.git.checkout import HeadTree
 from vaultmem.storage.git.commit_draft import Draft, File, Identity, RefMovedError, TreeEntry
-from vaultmem.storage.git.head_tree import HeadTree
-from vaultmem.storage.git.objects import ObjectPack
+from vaultmem.storage.git.objects import ObjectPack, TreeBuilder, is_refused_name
 from vaultmem.storage.git.runner import GitRunner
-from vaultmem.storage.git.tree_builder import TreeBuilder, is_refused_name
 from vaultmem.storage.git.vault_history import History, init_repository
 from vaultmem.storage.state import StateDatabase
 

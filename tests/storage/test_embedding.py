@@ -13,10 +13,14 @@ import pytest
 from embedding_service import EmbeddingService
 
 from vaultmem.errors import VaultError
-from vaultmem.storage.embedding.embedder import Embedder, MissingModelError, find_shipped
-from vaultmem.storage.embedding.endpoint import EndpointEmbedder, read_endpoint
-from vaultmem.storage.embedding.onnx import OnnxEmbedder, _find_shipped_files
-from vaultmem.storage.embedding.static import StaticEmbedder
+from vaultmem.storage.semantic.embedder import (
+    Embedder,
+    EndpointEmbedder,
+    MissingModelError,
+    find_shipped,
+    read_endpoint,
+)
+from vaultmem.storage.semantic.local_models import OnnxEmbedder, StaticEmbedder, _find_shipped_files
 
 KEY = "sk-test-1234567890"
 

@@ -14,11 +14,11 @@ from pathlib import Path, PurePosixPath
 import pytest
 from support import hash_tree, write_notes
 
-from vaultmem.core.blob import blob_id
+from vaultmem.core.text.blob import blob_id
 from vaultmem.errors import ConflictError, FaultError, VaultError
-from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.writing.edit_notes import set_note_property
+from vaultmem.services.changes.edit_notes import set_note_property
+from vaultmem.services.memory.remember import Memory, remember
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage import replacing
 from vaultmem.storage.files import create_file, read_file, remove_file, replace_file
 from vaultmem.storage.leases import Lease, open_leased

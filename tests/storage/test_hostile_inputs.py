@@ -18,17 +18,17 @@ from pathlib import Path, PurePosixPath
 import pytest
 from support import git, hash_tree, write_notes
 
-from vaultmem.core.finding.query import parse_query
+from vaultmem.core.search.query import parse_query
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
-from vaultmem.services.finding.pack import make_pack
-from vaultmem.services.finding.recall import recall
+from vaultmem.services.changes.commit import save_checkpoint
+from vaultmem.services.changes.edit_notes import set_note_property
 from vaultmem.services.history.commits import CommitFilter, list_commits
-from vaultmem.services.notes.create import create_vault
-from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.reading.read_notes import get_note
-from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.writing.commit import save_checkpoint
-from vaultmem.services.writing.edit_notes import set_note_property
+from vaultmem.services.memory.create_vault import create_vault
+from vaultmem.services.memory.remember import Memory, remember
+from vaultmem.services.packs.build import make_pack
+from vaultmem.services.search.recall import recall
+from vaultmem.services.views.read_notes import get_note
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage.files import UnsafeFileError, read_file
 from vaultmem.storage.git import runner
 from vaultmem.vault import Vault, open_vault

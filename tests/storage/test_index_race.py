@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support import write_notes
 
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
 Make = Callable[..., Path]

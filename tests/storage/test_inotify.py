@@ -24,7 +24,7 @@ from watchdog.observers.api import BaseObserver
 if sys.platform != "linux":
     pytest.skip("inotify is Linux's", allow_module_level=True)
 
-from vaultmem.storage.inotify import TreeEmitter
+from vaultmem.storage.file_events import TreeEmitter
 
 Told = tuple[str, ...]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from vaultmem.core.blob import blob_id
+from vaultmem.core.text.blob import blob_id
 from vaultmem.storage.journal import REMOVED, Author, Journal, Owner, Owners
 from vaultmem.storage.state import StateDatabase
 

@@ -9,9 +9,9 @@ import pytest
 
 from vaultmem.errors import VaultError
 from vaultmem.storage.kept import KeptFolder, Names, read_value, read_value_if_sound
-from vaultmem.storage.processes import Process
+from vaultmem.storage.lock import Process
 from vaultmem.storage.session_table import ActiveSession
-from vaultmem.storage.trust import SignedList, SignedTrust, TrustRecord
+from vaultmem.storage.trust_record import SignedList, SignedTrust, TrustRecord
 
 SESSION = ActiveSession("s-1", "claude", "/w", 2.5, (Process(7, "x", ("n", "b", "s")),), ref="side")
 

@@ -9,7 +9,7 @@ import pytest
 from embedding_service import EmbeddingService
 
 from vaultmem.errors import VaultError
-from vaultmem.storage.language_model import ask_model
+from vaultmem.storage.semantic.local_models import ask_model
 
 KEY = "sk-very-secret"
 

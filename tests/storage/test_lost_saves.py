@@ -11,10 +11,10 @@ from pathlib import Path, PurePosixPath
 import pytest
 from support import wait_until, write_notes
 
-from vaultmem.core.blob import blob_id
+from vaultmem.core.text.blob import blob_id
 from vaultmem.errors import ConflictError, NoteNotFoundError
-from vaultmem.storage import asides, leases, replacing
-from vaultmem.storage.asides import let_go
+from vaultmem.storage import displaced_files, leases, replacing
+from vaultmem.storage.displaced_files import let_go
 from vaultmem.storage.files import read_file, remove_file, replace_file
 
 NOTE = PurePosixPath("notes/n.md")
@@ -107,7 +107,7 @@ def test_no_save_is_lost_where_the_system_tells_of_no_writer(
 
     edit_beside_an_editor(tmp_path, way, 12, 0.003)
 
-    monkeypatch.setattr(asides, "_QUIET", 0.0)  # Seconds have passed.
+    monkeypatch.setattr(displaced_files, "_QUIET", 0.0)  # Seconds have passed.
     assert find_lost(tmp_path, 12) == []
     assert not list((tmp_path / NOTE).parent.glob(".vaultmem-*"))
 

@@ -8,12 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from vaultmem.core.obsidian.settings import DailyNotes, LinkFormat, ObsidianSettings
-from vaultmem.storage.obsidian_settings import (
-    ObsidianFolder,
-    find_template_folder,
-    read_obsidian,
-)
+from vaultmem.core.notes.obsidian import DailyNotes, LinkFormat, ObsidianSettings
+from vaultmem.storage.scan_files import ObsidianFolder, find_template_folder, read_obsidian
 
 #: As a vault in use has them, but for keys that are not read.
 _FILES = {

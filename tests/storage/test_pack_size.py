@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support import git
 
-from vaultmem.storage.git.pack_size import PackLimits, find_excess
+from vaultmem.storage.git.maintenance import PackLimits, find_excess
 
 _MUCH = PackLimits(10_000, 1024**2, 1024**2)
 _BLOB, _OFS_DELTA, _REF_DELTA = 3, 6, 7

@@ -11,11 +11,14 @@ from rerank_service import RerankingService
 from small_model import write_cross_encoder
 
 from vaultmem.errors import VaultError
-from vaultmem.storage.embedding.embedder import MissingModelError
-from vaultmem.storage.embedding.endpoint import read_address
-from vaultmem.storage.reranking.cross_encoder import CrossEncoder
-from vaultmem.storage.reranking.rerank_model import PREFIX, RerankModel, TooSlowError
-from vaultmem.storage.reranking.service import RerankService
+from vaultmem.storage.semantic.embedder import MissingModelError, read_address
+from vaultmem.storage.semantic.rerank_model import (
+    PREFIX,
+    CrossEncoder,
+    RerankModel,
+    RerankService,
+    TooSlowError,
+)
 
 KEY = "sk-test-1234567890"
 WORDS = ["ferry", "tickets", "worth"]

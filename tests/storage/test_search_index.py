@@ -21,16 +21,16 @@ import numpy as np
 import pytest
 from whoosh import index as whoosh_index
 
-from vaultmem.core.finding.terms import FIELDS
 from vaultmem.core.indexing.rows import NoteRows
 from vaultmem.core.indexing.section_texts import SectionTexts
 from vaultmem.core.indexing.term_arrays import MOST, TermCounter
+from vaultmem.core.search.terms import FIELDS
 from vaultmem.errors import DamagedError, VaultError
-from vaultmem.storage.index import merging
+from vaultmem.storage.index import segment_encoding
 from vaultmem.storage.index.batch import NUMBER_COLUMNS, SectionArrays, describe_sections
 from vaultmem.storage.index.codec import ArrayCodec
-from vaultmem.storage.index.merging import MERGE_FACTOR
 from vaultmem.storage.index.search_index import SearchIndex
+from vaultmem.storage.index.segment_encoding import MERGE_FACTOR
 from vaultmem.storage.index.snapshot import Snapshot
 
 OpenIndex = Callable[[], SearchIndex]
@@ -220,7 +220,7 @@ def test_merges_keep_everything_and_the_number_of_segments_small(open_index: Ope
 def test_a_merge_makes_no_segment_that_memory_would_not_hold(
     open_index: OpenIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(merging, "MAX_SIZE", 120)
+    monkeypatch.setattr(segment_encoding, "MAX_SIZE", 120)
     index = open_index()
     sections = write_in_batches(index, 800)
     check_same(index, sections)

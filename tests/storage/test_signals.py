@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from vaultmem.storage.had_by_sessions import add_had
-from vaultmem.storage.hook_trouble import keep_trouble
-from vaultmem.storage.signals import MAX_CALLS, Call, SignalStore, append
+from vaultmem.storage.query_log import MAX_CALLS, Call, SignalStore, append
+from vaultmem.storage.session_table import add_had, keep_trouble
 from vaultmem.storage.state import StateDatabase
 
 

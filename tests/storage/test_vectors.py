@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vaultmem.storage.vectors import VectorStore, make_keys, pack_names
+from vaultmem.storage.semantic.vectors import VectorStore, make_keys, pack_names
 
 WIDTH = 8
 
@@ -120,7 +120,7 @@ _WRITER = """
 import sys
 sys.path[:0] = [sys.argv[2]]
 from test_vectors import append, blob
-from vaultmem.storage.vectors import VectorStore
+from vaultmem.storage.semantic.vectors import VectorStore
 from pathlib import Path
 store = VectorStore(Path(sys.argv[1]), "model")
 for number in range(int(sys.argv[3]), 100_000, 40):

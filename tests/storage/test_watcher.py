@@ -17,7 +17,7 @@ from support import wait_until
 from watchdog.observers.api import BaseObserver
 
 from vaultmem.storage import watcher
-from vaultmem.storage.inotify import TreeEmitter
+from vaultmem.storage.file_events import TreeEmitter
 from vaultmem.storage.watcher import EVERYTHING, FolderWatcher
 
 #: On which watchdog itself warns of its own races.

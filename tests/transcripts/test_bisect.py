@@ -12,12 +12,12 @@ from conftest import RunCli
 from in_process import run_here
 from support import git, write_notes
 
-from vaultmem.services.notes.create import create_vault
-from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.reading.read_notes import resolve_address
-from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.writing.commit import save_checkpoint
-from vaultmem.services.writing.edit_notes import edit_note
+from vaultmem.services.changes.commit import save_checkpoint
+from vaultmem.services.changes.edit_notes import edit_note
+from vaultmem.services.memory.create_vault import create_vault
+from vaultmem.services.memory.remember import Memory, remember
+from vaultmem.services.views.read_notes import resolve_address
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import open_vault
 
 

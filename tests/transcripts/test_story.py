@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from support import git, write_notes
 
-from vaultmem.core.token_count import count_tokens
+from vaultmem.core.text.token_count import count_tokens
 
 pytestmark = pytest.mark.campaign
 
@@ -38,7 +38,7 @@ _FILES = ["api/auth.py", "api/refund.py", "ops/cron.sh", "scanner/sync.ts", "web
 #: Commands are processes of their own that are forked: most of their time would be imports.
 _AGENT = """
 import json, os, sys, tempfile
-import vaultmem.cli.app, vaultmem.cli.sessions, vaultmem.storage.index.codec
+import vaultmem.cli.app, vaultmem.cli.session_commands, vaultmem.storage.index.codec
 from vaultmem.cli.start import main
 for line in sys.stdin:
     files = [tempfile.TemporaryFile() for _ in range(2)]

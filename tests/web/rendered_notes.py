@@ -6,9 +6,9 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
-from vaultmem.core.links.names import Names
-from vaultmem.web.markdown.page import Surroundings
-from vaultmem.web.markdown.render import Rendered, render_note
+from vaultmem.core.notes.links import Names
+from vaultmem.web.markdown.html import Rendered, render_note
+from vaultmem.web.markdown.html_links import Surroundings
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 PATH = "Note features.md"

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from visiting import HOST, TOKEN, Served
 
-from vaultmem.web.codes import make_code, take_code
+from vaultmem.web.access import make_code, take_code
 
 _FORM = "application/x-www-form-urlencoded"
 

@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 from starlette.testclient import TestClient
 from visiting import Served
 
-from vaultmem.operations.operation import Operation
+from vaultmem.operations.declaration import Operation
 from vaultmem.web.api.routes import OPERATIONS
 
 NOTES = {
@@ -371,7 +371,7 @@ def test_a_defect_is_a_problem_without_a_traceback(
     def fail(*_: object) -> None:
         raise ZeroDivisionError("a secret")
 
-    monkeypatch.setattr("vaultmem.services.reading.read_notes.list_notes", fail)
+    monkeypatch.setattr("vaultmem.services.views.read_notes.list_notes", fail)
     answer = told.get("/notes")
     assert answer.status_code == 500
     assert "secret" not in answer.text
@@ -384,7 +384,7 @@ def test_a_long_question_keeps_no_other_waiting(
 ) -> None:
     go_on = threading.Event()
     monkeypatch.setattr(
-        "vaultmem.services.finding.judge.bisect_history", lambda *_: go_on.wait(20) and None
+        "vaultmem.services.packs.evaluate.bisect_history", lambda *_: go_on.wait(20) and None
     )
     asking = [
         threading.Thread(target=lambda: told.get("/bisect?query=pier&says=oak&good={commit}"))

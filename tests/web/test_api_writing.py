@@ -15,10 +15,10 @@ from support import git
 from visiting import HOST, Served
 
 from vaultmem.errors import ChangedError
-from vaultmem.services.notes.update import Update, update_note
+from vaultmem.services.memory.new_note import Update, update_note
 from vaultmem.web.api.routes import OPERATIONS
 from vaultmem.web.app import create_app
-from vaultmem.web.site import choose_shared
+from vaultmem.web.rendering import choose_shared
 
 REFUNDS = "/api/v1/notes/notes/decisions/refunds.md"
 
@@ -116,7 +116,7 @@ def test_who_saves_between_the_look_and_the_write_is_not_overwritten(
         file.write_text("# Pier\n\nA person was quicker.\n")
         return update_note(vault, path, update)
 
-    monkeypatch.setattr("vaultmem.services.notes.update.update_note", save_first)
+    monkeypatch.setattr("vaultmem.services.memory.new_note.update_note", save_first)
     answer = program.put("/api/v1/notes/pier", json={"text": "# Pier\n"}, headers=known)
     assert answer.status_code == 412
     assert file.read_text() == "# Pier\n\nA person was quicker.\n"

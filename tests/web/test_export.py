@@ -20,11 +20,10 @@ from test_pages import HOSTILE
 
 from vaultmem.environment import open_named_vault
 from vaultmem.errors import RefusedError
-from vaultmem.services.reading.look import look_at
-from vaultmem.services.reading.sync import sync_vault
-from vaultmem.web.export.contents import gather_contents
-from vaultmem.web.export.export import Exported, export_html, prepare_folder
-from vaultmem.web.export.sharing import share_notes
+from vaultmem.services.views.open_view import look_at
+from vaultmem.services.views.update_index import sync_vault
+from vaultmem.web.export.export_places import gather_contents
+from vaultmem.web.export.export_site import Exported, export_html, prepare_folder, share_notes
 
 #: What the names of files end with.
 KEY = "?" * 16

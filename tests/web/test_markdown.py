@@ -11,10 +11,9 @@ from threading import Barrier
 import pytest
 from rendered_notes import GOLDEN, PATH, find_note_faults, render
 
-from vaultmem.core.links.names import Names
-from vaultmem.web.markdown.page import Addresses, Budget, Page, Surroundings
-from vaultmem.web.markdown.parser import make_parser
-from vaultmem.web.markdown.render import render_note
+from vaultmem.core.notes.links import Names
+from vaultmem.web.markdown.html import make_parser, render_note
+from vaultmem.web.markdown.html_links import Addresses, Budget, Page, Surroundings
 
 FEATURES = (GOLDEN / "note-features.md").read_text()
 

@@ -177,7 +177,12 @@ def test_the_first_page_waits_for_nothing_that_only_others_need() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     assert "vaultmem.web.pages.home" in loaded
-    assert not loaded & {"numpy", "mcp", "vaultmem.web.pages.review", "vaultmem.web.api.routes"}
+    assert not loaded & {
+        "numpy",
+        "mcp",
+        "vaultmem.web.pages.review_page",
+        "vaultmem.web.api.routes",
+    }
 
 
 def test_each_page_that_is_imported_later_is_there() -> None:

@@ -10,7 +10,7 @@ import pytest
 from support import git, write_notes
 from visiting import Served
 
-from vaultmem.web.pages import bisect
+from vaultmem.web.pages import bisect_page
 
 HOSTILE = "<script>alert(1)</script>"
 PLACE = "/bisect?q=gangway+colour&says=the+gangway+is+blue"
@@ -24,7 +24,7 @@ def painted(
 
     A slice ends with its search, however slow the machine is.
     """
-    monkeypatch.setattr(bisect, "_SLICE", 600.0)
+    monkeypatch.setattr(bisect_page, "_SLICE", 600.0)
     root = make_vault({"notes/other.md": "# Other\n\nA bollard.\n"})
     for number in range(1, 10):
         colour = "blue" if number < 6 else "green"
@@ -54,7 +54,7 @@ def test_the_first_bad_commit_is_found_and_what_it_changed(painted: Served) -> N
 
 @pytest.mark.campaign
 def test_a_search_goes_on_where_it_was(painted: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bisect, "_SLICE", 0.0)
+    monkeypatch.setattr(bisect_page, "_SLICE", 0.0)
     browser = painted.enter()
     counts = []
     while "data-again" in (page := browser.get(f"{PLACE}&good=HEAD~8").text):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from visiting import Served
 
-from vaultmem.services.finding.receipts import list_receipts
+from vaultmem.services.packs.receipts import list_receipts
 from vaultmem.vault import open_vault
 
 QUESTION = "/pack?q=how+are+refunds+paid+out&budget=1500"
@@ -46,13 +46,13 @@ def test_pack_is_copied_byte_for_byte(served: Served) -> None:
 
 
 def _make_pack(vault: object) -> str:
-    from vaultmem.services.finding.pack import make_unseen
+    from vaultmem.services.packs.build import make_unseen
 
     return make_unseen(vault, "how are refunds paid out", 1500).text  # type: ignore[arg-type]
 
 
 def _caller() -> object:
-    from vaultmem.workers.caller import Caller
+    from vaultmem.workers import Caller
 
     return Caller()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from support import git
 from visiting import Served
 
-from vaultmem.services.finding.pack import AskPack, ask_pack
+from vaultmem.services.packs.build import AskPack, ask_pack
 from vaultmem.vault import open_vault
 
 QUESTION = "how long does a session token live"

@@ -10,7 +10,7 @@ import pytest
 from support import git, write_notes
 from visiting import HOST, Served
 
-from vaultmem.services.history.timeline import choose_evenly
+from vaultmem.services.history.commits import choose_evenly
 
 NOTE = "notes/pay.md"
 HOSTILE = "<script>alert(1)</script>"

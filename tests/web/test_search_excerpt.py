@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from vaultmem.web.pages.search import show_hit
+from vaultmem.web.pages.search_page import show_hit
 
 
 def _show(text: str) -> str:

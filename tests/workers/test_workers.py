@@ -12,13 +12,12 @@ import pytest
 
 from vaultmem.environment import on_behalf, read_settings
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.finding.links import LinkMap, map_links
-from vaultmem.services.notes.remember import Memory, remember
+from vaultmem.services.memory.remember import Memory, remember
+from vaultmem.services.search.link_walk import LinkMap, map_links
 from vaultmem.services.sessions.begin import start_session
 from vaultmem.services.sessions.identify import identify_session
 from vaultmem.vault import Vault
-from vaultmem.workers.caller import Caller
-from vaultmem.workers.workers import Workers
+from vaultmem.workers import Caller, Workers
 
 Make = Callable[..., Path]
 

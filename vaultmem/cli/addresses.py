@@ -114,7 +114,7 @@ class Place:
 
     def _is_committed(self, path: str) -> bool:
         """Tell whether the last commit has a file that is not there any more."""
-        from vaultmem.storage.git.any_repository import list_entries, open_repository
+        from vaultmem.storage.git.repository import list_entries, open_repository
 
         with contextlib.suppress(VaultError, OSError):
             if git := open_repository(Path(self._root)):

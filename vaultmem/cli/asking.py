@@ -12,7 +12,7 @@ from vaultmem.cli.shared import Here
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vaultmem.core.finding.query import NoteFilter
+    from vaultmem.core.search.query import NoteFilter
     from vaultmem.vault import UserFolders, Vault
 
 
@@ -21,7 +21,7 @@ def split_vault(vault: str, address: str) -> tuple[str, str]:
 
     A colon is no more than a part of the path where what stands before it is no vault.
     """
-    from vaultmem.services.vaults.beside import find_addressed
+    from vaultmem.services.vaults.companions import find_addressed
 
     if vault or has_named():
         return vault, address
@@ -41,20 +41,20 @@ def open_several(here: Here, vaults: list[str], every: bool, alone: bool) -> lis
     Those that go with it (`with` in vaultmem.yaml) are left out where a commit is looked at, which
     they do not have (`alone`).
     """
-    from vaultmem.services.vaults import beside
-    from vaultmem.storage.vault_list import read_vaults
+    from vaultmem.services.vaults import companions
+    from vaultmem.storage.user_files import read_vaults
 
     named = list(dict.fromkeys([*take_named(), *vaults]))
     named += read_vaults(_find_folders().config).values() if every else []
     opened = here._replace(vault=named[0] if named else "").open_synced(reads=True)
     opened = replace(opened, opener=open_other)
     if every or len(named) > 1:
-        own = beside.name_vaults(opened.folders, [opened.root])[opened.root]
-        found, told = beside.open_others(replace(opened, name=own), named[1:])
+        own = companions.name_vaults(opened.folders, [opened.root])[opened.root]
+        found, told = companions.open_others(replace(opened, name=own), named[1:])
     elif alone or opened.ref:
         return [opened]
     else:
-        found, told = beside.add_companions(opened)
+        found, told = companions.add_companions(opened)
     for line in told:
         warn(f"note: {line}")
     return found
@@ -62,7 +62,7 @@ def open_several(here: Here, vaults: list[str], every: bool, alone: bool) -> lis
 
 def warn_unmatched(vaults: Sequence[Vault], wanted: NoteFilter) -> None:
     """Say which tags and contexts no note has, where a filter let nothing through."""
-    from vaultmem.services.reading.names import tell_unmatched
+    from vaultmem.services.views.resolve_names import tell_unmatched
 
     if len(vaults) == 1:
         for line in tell_unmatched(vaults[0], wanted):

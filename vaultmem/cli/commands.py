@@ -14,95 +14,95 @@ if TYPE_CHECKING:
 #: A heading, and below it a command, its module of this package and its sentence in each line.
 _TABLE = """
 Everyday
-  init          vaults        Make a vault of a folder; nothing that is there is changed.
-  connect       agents        Let a client such as Claude Code use the vault.
-  remember      notes         Write down a memory; the next question finds it.
-  recall        finding       Find the notes that answer a question, best first.
-  pack          finding       Print what an agent needs to know, within a token budget.
-  get           notes         Print a note, or one section of it (NOTE#Heading).
-  list          notes         List the notes, or those of a kind, state, tag or folder.
-  review        review        Decide what waits: contradictions, duplicates, candidates.
-  promote       committing    Make candidate notes active, and commit them.
-  checkpoint    committing    Commit everything that changed, and say why.
-  log           history       Show what happened in the vault, newest first.
-  status        health        Show what the vault holds, and what is not committed.
+  init          vault_commands     Make a vault of a folder; nothing that is there is changed.
+  connect       agent_commands     Let a client such as Claude Code use the vault.
+  remember      note_commands      Write down a memory; the next question finds it.
+  recall        search_commands    Find the notes that answer a question, best first.
+  pack          search_commands    Print what an agent needs to know, within a token budget.
+  get           note_commands      Print a note, or one section of it (NOTE#Heading).
+  list          note_commands      List the notes, or those of a kind, state, tag or folder.
+  review        curation_commands  Decide what waits: contradictions, duplicates, candidates.
+  promote       commit_commands    Make candidate notes active, and commit them.
+  checkpoint    commit_commands    Commit everything that changed, and say why.
+  log           history_commands   Show what happened in the vault, newest first.
+  status        health_commands    Show what the vault holds, and what is not committed.
 
 Notes
-  edit          notes         Open a note in your editor, and check it afterwards.
-  mv            links         Rename or move a note; every link to it and from it holds.
-  tag           changing      Add tags to a note, or remove them.
-  pin           changing      Show a note in every pack, or list what is pinned.
-  links         links         List what a note links to, or what links to it.
-  forget        changing      Remove notes; git still has what was committed.
+  edit          note_commands      Open a note in your editor, and check it afterwards.
+  mv            search_commands    Rename or move a note; every link to it and from it holds.
+  tag           note_commands      Add tags to a note, or remove them.
+  pin           note_commands      Show a note in every pack, or list what is pinned.
+  links         search_commands    List what a note links to, or what links to it.
+  forget        note_commands      Remove notes; git still has what was committed.
 
 Finding
-  why           provenance    Show which notes mention a text, and who wrote them when.
-  similar       similarity    List the notes that say the same as a text, or nearly.
-  prime         priming       Take in reference material, a note for each heading.
-  embed         embedding     Prepare recall by meaning: make the vectors that are missing.
-  eval          evaluating    Measure how well recall and packs answer your questions.
+  why           history_commands   Show which notes mention a text, and who wrote them when.
+  similar       search_commands    List the notes that say the same as a text, or nearly.
+  prime         exchange_commands  Take in reference material, a note for each heading.
+  embed         evaluate_commands  Prepare recall by meaning: make the vectors that are missing.
+  eval          evaluate_commands  Measure how well recall and packs answer your questions.
 
 History
-  show          history       Show who made a commit, why, and what it changed.
-  diff          history       Show what changed in the notes between two commits.
-  history       history       Show what each commit did to a note, newest first.
-  blame         provenance    Show who wrote each line of a note, when and in which session.
-  restore       provenance    Write a note as it once was, as a new change.
-  undo          provenance    Take back what one commit did, as a new commit.
-  bisect        judging       Find the first commit at which a pack is not as expected.
-  assert        judging       Test what a pack says; made for `git bisect run`.
+  show          history_commands   Show who made a commit, why, and what it changed.
+  diff          history_commands   Show what changed in the notes between two commits.
+  history       history_commands   Show what each commit did to a note, newest first.
+  blame         history_commands   Show who wrote each line of a note, when and in which session.
+  restore       history_commands   Write a note as it once was, as a new change.
+  undo          history_commands   Take back what one commit did, as a new commit.
+  bisect        assert_commands    Find the first commit at which a pack is not as expected.
+  assert        assert_commands    Test what a pack says; made for `git bisect run`.
 
 What agents saw
-  recent        economics     Show what was shown last: what, to whom, for which question.
-  replay        judging       List the packs that agents got, or print one again.
-  stats         economics     Show what recalls and packs cost in tokens, and saved.
+  recent        health_commands    Show what was shown last: what, to whom, for which question.
+  replay        assert_commands    List the packs that agents got, or print one again.
+  stats         health_commands    Show what recalls and packs cost in tokens, and saved.
 
 Upkeep
-  state         lifecycle     Move a note to another state, and commit that.
-  supersede     lifecycle     Replace a note by another; each then names the other.
-  dedup         similarity    List the notes that say the same as another, or merge them.
-  curate        upkeep        Propose what to merge, archive, check or mend, with reasons.
-  dream         upkeep        Promote what was recalled often, and write it in DREAMS.md.
-  compact       upkeep        Shorten what nobody asks for; the full text stays in git.
+  state         note_commands      Move a note to another state, and commit that.
+  supersede     note_commands      Replace a note by another; each then names the other.
+  dedup         search_commands    List the notes that say the same as another, or merge them.
+  curate        curation_commands  Propose what to merge, archive, check or mend, with reasons.
+  dream         curation_commands  Promote what was recalled often, and write it in DREAMS.md.
+  compact       curation_commands  Shorten what nobody asks for; the full text stays in git.
 
 Machines and branches
-  sync          syncing       Commit, take in what other machines pushed, and push.
-  branch        branches      List the branches, or make, remove or move one.
-  switch        branches      Check out a branch.
-  merge         branches      Merge a branch into the one that is checked out.
-  resolve       conflicts     List what both sides of a merge said, or decide it.
+  sync          sync_commands      Commit, take in what other machines pushed, and push.
+  branch        branch_commands    List the branches, or make, remove or move one.
+  switch        branch_commands    Check out a branch.
+  merge         branch_commands    Merge a branch into the one that is checked out.
+  resolve       branch_commands    List what both sides of a merge said, or decide it.
 
 Many vaults
-  hub           hub           Share vaults in a team: a place to push to, and who may.
-  fleet         fleet         Serve and compare many vaults, by their remotes.
+  hub           hub_commands       Share vaults in a team: a place to push to, and who may.
+  fleet         fleet_commands     Serve and compare many vaults, by their remotes.
 
 Sessions, tasks and projects
-  session       sessions      Keep sessions: what an agent did, and where it stands.
-  task          tasks         Keep tasks: what is to be done, and what is next.
-  projects      projects      List the projects, each with its notes and sessions.
+  session       session_commands   Keep sessions: what an agent did, and where it stands.
+  task          task_commands      Keep tasks: what is to be done, and what is next.
+  projects      project_commands   List the projects, each with its notes and sessions.
 
 Agents and other programs
-  skill         agents        Teach an agent when to recall, remember and promote.
-  mcp           agents        Serve the vault to an agent by the Model Context Protocol.
-  import        importing     Take in what other programs remember, or an archived vault.
+  skill         agent_commands     Teach an agent when to recall, remember and promote.
+  mcp           agent_commands     Serve the vault to an agent by the Model Context Protocol.
+  import        exchange_commands  Take in what other programs remember, or an archived vault.
 
 Watching and the page
-  watch         watching      Index what is saved, and commit what asks for it.
-  serve         serving       Show the vault in a browser, and watch it meanwhile.
-  export        exporting     Write the vault as one archive, as lines of JSON, or as pages.
-  demo          demo          Show a sample vault in a browser: notes, a week of history.
+  watch         sync_commands      Index what is saved, and commit what asks for it.
+  serve         serve_commands     Show the vault in a browser, and watch it meanwhile.
+  export        exchange_commands  Write the vault as one archive, as lines of JSON, or as pages.
+  demo          vault_commands     Show a sample vault in a browser: notes, a week of history.
 
 The vault itself
-  doctor        health        Check the vault, its repository and this machine.
-  vaults        vault_list    List your vaults, and how they are.
-  trust         vaults        Say that this vault is yours: its policies count.
-  index         vaults        Bring the index up to date, and name notes with problems.
-  context       health        Bring CONTEXT.md and other generated files up to date.
+  doctor        health_commands    Check the vault, its repository and this machine.
+  vaults        vault_list         List your vaults, and how they are.
+  trust         vault_commands     Say that this vault is yours: its policies count.
+  index         vault_commands     Bring the index up to date, and name notes with problems.
+  context       health_commands    Bring CONTEXT.md and other generated files up to date.
 
 Run by other programs
-  hook          agents        Answer an agent's event; agents run this by themselves.
-  merge-driver  merge_driver  Merge three versions of a note into OURS, for git.
-  push-check    push_check    Check a push as git's pre-receive hook, by an access.yaml.
+  hook          agent_commands     Answer an agent's event; agents run this by themselves.
+  merge-driver  merge_driver       Merge three versions of a note into OURS, for git.
+  push-check    push_check         Check a push as git's pre-receive hook, by an access.yaml.
 """
 
 #: What a command was called, and is now; the words that were given stand in place of `...`, or

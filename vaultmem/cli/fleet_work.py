@@ -11,28 +11,32 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from vaultmem.answers.fleet import (
+from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted, warn
+from vaultmem.cli.shared import needing
+from vaultmem.core.text.display import count_things, one_line
+from vaultmem.errors import RefusedError
+from vaultmem.operations.vault_data import (
     fleet_compacted_json,
     fleet_curated_json,
     fleet_judged_json,
     fleet_stats_json,
 )
-from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted, warn
-from vaultmem.cli.shared import needing
-from vaultmem.core.counting import count_things
-from vaultmem.core.safe_text import one_line
-from vaultmem.errors import RefusedError
 
 if TYPE_CHECKING:
-    from vaultmem.core.packs.expectation import Expectation
-    from vaultmem.services.finding.ask import Ask, QueryResult, Show
-    from vaultmem.services.finding.pack import AskPack, PackAnswer
-    from vaultmem.services.finding.vault_set import VaultSet
-    from vaultmem.services.pools.clone import Source
-    from vaultmem.services.pools.comparison import Comparison, Differing, Side
-    from vaultmem.services.pools.jobs import Believers, JobOptions, JobResults
-    from vaultmem.services.pools.pool import Pool
-    from vaultmem.services.pools.status import VaultStats
+    from vaultmem.core.packs.receipt import Expectation
+    from vaultmem.services.fleet.clone import Source, VaultStats
+    from vaultmem.services.fleet.jobs import (
+        Believers,
+        Comparison,
+        Differing,
+        JobOptions,
+        JobResults,
+        Side,
+    )
+    from vaultmem.services.fleet.pool import Pool
+    from vaultmem.services.packs.build import AskPack, PackAnswer
+    from vaultmem.services.search.run_query import Ask, QueryResult, Show
+    from vaultmem.services.search.vault_set import VaultSet
 
 #: What stands before the address of a cluster.
 _RAY = "ray:"
@@ -52,11 +56,11 @@ def open_fleet(fleet: str, folder: str = "") -> Iterator[Pool]:
         RefusedError: a file says something else.
         VaultError: there is none; or the extra `fleet` is not installed.
     """
-    from vaultmem.services.pools.pool import LocalPool
+    from vaultmem.services.fleet.pool import LocalPool
 
     if fleet.startswith(_RAY):
         with needing("fleet", "--fleet"):
-            from vaultmem.fleet.pool import RayPool
+            from vaultmem.ray_fleet.ray_pool import RayPool
         pool: Pool = RayPool(fleet.removeprefix(_RAY))
     else:
         pool = LocalPool(read_fleet(fleet), find_folder(folder))
@@ -66,7 +70,7 @@ def open_fleet(fleet: str, folder: str = "") -> Iterator[Pool]:
 
 def read_fleet(fleet: str) -> list[Source]:
     """Return the vaults that a file or folder names."""
-    from vaultmem.services.pools.clone import read_sources
+    from vaultmem.services.fleet.clone import read_sources
 
     return read_sources(Path(fleet).expanduser())
 
@@ -89,8 +93,8 @@ def open_job(
 
     Where Ctrl-C stops it, it is said that what is done stays.
     """
-    from vaultmem.services.pools.jobs import JobOptions
-    from vaultmem.storage.kept_work import KeptWork
+    from vaultmem.services.fleet.jobs import JobOptions
+    from vaultmem.storage.kept import KeptWork
 
     with open_fleet(fleet) as pool, KeptWork(find_folder(), time.time()) as kept:
         try:
@@ -146,7 +150,7 @@ def stats_fleet(fleet: str, vault: str, as_json: bool) -> None:
 
 def assert_fleet(fleet: str, vault: str, expected: Expectation, as_json: bool) -> bool | None:
     """Print which vaults' packs are not as expected; return whether all are, None if unknown."""
-    from vaultmem.services.pools.jobs import judge_all
+    from vaultmem.services.fleet.jobs import judge_all
 
     judge = partial(judge_all, expected=expected)
     given = (judge, fleet_judged_json, say_judged)
@@ -158,7 +162,7 @@ def assert_fleet(fleet: str, vault: str, expected: Expectation, as_json: bool) -
 
 def curate_fleet(fleet: str, vault: str, as_json: bool) -> None:
     """Print what `curate` would propose in each vault."""
-    from vaultmem.services.pools.jobs import curate_all
+    from vaultmem.services.fleet.jobs import curate_all
 
     given = (curate_all, fleet_curated_json, say_proposals)
     _do_each(fleet, vault, as_json, *given)
@@ -166,7 +170,7 @@ def curate_fleet(fleet: str, vault: str, as_json: bool) -> None:
 
 def compact_fleet(fleet: str, vault: str, as_json: bool) -> None:
     """Print what `compact` would shorten in each vault."""
-    from vaultmem.services.pools.jobs import compact_all
+    from vaultmem.services.fleet.jobs import compact_all
 
     given = (compact_all, fleet_compacted_json, say_compactions)
     _do_each(fleet, vault, as_json, *given)

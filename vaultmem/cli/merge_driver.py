@@ -13,7 +13,7 @@ import typer
 
 from vaultmem.cli.output import warn
 from vaultmem.cli.quick_typer import PlainCommand
-from vaultmem.core.safe_text import one_line
+from vaultmem.core.text.display import one_line
 from vaultmem.errors import RefusedError, VaultError
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def merge_driver(
     Examples:
       vaultmem merge-driver %O %A %B %P
     """
-    from vaultmem.core.merging.note import is_note, merge_texts
+    from vaultmem.core.merging.merge_note import is_note, merge_texts
     from vaultmem.storage.atomic import write_atomically
 
     try:
@@ -74,8 +74,8 @@ def _find_sides(path: str) -> tuple[str, Speaker]:
     """Return which side changed a note later ("" if unknown), and who changed theirs last."""
     from vaultmem.core.notes.conflict import Speaker
     from vaultmem.environment import current_environment
+    from vaultmem.storage.git.blame import find_last_change, find_theirs
     from vaultmem.storage.git.head import find_git_folder
-    from vaultmem.storage.git.last_change import find_last_change, find_theirs
     from vaultmem.storage.git.runner import GitRunner
 
     try:

@@ -24,7 +24,7 @@ from vaultmem.cli.output import (
     say_landed,
     warn,
 )
-from vaultmem.core.safe_text import name_some
+from vaultmem.core.text.display import name_some
 from vaultmem.errors import FaultError, VaultError, name_failure
 from vaultmem.storage.lock import READER, WRITER
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vaultmem.config import Config
-    from vaultmem.services.vaults.pool import VaultPool
+    from vaultmem.services.vaults.companions import VaultPool
     from vaultmem.vault import UserFolders, Vault
 
 _given: dict[str, str] = {}
@@ -164,7 +164,7 @@ def open_other(path: str) -> Vault:
     opened = open_named_vault(path, agent=_given.get("agent", ""), patience=READER)
     if _warm is not None:
         return _keep_others(opened.folders).lend(opened)
-    from vaultmem.services.reading.sync import read_behind
+    from vaultmem.services.views.update_index import read_behind
     from vaultmem.services.watching.lease import catch_up
 
     _opened.append(opened)
@@ -175,7 +175,7 @@ def open_other(path: str) -> Vault:
 @cache
 def _keep_others(folders: UserFolders) -> VaultPool:
     """Return what stays open of other vaults where this process answers many commands."""
-    from vaultmem.services.vaults.pool import VaultPool
+    from vaultmem.services.vaults.companions import VaultPool
 
     return VaultPool(folders)
 
@@ -191,7 +191,7 @@ def open_synced(
     if not reads:
         _catch_up(opened)
         return opened
-    from vaultmem.services.reading.sync import read_behind
+    from vaultmem.services.views.update_index import read_behind
 
     read_behind(opened, _catch_up)
     say_behind(opened.notices.stale)
@@ -205,8 +205,8 @@ def _catch_up(vault: Vault) -> None:
 
             catch_up(vault, progress)
             return
-        from vaultmem.services.reading.indexing import is_index_behind
-        from vaultmem.services.reading.sync import mark_in_sync, sync_vault
+        from vaultmem.services.views.read_index import is_index_behind
+        from vaultmem.services.views.update_index import mark_in_sync, sync_vault
 
         if _warm[1]() and not is_index_behind(vault):
             mark_in_sync(vault)
@@ -226,7 +226,7 @@ def open_view(
     opened = open_synced(vault, agent, session, ref, reads)
     if not (at or opened.ref):
         return opened
-    from vaultmem.services.reading.look import look_at
+    from vaultmem.services.views.open_view import look_at
 
     return look_at(opened, at, progress=ProgressLine("reading notes of git"))
 
@@ -275,7 +275,7 @@ def _find_hint(opened: Iterable[Vault]) -> str:
     """Return what commits the first write of a vault that no commit has."""
     for vault in opened:
         if vault.notices.written:
-            from vaultmem.services.writing.commit import hint_commit
+            from vaultmem.services.changes.commit import hint_commit
 
             with contextlib.suppress(VaultError, OSError):
                 if hint := hint_commit(vault):
@@ -308,7 +308,7 @@ def _take_in() -> None:
     for vault in _opened:
         with contextlib.suppress(VaultError, OSError):
             if vault.notices.written and vault.state.get("arrived"):
-                from vaultmem.services.upkeep.arrivals import BESIDE, take_in
+                from vaultmem.services.curation.arrivals import BESIDE, take_in
 
                 take_in(vault, BESIDE)
 

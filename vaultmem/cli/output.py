@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from vaultmem.core.json_values import as_plain
-from vaultmem.core.safe_text import clean_text, escape_bytes, one_line
+from vaultmem.core.text.display import clean_text, escape_bytes, one_line
+from vaultmem.core.text.json_values import as_plain
 from vaultmem.errors import RefusedError
 
 if TYPE_CHECKING:
-    from vaultmem.operations.operation import Line
+    from vaultmem.operations.declaration import Line
     from vaultmem.vault import Vault
 
 _COLOURS = {"bold": "1", "dim": "2", "green": "32", "yellow": "33", "red": "31"}
@@ -208,7 +208,7 @@ def following(vault: Vault) -> Iterator[ProgressLine]:
         yield progress
     except KeyboardInterrupt:
         if progress.is_open:
-            from vaultmem.services.reading.sync import count_indexed
+            from vaultmem.services.views.update_index import count_indexed
 
             indexed, notes = count_indexed(vault)
             warn(f"stopped; {indexed:,} of {notes:,} notes are indexed; the next command goes on")

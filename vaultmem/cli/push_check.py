@@ -1,13 +1,60 @@
-"""The command that git hosts run as their pre-receive hook: push-check."""
+"""The pre-receive hooks of git hosts and hubs: push-check."""
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
-from typing import Annotated
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from vaultmem.cli.quick_typer import PlainCommand
+from vaultmem.errors import BusyError, VaultError
+from vaultmem.services.hub.receiving import Received, receive
+
+# Git's pre-receive hook: a push is let in, or its user is told why not. Run by git alone.
+
+#: The most bytes that the check, and each git that it asks, may have of their own.
+_MEMORY = 256 * 1024**2
+
+
+def main(environment: Mapping[str, str], lines: bytes, access_file: str = "") -> int:
+    """Return 0 if a push may be taken in, and print why not otherwise."""
+    _limit_memory()
+    try:
+        received = receive(Path.cwd(), environment, lines, time.time(), _limit_time, access_file)
+    except VaultError as error:
+        received = Received([f"not taken in: {error}"], True)
+    for line in received.lines:
+        print(f"vaultmem: {line}", file=sys.stderr)
+    return 1 if received.is_refused else 0
+
+
+def _limit_time(seconds: int) -> None:
+    """End the check by an error, also where a program or an expression hangs in it."""
+    if hasattr(signal, "SIGALRM"):
+        signal.signal(signal.SIGALRM, _stop)
+        signal.alarm(seconds)
+
+
+def _stop(*_: Any) -> None:
+    raise BusyError("out of time")
+
+
+def _limit_memory() -> None:
+    try:
+        import resource
+    except ImportError:  # Not everywhere.
+        return
+    resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
+
+
+if __name__ == "__main__":
+    sys.exit(main(os.environ, sys.stdin.buffer.read()))
 
 
 def register(app: typer.Typer) -> None:
@@ -31,7 +78,6 @@ def push_check(
     Examples:
       vaultmem push-check --access /srv/git/access.yaml
     """
-    from vaultmem.cli.pre_receive import main
     from vaultmem.environment import current_environment
 
     code = main(current_environment(), sys.stdin.buffer.read(), access)

@@ -101,7 +101,7 @@ class PlainCommand(HelpPage, TyperCommand):
         _simplify(self.get_params(ctx))
         _refuse_twice(ctx, self, args)
         if ctx.resilient_parsing:  # A shell asks what could come next.
-            from vaultmem.cli.completing import offer_values
+            from vaultmem.cli.completion import offer_values
 
             for param in self.params:
                 offer_values(ctx, param)

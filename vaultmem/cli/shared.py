@@ -26,7 +26,7 @@ from vaultmem.cli.options import (
     split_names,
 )
 from vaultmem.cli.output import emit_json, say_lines, warn
-from vaultmem.operations.operation import (
+from vaultmem.operations.declaration import (
     Front,
     Moment,
     Operation,
@@ -37,7 +37,7 @@ from vaultmem.operations.operation import (
 )
 
 if TYPE_CHECKING:
-    from vaultmem.operations.operation import Argument
+    from vaultmem.operations.declaration import Argument
     from vaultmem.vault import Vault
 
 _OPTIONS: dict[str, Any] = {
@@ -216,7 +216,7 @@ def needing(extra: str, command: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         from vaultmem.errors import VaultError
-        from vaultmem.storage.missing import tell_missing
+        from vaultmem.storage.user_files import tell_missing
 
         raise VaultError(f"{command}: {tell_missing(error.name, extra)}") from None
 

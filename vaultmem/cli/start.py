@@ -96,7 +96,7 @@ def _run_hook(arguments: list[str]) -> None:
 
     An agent waits for it, and calls it at each of its turns.
     """
-    from vaultmem.cli.hook import answer_plainly
+    from vaultmem.cli.hook_command import answer_plainly
     from vaultmem.cli.opening import end_process
 
     code = answer_plainly(arguments)
@@ -210,8 +210,7 @@ def _find_root(named: str, arguments: list[str]) -> str:
     """Return the vault's real path as `open_vault` would find it, empty if there is none."""
     named = named or os.environ.get("VAULTMEM_VAULT", "")
     if named:
-        from vaultmem.storage.user_folders import find_user_folder
-        from vaultmem.storage.vault_list import find_named
+        from vaultmem.storage.user_files import find_named, find_user_folder
 
         named = find_named(named, find_user_folder("config", os.environ))
         return os.path.realpath(os.path.expanduser(named))
@@ -233,8 +232,7 @@ def _find_around() -> str:
 
 def _find_only() -> str:
     """Return the only vault on the list, empty where it is not the only one, or not there."""
-    from vaultmem.storage.user_folders import find_user_folder
-    from vaultmem.storage.vault_list import find_only
+    from vaultmem.storage.user_files import find_only, find_user_folder
 
     try:
         found = find_only(find_user_folder("config", os.environ))
@@ -244,7 +242,7 @@ def _find_only() -> str:
 
 
 def _find_socket(root: str) -> str:
-    from vaultmem.storage.user_folders import find_user_folder
+    from vaultmem.storage.user_files import find_user_folder
     from vaultmem.storage.watch_socket import socket_path
 
     return socket_path(root, find_user_folder("state", os.environ))

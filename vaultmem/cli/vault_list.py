@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vaultmem.answers.vaults import listed_json, vaults_json
 from vaultmem.cli.options import JsonOption
 from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.cli.quick_typer import PlainGroup, add_commands
-from vaultmem.core.counting import count_things
-from vaultmem.core.safe_text import escape_bytes, one_line
+from vaultmem.core.text.display import count_things, escape_bytes, one_line
 from vaultmem.errors import VaultError
+from vaultmem.operations.vault_data import listed_json, vaults_json
 
 if TYPE_CHECKING:
-    from vaultmem.services.vaults.listing import ListedVault
+    from vaultmem.services.vaults.companions import ListedVault
     from vaultmem.vault import UserFolders, Vault
 
 
@@ -37,7 +36,7 @@ def list_all(context: typer.Context, as_json: JsonOption = False) -> None:
     """
     if context.invoked_subcommand:
         return
-    from vaultmem.services.vaults.listing import list_vaults
+    from vaultmem.services.vaults.companions import list_vaults
 
     listed = list_vaults(_find_folders())
     if as_json:
@@ -64,7 +63,7 @@ def add(
     Examples:
       vaultmem vaults add . --name ferrylane
     """
-    from vaultmem.services.vaults.listing import add_vault
+    from vaultmem.services.vaults.companions import add_vault
 
     added = add_vault(_find_folders(), path, name)
     if as_json:
@@ -82,7 +81,7 @@ def remove(
     Examples:
       vaultmem vaults remove ferrylane
     """
-    from vaultmem.services.vaults.listing import remove_vault
+    from vaultmem.services.vaults.companions import remove_vault
 
     removed = remove_vault(_find_folders(), name)
     if as_json:
@@ -95,7 +94,7 @@ def remove(
 
 def register_here(vault: Vault) -> str:
     """Put a vault on the user's list; return its name there, "" if that cannot be."""
-    from vaultmem.services.vaults.listing import register_vault
+    from vaultmem.services.vaults.companions import register_vault
 
     try:
         return register_vault(vault.folders, vault.root)

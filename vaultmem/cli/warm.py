@@ -1,4 +1,4 @@
-"""Answer commands in the watcher's process: the same command code, with everything loaded."""
+"""Run commands in the watcher's process, with output sent to the caller."""
 
 from __future__ import annotations
 
@@ -17,13 +17,67 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import vaultmem
-from vaultmem.cli.divided import DividedStream
 from vaultmem.cli.opening import keep_warm, run
 from vaultmem.cli.start import is_warm, same_settings
 from vaultmem.environment import on_behalf, open_named_vault
 from vaultmem.storage.lock import READER
 from vaultmem.storage.watch_socket import BEAT, MAX_ANSWER, MAX_QUESTION, SENT, Listener, read_words
 from vaultmem.vault import Vault
+
+# A stream that goes where it always went, but for one thread's, which is kept.
+
+
+class DividedStream(io.TextIOBase):
+    """A stream that goes where it always went, but for one thread's that is kept."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._mine = threading.local()
+
+    @contextlib.contextmanager
+    def kept(self, is_terminal: bool) -> Iterator[io.BytesIO]:
+        """Keep what this thread writes; `is_terminal` is what the stream says of itself."""
+        kept = io.BytesIO()
+        errors = self._stream.errors
+        self._mine.stream = io.TextIOWrapper(
+            kept, self._stream.encoding, errors, newline="", write_through=True
+        )
+        self._mine.is_terminal = is_terminal
+        try:
+            yield kept
+            self._mine.stream.flush()
+        finally:
+            self._mine.stream.detach()
+            self._mine.stream = None
+
+    @property
+    def _target(self) -> Any:
+        return getattr(self._mine, "stream", None) or self._stream
+
+    @property
+    def buffer(self) -> Any:
+        """The bytes below the text."""
+        return self._target.buffer
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """How text becomes bytes."""
+        return str(self._target.encoding)
+
+    def isatty(self) -> bool:
+        """Tell whether the stream is the caller's terminal."""
+        if getattr(self._mine, "stream", None) is not None:
+            return bool(self._mine.is_terminal)
+        return bool(self._stream.isatty())
+
+    def write(self, text: str) -> int:
+        """Write text."""
+        return int(self._target.write(text))
+
+    def flush(self) -> None:
+        """Pass on what is buffered."""
+        self._target.flush()
+
 
 #: Seconds that a caller may take to ask, and to listen.
 _PATIENCE = 2.0
@@ -197,10 +251,10 @@ class WarmServer:
 def _load_commands() -> Any:
     """Return the commands with everything that they import while they run."""
     from vaultmem.cli.app import build_commands
-    from vaultmem.core.finding import ranking  # noqa: F401
-    from vaultmem.services.finding import pack, recall, receipts  # noqa: F401
+    from vaultmem.core.search import ranking  # noqa: F401
     from vaultmem.services.hooks import answer  # noqa: F401
-    from vaultmem.services.reading import look, read_notes  # noqa: F401
+    from vaultmem.services.search import recall  # noqa: F401
+    from vaultmem.services.views import open_view, read_notes  # noqa: F401
 
     return build_commands()
 

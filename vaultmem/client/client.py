@@ -66,7 +66,7 @@ class Client:
         Raises:
             VaultError: nobody serves it.
         """
-        from vaultmem.storage.user_folders import find_user_folder
+        from vaultmem.storage.user_files import find_user_folder
         from vaultmem.storage.watch_socket import socket_path
 
         root = os.path.realpath(vault)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from vaultmem.core.paths import parse_note_path
+from vaultmem.core.text.paths import parse_note_path
 from vaultmem.errors import RefusedError
 
 FORMAT = 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from vaultmem.core.suggest import ask_meant
+from vaultmem.core.text.suggest import ask_meant
 from vaultmem.errors import RefusedError
 
 

@@ -8,7 +8,7 @@ from functools import cache
 from typing import NamedTuple
 
 from vaultmem.core.languages import read_lines, read_pairs
-from vaultmem.core.similarity.figures import MONTHS
+from vaultmem.core.similarity.words import MONTHS
 
 
 class Span(NamedTuple):

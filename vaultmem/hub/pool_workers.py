@@ -18,19 +18,15 @@ from typing import Any, TypeVar
 from anyio import to_thread
 
 from vaultmem.errors import FaultError, ForbiddenError, RefusedError, VaultError
-from vaultmem.hub.request_log import RequestLog, describe_reason
+from vaultmem.hub.gate import RequestLog, describe_reason
+from vaultmem.services.fleet.clone import Source
+from vaultmem.services.fleet.pool import Lane, LocalPool, Pool
 from vaultmem.services.hub.access import find_pusher
-from vaultmem.services.hub.audit import Entry, record
-from vaultmem.services.hub.folder import Hub, read_hub
-from vaultmem.services.hub.refusal import Update
+from vaultmem.services.hub.hub_folder import Entry, Hub, Update, read_hub, record
 from vaultmem.services.hub.repositories import list_repositories
 from vaultmem.services.hub.writing import Written, move_ref, write_checked
-from vaultmem.services.pools.clone import Source
-from vaultmem.services.pools.pool import Lane, LocalPool, Pool
 from vaultmem.vault import Vault, VaultSettings, find_user_folders
-from vaultmem.workers.caller import Caller, Guest
-from vaultmem.workers.kept_vault import Work, in_session
-from vaultmem.workers.workers import Workers
+from vaultmem.workers import Caller, Guest, Work, Workers, in_session
 
 Result = TypeVar("Result")
 

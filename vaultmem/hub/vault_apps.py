@@ -16,22 +16,21 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse
 from starlette.types import Receive, Scope, Send
 
+from vaultmem.hub.gate import RequestLog
 from vaultmem.hub.guests import make_visitor
 from vaultmem.hub.pool_workers import Doorkeeper, PoolWorkers
-from vaultmem.hub.request_log import RequestLog
-from vaultmem.mcp_server.http import McpPlace, build_later
-from vaultmem.services.hub.folder import Hub
+from vaultmem.mcp_server.run import McpPlace, build_later
+from vaultmem.services.fleet.pool import Pool
 from vaultmem.services.hub.grants import Grant, may
 from vaultmem.services.hub.grants import Scope as Right
-from vaultmem.services.pools.pool import Pool
-from vaultmem.storage.vault_list import is_vault_name
+from vaultmem.services.hub.hub_folder import Hub
+from vaultmem.storage.user_files import is_vault_name
 from vaultmem.storage.watcher import EVERYTHING
 from vaultmem.web.app import create_pages
-from vaultmem.web.events import Events
-from vaultmem.web.refusing import refuse
-from vaultmem.web.site import BELOW, Site
-from vaultmem.web.visits import Visitor
-from vaultmem.workers.caller import Caller, Guest
+from vaultmem.web.asking import refuse
+from vaultmem.web.background_jobs import Events
+from vaultmem.web.rendering import BELOW, Site, Visitor
+from vaultmem.workers import Caller, Guest
 
 #: Below what address the vaults are.
 BASE = "/v/"

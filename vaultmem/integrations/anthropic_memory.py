@@ -21,7 +21,7 @@ from anyio.to_thread import run_sync
 from vaultmem.environment import open_named_vault
 from vaultmem.errors import VaultError
 from vaultmem.integrations.memory_commands import run_command
-from vaultmem.services.writing.commit import save_checkpoint
+from vaultmem.services.changes.commit import save_checkpoint
 
 
 class _Memory:

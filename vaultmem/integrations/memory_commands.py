@@ -15,15 +15,15 @@ from urllib.parse import unquote
 from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.notes.record import NoteRecord
-from vaultmem.core.paths import is_note_path, parse_note_path
+from vaultmem.core.text.paths import is_note_path, parse_note_path
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
-from vaultmem.services.likeness.known import refuse_held
-from vaultmem.services.likeness.similar import Asked
-from vaultmem.services.notes.forget import forget_notes
-from vaultmem.services.notes.rename import rename_note
-from vaultmem.services.reading.read_notes import read_note
-from vaultmem.services.reading.sync import sync_to_read, sync_vault
-from vaultmem.services.writing.edit_notes import check_rewrite, check_text, edit_note, write_note
+from vaultmem.services.changes.edit_notes import check_rewrite, check_text, edit_note, write_note
+from vaultmem.services.memory.forget import forget_notes
+from vaultmem.services.memory.rename import rename_note
+from vaultmem.services.similarity.known import refuse_held
+from vaultmem.services.similarity.similar import Asked
+from vaultmem.services.views.read_notes import read_note
+from vaultmem.services.views.update_index import sync_to_read, sync_vault
 from vaultmem.vault import Vault
 
 ROOT = "/memories"

@@ -19,8 +19,8 @@ from mcp.server.subscriptions import (
 )
 from mcp.shared.exceptions import MCPError
 
-from vaultmem.mcp_server.held_sessions import HeldSessions
-from vaultmem.mcp_server.showing import (
+from vaultmem.mcp_server.session_tools import HeldSessions
+from vaultmem.mcp_server.tool_text import (
     NOTE,
     PACK,
     list_matches,
@@ -29,7 +29,7 @@ from vaultmem.mcp_server.showing import (
     tell_state,
 )
 from vaultmem.storage.watcher import EVERYTHING
-from vaultmem.workers.kept_vault import Work
+from vaultmem.workers import Work
 
 #: Has something read by whoever reads, in the name of the connection that asks.
 Read = Callable[[Work[Any]], Awaitable[Any]]

@@ -1,21 +1,30 @@
-"""Run the server over standard input and output, until its client goes or a signal comes."""
+"""Run the MCP server over standard input and output, or over HTTP."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import threading
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from vaultmem.mcp_server.session_tools import SESSION_HEADER
 from vaultmem.storage.watch_socket import CLOSING
-from vaultmem.workers.caller import Caller
-from vaultmem.workers.kept_vault import warm_up
-from vaultmem.workers.workers import Workers
+from vaultmem.workers import Caller, Workers, shows_token, warm_up
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
+
+    from vaultmem.mcp_server.resources import Subscribers
 
 
 def serve_alone(root: Path, caller: Caller) -> None:
@@ -27,7 +36,7 @@ def serve_alone(root: Path, caller: Caller) -> None:
     import anyio
 
     from vaultmem.mcp_server.resources import Subscribers
-    from vaultmem.mcp_server.server import build_server
+    from vaultmem.mcp_server.tool_server import build_server
 
     subscribers = Subscribers()
     workers = Workers(root, subscribers.notice)
@@ -80,3 +89,135 @@ class _Ending:
     def _exit(self, number: int) -> None:
         self.finish()
         os._exit(128 + number)
+
+
+# The SDK and what serves by it, imported when somebody needs it: that takes most of a second.
+
+_LOCK = threading.Lock()
+
+
+def load_server() -> None:
+    """Import what serves agents.
+
+    By one thread at a time: of modules that import each other, a second one can find one half made.
+
+    Raises:
+        ModuleNotFoundError: the SDK is not installed.
+    """
+    with _LOCK:
+        from vaultmem.mcp_server import resources, tool_server, tool_text  # noqa: F401
+
+
+# The server over HTTP, at one address of an app: a token, and exact Host and Origin.
+
+#: Makes the server that talks, when the SDK is imported.
+Build = Callable[["Subscribers"], "Server[Any]"]
+
+
+class McpPlace:
+    """Serves whoever comes, at one address; the SDK is imported for the first, within a second.
+
+    `origins` are those of pages that may ask.
+    """
+
+    def __init__(
+        self, build: Build, hosts: Collection[str], origins: Collection[str], path: str
+    ) -> None:
+        self.path = path
+        self._build = build
+        self._hosts, self._origins = list(hosts), list(origins)
+        self._lock = asyncio.Lock()
+        self._app: ASGIApp | None = None
+        self._subscribers: Subscribers | None = None
+        self._running: asyncio.Task[None] | None = None
+
+    def notice(self, path: str) -> None:
+        """Tell agents that a path may have changed; called from any thread."""
+        if self._subscribers is not None:
+            self._subscribers.notice(path)
+
+    def close(self) -> None:
+        """End all sessions; called in the event loop."""
+        if self._running is not None:
+            self._running.cancel()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+        async with self._lock:
+            if self._app is None:
+                try:
+                    self._app = await self._begin()
+                except ModuleNotFoundError:
+                    from vaultmem.storage.user_files import how_to_install
+
+                    self._app = JSONResponse(
+                        {"error": f"MCP needs more; {how_to_install('mcp')}"}, 503
+                    )
+        if scope["method"] == "DELETE":
+            send = self._release_before(send, Headers(scope=scope).get(SESSION_HEADER, ""))
+        await self._app(scope, receive, send)
+
+    def _release_before(self, send: Send, client: str) -> Send:
+        """Return what sends an answer, and before a good one closes what an MCP session held."""
+
+        async def release_and_send(message: Message) -> None:
+            is_ended = message["type"] == "http.response.start" and message["status"] == 200
+            if is_ended and self._subscribers is not None:
+                await self._subscribers.held.release(client)
+            await send(message)
+
+        return release_and_send
+
+    async def _begin(self) -> ASGIApp:
+        await asyncio.to_thread(load_server)
+        from mcp.server.transport_security import TransportSecuritySettings
+
+        from vaultmem.mcp_server.resources import Subscribers
+
+        self._subscribers = Subscribers()
+        app = self._build(self._subscribers).streamable_http_app(
+            streamable_http_path=self.path,
+            transport_security=TransportSecuritySettings(
+                enable_dns_rebinding_protection=True,
+                allowed_hosts=self._hosts,
+                allowed_origins=self._origins,
+            ),
+        )
+        ready = asyncio.Event()
+        self._running = asyncio.create_task(_keep(app.router.lifespan_context(app), ready))
+        await ready.wait()
+        return app
+
+
+class McpApp(McpPlace):
+    """Serves a vault to who names the token."""
+
+    def __init__(
+        self, workers: Workers, caller: Caller, token: str, hosts: Sequence[str], path: str
+    ) -> None:
+        build = partial(build_later, workers, caller)
+        super().__init__(build, hosts, [f"http://{host}" for host in hosts], path)
+        self._token = token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer 401."""
+        if shows_token(scope["headers"], self._token):
+            await super().__call__(scope, receive, send)
+            return
+        told = {"error": "no token, or not the right one"}
+        headers = {"WWW-Authenticate": "Bearer", "Connection": "close"}
+        await JSONResponse(told, 401, headers)(scope, receive, send)
+
+
+def build_later(workers: Workers, caller: Caller, subscribers: Subscribers) -> Server[Any]:
+    """Return the server of a vault, by the SDK that is imported by now."""
+    from vaultmem.mcp_server.tool_server import build_server
+
+    return build_server(workers, caller, subscribers)
+
+
+async def _keep(running: AbstractAsyncContextManager[object], ready: asyncio.Event) -> None:
+    """Keep what serves sessions running, in the task that began it, until that is cancelled."""
+    async with running:
+        ready.set()
+        await asyncio.Event().wait()

@@ -6,18 +6,17 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from vaultmem.core.budget import count_fitting
-from vaultmem.core.json_values import as_plain
 from vaultmem.core.lifecycle import State
 from vaultmem.core.packs.pack_item import quote
-from vaultmem.core.safe_text import escape_bytes
-from vaultmem.core.token_count import bound_tokens
+from vaultmem.core.text.display import escape_bytes
+from vaultmem.core.text.json_values import as_plain
+from vaultmem.core.text.token_count import bound_tokens, count_fitting
 from vaultmem.errors import RefusedError
-from vaultmem.operations.operation import list_arguments, read_request
+from vaultmem.operations.declaration import list_arguments, read_request
 from vaultmem.operations.schemas import Schema
 
 if TYPE_CHECKING:
-    from vaultmem.services.reading.read_notes import FoundNote
+    from vaultmem.services.views.read_notes import FoundNote
     from vaultmem.vault import Vault
 
 
@@ -90,7 +89,7 @@ def see_at(vault: Vault, given: dict[str, Any]) -> Vault:
     """Return the vault at the commit that the arguments name, else on its branch as it is now."""
     if not (given.get("at") or vault.ref):
         return vault
-    from vaultmem.services.reading.look import look_at
+    from vaultmem.services.views.open_view import look_at
 
     return look_at(vault, given.get("at", ""))
 
@@ -101,11 +100,11 @@ def read_shown(vault: Vault, given: dict[str, Any]) -> FoundNote:
     Raises:
         RefusedError: it is quarantined.
     """
-    from vaultmem.services.reading.read_notes import get_note
+    from vaultmem.services.views.read_notes import get_note
 
     seen, path = vault, given["path"]
     if ":" in path:
-        from vaultmem.services.vaults.beside import open_addressed
+        from vaultmem.services.vaults.companions import open_addressed
 
         seen, path = open_addressed(vault, path)
     found = get_note(see_at(seen, given), path, given.get("full", False))

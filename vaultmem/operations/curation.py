@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from vaultmem.operations.operation import Line
+from vaultmem.operations.declaration import Line
 
 
 def commit_lines(commits: Iterable[tuple[str, str]]) -> Iterator[Line]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from vaultmem.core.lifecycle import CONFLICTED, Kind, State
-from vaultmem.operations.operation import Agent, Arg, Front
+from vaultmem.operations.declaration import Agent, Arg, Front
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from vaultmem.core.finding.query import NoteFilter
+    from vaultmem.core.search.query import NoteFilter
 
 _KINDS = [each.value for each in Kind]
 _STATES = [*(each.value for each in State), CONFLICTED]
@@ -104,9 +104,9 @@ class Filters(NamedTuple):
         Raises:
             RefusedError: a kind, a state or a date is none.
         """
-        from vaultmem.core.finding.query import NoteFilter
         from vaultmem.core.lifecycle import parse_kind
-        from vaultmem.core.timestamps import parse_timestamp
+        from vaultmem.core.search.query import NoteFilter
+        from vaultmem.core.text.timestamps import parse_timestamp
 
         return NoteFilter(
             kinds=frozenset(map(parse_kind, self.kind)),

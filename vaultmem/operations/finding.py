@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from vaultmem.core.json_values import pick
-from vaultmem.operations.filters import Filters, ProjectScope, read_states
-from vaultmem.operations.operation import (
+from vaultmem.core.text.json_values import pick
+from vaultmem.operations.declaration import (
     BUDGET,
     LEAST,
     MOST,
@@ -19,15 +18,16 @@ from vaultmem.operations.operation import (
     Operation,
     Takes,
 )
+from vaultmem.operations.filters import Filters, ProjectScope, read_states
 from vaultmem.operations.schemas import STRINGS, record, rows
 
 if TYPE_CHECKING:
-    from vaultmem.core.finding.hit import Hit
     from vaultmem.core.packs.pack_item import LeftOut, PackItem
     from vaultmem.core.packs.pack_text import Pack
-    from vaultmem.services.finding.ask import Ask, QueryResult, Show
-    from vaultmem.services.finding.pack import AskPack, PackAnswer
-    from vaultmem.services.finding.vault_set import TellProgress, VaultSet
+    from vaultmem.core.search.query import Hit
+    from vaultmem.services.packs.build import AskPack, PackAnswer
+    from vaultmem.services.search.run_query import Ask, QueryResult, Show
+    from vaultmem.services.search.vault_set import TellProgress, VaultSet
     from vaultmem.vault import Vault
 
 At = Annotated[
@@ -211,15 +211,15 @@ def recall_in(
 
     Notes of other projects than the caller's, or the one that is named, are left out.
     """
-    from vaultmem.services.finding.ask import run_query
     from vaultmem.services.projects.scope import view_projects
+    from vaultmem.services.search.run_query import run_query
 
     return run_query(view_projects(vaults, asked.project), make_ask(asked), show, progress)
 
 
 def open_vaults(vault: Vault, asked: Recall | PackRequest) -> tuple[list[Vault], list[str]]:
     """Return the vaults that are asked, and messages about those that are passed over."""
-    from vaultmem.services.vaults.beside import add_others
+    from vaultmem.services.vaults.companions import add_others
 
     return add_others(vault, asked.vaults, bool(asked.at or asked.include_refs or vault.ref))
 
@@ -244,7 +244,7 @@ def pack_of(
     progress: TellProgress | None = None,
 ) -> PackAnswer:
     """Return the pack of these vaults, without notes of other projects, as `recall_in` does."""
-    from vaultmem.services.finding.pack import ask_pack
+    from vaultmem.services.packs.build import ask_pack
     from vaultmem.services.projects.scope import view_projects
 
     return ask_pack(view_projects(vaults, asked.project), made, progress)
@@ -257,7 +257,7 @@ def make_pack_ask(asked: PackRequest) -> AskPack:
         RefusedError: there are no such labels.
     """
     from vaultmem.core.packs.pack_item import PackStyle, parse_labels
-    from vaultmem.services.finding.pack import AskPack
+    from vaultmem.services.packs.build import AskPack
 
     return AskPack(
         asked.query,
@@ -278,7 +278,7 @@ def make_ask(asked: Recall) -> Ask:
     Raises:
         RefusedError: a kind, a state or a date is none.
     """
-    from vaultmem.services.finding.ask import MOST_FITTING, Ask
+    from vaultmem.services.search.run_query import MOST_FITTING, Ask
 
     only = asked.only.make_filter()
     return Ask(
@@ -308,9 +308,9 @@ def _choose_states(asked: Recall) -> frozenset[Any]:
 
 def show_texts(asked: Recall) -> Show:
     """Return what shows the whole text of the first hits that fit; of all without a budget."""
-    from vaultmem.services.finding import ask
+    from vaultmem.services.search import run_query
 
-    return ask.fit_texts(asked.budget) if asked.budget else ask.show_texts
+    return run_query.fit_texts(asked.budget) if asked.budget else run_query.show_texts
 
 
 def recall_data(found: Found) -> dict[str, Any]:
@@ -388,7 +388,7 @@ def why_data(hit: Hit) -> dict[str, Any]:
 
 def recall_lines(answer: QueryResult, asked: Recall) -> Iterator[Line]:
     """Yield an answer as lines: how sure it is, the hits that are shown, how many are not."""
-    from vaultmem.services.finding.ask import tell_how_sure
+    from vaultmem.services.search.run_query import tell_how_sure
 
     for line in tell_how_sure(answer):
         yield Line(line, "yellow")
@@ -402,8 +402,8 @@ def recall_lines(answer: QueryResult, asked: Recall) -> Iterator[Line]:
 
 def show_lines(asked: Recall) -> Show:
     """Return what shows the first hits whose lines fit; all of them without a budget."""
-    from vaultmem.core.packs.excerpt import show_line
-    from vaultmem.core.token_count import count_tokens
+    from vaultmem.core.packs.passages import show_line
+    from vaultmem.core.text.token_count import count_tokens
 
     def show(_: VaultSet, answer: QueryResult) -> list[tuple[Hit, str]]:
         shown, left = [], asked.budget
@@ -419,9 +419,9 @@ def show_lines(asked: Recall) -> Show:
 
 
 def _list_lines(number: int, hit: Hit, explain: bool) -> Iterator[Line]:
-    from vaultmem.core.packs.excerpt import show_line
-    from vaultmem.core.packs.labels import label_hit
     from vaultmem.core.packs.pack_item import plain_label, tell_further
+    from vaultmem.core.packs.pack_text import label_hit
+    from vaultmem.core.packs.passages import show_line
 
     yield Line(f"{number:>2}. {plain_label(hit.name)}", "bold")
     yield Line(f"    {plain_label(hit.address)}   {label_hit(hit)}")
@@ -505,7 +505,7 @@ def _place_data(hit: Hit) -> dict[str, Any]:
 
 
 def _item_data(item: PackItem, cost: int) -> dict[str, Any]:
-    from vaultmem.core.packs.labels import name_handle
+    from vaultmem.core.packs.pack_text import name_handle
 
     return {
         "handle": name_handle(item.hit, item.handle),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vaultmem.core.safe_text import one_line
-from vaultmem.operations.operation import Line
+from vaultmem.core.text.display import one_line
+from vaultmem.operations.declaration import Line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from vaultmem.services.writing.commit import CommitReport
+    from vaultmem.services.changes.commit import CommitReport
 
 _MAX_WIDTH = 32
 
@@ -34,7 +34,7 @@ def commit_lines(commits: Iterable[tuple[str, str]]) -> Iterator[Line]:
 
 def report_lines(report: CommitReport) -> Iterator[Line]:
     """Yield the commits that were made, and what was left out."""
-    from vaultmem.services.writing.ownership import describe_skipped
+    from vaultmem.services.changes.ownership import describe_skipped
 
     yield from commit_lines(report.commits)
     for line in describe_skipped(report.skipped):

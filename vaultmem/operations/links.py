@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from vaultmem.core.counting import count_things
-from vaultmem.core.json_values import pick
-from vaultmem.core.safe_text import one_line
+from vaultmem.core.text.display import count_things, one_line
+from vaultmem.core.text.json_values import pick
 from vaultmem.operations.curation import commit_lines, commits_data
-from vaultmem.operations.operation import (
+from vaultmem.operations.declaration import (
     Arg,
     Front,
     Line,
@@ -23,11 +22,10 @@ from vaultmem.operations.operation import (
 from vaultmem.operations.schemas import record, rows
 
 if TYPE_CHECKING:
-    from vaultmem.core.links.rewrite import LinkEdit
     from vaultmem.core.notes.record import NoteRecord
-    from vaultmem.services.finding.links import FoundLink
-    from vaultmem.services.notes.rename import Rename
-    from vaultmem.services.notes.repair import Repair
+    from vaultmem.core.notes.rewrite_links import LinkEdit
+    from vaultmem.services.memory.rename import Rename, Repair
+    from vaultmem.services.search.link_walk import FoundLink
     from vaultmem.vault import Vault
 
 _FOR_PEOPLE = {Front.MCP: "an agent follows links by read_note; a pack names what is near"}
@@ -94,8 +92,8 @@ class RenameResult(NamedTuple):
 
 def list_links(vault: Vault, asked: LinkedNote) -> NoteLinks:
     """List what a note links to; what leads nowhere is marked."""
-    from vaultmem.services.finding.links import list_links
-    from vaultmem.services.reading.read_notes import resolve_whole
+    from vaultmem.services.search.link_walk import list_links
+    from vaultmem.services.views.read_notes import resolve_whole
 
     path = str(resolve_whole(vault, asked.path))
     return NoteLinks(path, list_links(vault, path))
@@ -119,8 +117,8 @@ def links_lines(found: NoteLinks, _: Any) -> Iterator[Line]:
 
 def list_backlinks(vault: Vault, asked: LinkedNote) -> NoteLinks:
     """List the links to a note."""
-    from vaultmem.services.finding.links import list_backlinks
-    from vaultmem.services.reading.read_notes import resolve_whole
+    from vaultmem.services.search.link_walk import list_backlinks
+    from vaultmem.services.views.read_notes import resolve_whole
 
     path = str(resolve_whole(vault, asked.path))
     return NoteLinks(path, list_backlinks(vault, path))
@@ -142,7 +140,7 @@ def backlinks_lines(found: NoteLinks, _: Any) -> Iterator[Line]:
 
 def list_broken(vault: Vault, _: NoArguments) -> Sequence[FoundLink]:
     """List the links of all notes that lead nowhere."""
-    from vaultmem.services.finding.links import list_broken
+    from vaultmem.services.search.link_walk import list_broken
 
     return list_broken(vault)
 
@@ -161,7 +159,7 @@ def broken_lines(broken: Sequence[FoundLink], _: Any) -> Iterator[Line]:
 
 def list_orphans(vault: Vault, _: NoArguments) -> Sequence[tuple[NoteRecord, int]]:
     """List the notes that no other links to."""
-    from vaultmem.services.finding.links import list_orphans
+    from vaultmem.services.search.link_walk import list_orphans
 
     return list_orphans(vault)
 
@@ -180,7 +178,7 @@ def orphans_lines(found: Sequence[tuple[NoteRecord, int]], _: Any) -> Iterator[L
 
 def repair_links(vault: Vault, asked: RepairRequest) -> RepairResult:
     """Change the broken links to files that were moved since, in one commit."""
-    from vaultmem.services.notes.repair import plan_repair, repair_links
+    from vaultmem.services.memory.rename import plan_repair, repair_links
 
     done = plan_repair(vault) if asked.dry_run else repair_links(vault)
     return RepairResult(done, asked.dry_run)
@@ -221,7 +219,7 @@ def rename_note(vault: Vault, asked: RenameRequest) -> RenameResult:
     Examples:
       vaultmem mv lint-before-commit "check before commit.md"
     """
-    from vaultmem.services.notes.rename import plan_rename, rename_note
+    from vaultmem.services.memory.rename import plan_rename, rename_note
 
     make = plan_rename if asked.dry_run else rename_note
     return RenameResult(make(vault, asked.path, asked.to), asked.dry_run)

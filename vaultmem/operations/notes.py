@@ -6,11 +6,10 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from vaultmem.core.json_values import pick
 from vaultmem.core.lifecycle import Kind, State
-from vaultmem.core.safe_text import one_line
-from vaultmem.operations.filters import Filters, ListScope
-from vaultmem.operations.operation import (
+from vaultmem.core.text.display import one_line
+from vaultmem.core.text.json_values import pick
+from vaultmem.operations.declaration import (
     RAW,
     Agent,
     Arg,
@@ -22,16 +21,16 @@ from vaultmem.operations.operation import (
     Tag,
     Takes,
 )
+from vaultmem.operations.filters import Filters, ListScope
 from vaultmem.operations.schemas import STRINGS, record, rows
 
 if TYPE_CHECKING:
     from vaultmem.core.notes.record import NoteRecord
-    from vaultmem.services.archiving.read_all import WholeNote
-    from vaultmem.services.likeness.known import Nearby
-    from vaultmem.services.notes.propose import Proposed
-    from vaultmem.services.notes.remember import Remembered
-    from vaultmem.services.priming.sources import PrimedSource
-    from vaultmem.services.reading.read_notes import FoundNote
+    from vaultmem.services.exchange.archives import WholeNote
+    from vaultmem.services.exchange.import_reference import PrimedSource
+    from vaultmem.services.memory.remember import Proposed, Remembered
+    from vaultmem.services.similarity.known import Nearby
+    from vaultmem.services.views.read_notes import FoundNote
     from vaultmem.vault import Vault
 
 
@@ -63,15 +62,15 @@ def get(vault: Vault, asked: Get) -> FoundNote:
       vaultmem get s-0431#Decisions
       vaultmem get refund-rules --at HEAD~1
     """
-    from vaultmem.services.reading.read_notes import get_note
+    from vaultmem.services.views.read_notes import get_note
 
     return get_note(vault, asked.path, asked.full)
 
 
 def note_data(found: FoundNote) -> dict[str, Any]:
     """Return a note that was read, or one section of it."""
-    from vaultmem.core.notes.full_text import tell_shortened
-    from vaultmem.core.notes.values import as_json as property_json
+    from vaultmem.core.notes.frontmatter import as_json as property_json
+    from vaultmem.core.notes.sections import tell_shortened
 
     note = found.note
     return {
@@ -94,7 +93,7 @@ def note_lines(found: FoundNote, _: Any) -> Iterator[Line]:
 def note_warnings(found: FoundNote) -> Iterator[str]:
     """Yield why a note is not to be taken for what it seems."""
     from vaultmem.core.notes.encoding import describe_encoding
-    from vaultmem.core.notes.full_text import tell_shortened
+    from vaultmem.core.notes.sections import tell_shortened
 
     note = found.note
     if note.state == "quarantined":
@@ -131,7 +130,7 @@ def list_(vault: Vault, asked: ListNotes) -> list[tuple[str, NoteRecord]]:
 def list_of(vaults: Sequence[Vault], asked: ListNotes) -> list[tuple[str, NoteRecord]]:
     """Return the notes of some vaults but those of other projects, each with its vault's name."""
     from vaultmem.services.projects.scope import view_projects
-    from vaultmem.services.reading.read_notes import list_notes
+    from vaultmem.services.views.read_notes import list_notes
 
     wanted = asked.only.make_filter(any_state=True)
     seen = view_projects(vaults, asked.project)
@@ -154,7 +153,7 @@ def record_data(record: NoteRecord) -> dict[str, Any]:
 
 def whole_data(whole: WholeNote) -> dict[str, Any]:
     """Return all of a note: what `list` says, its properties, its body, and its links."""
-    from vaultmem.core.notes.values import as_json as property_json
+    from vaultmem.core.notes.frontmatter import as_json as property_json
     from vaultmem.operations.links import link_data
 
     note = whole.note
@@ -184,7 +183,7 @@ class SourceNotes(NamedTuple):
 
 def list_sources(vault: Vault, _: NoArguments) -> list[PrimedSource]:
     """List the sources of reference material."""
-    from vaultmem.services.priming.sources import list_sources
+    from vaultmem.services.exchange.import_reference import list_sources
 
     return list_sources(vault)
 
@@ -208,7 +207,7 @@ def sources_lines(sources: Sequence[PrimedSource], _: Any) -> Iterator[Line]:
 
 def list_source_notes(vault: Vault, asked: SourceRequest) -> SourceNotes:
     """List the notes of a source of reference material."""
-    from vaultmem.services.priming.sources import list_source_notes
+    from vaultmem.services.exchange.import_reference import list_source_notes
 
     return SourceNotes(asked.source, list_source_notes(vault, asked.source))
 
@@ -313,7 +312,7 @@ def remember(vault: Vault, asked: Remember) -> Remembered:
       git log -1 --format=%B | vaultmem remember - --kind decision
     """
     from vaultmem.core.lifecycle import parse_kind, parse_state
-    from vaultmem.services.notes import remember as service
+    from vaultmem.services.memory import remember as service
 
     memory = service.Memory(
         text=asked.text,
@@ -353,7 +352,7 @@ def remembered_lines(done: Remembered, _: Any) -> Iterator[Line]:
         told = f"vaultmem forget --confirmation {shlex.quote(done.path)}"
         yield Line(f"If it is another fact: {told}")
     if done.state == "quarantined" and done.similar:
-        from vaultmem.services.notes.remember import HELD
+        from vaultmem.services.memory.remember import HELD
 
         yield Line(HELD, "red")
     if done.outcome == "created":

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from vaultmem.core.counting import count_things
-from vaultmem.core.json_values import pick
-from vaultmem.core.safe_text import one_line
-from vaultmem.operations.operation import (
+from vaultmem.core.text.display import count_things, one_line
+from vaultmem.core.text.json_values import pick
+from vaultmem.operations.declaration import (
     Arg,
     Front,
     Line,
@@ -21,9 +20,8 @@ from vaultmem.operations.operation import (
 from vaultmem.operations.schemas import STRINGS, record, rows
 
 if TYPE_CHECKING:
-    from vaultmem.services.projects.edit_projects import MovedNotes
-    from vaultmem.services.projects.list_projects import ListedProject, ProjectList
-    from vaultmem.services.upkeep.infer_projects import Inference
+    from vaultmem.services.curation.infer_projects import Inference
+    from vaultmem.services.projects.edit_projects import ListedProject, MovedNotes, ProjectList
     from vaultmem.vault import Vault
 
 _OWNERS = {
@@ -54,7 +52,7 @@ class InferRequest(NamedTuple):
 
 def list_(vault: Vault, _: NoArguments) -> ProjectList:
     """List the projects, each with its notes and sessions."""
-    from vaultmem.services.projects.list_projects import list_projects
+    from vaultmem.services.projects.edit_projects import list_projects
 
     return list_projects(vault)
 
@@ -140,7 +138,7 @@ def moved_lines(done: MovedNotes, _: Any) -> Iterator[Line]:
 
 def infer(vault: Vault, asked: InferRequest) -> Inference:
     """Propose projects for notes without one, by their sessions."""
-    from vaultmem.services.upkeep.infer_projects import infer_projects
+    from vaultmem.services.curation.infer_projects import infer_projects
 
     return infer_projects(vault, asked.apply)
 

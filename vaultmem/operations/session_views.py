@@ -6,11 +6,9 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from vaultmem.core.json_values import pick
-from vaultmem.core.safe_text import one_line
-from vaultmem.operations.filters import ListScope
-from vaultmem.operations.lines import align
-from vaultmem.operations.operation import (
+from vaultmem.core.text.display import one_line
+from vaultmem.core.text.json_values import pick
+from vaultmem.operations.declaration import (
     Agent,
     Arg,
     Front,
@@ -20,6 +18,8 @@ from vaultmem.operations.operation import (
     Operation,
     Takes,
 )
+from vaultmem.operations.filters import ListScope
+from vaultmem.operations.lines import align
 from vaultmem.operations.schemas import record, rows
 from vaultmem.operations.sessions import (
     ENDS,
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from vaultmem.core.sessions.restore_text import Restore
     from vaultmem.core.sessions.session import Session, SessionFacts
     from vaultmem.core.sessions.turns import Tally
+    from vaultmem.services.sessions.close import Recovered
+    from vaultmem.services.sessions.find_session import FoundSession, SessionChain, SessionStats
     from vaultmem.services.sessions.identify import SessionIdentity
-    from vaultmem.services.sessions.recover import Recovered
-    from vaultmem.services.sessions.search import FoundSession, SessionChain, SessionStats
     from vaultmem.vault import Vault
 
 #: Characters of a goal in a list at most.
@@ -159,8 +159,7 @@ def show(vault: Vault, asked: Show) -> Shown:
     Examples:
       vaultmem session show s-0431
     """
-    from vaultmem.services.sessions.elsewhere import name_machine
-    from vaultmem.services.sessions.read import get_session
+    from vaultmem.services.sessions.find_session import get_session, name_machine
     from vaultmem.services.sessions.windows import read_tally
 
     named = find_meant(vault, asked.session_, or_last=True)
@@ -177,7 +176,7 @@ def list_(vault: Vault, asked: ListRequest) -> Listed:
       vaultmem session list
     """
     from vaultmem.services.projects.scope import view_project
-    from vaultmem.services.sessions.search import list_sessions
+    from vaultmem.services.sessions.find_session import list_sessions
 
     vault = view_project(vault, asked.project)
     return Listed(list_sessions(vault, asked.status, asked.of, asked.limit or 20))
@@ -190,7 +189,7 @@ def search(vault: Vault, asked: Search) -> list[FoundSession]:
       vaultmem session search opaque tokens
     """
     from vaultmem.services.projects.scope import view_project
-    from vaultmem.services.sessions.search import search_sessions
+    from vaultmem.services.sessions.find_session import search_sessions
 
     vault = view_project(vault, asked.project)
     return search_sessions(vault, asked.query, asked.limit or 10)
@@ -202,7 +201,7 @@ def chain(vault: Vault, asked: Chain) -> SessionChain:
     Examples:
       vaultmem session chain s-0431
     """
-    from vaultmem.services.sessions.search import follow_chain
+    from vaultmem.services.sessions.find_session import follow_chain
 
     named = find_meant(vault, asked.session_, or_last=True)
     return follow_chain(vault, named, asked.depth or 10)
@@ -214,7 +213,7 @@ def stats(vault: Vault, _: NoArguments) -> SessionStats:
     Examples:
       vaultmem session stats
     """
-    from vaultmem.services.sessions.search import count_sessions
+    from vaultmem.services.sessions.find_session import count_sessions
 
     return count_sessions(vault)
 
@@ -227,7 +226,7 @@ def restore(vault: Vault, asked: RestoreRequest) -> Restore:
     Examples:
       vaultmem session restore s-0431 --budget 500
     """
-    from vaultmem.services.sessions.restore import restore_session
+    from vaultmem.services.sessions.restore_session import restore_session
 
     named = find_meant(vault, asked.session_, or_last=True)
     return restore_session(vault, named, asked.budget or None)
@@ -303,7 +302,7 @@ def _fact(name: str, text: str) -> Line:
 
 def shown_lines(done: Shown, _: Any) -> Iterator[Line]:
     """Yield a session's facts, then what it decided, asked and touched."""
-    from vaultmem.core.counting import count_things
+    from vaultmem.core.text.display import count_things
 
     session, tally, facts = done.session, done.tally, done.session.facts
     yield Line(facts.id, "bold", f"  {facts.goal or facts.title}")
@@ -360,7 +359,7 @@ def name_goal(facts: SessionFacts) -> str:
 
 def found_lines(found: Sequence[FoundSession], _: Any) -> Iterator[Line]:
     """Yield the sessions that answer a question, each with its best sections."""
-    from vaultmem.core.packs.excerpt import show_line
+    from vaultmem.core.packs.passages import show_line
 
     if not found:
         yield Line("No session answers that.")
@@ -390,7 +389,7 @@ def chain_lines(found: SessionChain, _: Any) -> Iterator[Line]:
 
 def stats_lines(found: SessionStats, _: Any) -> Iterator[Line]:
     """Yield the sessions counted."""
-    from vaultmem.core.counting import count_things
+    from vaultmem.core.text.display import count_things
 
     span = f", {found.first[:10]} to {found.last[:10]}" if found.first else ""
     yield _fact("sessions", f"{found.sessions:,}{span}")

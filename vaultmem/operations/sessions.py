@@ -6,18 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from vaultmem.core.json_values import pick
+from vaultmem.core.text.json_values import pick
+from vaultmem.operations.declaration import MOST, Agent, Arg, Front, Line, Moment, Operation, Takes
 from vaultmem.operations.lines import report_lines
-from vaultmem.operations.operation import (
-    MOST,
-    Agent,
-    Arg,
-    Front,
-    Line,
-    Moment,
-    Operation,
-    Takes,
-)
 from vaultmem.operations.schemas import Schema, record
 
 if TYPE_CHECKING:
@@ -25,9 +16,8 @@ if TYPE_CHECKING:
     from vaultmem.core.sessions.session import Session, SessionFacts
     from vaultmem.core.sessions.turns import Tally
     from vaultmem.services.sessions.begin import Begun
-    from vaultmem.services.sessions.close import Closed
-    from vaultmem.services.sessions.decide import Decided
-    from vaultmem.services.sessions.recover import Recovered
+    from vaultmem.services.sessions.close import Closed, Recovered
+    from vaultmem.services.sessions.edit_session import Decided
     from vaultmem.vault import Vault
 
 ENDS = ("ok", "error", "canceled")
@@ -281,7 +271,7 @@ def fork(vault: Vault, asked: Fork) -> Opened:
 
 
 def _restore_wanted(vault: Vault, begun: Begun, budget: int) -> Opened:
-    from vaultmem.services.sessions.restore import restore_session
+    from vaultmem.services.sessions.restore_session import restore_session
 
     wanted = begun.restore
     return Opened(begun, restore_session(vault, wanted, budget or None) if wanted else None)
@@ -332,8 +322,8 @@ def decide(vault: Vault, asked: Decide) -> Decided:
     Examples:
       vaultmem session decide "Each ticket has a line of its own." --tag slip
     """
-    from vaultmem.services.notes.memory import Memory
-    from vaultmem.services.sessions import decide as decisions
+    from vaultmem.services.memory.new_note import Memory
+    from vaultmem.services.sessions import edit_session as decisions
 
     memory = Memory(
         asked.text,
@@ -355,7 +345,7 @@ def touch(vault: Vault, asked: Touch) -> Session:
     Examples:
       vaultmem session touch vaultmem.yaml
     """
-    from vaultmem.services.sessions.touched_files import touch_files
+    from vaultmem.services.sessions.import_turns import touch_files
 
     return touch_files(vault, find_meant(vault, asked.session), asked.files)
 
@@ -439,7 +429,7 @@ def recovered_data(each: Recovered) -> dict[str, Any]:
 
 def closed_data(done: Closed) -> dict[str, Any]:
     """Return a session that has ended, what was learned in it, and the commits."""
-    from vaultmem.answers.notes import report_json
+    from vaultmem.operations.note_data import report_json
 
     learned = [pick(each, "text path in_memory") for each in done.learned]
     told = {"learned": learned, "proposed": done.proposed}

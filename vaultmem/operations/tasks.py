@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from vaultmem.core.json_values import pick
-from vaultmem.core.safe_text import one_line
-from vaultmem.core.tasks.task import TaskStatus
-from vaultmem.operations.filters import ListScope
-from vaultmem.operations.operation import (
+from vaultmem.core.sessions.task import TaskStatus
+from vaultmem.core.text.display import one_line
+from vaultmem.core.text.json_values import pick
+from vaultmem.operations.declaration import (
     LEAST,
     MOST,
     Agent,
@@ -21,11 +20,12 @@ from vaultmem.operations.operation import (
     Operation,
     Takes,
 )
+from vaultmem.operations.filters import ListScope
 from vaultmem.operations.schemas import record, rows
 
 if TYPE_CHECKING:
-    from vaultmem.core.tasks.task import Task
-    from vaultmem.services.tasks.view import TaskHistory
+    from vaultmem.core.sessions.task import Task
+    from vaultmem.services.sessions.edit_tasks import TaskHistory
     from vaultmem.vault import Vault
 
 _COLOURS = {"done": "green", "doing": "bold", "blocked": "yellow", "dropped": "dim"}
@@ -182,7 +182,7 @@ def add(vault: Vault, asked: Add) -> Task:
     Examples:
       vaultmem task add "Name each ticket on the slip" --next "Ask Tuuli"
     """
-    from vaultmem.services.tasks.edit_tasks import add_task
+    from vaultmem.services.sessions.edit_tasks import add_task
 
     return add_task(_act(vault), asked.title, asked.next, asked.text)
 
@@ -193,7 +193,7 @@ def set_(vault: Vault, asked: Set) -> Task:
     Examples:
       vaultmem task set --status doing --next "Change the template"
     """
-    from vaultmem.services.tasks.edit_tasks import change_task, find_task
+    from vaultmem.services.sessions.edit_tasks import change_task, find_task
 
     status = _read_status(asked.status)
     task = find_task(vault, asked.task)
@@ -226,7 +226,7 @@ def list_(vault: Vault, asked: ListRequest) -> list[Task]:
       vaultmem task list
     """
     from vaultmem.services.projects.scope import view_project
-    from vaultmem.services.tasks.edit_tasks import list_tasks
+    from vaultmem.services.sessions.edit_tasks import list_tasks
 
     return list_tasks(view_project(vault, asked.project), asked.all)
 
@@ -239,7 +239,7 @@ def show(vault: Vault, asked: Show) -> Task:
     Examples:
       vaultmem task show
     """
-    from vaultmem.services.tasks.edit_tasks import find_task
+    from vaultmem.services.sessions.edit_tasks import find_task
 
     return find_task(vault, asked.task)
 
@@ -252,7 +252,7 @@ def history(vault: Vault, asked: History) -> Viewed:
     Examples:
       vaultmem task history --budget 1000
     """
-    from vaultmem.services.tasks.edit_tasks import find_task
+    from vaultmem.services.sessions.edit_tasks import find_task
 
     return _view(vault, find_task(vault, asked.task), asked)
 
@@ -265,8 +265,7 @@ def hand_off(vault: Vault, asked: HandOff) -> Viewed:
     Examples:
       vaultmem task handoff --note "The drawing of the slip is with Tuuli."
     """
-    from vaultmem.services.tasks.edit_tasks import find_task
-    from vaultmem.services.tasks.view import hand_over
+    from vaultmem.services.sessions.edit_tasks import find_task, hand_over
 
     acting = _act(vault)
     task = find_task(acting, asked.task)
@@ -277,7 +276,7 @@ def hand_off(vault: Vault, asked: HandOff) -> Viewed:
 
 
 def _view(vault: Vault, task: Task, asked: History | HandOff) -> Viewed:
-    from vaultmem.services.tasks.view import view_task
+    from vaultmem.services.sessions.edit_tasks import view_task
 
     return _word(vault, view_task(vault, task, asked.budget or None), asked.summarizer)
 
@@ -292,7 +291,7 @@ def family(vault: Vault, asked: Family) -> Viewed:
       vaultmem session family --query "refund slip"
     """
     from vaultmem.services.projects.scope import view_project
-    from vaultmem.services.tasks.view import view_family
+    from vaultmem.services.sessions.edit_tasks import view_family
 
     if not asked.session:
         vault = view_project(vault)
@@ -302,7 +301,7 @@ def family(vault: Vault, asked: Family) -> Viewed:
 
 
 def _word(vault: Vault, found: TaskHistory, summarizer: str) -> Viewed:
-    from vaultmem.services.tasks.view import polish_summary
+    from vaultmem.services.sessions.edit_tasks import polish_summary
 
     return Viewed(found, polish_summary(found, summarizer, vault.environment))
 
@@ -313,7 +312,7 @@ def expand(vault: Vault, asked: Expand) -> Expanded:
     Examples:
       vaultmem task expand 1f0c2b9a77e4
     """
-    from vaultmem.services.tasks.view import expand_artifact
+    from vaultmem.services.sessions.edit_tasks import expand_artifact
 
     return Expanded(asked.artifact, expand_artifact(vault, asked.artifact))
 

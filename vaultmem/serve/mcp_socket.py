@@ -23,16 +23,14 @@ import vaultmem
 from vaultmem.config import read_config
 from vaultmem.environment import read_settings
 from vaultmem.errors import RefusedError, VaultError
-from vaultmem.mcp_server.loading import load_server
-from vaultmem.serve.async_thread import AsyncThread
-from vaultmem.serve.idling import Idling
+from vaultmem.mcp_server.run import load_server
+from vaultmem.serve.http import AsyncThread, Idling
 from vaultmem.storage.watch_socket import PLACES, Listener
-from vaultmem.workers.caller import Caller
-from vaultmem.workers.workers import Workers
+from vaultmem.workers import Caller, Workers
 
 if TYPE_CHECKING:
-    from vaultmem.mcp_server.lines import LineConnection
     from vaultmem.mcp_server.resources import Subscribers
+    from vaultmem.mcp_server.tool_text import LineConnection
 
 #: Seconds that a caller may take to say who it is; bytes of what it says at most.
 _PATIENCE = 2.0
@@ -123,9 +121,9 @@ class McpSocket:
 
     def _serve(self, connection: socket.socket, caller: Caller) -> None:
         subscribers = self.load()
-        from vaultmem.mcp_server.lines import LineConnection
-        from vaultmem.mcp_server.server import build_server
-        from vaultmem.workers.kept_vault import warm_up
+        from vaultmem.mcp_server.tool_server import build_server
+        from vaultmem.mcp_server.tool_text import LineConnection
+        from vaultmem.workers import warm_up
 
         self._workers.submit_read(warm_up, caller)  # The first question waits less.
         connection.setblocking(False)

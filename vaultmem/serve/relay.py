@@ -19,8 +19,8 @@ import sys
 from _thread import allocate_lock, start_new_thread
 from time import monotonic
 
-from vaultmem.serve.reach import reach
-from vaultmem.storage.user_folders import find_user_folder
+from vaultmem.serve.connect import reach
+from vaultmem.storage.user_files import find_user_folder
 from vaultmem.storage.watch_socket import (
     CLOSING,
     GOODBYE,

@@ -14,14 +14,13 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol
 
-from vaultmem.serve.async_thread import AsyncThread
-from vaultmem.serve.idling import Idling
+from vaultmem.serve.http import AsyncThread, Idling
 from vaultmem.serve.mcp_socket import McpSocket
 from vaultmem.services.watching.lease import hold_watch, is_current
 from vaultmem.services.watching.watch import Happened, WatchLoop
 from vaultmem.storage.watch_socket import MCP_SOCKET_NAME
 from vaultmem.vault import Vault
-from vaultmem.workers.workers import Workers
+from vaultmem.workers import Workers
 
 if TYPE_CHECKING:
     from vaultmem.serve.http import HttpServer

@@ -9,37 +9,34 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 
-from vaultmem.core.blob import blob_id
+from vaultmem.core.text.blob import blob_id
 from vaultmem.errors import BusyError, VaultError
-from vaultmem.services.reading.attribution import gather_attribution, take_attribution
-from vaultmem.services.reading.renames import follow_renames, read_renames
-from vaultmem.services.signed_trust import verify_signed
+from vaultmem.services.search.trusted import verify_signed
+from vaultmem.services.views.attribution import gather_attribution, take_attribution
+from vaultmem.services.views.follow_renames import follow_renames, read_renames
 from vaultmem.storage.git.machine_refs import (
-    REFS,
-    MachineRef,
-    drop_ref,
-    list_files,
-    list_refs,
-    read_owner,
-    write_files,
-)
-from vaultmem.storage.machines import (
     MACHINE,
+    REFS,
     SESSIONS,
     Machine,
+    MachineRef,
+    drop_ref,
     find_own,
     format_machine,
     format_signed,
     format_times,
     format_usage,
     is_shared,
+    list_files,
+    list_refs,
     name_owner,
     read_machines,
+    read_owner,
     rename_own,
+    write_files,
 )
-from vaultmem.storage.session_table import ActiveSessions
-from vaultmem.storage.signals import SignalStore, Surfaced
-from vaultmem.storage.transcripts import Transcripts
+from vaultmem.storage.query_log import SignalStore, Surfaced
+from vaultmem.storage.session_table import ActiveSessions, Transcripts
 from vaultmem.vault import Vault
 
 

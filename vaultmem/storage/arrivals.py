@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from vaultmem.core.upkeep.proposal import Proposal, Report, format_report, parse_report
+from vaultmem.core.curation.proposal import Proposal, Report, format_report, parse_report
 from vaultmem.errors import RefusedError
 from vaultmem.storage.state import StateDatabase
 

@@ -8,8 +8,8 @@ import stat
 import time
 from pathlib import Path, PurePosixPath
 
-from vaultmem.core.blob import blob_id
-from vaultmem.core.paths import is_note_name
+from vaultmem.core.text.blob import blob_id
+from vaultmem.core.text.paths import is_note_name
 from vaultmem.errors import ConflictError, FaultError, NoteNotFoundError, RefusedError, VaultError
 from vaultmem.storage.atomic import drop_file, sync_folder, write_temporary
 from vaultmem.storage.replacing import put_bytes, take_out

@@ -1,4 +1,4 @@
-"""Values kept of a vault outside of it: a folder for each vault in the user's own folders.
+"""Values stored outside the vault: receipts, artifacts and results of jobs.
 
 A value is a text, or a named tuple as JSON, in a file that is replaced as a whole. A folder is
 named by the vault's path, and holds by which names the vault's repository is known wherever it is:
@@ -8,18 +8,22 @@ name alone lets a note instruct.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+import sqlite3
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
-from vaultmem.core.json_values import as_named, as_typed
-from vaultmem.errors import FaultError, NoteNotFoundError, RefusedError, VaultError
+from vaultmem.core.text.json_values import as_named, as_plain, as_typed
+from vaultmem.errors import BusyError, FaultError, NoteNotFoundError, RefusedError, VaultError
 from vaultmem.storage.atomic import make_private_folder, write_atomically
+from vaultmem.storage.state import StateDatabase
 
 Value = TypeVar("Value")
 
@@ -232,3 +236,172 @@ class ArtifactStore:
                 aged.append((file.stat().st_mtime, file))
         for _, file in sorted(aged, reverse=True)[self._limit :]:
             file.unlink(missing_ok=True)
+
+
+# What of the state database cannot be made again from notes and git, as lines of JSON.
+
+#: Tables and columns that travel; what else there is, the notes give.
+_TABLES = {
+    "journal": ("path", "blob", "agent", "session", "tool", "at", "data"),
+    "operations": ("event",),
+    "candidates": ("path",),
+    "calls": ("id", "at", "kind", "query", "agent", "session", "sent", "flat", "found"),
+    "signals": ("call", "number", "path", "heading", "score"),
+    "accounts": ("agent", "session", "kind", "calls", "sent", "flat", "empty", "first", "last"),
+    "surfaced": ("path", "times", "last", "best"),
+    "meta": ("key", "value"),
+}
+
+#: Of these the rows' order says which came first.
+_NUMBERED = frozenset({"journal", "operations"})
+
+#: What of `meta` is no cache: this machine's id, what arrived, and how far was imported what.
+_KEYS = ("machine", "arrived", "arrived_found")
+_BEGINNINGS = ("imported ", "record ", "transcript ", "wishes ")
+
+_MAX_LINE = 16 * 1024 * 1024
+
+
+def dump_state(state: StateDatabase) -> Iterator[bytes]:
+    """Yield each row as a line: its table, and its values in the order of the table's columns."""
+    for table, columns in _TABLES.items():
+        order = "id" if table in _NUMBERED else ", ".join(columns[:3])
+        for row in state.query(f"SELECT {', '.join(columns)} FROM {table} ORDER BY {order}"):
+            if table != "meta" or _is_kept(row[0]):
+                yield json.dumps([table, *map(_encode, row)]).encode() + b"\n"
+
+
+def load_state(state: StateDatabase, lines: Iterable[bytes]) -> None:
+    """Put lines into a new database, all or none.
+
+    Raises:
+        RefusedError: a line is none of these.
+    """
+    with state.transaction():
+        for line in lines:
+            try:
+                table, *values = json.loads(line[:_MAX_LINE])
+                columns, row = _TABLES[table], [_decode(value) for value in values]
+            except (ValueError, KeyError, TypeError, RecursionError):
+                columns, row = (), [""]
+            if len(row) != len(columns) or (table == "meta" and not _is_kept(row[0])):
+                raise RefusedError("what it keeps of the vault's use cannot be read")
+            marks = ", ".join("?" * len(row))
+            names = ", ".join(columns)
+            state.execute(f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({marks})", row)
+
+
+def _is_kept(key: object) -> bool:
+    return isinstance(key, str) and (key in _KEYS or key.startswith(_BEGINNINGS))
+
+
+def _encode(value: Any) -> Any:
+    return {"base64": base64.b64encode(value).decode()} if isinstance(value, bytes) else value
+
+
+def _decode(value: Any) -> Any:
+    if isinstance(value, dict):
+        return base64.b64decode(value["base64"], validate=True)
+    if value is not None and not isinstance(value, str | int | float):
+        raise TypeError
+    return value
+
+
+# What work over many vaults made of each, so that who asks again asks only what changed (SQLite).
+#
+# A cache: without it, all vaults are asked again.
+
+_NAME = "work.sqlite3"
+
+#: Seconds after which what nobody asked for again is dropped.
+_KEPT_FOR = 30 * 86_400
+
+#: Seconds that another process is waited for.
+_PATIENCE = 10.0
+
+_TABLE = """
+CREATE TABLE IF NOT EXISTS done (
+    work TEXT NOT NULL, vault TEXT NOT NULL, stand TEXT NOT NULL, at REAL NOT NULL,
+    value BLOB NOT NULL, PRIMARY KEY (work, vault)
+) WITHOUT ROWID
+"""
+
+
+class KeptWork:
+    """What was made of vaults, by work and vault; `stand` is what it was made of, as a commit.
+
+    Values are what JSON has. `now` is when the work is done, in seconds since the epoch.
+    """
+
+    def __init__(self, folder: Path, now: float) -> None:
+        self.now = now
+        make_private_folder(folder)
+        file = folder / _NAME
+        try:
+            self._connection = _connect(file)
+        except sqlite3.DatabaseError as error:
+            if "locked" in str(error):
+                raise _translate(error) from error
+            for ending in ("", "-wal", "-shm"):
+                file.with_name(_NAME + ending).unlink(missing_ok=True)
+            self._connection = _connect(file)
+        self._run("DELETE FROM done WHERE at < ?", now - _KEPT_FOR)
+
+    def list_stands(self, work: str) -> dict[str, str]:
+        """Return of what a work's results were made, by vault."""
+        rows = self._run("SELECT vault, stand FROM done WHERE work = ?", work)
+        return {str(vault): str(stand) for vault, stand in rows}
+
+    def read(self, work: str, vault: str) -> Any:
+        """Return what a work made of a vault.
+
+        Raises:
+            VaultError: it is not kept.
+        """
+        found = self._run("SELECT value FROM done WHERE work = ? AND vault = ?", work, vault)
+        if not found:
+            raise VaultError(f"{vault}: what was kept of it is gone; run the command again")
+        return json.loads(zlib.decompress(found[0][0]))
+
+    def keep(self, work: str, vault: str, stand: str, value: Any) -> None:
+        """Keep what a work made of a vault, in the place of what it made before."""
+        data = zlib.compress(json.dumps(as_plain(value), separators=(",", ":")).encode(), 1)
+        row = (work, vault, stand, self.now, data)
+        self._run("INSERT OR REPLACE INTO done VALUES (?, ?, ?, ?, ?)", *row)
+
+    def forget(self, work: str) -> None:
+        """Drop all that a work made."""
+        self._run("DELETE FROM done WHERE work = ?", work)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _run(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        try:
+            return self._connection.execute(sql, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise _translate(error) from error
+
+
+def _connect(file: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(file, timeout=_PATIENCE, isolation_level=None)
+    with contextlib.ExitStack() as unless_good:
+        unless_good.callback(connection.close)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute(_TABLE)
+        unless_good.pop_all()
+    return connection
+
+
+def _translate(error: sqlite3.DatabaseError) -> VaultError:
+    if "locked" in str(error):
+        return BusyError("other work over these vaults is writing what it did; try again")
+    return FaultError(f"what was done before cannot be used ({error}); remove {_NAME} of the pool")

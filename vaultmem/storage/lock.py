@@ -1,15 +1,211 @@
-"""One writer at a time: a lock on a file, given back by the system when its process ends."""
+"""Locks on files, and the processes that hold them."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import platform
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from vaultmem.errors import BusyError, FaultError
+
+# Processes of this machine: whose a session is, and whether that one is still there.
+#
+# A process is known by its number and the time it started, so that another one that gets the same
+# number is not taken for it. Where that cannot be told (another machine, another container,
+# another system than Linux or macOS), nothing is claimed.
+
+#: Programs that start others and then are gone, or stay for other reasons.
+_LAUNCHERS = frozenset(
+    [
+        *("sh", "bash", "dash", "zsh", "fish", "ksh", "ash", "tcsh", "csh", "busybox", "pwsh"),
+        *("env", "timeout", "nohup", "nice", "stdbuf", "setsid", "sudo", "doas", "su", "xargs"),
+        *("time", "script", "make", "gmake", "just", "uv", "uvx", "pipx", "poetry", "rye", "hatch"),
+        *("npx", "npm", "pnpm", "yarn", "bunx", "git", "direnv", "watch", "entr"),
+    ]
+)
+_MAX_GENERATIONS = 32
+
+
+class Process(NamedTuple):
+    """A process: its number, the start that tells it from others, and where it runs."""
+
+    pid: int
+    started: str
+    place: tuple[str, str, str]
+
+
+class _Status(NamedTuple):
+    parent: int
+    name: str
+    started: str
+    is_terminal: bool
+
+
+def make_environment(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a child: this process's own, but for what is given."""
+    return {**os.environ, **given}
+
+
+def find_process(pid: int) -> Process | None:
+    """Return the process of this number, None if there is none or nothing can be told."""
+    status = _read_status(pid)
+    return None if status is None else Process(pid, status.started, _here())
+
+
+def find_owner(known: int | None = None) -> Process | None:
+    """Return the process of this number; else the one that this one works for.
+
+    That is the nearest above that is no mere launcher. A shell counts if it is the first process of
+    a terminal: it lasts as long as that. None if nothing can be told.
+    """
+    return _find_above(os.getppid()) if known is None else find_process(known)
+
+
+def find_client(pid: int) -> Process | None:
+    """Return the process that one of this number works for, as `find_owner` finds it."""
+    status = _read_status(pid)
+    return None if status is None else _find_above(status.parent)
+
+
+def _find_above(pid: int) -> Process | None:
+    for _ in range(_MAX_GENERATIONS):
+        status = _read_status(pid) if pid > 1 else None
+        if status is None:
+            return None
+        if status.is_terminal or status.name not in _LAUNCHERS:
+            return Process(pid, status.started, _here())
+        pid = status.parent
+    return None
+
+
+def is_gone(process: Process) -> bool:
+    """Tell whether a process is known to have ended; False where that cannot be told."""
+    node, boot, space = process.place
+    here = _here()
+    if node != here[0] or not process.started:
+        return False
+    if boot != here[1]:
+        return bool(boot and here[1])  # The machine was started anew.
+    if space != here[2]:
+        return False
+    status = _read_status(process.pid)
+    return status is None or status.started != process.started
+
+
+def is_stopped(pid: int) -> bool:
+    """Tell whether a process is known to stand still (Ctrl-Z, SIGSTOP, a debugger) (Linux)."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[:1] in (["T"], ["t"])
+    except OSError:
+        return False
+
+
+def find_commands(name: str) -> Iterator[tuple[list[str], str | None]]:
+    """Yield the words and the folder of each process that runs a program of this name.
+
+    The folder is None where it is not told.
+    """
+    if sys.platform == "linux":
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            if _read_name(pid) == name:
+                with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # It has ended.
+                    yield _read_words(pid), _read_folder(pid)
+    elif os.name == "posix":
+        command = ["ps", "-A", "-o", "command="]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        for words in filter(None, map(str.split, done.stdout.splitlines())):
+            if words[0].rpartition("/")[2] == name:
+                yield words, None
+
+
+def _read_name(pid: str) -> str:
+    """Return a program's name alone: before each commit, that of all there are is read."""
+    try:
+        opened = os.open(f"/proc/{pid}/comm", os.O_RDONLY)
+    except OSError:
+        return ""
+    try:
+        return os.fsdecode(os.read(opened, 64)).rstrip("\n")
+    except ProcessLookupError:
+        return ""
+    finally:
+        os.close(opened)
+
+
+def _read_words(pid: str) -> list[str]:
+    try:
+        with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
+            return file.read().split("\0")
+    except PermissionError:
+        return []
+
+
+def _read_folder(pid: str) -> str | None:
+    try:
+        return os.readlink(f"/proc/{pid}/cwd")
+    except PermissionError:
+        return None
+
+
+@cache
+def _here() -> tuple[str, str, str]:
+    """Return the machine's name, what tells its starts apart, and the space of its numbers."""
+    boot = space = ""
+    if sys.platform == "linux":
+        try:
+            with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+                boot = file.read().strip()
+            space = os.readlink("/proc/self/ns/pid")
+        except OSError:
+            pass
+    return platform.node(), boot, space
+
+
+def _read_status(pid: int) -> _Status | None:
+    if sys.platform == "linux":
+        return _read_proc(pid)
+    return _ask_ps(pid) if os.name == "posix" else None
+
+
+def _read_proc(pid: int) -> _Status | None:
+    """Read /proc/<pid>/stat. Source: proc(5): the name is in brackets, field 22 is the start."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            text = file.read()
+    except OSError:
+        return None
+    name, _, rest = text.partition("(")[2].rpartition(")")
+    fields = rest.split()
+    if not fields or fields[0] in "ZX":
+        return None
+    is_terminal = int(fields[3]) == pid and fields[4] != "0"
+    return _Status(int(fields[1]), name, fields[19], is_terminal)
+
+
+def _ask_ps(pid: int) -> _Status | None:
+    done = subprocess.run(
+        ["ps", "-o", "ppid=,stat=,tty=,lstart=,comm=", "-p", str(pid)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"LC_ALL": "C", "PATH": "/bin:/usr/bin"},
+    )
+    fields = done.stdout.split()
+    if done.returncode or len(fields) < 9 or fields[1].startswith("Z"):
+        return None
+    name = " ".join(fields[8:]).rpartition("/")[2].lstrip("-")
+    is_terminal = "s" in fields[1] and not fields[2].startswith("?")
+    return _Status(int(fields[0]), name, " ".join(fields[3:8]), is_terminal)
+
 
 #: Seconds that a writer waits for another one; and who only reads, which can do without the lock.
 WRITER = 60.0
@@ -110,8 +306,6 @@ def _describe_holder(path: Path) -> str:
 
 def _find_stopped(path: Path) -> int:
     """Return a process that holds the lock and stands still, 0 if none is known to."""
-    from vaultmem.storage.processes import is_stopped  # Most commands never wait.
-
     return next(filter(is_stopped, find_holders(path)), 0)
 
 

@@ -13,9 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import NoReturn
 
-from vaultmem.core.blob import blob_id
+from vaultmem.core.text.blob import blob_id
 from vaultmem.errors import ConflictError
-from vaultmem.storage.asides import holds, keep_beside, let_go, read_open, set_aside
 from vaultmem.storage.atomic import (
     copy_attributes,
     drop_file,
@@ -23,6 +22,7 @@ from vaultmem.storage.atomic import (
     sync_folder,
     write_temporary,
 )
+from vaultmem.storage.displaced_files import holds, keep_beside, let_go, read_open, set_aside
 from vaultmem.storage.leases import Lease, is_broken, open_leased
 
 

@@ -1,17 +1,36 @@
-"""Sessions as the state folder knows them: what their notes say, and which are open here."""
+"""Sessions in derived state: their rows, their transcripts, and what hooks have shown."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import itertools
 import json
-from collections.abc import Iterable
-from pathlib import Path
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from vaultmem.core.json_values import as_named
 from vaultmem.core.sessions.session import Edge, Relation, SessionFacts
+from vaultmem.core.sessions.turns import (
+    MAX_PART,
+    Line,
+    Tally,
+    decode_line,
+    encode_dropped,
+    encode_line,
+    tally_of,
+)
+from vaultmem.core.text.json_values import as_named
+from vaultmem.core.text.paths import TRANSCRIPTS
+from vaultmem.errors import ConflictError, FaultError, NoteNotFoundError, RefusedError
+from vaultmem.storage.atomic import write_atomically
+from vaultmem.storage.files import create_file
 from vaultmem.storage.kept import KeptFolder, read_value_if_sound
-from vaultmem.storage.processes import Process, is_gone
+from vaultmem.storage.leases import open_file
+from vaultmem.storage.lock import Process, is_gone
 from vaultmem.storage.state import StateDatabase
 from vaultmem.storage.views import View
 
@@ -159,3 +178,244 @@ class ActiveSessions:
 
     def _write(self, record: ActiveSession) -> None:
         KeptFolder(self.folder).write_value(self.file_of(record.id).name, record)
+
+
+# What hooks have told a session so far, so that it is not told again: a file for each session.
+#
+# Nothing depends on it: where it cannot be read or written, a session is told once more.
+
+FOLDER = "had"
+
+#: Sessions that are kept, and bytes of one: what is beyond that is told again.
+_MOST, _LARGE = 100, 256 * 1024
+
+
+def read_had(state_folder: Path, session: str) -> frozenset[str]:
+    """Return the names of what a session has had."""
+    if not session:
+        return frozenset()
+    try:
+        text = (state_folder / FOLDER / session).read_text("ascii")
+    except (OSError, ValueError):
+        return frozenset()
+    return frozenset(text.split()) if len(text) < _LARGE else frozenset()
+
+
+def add_had(state_folder: Path, session: str, names: Iterable[str]) -> None:
+    """Note down what a session was told; one that was told very much begins anew."""
+    file = state_folder / FOLDER / session
+    with contextlib.suppress(OSError):
+        if not session:
+            return
+        file.parent.mkdir(mode=0o700, exist_ok=True)
+        flags = os.O_TRUNC if file.exists() and file.stat().st_size >= _LARGE else os.O_APPEND
+        descriptor = open_file(file, os.O_WRONLY | os.O_CREAT | flags)
+        try:
+            os.write(descriptor, "".join(f"{name}\n" for name in names).encode("ascii"))
+        finally:
+            os.close(descriptor)
+
+
+def forget_had(state_folder: Path, session: str) -> None:
+    """Forget what a session has had, whose context is empty now; and the oldest sessions."""
+    folder = state_folder / FOLDER
+    with contextlib.suppress(OSError):
+        if session:
+            (folder / session).unlink(missing_ok=True)
+        files = sorted(folder.iterdir(), key=lambda each: each.stat().st_mtime)
+        for file in files[:-_MOST]:
+            file.unlink(missing_ok=True)
+
+
+# Why hooks stayed silent: lines of JSON in the state folder, for whoever asks later.
+
+TROUBLE_FILE = "hook-trouble.jsonl"
+
+#: A file that has grown past this (bytes) begins anew.
+_MAX_LOG_BYTES = 256 * 1024
+
+
+def keep_trouble(state_folder: Path, event: str, error: str) -> None:
+    """Add a line; whatever hinders that is nobody's trouble."""
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    line = json.dumps({"at": now, "event": event, "error": error[:1_000]}) + "\n"
+    file = state_folder / TROUBLE_FILE
+    with contextlib.suppress(OSError):
+        if file.exists() and file.stat().st_size > _MAX_LOG_BYTES:
+            os.replace(file, file.with_suffix(".old"))
+        with open(file, "a", encoding="ascii", opener=_open) as out:
+            out.write(line)
+
+
+def _open(path: str, flags: int) -> int:
+    return open_file(Path(path), flags)
+
+
+# Transcripts of sessions: `transcripts/<id>.jsonl`, local, append-only, and bounded.
+#
+# An append is one write of whole lines. What a crash cut short is one broken line, which is
+# passed over; a file that has grown too large loses its oldest lines, and a line that tells their
+# digest takes their place.
+
+#: A line's bytes at most: each character six bytes as an escape, and its other fields.
+_MAX_LINE = MAX_PART * 6 + 4_096
+
+_BLOCK = 256 * 1024
+
+
+class Transcripts:
+    """The transcripts of one vault; a file may hold `limit` bytes."""
+
+    def __init__(self, root: Path, limit: int) -> None:
+        self._root = root
+        self._limit = max(limit, 4 * _MAX_LINE)
+
+    def exists(self, session: str) -> bool:
+        """Tell whether a session has a transcript."""
+        return self._file(session).is_file()
+
+    def size(self, session: str) -> int:
+        """Return the bytes of a transcript, 0 if there is none."""
+        try:
+            return self._file(session).lstat().st_size
+        except OSError:
+            return 0
+
+    def last_added(self) -> dict[str, float]:
+        """Return when something was last added to each transcript, in seconds since the epoch."""
+        try:
+            with os.scandir(self._root / TRANSCRIPTS) as files:
+                found = {each.name: each.stat(follow_symlinks=False) for each in files}
+        except OSError:
+            return {}
+        return {
+            name.removesuffix(".jsonl"): known.st_mtime
+            for name, known in found.items()
+            if name.endswith(".jsonl") and stat.S_ISREG(known.st_mode)
+        }
+
+    def append(self, session: str, lines: Iterable[Line]) -> None:
+        """Add lines; they are durable when this returns.
+
+        Raises:
+            RefusedError: folder or file is a link, or no regular file.
+            VaultError: the disk did not take them.
+        """
+        data = b"".join(map(encode_line, lines))
+        if not data:
+            return
+        if not self.exists(session):
+            try:
+                create_file(self._root, PurePosixPath(TRANSCRIPTS, f"{session}.jsonl"), data)
+                return
+            except ConflictError:
+                pass
+        try:
+            self._write(session, data)
+        except OSError as error:
+            raise FaultError(
+                f"{TRANSCRIPTS}/{session}.jsonl: could not be written: {error.strerror}"
+            ) from error
+        if self.size(session) > self._limit:
+            self._shorten(session)
+
+    def tally(self, session: str) -> Tally:
+        """Return the tally of a transcript after its last whole line."""
+        last = next(self.read_back(session), None)
+        return Tally() if last is None else tally_of(last)
+
+    def read(self, session: str) -> Iterator[Line | Tally]:
+        """Yield the lines of a transcript from its beginning; broken ones are passed over."""
+        try:
+            descriptor = self._open(session, os.O_RDONLY)
+        except NoteNotFoundError:
+            return
+        with os.fdopen(descriptor, "rb") as file:
+            while data := file.readline(_MAX_LINE):
+                found = decode_line(data)
+                if found is not None:
+                    yield found
+
+    def read_back(self, session: str) -> Iterator[Line | Tally]:
+        """Yield the lines of a transcript from its end; it may be left at any time."""
+        try:
+            descriptor = self._open(session, os.O_RDONLY)
+        except NoteNotFoundError:
+            return
+        with os.fdopen(descriptor, "rb") as file:
+            place, rest = file.seek(0, os.SEEK_END), b""
+            while place > 0:
+                size = min(_BLOCK, place)
+                place = file.seek(place - size)
+                lines = (file.read(size) + rest).split(b"\n")
+                rest = lines.pop(0)[-_MAX_LINE:]
+                for data in reversed(lines):
+                    found = decode_line(data)
+                    if found is not None:
+                        yield found
+            found = decode_line(rest)
+            if found is not None:
+                yield found
+
+    def _file(self, session: str) -> Path:
+        return self._root / TRANSCRIPTS / f"{session}.jsonl"
+
+    def _open(self, session: str, flags: int) -> int:
+        """Open a transcript; neither it nor its folder may be a link.
+
+        Raises:
+            NoteNotFoundError: there is none.
+            RefusedError: it is no regular file in a folder of the vault.
+        """
+        file = self._file(session)
+        try:
+            if stat.S_ISLNK(file.parent.lstat().st_mode):
+                raise RefusedError(f"{TRANSCRIPTS}: a link, not a folder of the vault; remove it")
+            extra = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+            descriptor = os.open(file, flags | extra | getattr(os, "O_NONBLOCK", 0))
+        except FileNotFoundError:
+            raise NoteNotFoundError(f"{session}: it has no transcript") from None
+        except OSError as error:
+            raise RefusedError(f"{TRANSCRIPTS}/{file.name}: not used ({error.strerror})") from None
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise RefusedError(f"{TRANSCRIPTS}/{file.name}: it is not a regular file; remove it")
+        return descriptor
+
+    def _write(self, session: str, data: bytes) -> None:
+        descriptor = self._open(session, os.O_RDWR | os.O_APPEND)
+        try:
+            if os.lseek(descriptor, 0, os.SEEK_END):
+                os.lseek(descriptor, -1, os.SEEK_END)
+            if os.read(descriptor, 1) not in {b"", b"\n"}:
+                data = b"\n" + data  # A crash cut the last line short.
+            while data:
+                data = data[os.write(descriptor, data) :]
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _shorten(self, session: str) -> None:
+        """Drop the oldest lines until half of the limit is free, and keep their digest."""
+        file = self._file(session)
+        dropped, place = self._find_cut(session)
+        try:
+            with open(file, "rb") as old:
+                old.seek(place)
+                kept = iter(lambda: old.read(_BLOCK), b"")
+                write_atomically(file, itertools.chain([encode_dropped(dropped)], kept))
+        except OSError as error:
+            raise FaultError(
+                f"{TRANSCRIPTS}/{file.name}: could not be shortened: {error.strerror}"
+            ) from error
+
+    def _find_cut(self, session: str) -> tuple[Tally, int]:
+        """Return what is to be dropped, and where the first line stands that stays."""
+        dropped, place = Tally(), 0
+        surplus = self.size(session) - self._limit // 2
+        with os.fdopen(self._open(session, os.O_RDONLY), "rb") as file:
+            while place < surplus and (data := file.readline(_MAX_LINE)):
+                place += len(data)
+                found = decode_line(data)
+                dropped = dropped if found is None else tally_of(found)
+        return dropped, place

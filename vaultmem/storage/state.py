@@ -1,4 +1,4 @@
-"""The state database: what was seen, written and is waiting (SQLite).
+"""The state database (SQLite): its schema, its connection, and a fallback without a disk.
 
 A cache but for the write journal, which says who wrote bytes that are not committed yet; if the
 database is lost, those count as a person's. Each connection is used by one thread.
@@ -7,18 +7,113 @@ database is lost, those count as a person's. Each connection is used by one thre
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import sqlite3
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from vaultmem.core.safe_text import escape_bytes
+from vaultmem.core.text.display import escape_bytes
 from vaultmem.errors import BusyError, DamagedError, FaultError, VaultError
-from vaultmem.storage.atomic import drop_file, write_atomically
+from vaultmem.storage.atomic import claim_private_folder, drop_file, write_atomically
 from vaultmem.storage.lock import WRITER, hold_lock
-from vaultmem.storage.state_schema import SCHEMA, VERSION
+
+# The tables of the state database, and the version that they are of.
+
+#: A database of another one is made anew.
+VERSION = 20
+
+SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE documents (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, path TEXT NOT NULL, blob TEXT NOT NULL,
+    title TEXT NOT NULL, kind TEXT NOT NULL, state TEXT NOT NULL, pinned INTEGER NOT NULL,
+    context TEXT NOT NULL, tags TEXT NOT NULL, created TEXT NOT NULL, updated TEXT NOT NULL,
+    confidence REAL, source TEXT NOT NULL, agent TEXT NOT NULL, session TEXT NOT NULL,
+    tokens INTEGER NOT NULL, body_digest TEXT NOT NULL, full_text TEXT NOT NULL,
+    project TEXT NOT NULL, warnings TEXT NOT NULL, sections TEXT NOT NULL,
+    UNIQUE (path, blob)
+);
+CREATE INDEX documents_pinned ON documents (pinned) WHERE pinned = 1;
+CREATE INDEX documents_written ON documents (max(updated, created))
+    WHERE pinned = 0 AND path NOT LIKE 'primed/%';
+CREATE INDEX documents_quarantined ON documents (state) WHERE state = 'quarantined';
+CREATE INDEX documents_blob ON documents (blob);
+CREATE INDEX documents_kind ON documents (kind, state);
+CREATE INDEX documents_tokens ON documents (tokens);
+CREATE INDEX documents_session ON documents (session) WHERE session <> '';
+CREATE TABLE files (
+    path TEXT PRIMARY KEY, blob TEXT NOT NULL, size INTEGER NOT NULL, mtime INTEGER NOT NULL,
+    ctime INTEGER NOT NULL, inode INTEGER NOT NULL, problem TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX files_problem ON files (problem) WHERE problem <> '';
+CREATE TABLE views (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT UNIQUE NOT NULL, size INTEGER NOT NULL,
+    used REAL NOT NULL
+);
+CREATE TABLE view_documents (
+    view INTEGER NOT NULL, path TEXT NOT NULL, document INTEGER NOT NULL,
+    changed INTEGER NOT NULL, problem TEXT NOT NULL,
+    project TEXT NOT NULL COLLATE NOCASE, PRIMARY KEY (view, path)
+) WITHOUT ROWID;
+CREATE INDEX view_documents_document ON view_documents (document);
+CREATE INDEX view_documents_problem ON view_documents (view) WHERE problem <> '';
+CREATE TABLE head_files (
+    path TEXT PRIMARY KEY, mode TEXT NOT NULL, blob TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE committed (
+    path TEXT NOT NULL, blob TEXT NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (path, blob)
+) WITHOUT ROWID;
+CREATE TABLE journal (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, path TEXT NOT NULL, blob TEXT NOT NULL,
+    agent TEXT NOT NULL, session TEXT NOT NULL, tool TEXT NOT NULL, at REAL NOT NULL, data BLOB
+);
+CREATE INDEX journal_path ON journal (path);
+CREATE INDEX journal_blob ON journal (blob);
+CREATE TABLE operations (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, files TEXT NOT NULL DEFAULT '',
+    staged TEXT NOT NULL DEFAULT '', event TEXT NOT NULL
+);
+CREATE TABLE candidates (path TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE links (
+    document INTEGER NOT NULL, number INTEGER NOT NULL, kind TEXT NOT NULL, path TEXT NOT NULL,
+    subpath TEXT NOT NULL, text TEXT NOT NULL, start INTEGER NOT NULL, "end" INTEGER NOT NULL,
+    line INTEGER NOT NULL, embed INTEGER NOT NULL, property TEXT NOT NULL, hidden INTEGER NOT NULL,
+    PRIMARY KEY (document, number)
+) WITHOUT ROWID;
+CREATE INDEX links_property ON links (property);
+CREATE TABLE body_links (document INTEGER PRIMARY KEY, links TEXT NOT NULL);
+CREATE TABLE aliases (
+    document INTEGER NOT NULL, alias TEXT NOT NULL, PRIMARY KEY (document, alias)
+) WITHOUT ROWID;
+CREATE TRIGGER links_go AFTER DELETE ON documents BEGIN
+    DELETE FROM links WHERE document = OLD.id;
+    DELETE FROM body_links WHERE document = OLD.id;
+    DELETE FROM aliases WHERE document = OLD.id;
+END;
+CREATE TABLE calls (
+    id TEXT PRIMARY KEY, at REAL NOT NULL, kind TEXT NOT NULL, query TEXT NOT NULL,
+    agent TEXT NOT NULL, session TEXT NOT NULL, sent INTEGER NOT NULL, flat INTEGER NOT NULL,
+    found INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE signals (
+    call TEXT NOT NULL, number INTEGER NOT NULL, path TEXT NOT NULL, heading TEXT NOT NULL,
+    score REAL NOT NULL, PRIMARY KEY (call, number)
+) WITHOUT ROWID;
+CREATE INDEX signals_path ON signals (path);
+CREATE TABLE accounts (
+    agent TEXT NOT NULL, session TEXT NOT NULL, kind TEXT NOT NULL, calls INTEGER NOT NULL,
+    sent INTEGER NOT NULL, flat INTEGER NOT NULL, empty INTEGER NOT NULL, first REAL NOT NULL,
+    last REAL NOT NULL, PRIMARY KEY (agent, session, kind)
+) WITHOUT ROWID;
+CREATE TABLE surfaced (
+    path TEXT PRIMARY KEY, times INTEGER NOT NULL, last REAL NOT NULL, best REAL NOT NULL
+) WITHOUT ROWID;
+"""
+
 
 _NAME = re.compile(r"state-[0-9a-f]{16}\.sqlite3")
 
@@ -273,3 +368,59 @@ def _lay_out(connection: sqlite3.Connection, path: Path) -> None:
 def _as_text(values: Sequence[Any]) -> list[Any]:
     """Return values with escapes for bytes that are no UTF-8, such as of a folder's name."""
     return [escape_bytes(value) if isinstance(value, str) else value for value in values]
+
+
+# A folder for a vault's state where the user's own cannot be written, as in a sandbox.
+
+#: Where Linux keeps files in memory.
+_IN_MEMORY = Path("/dev/shm")  # noqa: S108 - what is made in it is its user's alone.
+
+
+class StateFolder(NamedTuple):
+    """Where a vault's state is, and why the user's own could not be written ("" if it could).
+
+    A spare folder is one of a cache: what is in it was made from the notes, never copied, for the
+    user's own may hold a change that is half done. Locks in it hold nobody off who uses the other.
+    """
+
+    path: Path
+    lack: str = ""
+    is_new: bool = False
+
+
+def claim_state_folder(folder: Path) -> StateFolder:
+    """Return a folder for the state of a vault: this one, else a spare one of the same name.
+
+    Raises:
+        VaultError: it is somebody else's, or no other folder can be written either.
+    """
+    try:
+        claimed = claim_private_folder(folder)
+        if os.access(claimed, os.W_OK):
+            return StateFolder(claimed)
+        raise FaultError(f"{folder}: the state folder cannot be written ({_find_reason(folder)})")
+    except FaultError as error:
+        for spare in _list_spares(folder.name):
+            is_new = not spare.exists()
+            try:
+                return StateFolder(claim_private_folder(spare), error.fault, is_new)
+            except FaultError:
+                continue
+        raise
+
+
+def _list_spares(name: str) -> Iterator[Path]:
+    """Yield folders that a temporary one can be made in, none of which is the current one."""
+    found = Path(tempfile.gettempdir())  # The current folder, where no other can be written.
+    user = f"vaultmem-{os.geteuid()}" if os.name == "posix" else "vaultmem"
+    places = [] if found == Path.cwd() else [found]
+    for place in (*places, _IN_MEMORY):
+        if place.is_dir():
+            yield place / user / name
+
+
+def _find_reason(folder: Path) -> str:
+    """Return why the system lets nobody write into a folder."""
+    if os.name == "posix" and os.statvfs(folder).f_flag & os.ST_RDONLY:
+        return os.strerror(errno.EROFS)
+    return os.strerror(errno.EACCES)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 
-from vaultmem.core.token_count import set_tokenizer
+from vaultmem.core.text.token_count import set_tokenizer
 from vaultmem.errors import VaultError
 
 VARIABLE = "VAULTMEM_TOKENIZER"

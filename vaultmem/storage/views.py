@@ -16,14 +16,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from vaultmem.core.finding.query import NoteFilter
 from vaultmem.core.indexing.rows import decode_sections
 from vaultmem.core.lifecycle import CONFLICTED, Kind, State
 from vaultmem.core.notes.problems import IN_DOUBT
 from vaultmem.core.notes.record import NOTE_FIELDS, NoteRecord, SectionRecord
-from vaultmem.core.paths import find_twins, fold, is_text
+from vaultmem.core.search.query import NoteFilter
+from vaultmem.core.text.paths import find_twins, fold, is_text
 from vaultmem.errors import BusyError
-from vaultmem.storage.scan import LARGER, Stat
+from vaultmem.storage.scan_files import LARGER, Stat
 from vaultmem.storage.state import StateDatabase
 
 if TYPE_CHECKING:

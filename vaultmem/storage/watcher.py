@@ -13,11 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vaultmem.core.paths import is_hidden
-from vaultmem.storage.scan import scan_vault
+from vaultmem.core.text.paths import is_hidden
+from vaultmem.storage.scan_files import scan_vault
 
 if TYPE_CHECKING:
-    from vaultmem.storage.watchdog_events import FolderEvents
+    from vaultmem.storage.file_events import FolderEvents
 
 #: Stands for a path where it is not known what changed.
 EVERYTHING = ""
@@ -61,7 +61,7 @@ class FolderWatcher:
         self._inode = os.stat(self._root).st_ino
         kind = _find_remote(self._root)
         self._why_all = f"{kind} tells nothing of other machines' changes" if kind else ""
-        from vaultmem.storage.watchdog_events import FolderEvents
+        from vaultmem.storage.file_events import FolderEvents
 
         try:
             self._events = FolderEvents(self._root, self._pass_on, self._enters, _IS_OURS)

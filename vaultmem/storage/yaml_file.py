@@ -1,13 +1,32 @@
-"""A YAML file of the user's as plain values: mappings, lists, texts, numbers, booleans, None."""
+"""Read YAML files within limits, and the credential rules among them."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import yaml
 
-from vaultmem.errors import VaultError
+from vaultmem.core.secrets.rules import (
+    IGNORE_NAME,
+    SETTINGS_NAME,
+    Rules,
+    Settings,
+    check_settings,
+    extend_rules,
+    parse_settings,
+)
+from vaultmem.core.secrets.scan import (
+    ALLOW_MARK,
+    SecretFinding,
+    find_secrets,
+    has_candidates,
+)
+from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
+from vaultmem.storage.files import UnsafeFileError, read_file
 
 #: The longest file that is read, in bytes; PyYAML crashes on some larger ones.
 _LONGEST = 64 * 1024
@@ -38,3 +57,139 @@ def read_yaml(file: Path) -> Any:
         raise VaultError(f"{name}{where}: {getattr(error, 'problem', '') or error}") from None
     except (ValueError, RecursionError) as error:
         raise VaultError(f"{name}: not YAML that can be read ({error})") from None
+
+
+# A vault's own word on credentials: its `.gitleaks.toml` and `.gitleaksignore`.
+#
+# Nothing can stop a regular expression in Python once it runs, and one of a vault that somebody
+# sent may run for years. So a vault's regular expressions run in a process of their own, which
+# has limited time: this module, run as a program, reads texts from standard input and writes what
+# it finds.
+
+#: Seconds that a vault's rules may take, and those for each million characters more.
+_SECONDS = 10
+_SECONDS_A_MILLION = 5
+
+#: A path and a text.
+Text = tuple[str, str]
+
+
+def find_in_texts(
+    root: Path, texts: Sequence[Text], mark: str = ALLOW_MARK
+) -> list[list[SecretFinding]]:
+    """Return for each text what looks like a credential by our rules and those of the vault.
+
+    `mark` on a line allows what is there; an empty one allows nothing.
+
+    Raises:
+        RefusedError: the vault's rules cannot be read, or take too long.
+    """
+    told, settings = _read_settings(root)
+    ignored = parse_ignored(_read(root, IGNORE_NAME))
+    rules = extend_rules(settings, ignored, mark)
+    if not settings.has_regexes:
+        return [find_secrets(text, path, rules) for path, text in texts]
+    ours = extend_rules(Settings(disabled=settings.disabled), (), mark)
+    suspects = [n for n, text in enumerate(texts) if _is_suspect(text, ours, settings)]
+    found: list[list[SecretFinding]] = [[] for _ in texts]
+    asked = [texts[n] for n in suspects]
+    for n, each in zip(suspects, _ask(told, ignored, mark, asked) if asked else (), strict=True):
+        found[n] = each
+    return found
+
+
+def check_rules(root: Path) -> None:
+    """Make sure that a vault's rules can be used.
+
+    Raises:
+        RefusedError: they cannot; the text says which and why.
+    """
+    told, settings = _read_settings(root)
+    if settings.has_regexes:
+        _ask(told, (), "", [])
+
+
+def parse_ignored(text: str) -> tuple[str, ...]:
+    """Return the places of a `.gitleaksignore` as path:rule:line.
+
+    What gitleaks found in a commit, commit:path:rule:line, is known to whoever wrote it down, so
+    it is allowed where it is now, too. A path can hold a colon or a number sign.
+    """
+    whole = [line.strip() for line in text.splitlines() if not line.lstrip().startswith("#")]
+    lines = [*whole, *(line.partition("#")[0].strip() for line in whole if "#" in line)]
+    named = [line for line in lines if line.count(":") >= 2]
+    return (*named, *(":".join(line.split(":")[-3:]) for line in named if line.count(":") > 2))
+
+
+def _is_suspect(text: Text, ours: Rules, settings: Settings) -> bool:
+    """Tell whether a vault's rules may say something of a text, or of what ours find in it."""
+    added = Rules(settings.rules)
+    return has_candidates(text[1], added) or bool(find_secrets(text[1], text[0], ours))
+
+
+def _read_settings(root: Path) -> tuple[str, Settings]:
+    text = _read(root, SETTINGS_NAME)
+    try:
+        return text, parse_settings(text) if text else Settings()
+    except ValueError as error:
+        raise RefusedError(f"{SETTINGS_NAME}: {error}; correct it") from None
+
+
+def _read(root: Path, name: str) -> str:
+    """Return a file's text, empty where there is none; no link is followed."""
+    try:
+        return read_file(root, PurePosixPath(name)).decode("utf-8", "replace")
+    except NoteNotFoundError:
+        return ""
+    except UnsafeFileError as error:
+        raise RefusedError(f"{error}; replace or remove it") from None
+
+
+def _ask(
+    settings: str, ignored: Iterable[str], mark: str, texts: Sequence[Text]
+) -> list[list[SecretFinding]]:
+    """Let the other process look."""
+    import subprocess
+
+    seconds = _SECONDS + _SECONDS_A_MILLION * sum(len(text) for _, text in texts) // 1_000_000
+    asked = {"settings": settings, "ignored": list(ignored), "mark": mark, "texts": texts}
+    # -P: the current folder may be a vault that has a folder called `vaultmem`.
+    command = [sys.executable, "-P", "-m", __name__]
+    try:
+        done = subprocess.run(
+            command, input=json.dumps(asked).encode(), capture_output=True, timeout=seconds
+        )
+        answer: Any = json.loads(done.stdout)
+    except subprocess.TimeoutExpired as error:
+        last = (error.stderr or b"").decode("utf-8", "replace").rpartition("\t")[2]
+        raise RefusedError(
+            f"{SETTINGS_NAME}: {last or 'its rules'}: still at work after {seconds} seconds; "
+            "simplify its regex, or take it out"
+        ) from None
+    except (OSError, ValueError):
+        raise RefusedError(f"{SETTINGS_NAME}: its rules cannot be used; try without it") from None
+    if "problem" in answer:
+        raise RefusedError(f"{SETTINGS_NAME}: {answer['problem']}; correct it")
+    return [[SecretFinding(*each) for each in found] for found in answer["found"]]
+
+
+def _answer(asked: dict[str, Any]) -> dict[str, Any]:
+    """Return what the vault's rules and ours find: the other process's part."""
+    settings = parse_settings(asked["settings"])
+    try:
+        _tell("the rules' regexes")
+        check_settings(settings)
+    except ValueError as error:
+        return {"problem": str(error)}
+    rules = extend_rules(settings, asked["ignored"], asked["mark"])
+    return {"found": [find_secrets(text, path, rules, _tell) for path, text in asked["texts"]]}
+
+
+def _tell(name: str) -> None:
+    """Say which rule is at work, for the case that it never ends."""
+    sys.stderr.write(f"\t{name}")
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    json.dump(_answer(json.load(sys.stdin)), sys.stdout)

@@ -1,4 +1,4 @@
-"""Who may come in, from where, and what a browser may do with what it gets.
+"""Who can open the page, from where, and the headers that limit a browser.
 
 A browser shows the cookie that it got for a one-time code; a program shows the token. Names under
 which nobody serves (DNS rebinding) and requests that another site's page sends are refused before
@@ -8,10 +8,15 @@ anything else is looked at.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import hashlib
+import json
 import logging
+import secrets
 import time
 from collections.abc import Collection
 from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, Request
@@ -19,11 +24,11 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vaultmem.errors import RefusedError, VaultError
-from vaultmem.web.asking import read_count
-from vaultmem.web.refusing import refuse, refuse_failure
-from vaultmem.web.site import MAX_BODY, Site
-from vaultmem.web.visits import Visitor, Visits, follows_link
-from vaultmem.workers.caller import shows_token
+from vaultmem.storage.atomic import write_atomically
+from vaultmem.storage.lock import hold_lock
+from vaultmem.web.asking import read_count, refuse, refuse_failure
+from vaultmem.web.rendering import MAX_BODY, Site, Visitor, Visits, follows_link
+from vaultmem.workers import shows_token
 
 _LOG = logging.getLogger("vaultmem.web")
 
@@ -175,3 +180,48 @@ def _limit(receive: Receive) -> Receive:
         return message
 
     return receive_limited
+
+
+# One-time codes: whoever can write into the vault's private folder may come in by a browser.
+#
+# A code is made by a command, and taken by the server: all that both know is a file, which has
+# the codes' digests and until when they count.
+
+#: Seconds for which a code may be used.
+LIFETIME = 600.0
+
+_NAME = "web-codes.json"
+
+
+def make_code(folder: Path) -> str:
+    """Return a code that lets one browser in, within ten minutes."""
+    code = secrets.token_urlsafe(24)
+    with hold_lock(folder / f"{_NAME}.lock"):
+        _keep(folder, {**_read(folder), _digest(code): time.time() + LIFETIME})
+    return code
+
+
+def take_code(folder: Path, code: str) -> bool:
+    """Tell whether a code counts; it does not count again."""
+    with hold_lock(folder / f"{_NAME}.lock"):
+        codes = _read(folder)
+        if codes.pop(_digest(code), None) is None:
+            return False
+        _keep(folder, codes)
+    return True
+
+
+def _read(folder: Path) -> dict[str, float]:
+    """Return the codes that count, by their digests, with the time at which they end."""
+    with contextlib.suppress(OSError, ValueError, AttributeError, TypeError):
+        found = json.loads((folder / _NAME).read_text(encoding="ascii"))
+        return {name: float(end) for name, end in found.items() if time.time() < float(end)}
+    return {}
+
+
+def _keep(folder: Path, codes: dict[str, float]) -> None:
+    write_atomically(folder / _NAME, json.dumps(codes).encode(), mode=0o600, durable=False)
+
+
+def _digest(code: str) -> str:
+    return hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()

@@ -18,16 +18,13 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from vaultmem.operations.operation import BASE
+from vaultmem.operations.declaration import BASE
 from vaultmem.web.access import Gate
-from vaultmem.web.events import Events, stream_events
-from vaultmem.web.jobs import Jobs
-from vaultmem.web.pages.entering import enter
-from vaultmem.web.pages.home import show_home
-from vaultmem.web.refusing import refuse
-from vaultmem.web.site import Site
-from vaultmem.web.visits import Visits
-from vaultmem.workers.workers import Workers
+from vaultmem.web.asking import refuse
+from vaultmem.web.background_jobs import Events, Jobs, stream_events
+from vaultmem.web.pages.home import enter, show_home
+from vaultmem.web.rendering import Site, Visits
+from vaultmem.workers import Workers
 
 #: What pages load that is no page.
 STATIC = Path(__file__).parent / "static"
@@ -35,31 +32,31 @@ STATIC = Path(__file__).parent / "static"
 #: The module and the function of each page that is imported when it is asked for first, or in a
 #: quiet moment: what all of them need takes longer than the rest of a start.
 PAGES = {
-    "GET /search": ("search", "show_search"),
-    "GET /notes": ("notes", "show_notes"),
+    "GET /search": ("search_page", "show_search"),
+    "GET /notes": ("note_page", "show_notes"),
     "GET /graph/{path:path}": ("graph", "show_graph"),
-    "GET /sessions": ("sessions", "show_sessions"),
-    "GET /session/{name}": ("sessions", "show_session"),
-    "GET /health": ("health", "show_health"),
-    "GET /health/checks": ("health", "show_checks"),
-    "GET /review": ("review", "show_review"),
-    "POST /review": ("review", "decide_item"),
-    "GET /conflicts": ("conflicts", "show_conflicts"),
-    "POST /conflicts": ("conflicts", "resolve"),
-    "POST /undo": ("review", "undo"),
-    "GET /pack": ("pack", "show_pack"),
-    "GET /packs/compare": ("compare", "show_comparison"),
-    "GET /receipts": ("receipts", "show_receipts"),
-    "GET /receipt/{name}": ("receipts", "show_receipt"),
+    "GET /sessions": ("session_page", "show_sessions"),
+    "GET /session/{name}": ("session_page", "show_session"),
+    "GET /health": ("home", "show_health"),
+    "GET /health/checks": ("home", "show_checks"),
+    "GET /review": ("review_page", "show_review"),
+    "POST /review": ("review_page", "decide_item"),
+    "GET /conflicts": ("home", "show_conflicts"),
+    "POST /conflicts": ("home", "resolve"),
+    "POST /undo": ("review_page", "undo"),
+    "GET /pack": ("pack_page", "show_pack"),
+    "GET /packs/compare": ("compare_page", "show_comparison"),
+    "GET /receipts": ("pack_page", "show_receipts"),
+    "GET /receipt/{name}": ("pack_page", "show_receipt"),
     "GET /time": ("time", "show_time"),
-    "GET /moments": ("moments", "show_moments"),
-    "GET /bisect": ("bisect", "show_bisect"),
-    "GET /commit/{name:path}": ("history", "show_commit"),
-    "GET /history/{path:path}": ("history", "show_history"),
-    "POST /restore": ("history", "restore"),
-    "GET /note/{path:path}": ("note", "show_note"),
-    "GET /rail/{path:path}": ("note", "show_rail"),
-    "GET /file/{path:path}": ("note", "show_file"),
+    "GET /moments": ("time", "show_moments"),
+    "GET /bisect": ("bisect_page", "show_bisect"),
+    "GET /commit/{name:path}": ("time", "show_commit"),
+    "GET /history/{path:path}": ("time", "show_history"),
+    "POST /restore": ("time", "restore"),
+    "GET /note/{path:path}": ("note_page", "show_note"),
+    "GET /rail/{path:path}": ("note_page", "show_rail"),
+    "GET /file/{path:path}": ("note_page", "show_file"),
 }
 
 

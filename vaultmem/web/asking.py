@@ -1,27 +1,109 @@
-"""How a request's work gets to the vault, and how what goes wrong there gets to whoever asked."""
+"""Run a request's work on the vault, and turn errors into pages."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial, wraps
-from typing import NamedTuple, TypeVar
+from http import HTTPStatus
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError, name_failure
-from vaultmem.services.vaults.beside import EVERY, add_named, list_askable, see_other
+from vaultmem.core.notes.changes import PropertyChange
+from vaultmem.core.text.display import escape_bytes
+from vaultmem.core.text.json_values import as_plain
+from vaultmem.core.text.line_diff import Passage, Piece, diff_words, mark_diff
+from vaultmem.errors import (
+    BusyError,
+    ChangedError,
+    ConflictError,
+    ForbiddenError,
+    MergeConflictError,
+    NoteNotFoundError,
+    NoVaultError,
+    PendingError,
+    RefusedError,
+    VaultError,
+    name_failure,
+)
+from vaultmem.services.history.diff import Operation, summarise_operation
+from vaultmem.services.vaults.companions import EVERY, add_named, list_askable, see_other
+from vaultmem.storage.files import UnsafeFileError
 from vaultmem.storage.git.log import Commit, read_commit
 from vaultmem.vault import Vault
-from vaultmem.web.refusing import refuse, refuse_failure
-from vaultmem.web.site import BELOW, Site
-from vaultmem.web.visits import Visitor
-from vaultmem.workers.caller import Caller
-from vaultmem.workers.workers import Workers
+from vaultmem.web.rendering import BELOW, Site, Visitor
+from vaultmem.workers import Caller, Workers
+
+# What goes wrong, said as a page to browsers and as problem details (RFC 9457) to programs.
+
+#: The HTTP status of each expected failure; of one that is not here, that of its nearest parent.
+STATUSES: dict[type[VaultError], int] = {
+    NoVaultError: 404,
+    NoteNotFoundError: 404,
+    RefusedError: 422,
+    ForbiddenError: 403,
+    ConflictError: 409,
+    ChangedError: 412,
+    PendingError: 409,
+    MergeConflictError: 409,
+    UnsafeFileError: 422,
+    BusyError: 503,
+    VaultError: 500,
+}
+
+
+#: Headers of some statuses: how to be let in, and in how many seconds to ask again.
+_HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "5"}}
+
+
+def find_status(error: VaultError) -> int:
+    """Return the HTTP status that an expected failure has."""
+    return next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
+
+
+def refuse_failure(request: Request, error: VaultError, **facts: Any) -> Response:
+    """Return the answer to what failed as may be expected, with what a program goes by."""
+    facts = {"code": type(error).__name__, "exit_code": error.exit_code, **facts}
+    if isinstance(error, MergeConflictError):
+        facts["conflicts"] = as_plain(error.conflicts)
+    return refuse(request, find_status(error), escape_bytes(str(error)), **facts)
+
+
+def refuse(request: Request, status: int, told: str, **facts: Any) -> Response:
+    """Return the answer to what cannot be done: why, and what helps.
+
+    `facts` are for programs alone.
+    """
+    if wants_page(request):
+        from vaultmem.web.rendering import render_page
+
+        return render_page(request, "message.html", status, title=name_status(status), told=told)
+    problem = {"type": "about:blank", "title": name_status(status), "status": status}
+    return JSONResponse(
+        {**problem, "detail": told, **facts},
+        status,
+        _HEADERS.get(status),
+        media_type="application/problem+json",
+    )
+
+
+def name_status(status: int) -> str:
+    """Return the words that HTTP has for a status."""
+    return HTTPStatus(status).phrase
+
+
+def wants_page(request: Request) -> bool:
+    """Tell whether a browser asks for a page, and no program for an answer."""
+    path = request.url.path
+    return not path.startswith(("/api/", "/mcp")) and "text/html" in request.headers.get(
+        "accept", ""
+    )
+
 
 #: Digits of a number that nobody means; reading thousands of them is refused by Python.
 _LONG = 20
@@ -159,7 +241,7 @@ def _look(
         list_askable(vault)  # It refuses a caller who cannot search other vaults.
     elif other:
         vault = see_other(vault, other)
-    from vaultmem.services.reading.look import look_at
+    from vaultmem.services.views.open_view import look_at
 
     seen = look_at(vault, at) if at else vault
     return frame_vault(vault, at)._replace(others=others, other=other), work(seen)
@@ -197,3 +279,62 @@ def _name_moment(vault: Vault, at: str) -> Commit | None:
         return read_commit(vault.history, resolve_commit(vault, at))
     except NoteNotFoundError:
         return None
+
+
+# What changed in a file, as pages show it: properties as values, text by its words.
+
+#: Lines of a file's diff, and of all diffs of a page, that are shown unasked.
+_LINES, _ALL_LINES = 120, 600
+
+#: Characters of a property's value.
+_VALUE = 1_000
+
+
+class ShownChange(NamedTuple):
+    """What was done to a file; `left` counts the lines that are not shown."""
+
+    operation: Operation
+    told: str
+    properties: list[tuple[PropertyChange, list[Piece]]]
+    passages: list[Passage]
+    left: int
+
+
+def show_changes(operations: Iterable[Operation], whole: bool = False) -> Iterator[ShownChange]:
+    """Yield what a page shows of changes; `whole`: however long they are."""
+    room = _ALL_LINES
+    for each in operations:
+        lines = _list_lines(each)
+        most = len(lines) if whole else min(_LINES, room)
+        room -= min(len(lines), most)
+        yield ShownChange(
+            each,
+            _summarise(each),
+            list(_show_properties(each)),
+            mark_diff(lines[:most]),
+            max(len(lines) - most, 0),
+        )
+
+
+def _list_lines(operation: Operation) -> Sequence[str]:
+    """Return the lines of a diff: of the properties as they are written, if no value changed."""
+    note = operation.note
+    if note is None:
+        return ()
+    return note.body if note.properties else (*note.frontmatter_diff, *note.body)
+
+
+def _summarise(operation: Operation) -> str:
+    """Return in words what was done, but for the properties, which stand below."""
+    note = operation.note
+    if note is None or not note.properties:
+        return summarise_operation(operation)
+    rest = note._replace(properties=(), frontmatter_diff=())
+    return summarise_operation(operation._replace(note=rest)) if rest else "properties"
+
+
+def _show_properties(operation: Operation) -> Iterator[tuple[PropertyChange, list[Piece]]]:
+    note = operation.note
+    for each in note.properties if note else ():
+        old, new = (v if isinstance(v, str) else ", ".join(v) for v in (each.old, each.new))
+        yield each, diff_words(old[:_VALUE], new[:_VALUE])

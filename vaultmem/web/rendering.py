@@ -1,12 +1,19 @@
-"""Templates become pages: how values are written in them, and where links lead."""
+"""Render pages from templates: values, links, visits and reasons for a hit."""
 
 from __future__ import annotations
 
+import mimetypes
 import os
-from collections.abc import Callable, Iterator
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cache, lru_cache, partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -14,15 +21,123 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 import vaultmem
-from vaultmem.core.counting import count_things
-from vaultmem.core.safe_text import clean_text, escape_bytes
-from vaultmem.services.vaults.beside import EVERY
-from vaultmem.web.markdown.page import name_heading
-from vaultmem.web.site import BELOW
-from vaultmem.web.visits import follows_link
+from vaultmem.core.lifecycle import State
+from vaultmem.core.packs.pack_item import PackItem, PackPart
+from vaultmem.core.search.query import Hit
+from vaultmem.core.text.display import clean_text, count_things, escape_bytes
+from vaultmem.services.vaults.companions import EVERY
+from vaultmem.vault import Vault
+from vaultmem.web.markdown.html_links import Addresses, Surroundings, name_heading
+from vaultmem.workers import Guest
 
-if TYPE_CHECKING:
-    from vaultmem.web.visits import Visit, Visitor
+# Who asks, and the browsers that were let in.
+
+#: Browsers that are let in at once; the one that came first goes.
+_MANY = 64
+
+
+class Visitor(NamedTuple):
+    """Who asks: a person in a browser, else a program under an agent's name; if they may write.
+
+    A hub knows more of them, as its `guest`.
+    """
+
+    may_write: bool
+    agent: str = ""
+    guest: Guest | None = None
+
+
+@dataclass
+class Visit:
+    """A browser that was let in; its next page tells what was done, and which commit undoes it."""
+
+    notices: list[tuple[str, str]] = field(default_factory=list)
+
+    def take_notices(self) -> list[tuple[str, str]]:
+        """Return what is to be told; it is not told again."""
+        notices, self.notices = self.notices, []
+        return notices
+
+
+class Visits:
+    """The browsers that were let in since this process started, by their cookies."""
+
+    def __init__(self) -> None:
+        self._visits: OrderedDict[str, Visit] = OrderedDict()
+
+    def begin(self) -> str:
+        """Let a browser in; return its cookie's value."""
+        name = secrets.token_urlsafe(32)
+        self._visits[name] = Visit()
+        if len(self._visits) > _MANY:
+            self._visits.popitem(last=False)
+        return name
+
+    def find(self, name: str) -> Visit | None:
+        """Return the visit of a cookie, None if nobody was let in with it."""
+        return self._visits.get(name)
+
+
+def follows_link(request: Request) -> bool:
+    """Tell whether a person follows a link or sends a form, and no page's code or tag asks."""
+    return request.headers.get("sec-fetch-mode", "navigate") == "navigate"
+
+
+# What an app has to know of where it is served, and of who may come in.
+
+#: Bytes of a request's body at most: the largest note, and what a form adds to it.
+MAX_BODY = 2 * 1024 * 1024
+
+
+#: Below which address the pages are served whose links are made: "" where nothing is above them.
+BELOW: ContextVar[str] = ContextVar("below", default="")
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+#: What of a server's own settings counts for all who come: not who its owner said to be.
+_SHARED = (
+    *("VAULTMEM_EMBEDDING_", "VAULTMEM_RERANK_", "VAULTMEM_LLM_"),
+    *("VAULTMEM_RECEIPTS", "VAULTMEM_TOKENIZER"),
+)
+
+
+def choose_shared(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what of an environment counts for all who come."""
+    return {name: value for name, value in environment.items() if name.startswith(_SHARED)}
+
+
+class Site(NamedTuple):
+    """Where a vault is served, and what may be done there.
+
+    `hosts` are the names, with their port, under which it may be asked for; `token` is that of
+    programs; `folder` is a private one, where one-time codes are kept. In the browser nothing is
+    written unless `may_write`; programs write if `programs_write`. `ref` is the branch that is
+    looked at where a request names none, and `environment` names models, and nobody. Who
+    `asks_others` may ask other vaults of the user's. `scheme` is "https" behind a proxy with that.
+    """
+
+    root: Path
+    hosts: frozenset[str]
+    token: str
+    folder: Path
+    may_write: bool = False
+    programs_write: bool = True
+    ref: str = ""
+    environment: Mapping[str, str] = _NOTHING
+    asks_others: bool = False
+    scheme: str = "http"
+
+    @property
+    def origins(self) -> frozenset[str]:
+        """What browsers say of the pages of this site, where these send something."""
+        return frozenset(f"{self.scheme}://{host}" for host in self.hosts)
+
+    @property
+    def cookie(self) -> str:
+        """The name of the session's cookie: cookies know no ports."""
+        port = min(self.hosts, default="").rpartition(":")[2]
+        return f"vaultmem-{port}"
+
 
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 
@@ -181,3 +296,98 @@ def _read_time(then: str | float) -> float:
     if isinstance(then, str):
         return datetime.fromisoformat(then).timestamp()
     return then
+
+
+# Why a section is in a pack, in words.
+
+#: The parts of a score besides the words that were asked, and what each says.
+_PARTS = {
+    "closeness": "what was asked stands close together",
+    "passage": "one passage has most of what was asked",
+    "named": "its title or who says it was named",
+    "neighbours": "what stands beside it answers too",
+    "semantic": "it means what was asked",
+    "recency": "how new it is",
+}
+
+#: Scores that are nothing when they are shown.
+_LEAST = 0.005
+
+
+class Reason(NamedTuple):
+    """A reason, and what it adds to the score; None for what no score says."""
+
+    words: str
+    score: float | None = None
+
+
+def tell_reasons(item: PackItem, is_asked: bool) -> list[Reason]:
+    """Return why a section is in the pack for a question, or without one."""
+    return [*_tell_standing(item, is_asked), *tell_score(item.hit)]
+
+
+def tell_score(hit: Hit) -> list[Reason]:
+    """Return what adds to a hit's score besides the words that it has, and what weighs it."""
+    told = [
+        Reason(words, score)
+        for name, words in _PARTS.items()
+        if abs(score := getattr(hit, name)) >= _LEAST
+    ]
+    if hit.rerank is not None:
+        told.append(Reason("what a model made of it", hit.rerank))
+    if hit.state_weight != 1:
+        told.append(Reason(f"{hit.record.state} counts {hit.state_weight:g}"))
+    return told
+
+
+def _tell_standing(item: PackItem, is_asked: bool) -> Iterator[Reason]:
+    hit = item.hit
+    if item.pinned:
+        yield Reason("pinned")
+    elif item.part is PackPart.PREFERENCES:
+        yield Reason("its owner prefers it so")
+    elif not is_asked:
+        yield Reason("among the newest")
+    if hit.linked_from:
+        yield Reason(f"linked from {hit.linked_from}")
+    if hit.beside:
+        yield Reason(f"said next, after {hit.beside}")
+    if hit.refs:
+        yield Reason(f"on {', '.join(hit.refs)}")
+
+
+# What the links of a note's text mean in the vault around it, and where their pages are.
+
+#: Files that a page may show; no browser runs anything that is in these.
+PICTURES = frozenset(
+    {
+        *("image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp"),
+        "image/svg+xml",
+    }
+)
+
+
+def look_around(at: str, vault: Vault, embeds: bool = True) -> Surroundings:
+    """Return what links mean, and with `embeds` the texts of notes that may be shown in another.
+
+    Links lead to pages of the vault as it is at `at`.
+    """
+    from vaultmem.services.search.link_walk import open_names
+    from vaultmem.services.views.read_notes import find_note
+
+    def read_text(path: str) -> str | None:
+        note = find_note(vault, path) if embeds else None
+        return note.text if note is not None and note.state != State.QUARANTINED else None
+
+    addresses = Addresses(
+        note=lambda path: link_note(path, at=at),
+        file=partial(_link_picture, at),
+        tag=lambda tag: make_link("/notes", tag=tag, at=at),
+    )
+    return Surroundings(open_names(vault).find, read_text, addresses)
+
+
+def _link_picture(at: str, path: str) -> str:
+    """Return the address of a file, "" if it is no picture, which are all that is shown."""
+    is_shown = mimetypes.guess_type(path)[0] in PICTURES
+    return make_link(f"/file/{path}", at=at) if is_shown else ""

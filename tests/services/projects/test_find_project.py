@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from conftest import MakeVault
 
-from vaultmem.core.projects import TABLE_NAME
+from vaultmem.core.project import TABLE_NAME
 from vaultmem.errors import VaultError
-from vaultmem.services.projects.projects import ensure_project, find_project, read_projects
-from vaultmem.storage.git import any_repository
+from vaultmem.services.projects.project_table import ensure_project, find_project, read_projects
+from vaultmem.storage.git import repository
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]
@@ -189,7 +189,7 @@ def test_git_is_asked_once_until_remotes_change(
     ensure_project(vault, code)
     git(code, "commit", "-q", "--allow-empty", "-m", "More")
     with monkeypatch.context() as patch:
-        patch.setattr(any_repository.GitRunner, "run", None)
+        patch.setattr(repository.GitRunner, "run", None)
         assert name_of(vault, code) == "harbour"
     git(code, "remote", "add", "origin", "git@github.com:holm/harbour.git")
     learned = ensure_project(vault, code)

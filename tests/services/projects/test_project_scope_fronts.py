@@ -15,10 +15,10 @@ from support import write_notes
 
 from vaultmem.core.lifecycle import State
 from vaultmem.core.packs.context_file import BEGIN, END
-from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.upkeep.dream import dream
-from vaultmem.services.watching.context import render_contexts
+from vaultmem.services.curation.dream import dream
+from vaultmem.services.memory.remember import Memory, remember
+from vaultmem.services.views.update_index import sync_vault
+from vaultmem.services.watching.generated_context import render_contexts
 from vaultmem.vault import Vault
 
 Opened = Callable[..., Vault]

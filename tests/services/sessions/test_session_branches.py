@@ -16,12 +16,12 @@ from serving import call, play
 from support import git
 
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.sessions.begin import NewSession, start_session
+from vaultmem.services.sessions.close import recover_sessions
 from vaultmem.services.sessions.edit_session import add_detail
+from vaultmem.services.sessions.find_session import find_dead, get_session
 from vaultmem.services.sessions.identify import identify_session
-from vaultmem.services.sessions.read import find_dead, get_session
-from vaultmem.services.sessions.recover import recover_sessions
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.vault import Vault
 

@@ -15,10 +15,10 @@ from support import git
 
 from vaultmem.core.notes.note import parse_note
 from vaultmem.core.sessions.session_note import parse_session
-from vaultmem.services.notes.create import create_vault
-from vaultmem.services.sessions.read import get_session
+from vaultmem.services.memory.create_vault import create_vault
+from vaultmem.services.sessions.find_session import get_session
 from vaultmem.services.sessions.windows import read_tally
-from vaultmem.storage.transcripts import Transcripts
+from vaultmem.storage.session_table import Transcripts
 from vaultmem.vault import open_vault
 
 COMMANDS = ("note", "question", "decide", "touch", "turn", "summarize", "resume", "close", "start")

@@ -17,10 +17,9 @@ from support import git, write_notes
 from vaultmem.core.notes.note import Note
 from vaultmem.core.sessions.session import Edge, Relation, Status
 from vaultmem.errors import FaultError, NoteNotFoundError, PendingError, RefusedError
-from vaultmem.services.health.examine_machine import check_sessions
-from vaultmem.services.notes.memory import Memory
-from vaultmem.services.notes.remember import remember
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.health.examine import check_sessions
+from vaultmem.services.memory.new_note import Memory
+from vaultmem.services.memory.remember import remember
 from vaultmem.services.sessions import close
 from vaultmem.services.sessions.begin import (
     NewSession,
@@ -28,21 +27,26 @@ from vaultmem.services.sessions.begin import (
     resume_session,
     start_session,
 )
-from vaultmem.services.sessions.close import close_session
-from vaultmem.services.sessions.decide import decide
+from vaultmem.services.sessions.close import close_session, recover_sessions
 from vaultmem.services.sessions.edit_session import (
     add_detail,
     add_question,
+    decide,
     edit_session,
     summarize,
 )
+from vaultmem.services.sessions.find_session import (
+    find_dead,
+    find_unsettled,
+    get_session,
+    list_facts,
+)
 from vaultmem.services.sessions.identify import identify_session, require_session
-from vaultmem.services.sessions.read import find_dead, find_unsettled, get_session, list_facts
-from vaultmem.services.sessions.recover import recover_sessions
-from vaultmem.services.sessions.touched_files import touch_files
+from vaultmem.services.sessions.import_turns import touch_files
 from vaultmem.services.sessions.windows import mark_restore
-from vaultmem.services.watching.transitions import take_transitions
-from vaultmem.storage.processes import find_owner, find_process, is_gone
+from vaultmem.services.views.update_index import sync_vault
+from vaultmem.services.watching.idle import take_transitions
+from vaultmem.storage.lock import find_owner, find_process, is_gone
 from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.vault import Vault
 
@@ -255,7 +259,7 @@ def test_a_close_that_was_killed_is_completed_by_the_next_start(
     begin(vault, "s-1", pid=os.getpid())
     decide(vault, "s-1", Memory("A decision"))
     home = (
-        "vaultmem.services.writing.folder"
+        "vaultmem.services.changes.write"
         if step == "sync_paths"
         else "vaultmem.services.sessions.close"
     )
@@ -285,7 +289,7 @@ def test_a_decision_whose_link_a_kill_prevented_is_linked_at_the_end(
     vault = opened(root, agent="claude", session="s-1")
     begin(vault, "s-1")
     script = (
-        "import os, sys, vaultmem.services.sessions.decide as home\n"
+        "import os, sys, vaultmem.services.sessions.edit_session as home\n"
         "from vaultmem import open_vault, Memory\n"
         "home.link_decision = lambda *_: os.kill(os.getpid(), 9)\n"
         "home.decide(open_vault(sys.argv[1], agent='claude'), 's-1', Memory('Sail at six'))\n"
@@ -305,7 +309,7 @@ def test_a_start_that_was_killed_leaves_no_session_that_stays_open(
     root = make_vault()
     script = (
         "import os, sys, vaultmem.services.sessions.begin as home\n"
-        "import vaultmem.services.writing.folder as folder\n"
+        "import vaultmem.services.changes.write as folder\n"
         "from vaultmem import open_vault\n"
         "folder.sync_paths = lambda *_: os.kill(os.getpid(), 9)\n"
         "home.start_session(open_vault(sys.argv[1], agent='claude'),"
@@ -457,7 +461,7 @@ def test_facts_follow_the_notes_and_only_changed_notes_are_read(
     (root / "sessions/s-5.md").unlink()
     sync_vault(vault)
     read: list[str] = []
-    from vaultmem.services.sessions import read as home
+    from vaultmem.services.sessions import find_session as home
 
     parse = home.parse_note
     monkeypatch.setattr(home, "parse_note", lambda p, d: (read.append(str(p)), parse(p, d))[1])
@@ -528,7 +532,7 @@ def test_a_process_is_known_by_its_start_and_not_by_its_number(dead_process: int
 
 
 def test_the_owner_of_a_command_is_not_the_shell_that_started_it(home: Path) -> None:
-    ask = "from vaultmem.storage.processes import find_owner; print(find_owner().pid)"
+    ask = "from vaultmem.storage.lock import find_owner; print(find_owner().pid)"
     command = ["sh", "-c", f"env {sys.executable} -c '{ask}'; true"]
 
     done = subprocess.run(command, capture_output=True, text=True, check=True)

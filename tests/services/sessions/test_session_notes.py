@@ -8,7 +8,6 @@ from pathlib import PurePosixPath
 import pytest
 
 from vaultmem.core.notes.note import Note, parse_note
-from vaultmem.core.sessions.section_edit import append_to_section, as_item, as_paragraphs
 from vaultmem.core.sessions.session import (
     Edge,
     Relation,
@@ -19,7 +18,13 @@ from vaultmem.core.sessions.session import (
     make_session_id,
     map_session_id,
 )
-from vaultmem.core.sessions.session_note import new_session_text, parse_session
+from vaultmem.core.sessions.session_note import (
+    append_to_section,
+    as_item,
+    as_paragraphs,
+    new_session_text,
+    parse_session,
+)
 from vaultmem.core.sessions.turns import Tally
 from vaultmem.errors import RefusedError
 from vaultmem.services.sessions.windows import write_windows

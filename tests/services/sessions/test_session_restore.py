@@ -30,12 +30,12 @@ from vaultmem.core.sessions.session import (
 )
 from vaultmem.core.sessions.session_note import parse_session
 from vaultmem.core.sessions.turns import Turn
-from vaultmem.core.token_count import count_tokens
+from vaultmem.core.text.token_count import count_tokens
 from vaultmem.errors import RefusedError
-from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.sessions.restore import restore_session
-from vaultmem.services.sessions.search import count_sessions, follow_chain, search_sessions
-from vaultmem.services.sessions.touched_files import trace_files
+from vaultmem.services.sessions.find_session import count_sessions, follow_chain, search_sessions
+from vaultmem.services.sessions.import_turns import trace_files
+from vaultmem.services.sessions.restore_session import restore_session
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

@@ -16,7 +16,7 @@ from vaultmem.core.sessions.turns import Line, Tally, Turn, add_lines, join_turn
 from vaultmem.errors import RefusedError
 from vaultmem.services.sessions.begin import NewSession, start_session
 from vaultmem.services.sessions.windows import add_turns, read_last_turns, read_tally
-from vaultmem.storage.transcripts import Transcripts
+from vaultmem.storage.session_table import Transcripts
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

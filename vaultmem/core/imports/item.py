@@ -1,4 +1,4 @@
-"""What an export holds: memories and conversations, each known by what it is called there."""
+"""Items of an import: memories and conversations, from exports and markdown folders."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.notes.edit_properties import PropertyValue
+from vaultmem.core.notes.frontmatter import read_frontmatter
 from vaultmem.core.notes.note import KNOWN_PROPERTIES
-from vaultmem.core.transcripts.event import Event, Source
+from vaultmem.core.notes.sections import find_blocks
 from vaultmem.core.transcripts.event import Kind as Said
+from vaultmem.core.transcripts.event import Source, TranscriptEvent
 
 #: Properties of others that are kept: how many, and how long a text of one may be.
 _MOST, _LONGEST = 20, 500
@@ -58,7 +61,7 @@ class Conversation(NamedTuple):
 
     origin: str
     title: str
-    turns: tuple[Event, ...]
+    turns: tuple[TranscriptEvent, ...]
     started: datetime | None = None
     ended: datetime | None = None
     url: str = ""
@@ -77,7 +80,7 @@ Item = MemoryItem | Conversation | Unread
 def make_talk(
     origin: str,
     title: object,
-    said: Iterable[Event | None],
+    said: Iterable[TranscriptEvent | None],
     started: object = None,
     ended: object = None,
     url: str = "",
@@ -89,11 +92,11 @@ def make_talk(
         yield Conversation(origin, read_text(title), turns, *times, url)
 
 
-def make_turn(role: str, text: str, at: object) -> Event:
+def make_turn(role: str, text: str, at: object) -> TranscriptEvent:
     """Return what a user or an assistant said, at a time as it is written there."""
     moment = read_moment(at)
     when = moment.isoformat(timespec="seconds") if moment else ""
-    return Event(Said.REQUEST if role == "user" else Said.ANSWER, Source(), when, text)
+    return TranscriptEvent(Said.REQUEST if role == "user" else Said.ANSWER, Source(), when, text)
 
 
 def digest_text(text: str) -> str:
@@ -150,3 +153,208 @@ def keep_properties(given: Mapping[str, object]) -> dict[str, PropertyValue]:
         elif isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value):
             kept[name] = tuple(map(read_text, value[:_MOST]))
     return kept
+
+
+# Files of markdown that other programs keep their memory in: properties, and sections.
+
+
+class MarkdownFile(NamedTuple):
+    """A file: the parts of its path, its properties as texts, its text behind them, its time.
+
+    `below` is its path in the folder that was named. `block` is the text of its properties.
+    """
+
+    parts: tuple[str, ...]
+    below: tuple[str, ...]
+    properties: Mapping[str, str | tuple[str, ...]]
+    block: str
+    body: str
+    modified: datetime | None
+
+    @property
+    def stem(self) -> str:
+        """Its name without ending."""
+        return PurePosixPath(self.parts[-1]).stem
+
+    def text_of(self, name: str) -> str:
+        """Return a property's text, "" where it has none."""
+        value = self.properties.get(name, "")
+        return value if isinstance(value, str) else ""
+
+
+def parse_markdown(
+    parts: tuple[str, ...], below: tuple[str, ...], text: str, modified: datetime | None
+) -> MarkdownFile:
+    """Return a file of markdown as it is read."""
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    matter = read_frontmatter(text)
+    properties = {each.name: each.value for each in matter.properties}
+    block, body = text[: matter.body], text[matter.body :]
+    return MarkdownFile(parts, below, properties, block, body, modified)
+
+
+def find_owner(parts: tuple[str, ...], folder: str) -> tuple[str, tuple[str, ...]]:
+    """Return the name of the folder that the last `folder` on a path is in, and what is below.
+
+    Without one, the name of the folder that the file is in, and the file's.
+    """
+    places = [place for place, part in enumerate(parts[:-1]) if part == folder]
+    place = places[-1] if places else len(parts) - 1
+    return (parts[place - 1] if place else ""), parts[place + 1 :] if places else parts[-1:]
+
+
+def divide_text(text: str, level: int = 0) -> Iterator[tuple[str, str]]:
+    """Yield the heading and text of each section that has text; deeper headings are of that.
+
+    `level` is how deep headings divide; else it is the first that there are several of, else that
+    below the document's title.
+    """
+    found = find_blocks(text, 0).headings
+    depths = sorted({depth for _, _, depth, _ in found})
+    several = [each for each in depths if sum(depth == each for _, _, depth, _ in found) > 1]
+    level = level or next(iter(several or depths[1:] or depths), 0)
+    kept = [each for each in found if each[2] <= level]
+    ends = [*(begin for begin, _, _, _ in kept), len(text)]
+    for (_, start, _, heading), end in zip([(0, 0, 0, ""), *kept], ends, strict=True):
+        if body := text[start:end].strip():
+            yield heading, body
+
+
+def drop_lines(text: str, form: re.Pattern[str]) -> str:
+    """Return a text without the lines that have a form."""
+    return "\n".join(line for line in text.splitlines() if not form.match(line))
+
+
+# Memory that agents keep as folders of markdown: Claude Code, Codex, OpenClaw, Basic Memory.
+
+#: A line of an index: a link to a file, and what that is about.
+_INDEXED = re.compile(r"\s*[-*+] +\[")
+_NESTED = re.compile(r"^ *(type|originSessionId|modified): *[\"']?([^\s\"']+)", re.MULTILINE)
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+_THREAD = re.compile(r"^(thread_id|updated_at|cwd): *(\S+)", re.MULTILINE)
+
+
+def read_claude_memory(file: MarkdownFile) -> Iterator[Item]:
+    """Yield what Claude Code's auto memory says in `projects/<project>/memory/*.md`.
+
+    https://code.claude.com/docs/en/memory; a topic's properties as Claude Code writes them. Of
+    MEMORY.md, the lines that only lead to the other files are left.
+    """
+    owner, below = find_owner(file.parts, "memory")
+    origin, folders = "/".join((owner, *below)), (owner.strip("-"), *below[:-1])
+    if below[-1] == "MEMORY.md":
+        yield from _read_sections(origin, drop_lines(file.body, _INDEXED), folders, file.modified)
+        return
+    nested = dict(_NESTED.findall(file.block))
+    own = keep_properties({"description": file.text_of("description")})
+    if session := nested.get("originSessionId"):
+        own["session"] = session
+    name = file.text_of("name")
+    if name and name != file.stem:
+        own["aliases"] = (name,)
+    if text := read_text(file.body):
+        yield MemoryItem(
+            origin,
+            text,
+            title=name or file.stem,
+            folders=folders,
+            name=file.stem,
+            tags=read_tags(nested.get("type", "")),
+            created=read_moment(nested.get("modified")) or file.modified,
+            own=own,
+        )
+
+
+def read_codex_memory(file: MarkdownFile) -> Iterator[Item]:
+    """Yield what Codex remembers: handbook, summary, recaps of sessions, and skills.
+
+    openai/codex, codex-rs/memories/write/templates/memories/consolidation.md. What is merged into
+    these (`raw_memories.md`) and the summary's index of the handbook are left.
+    """
+    _, below = find_owner(file.parts, "memories")
+    origin, at = "/".join(below), file.modified
+    if below[0] == "rollout_summaries":
+        facts = dict(_THREAD.findall(file.body[:2_000]))
+        own = {"session": facts["thread_id"]} if "thread_id" in facts else {}
+        if text := read_text(file.body):
+            at = read_moment(facts.get("updated_at")) or at
+            kind, folders = Kind.EPISODIC_TRACE, ("sessions",)
+            yield MemoryItem(origin, text, file.stem, folders, file.stem, kind, created=at, own=own)
+    elif below[0] == "skills":
+        if below[-1] == "SKILL.md" and (text := read_text(file.body)):
+            title = file.text_of("name") or below[-2]
+            own = keep_properties({"description": file.text_of("description")})
+            kind, folders = Kind.PROCEDURAL_SKILL, ("skills",)
+            yield MemoryItem(origin, text, title, folders, kind=kind, created=at, own=own)
+    elif below[-1] == "MEMORY.md":
+        yield from _read_sections(origin, file.body, (), at, level=1)
+    elif below[-1] == "memory_summary.md":
+        body = file.body.removeprefix("v1\n")
+        for each in _read_sections(origin, body, (), at, level=2):
+            if not each.title.casefold().startswith("what's in memory"):
+                yield each
+
+
+def read_openclaw(file: MarkdownFile) -> Iterator[Item]:
+    """Yield what an OpenClaw workspace remembers: MEMORY.md, USER.md, SOUL.md and `memory/`.
+
+    https://docs.openclaw.ai/concepts/memory. A day of `memory/` is one note, of its day.
+    """
+    owner, below = find_owner(file.parts, "memory")
+    if below == file.parts[-1:] and file.parts[-2:-1] != ("memory",):
+        origin = f"{owner}/{below[-1]}"
+        yield from _read_sections(origin, file.body, (file.stem.lower(),), file.modified)
+        return
+    day = _DAY.match(file.stem)
+    if text := read_text(file.body):
+        yield MemoryItem(
+            "/".join((owner, "memory", *below)),
+            text,
+            title=file.stem,
+            folders=("memory", *below[:-1]),
+            name=file.stem,
+            kind=Kind.EPISODIC_TRACE if day else Kind.SEMANTIC_FACT,
+            created=_read_day(day[0]) if day else file.modified,
+        )
+
+
+def read_basic_memory(file: MarkdownFile) -> Iterator[Item]:
+    """Yield a note of Basic Memory as it is: observations and relations are markdown and links.
+
+    https://docs.basicmemory.com/concepts/knowledge-format. Links mean titles and permalinks.
+    """
+    title, permalink = file.text_of("title") or file.stem, file.text_of("permalink")
+    kind = Kind.DECISION if file.text_of("type").casefold() == "decision" else Kind.SEMANTIC_FACT
+    more = file.properties.get("aliases", ())
+    names = {title, permalink, *((more,) if isinstance(more, str) else more)} - {"", file.stem}
+    own = keep_properties({k: v for k, v in file.properties.items() if k != "permalink"})
+    if names:
+        own["aliases"] = tuple(sorted(names))
+    created = read_moment(file.text_of("created")) or read_moment(file.text_of("date"))
+    if text := read_text(file.body):
+        yield MemoryItem(
+            permalink or "/".join(file.below),
+            text,
+            title=title,
+            folders=file.below[:-1],
+            name=file.stem,
+            kind=kind,
+            tags=read_tags(file.properties.get("tags")),
+            created=created or file.modified,
+            own=own,
+        )
+
+
+def _read_sections(
+    origin: str, text: str, folders: tuple[str, ...], at: datetime | None, level: int = 0
+) -> Iterator[MemoryItem]:
+    for title, body in divide_text(read_text(text), level):
+        yield MemoryItem(f"{origin}#{title}", body, title, folders, created=at)
+
+
+def _read_day(text: str) -> datetime | None:
+    """Return the beginning of a day, wherever it was."""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from vaultmem.core.notes.record import NOTE_FIELDS, SectionRecord
 
 if TYPE_CHECKING:
-    from vaultmem.core.indexing.analysis import AnalysedNote
-    from vaultmem.core.links.link import Link
+    from vaultmem.core.indexing.section_texts import AnalysedNote
+    from vaultmem.core.notes.links import Link
     from vaultmem.core.notes.sections import Section
 
 
@@ -74,7 +74,7 @@ def encode_links(links: Sequence[Link]) -> str:
 
 def decode_links(encoded: str) -> list[Link]:
     """Return the links of `encode_links`."""
-    from vaultmem.core.links.link import Link, LinkKind
+    from vaultmem.core.notes.links import Link, LinkKind
 
     kinds = tuple(LinkKind)
     found = []

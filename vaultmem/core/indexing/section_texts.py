@@ -1,4 +1,4 @@
-"""What each section of a note is found by: its title, its tags, its body, and what marks it.
+"""Convert a note to the texts and terms that the index stores.
 
 A mark is a term that no word can be: `maren:` of a section that Maren said, `[]` of one that is
 hardly more than links to other notes.
@@ -6,16 +6,28 @@ hardly more than links to other notes.
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
-from vaultmem.core.finding.terms import LINKS_ALONE, mark_speaker, term_sequence
-from vaultmem.core.lifecycle import SOURCES
+from vaultmem.core.indexing.note_facts import NoteFacts, describe_note
+from vaultmem.core.lifecycle import SOURCES, State
+from vaultmem.core.notes.comments import drop_unseen
+from vaultmem.core.notes.conflict import find_conflict
+from vaultmem.core.notes.links import Link, find_links
+from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
+from vaultmem.core.notes.obsidian import DailyNotes
+from vaultmem.core.notes.record import NoteRecord
+from vaultmem.core.search.terms import LINKS_ALONE, mark_speaker, term_sequence
+from vaultmem.core.text.paths import note_context
+from vaultmem.core.text.token_count import count_tokens
 
 if TYPE_CHECKING:
-    from vaultmem.core.notes.note import Note
+    from vaultmem.core.notes.conflict import Otherwise
     from vaultmem.core.notes.sections import Section
+
 
 _WORD = r"[^\W\d_][\w.'’-]{0,30}"
 #: A word, or up to three that begin with a capital: `The tide turns:` says who nobody is.
@@ -123,3 +135,98 @@ def is_links_alone(body: str) -> bool:
         return False
     own, links = re.subn(_LINK, " ", body)
     return len(re.findall(r"\w+", own)) < links
+
+
+# Everything that manifest and index keep of a note, computed from its bytes.
+
+_DAILY = DailyNotes()
+
+
+class AnalysedNote(NamedTuple):
+    """A note: its record, of no document yet, and title, tags and body of each section's terms.
+
+    `ordinals` are the sections that show these texts: several have one where a note was shortened.
+    It is `in_doubt` where it has a problem, or what may be one: conflict markers in a code block.
+    `otherwise` is what others say in place of words of a section, by its number.
+    """
+
+    record: NoteRecord
+    visible: str
+    sections: tuple[Section, ...]
+    texts: list[SectionTexts]
+    ordinals: list[int]
+    facts: NoteFacts
+    aliases: tuple[str, ...]
+    links: tuple[Link, ...]
+    in_doubt: bool
+    otherwise: Mapping[int, tuple[Otherwise, ...]]
+
+
+def analyse_note(
+    path: PurePosixPath, data: bytes, full: bytes = b"", daily: DailyNotes = _DAILY
+) -> AnalysedNote:
+    """Parse a note; one that was shortened is found by its `full` text as well.
+
+    `daily` says how Obsidian names daily notes.
+
+    Raises:
+        UnreadableNoteError: the bytes are no text.
+    """
+    note = parse_note(path, data, daily)
+    record = NoteRecord(
+        document=0,
+        path=str(path),
+        blob=note.blob,
+        title=note.title,
+        kind=note.kind.value,
+        state=note.state.value,
+        pinned=note.pinned,
+        context=note_context(path),
+        tags=note.tags,
+        created=note.created,
+        updated=note.updated,
+        confidence=note.confidence,
+        source=note.source,
+        agent=note.agent,
+        session=note.session,
+        tokens=count_tokens(drop_unseen(note.visible)),
+        body_digest=digest_body(note),
+        full_text=note.full_text,
+        project=note.project,
+        warnings=(*filter(None, [note.conflict]), *note.warnings),
+        changed=0.0,
+        problem=note.problem,
+    )
+    whole = _read_full(path, full)
+    if whole is None:
+        texts, ordinals = list_texts(note, record.context), [*range(len(note.sections))]
+    else:
+        texts, ordinals = list_full_texts(note, whole, record.context)
+    return AnalysedNote(
+        record=record,
+        visible=note.visible,
+        sections=note.sections,
+        texts=texts,
+        ordinals=ordinals,
+        facts=describe_note(note.state, note.created, note.updated, note.session, note.tags),
+        aliases=note.aliases,
+        links=find_links(note.text, note.matter, note.fences),
+        in_doubt=bool(note.problem or find_conflict(note.text)),
+        otherwise=note.otherwise,
+    )
+
+
+def digest_body(note: Note) -> str:
+    """Return the sha256 of a note's text without its properties: what a promotion vouches for."""
+    return hashlib.sha256(note.body.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _read_full(path: PurePosixPath, full: bytes) -> Note | None:
+    """Return what a note was before it was shortened, None where that may not be found."""
+    if not full:
+        return None
+    try:
+        whole = parse_note(path, full)
+    except UnreadableNoteError:
+        return None
+    return None if whole.problem or whole.state is State.QUARANTINED else whole

@@ -11,13 +11,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from vaultmem.core.delta.lines import find_line_end, match_lines, strip_end
 from vaultmem.core.lifecycle import OWNER_KINDS, rank_state
 from vaultmem.core.merging.text import Loss
 from vaultmem.core.notes.edit_properties import format_value, set_property
-from vaultmem.core.notes.frontmatter import Frontmatter, read_frontmatter
+from vaultmem.core.notes.frontmatter import Frontmatter, read_frontmatter, read_timestamp
 from vaultmem.core.notes.properties import Property
-from vaultmem.core.notes.values import read_timestamp
+from vaultmem.core.text.line_diff import find_line_end, match_lines, strip_end
 from vaultmem.errors import RefusedError
 
 _TRUE = frozenset(["true", "yes", "on"])

@@ -15,16 +15,6 @@ from enum import StrEnum
 from itertools import islice, pairwise
 from typing import NamedTuple
 
-from vaultmem.core.delta.lines import (
-    Hunk,
-    diff_lines,
-    find_line_end,
-    join_lines,
-    match_lines,
-    split_keys,
-    split_lines,
-    strip_end,
-)
 from vaultmem.core.notes.conflict import (
     LEFT_OUT,
     SAID,
@@ -35,6 +25,16 @@ from vaultmem.core.notes.conflict import (
     take_out_callouts,
 )
 from vaultmem.core.notes.sections import find_fences
+from vaultmem.core.text.line_diff import (
+    Hunk,
+    diff_lines,
+    find_line_end,
+    join_lines,
+    match_lines,
+    split_keys,
+    split_lines,
+    strip_end,
+)
 
 _ITEM = re.compile(r"[ \t]*(?:[-*+]|[0-9]{1,9}[.)])(?:[ \t]|$)")
 _HEADING = re.compile(r" {0,3}#{1,6}[ \t]")

@@ -1,4 +1,4 @@
-"""HTML comments in a text, and the code in which there are none.
+"""Comments and hidden text: HTML comments, Obsidian's comments, and code without any.
 
 Where it is not certain that something is code, comments in it count as comments; and where it is
 not certain where a comment ends, all that follows is in it. Nothing that a person cannot see is to
@@ -10,8 +10,12 @@ Sources: CommonMark 0.31, "HTML blocks", "Raw HTML", "Code spans", "Fenced code 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
+
+from vaultmem.core.notes.sections import GONE
 
 Span = tuple[int, int]
 
@@ -237,3 +241,169 @@ def _close_fence(text: str, opening: re.Match[str], is_clear: bool) -> int:
     if any(not line.startswith(indent) and line.strip() for line in lines):
         return -1
     return end.end()
+
+
+# Comments between two `%%`, as Obsidian has them.
+#
+# Source: Obsidian Help, "Basic formatting syntax" (comments).
+
+_REST = re.compile(r"[ \t\r]*+(?:\n|\Z)")
+
+
+class Percent(NamedTuple):
+    """One `%%`: its line, whether it is the first or last of it, whether it may be no mark."""
+
+    start: int
+    line: int
+    is_first: bool
+    is_last: bool
+    is_doubtful: bool
+
+
+def _list_percent(text: str, body: int, scan: Scan) -> Iterator[Percent]:
+    """Yield each `%%` that is not certainly in code."""
+    code, *doubts = (_edges(spans) for spans in (scan.code, scan.comments, scan.unclear))
+    line, counted = 0, body
+    for match in re.finditer("%%+", text[body:]):
+        start, end = match.start() + body, match.end() + body
+        if bisect_right(code, start) % 2:
+            continue
+        line, counted = line + text.count("\n", counted, start), start
+        is_doubtful = end - start > 2 or any(bisect_right(each, start) % 2 for each in doubts)
+        is_last = _REST.match(text, end) is not None
+        yield Percent(start, line, is_first(text, start), is_last, is_doubtful)
+
+
+def _edges(spans: Sequence[Span]) -> list[int]:
+    return [edge for span in spans for edge in span]
+
+
+def find_percent(text: str, body: int, scan: Scan) -> tuple[list[Span], int]:
+    """Return what `%%` hides, and the mark that hides more than a reader may think, else -1.
+
+    Certain are the marks of one line, two and two, and those that begin and end a block. From
+    where it is not certain on, all up to the last mark is hidden.
+    """
+    marks = list(_list_percent(text, body, scan))
+    spans: list[Span] = []
+    at = 0
+    while at < len(marks):
+        many = sum(each.line == marks[at].line for each in marks[at : at + 64])
+        group = marks[at : at + many]
+        if many == 1 and at + 1 < len(marks) and _is_block(marks, at):
+            group = marks[at : at + 2]
+        if len(group) % 2 or any(each.is_doubtful for each in group):
+            break
+        spans += [(a.start, b.start + 2) for a, b in zip(group[::2], group[1::2], strict=True)]
+        at += len(group)
+    held = [start for start, end in scan.code if "%%" in text[start:end]]
+    for start, end in spans:
+        place = bisect_right(held, start)
+        if place < len(held) and held[place] < end:  # Code, or where the comment ends.
+            return [(start, len(text))], start
+    left = marks[at:]
+    if not left or (len(left) == 1 and not left[0].is_first):
+        return spans, -1
+    first, last = left[0], left[-1]
+    if len(left) == 2:
+        return [*spans, (first.start, _end_run(text, last.start))], -1
+    end = len(text) if len(left) % 2 and last.is_first else _end_run(text, last.start)
+    return [*spans, (first.start, end)], first.start
+
+
+def _is_block(marks: Sequence[Percent], at: int) -> bool:
+    """Tell whether a mark begins its line, and the next one alone ends a later one."""
+    first, second = marks[at : at + 2]
+    is_alone = at + 2 == len(marks) or marks[at + 2].line != second.line
+    return first.is_first and is_alone and (second.is_first or second.is_last)
+
+
+def _end_run(text: str, place: int) -> int:
+    while text[place : place + 1] == "%":
+        place += 1
+    return place
+
+
+# What of a note is none of its words: what people do not see, and what others say of it.
+#
+# People do not see comments, and labels with nothing but a comment behind them; others speak in
+# callouts, which a merge has put in (`core.notes.conflict`).
+
+# Compiled when they are first used: most vaults' questions need neither.
+_HIDDEN_LINE = rf"(?m)^[ \t]*+{GONE}[ \t{GONE}]*+\r?(?:\n(?:[ \t]*+\r?\n)*+|\Z)"
+#: A list mark or a label in bold with nothing but a comment behind it: nobody has written there.
+_PLACEHOLDER = (
+    rf"(?m)^[ \t]*+(?:(?:[-+*]|\d{{1,9}}[.)])[ \t]++)?(?:\*\*[^*\n{GONE}]++\*\*[ \t]*+)?"
+    rf"{GONE}++(?=[ \t]*+\r?$)"
+)
+
+
+class Visible(NamedTuple):
+    """A note's text with NUL for what is none of its words but line breaks, as long as before.
+
+    `warning` says which comment hides more than people may think; "" if none does.
+    """
+
+    text: str
+    warning: str = ""
+
+
+def has_unseen(text: str) -> bool:
+    """Tell whether a text may have what is none of its words."""
+    return "<!--" in text or "%%" in text or "> [!conflict" in text
+
+
+def hide_unseen(text: str, body: int) -> Visible:
+    """Return a note's own words that people see; its properties end at offset `body`."""
+    if "> [!conflict" not in text:
+        return hide_comments(text, body)
+    from vaultmem.core.notes.conflict import find_spans
+
+    seen = hide_comments(text, body)
+    return seen._replace(text=_blank(seen.text, find_spans(text, body)))
+
+
+def hide_comments(text: str, body: int) -> Visible:
+    """Return what people see of a note's text, also of what others say in it."""
+    if "<!--" not in text and "%%" not in text:
+        return Visible(text)
+
+    scan = scan_text(text, body)
+    spans, left_open = list(scan.comments), [scan.left_open]
+    if "%%" in text:
+        more, at = find_percent(text, body, scan)
+        spans += more
+        left_open.append(at)
+    if not spans:
+        return Visible(text)
+    hidden = re.sub(_PLACEHOLDER, _blank_line, _blank(text, sorted(spans)))
+    at = min((each for each in left_open if each >= 0), default=-1)
+    return Visible(hidden, _warn(text, at) if at >= 0 else "")
+
+
+def _blank_line(found: re.Match[str]) -> str:
+    return GONE * len(found[0])
+
+
+def drop_unseen(visible: str) -> str:
+    """Return a piece of a visible text without what is not seen, nor lines that had no more."""
+    if GONE not in visible:
+        return visible
+    return re.sub(_HIDDEN_LINE, "", visible).replace(GONE, "")
+
+
+def _warn(text: str, at: int) -> str:
+    line = text.count("\n", 0, at) + 1
+    return f"a comment that begins in line {line} hides what follows; close it in its own line"
+
+
+def _blank(text: str, spans: Sequence[tuple[int, int]]) -> str:
+    parts: list[str] = []
+    place = 0
+    for start, end in spans:
+        if end > place:
+            start = max(start, place)
+            lines = text[start:end].split("\n")
+            parts += (text[place:start], "\n".join([GONE * len(line) for line in lines]))
+            place = end
+    return "".join([*parts, text[place:]])

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from vaultmem.core.lifecycle import CONFLICTED
 from vaultmem.core.notes.sections import find_fences
-from vaultmem.core.safe_text import one_line
+from vaultmem.core.text.display import one_line
 
 #: Source: `git merge --help`, "HOW CONFLICTS ARE PRESENTED". A heading underlined with seven `=`
 #: is one of the three alone.

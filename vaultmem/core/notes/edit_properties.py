@@ -15,17 +15,15 @@ from pathlib import PurePosixPath
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.notes.frontmatter import (
     Frontmatter,
+    divide_text,
     find_said_states,
     read_frontmatter,
     replace_said_states,
 )
-from vaultmem.core.notes.note import Note, parse_note
-from vaultmem.core.notes.problems import NEEDS_QUOTES
+from vaultmem.core.notes.note import Note, is_memory, parse_note
+from vaultmem.core.notes.problems import NEEDS_QUOTES, quote_value
 from vaultmem.core.notes.properties import Property
-from vaultmem.core.notes.quotes import quote_value
-from vaultmem.core.notes.titles import is_named_for
-from vaultmem.core.notes.values import divide_text
-from vaultmem.core.notes.whose import is_memory
+from vaultmem.core.notes.sections import is_named_for
 from vaultmem.errors import RefusedError
 
 PropertyValue = str | bool | int | float | date | tuple[str, ...]

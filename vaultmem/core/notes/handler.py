@@ -14,8 +14,7 @@ from vaultmem.core.notes.edit_properties import (
     remove_property,
     set_property,
 )
-from vaultmem.core.notes.frontmatter import read_frontmatter
-from vaultmem.core.notes.values import JsonValue, as_json
+from vaultmem.core.notes.frontmatter import JsonValue, as_json, read_frontmatter
 from vaultmem.errors import RefusedError
 
 #: What `Post` takes for arguments of its own: properties of these names stay in the text alone.

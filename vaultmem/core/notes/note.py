@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from vaultmem.core.blob import blob_id
-from vaultmem.core.lifecycle import HIDDEN_STATES, Kind, State, most_restricted
+from vaultmem.core.lifecycle import HIDDEN_STATES, SOURCES, Kind, State, most_restricted
 from vaultmem.core.notes.canvas import decode_note
+from vaultmem.core.notes.comments import drop_unseen, hide_unseen
 from vaultmem.core.notes.conflict import (
     Otherwise,
     find_callouts,
@@ -18,19 +18,72 @@ from vaultmem.core.notes.conflict import (
     tell_conflict,
 )
 from vaultmem.core.notes.encoding import CANVAS, describe_encoding
-from vaultmem.core.notes.frontmatter import Frontmatter, find_said_states, read_frontmatter
-from vaultmem.core.notes.full_text import check_full_text
-from vaultmem.core.notes.hidden import drop_unseen, hide_unseen
-from vaultmem.core.notes.sections import Section, blank_fences, find_blocks, split_sections
-from vaultmem.core.notes.titles import find_title
-from vaultmem.core.notes.values import PropertyReader
-from vaultmem.core.notes.whose import is_memory
-from vaultmem.core.obsidian.daily import read_day
-from vaultmem.core.obsidian.settings import DailyNotes
-from vaultmem.core.paths import PINNED_FILES
-from vaultmem.core.safe_text import name_some
-from vaultmem.core.suggest import ask_meant
+from vaultmem.core.notes.frontmatter import (
+    Frontmatter,
+    PropertyReader,
+    find_said_states,
+    read_frontmatter,
+)
+from vaultmem.core.notes.obsidian import DailyNotes, read_day
+from vaultmem.core.notes.sections import (
+    Section,
+    blank_fences,
+    check_full_text,
+    find_blocks,
+    find_title,
+    split_sections,
+)
+from vaultmem.core.text.blob import blob_id
+from vaultmem.core.text.display import name_some
+from vaultmem.core.text.paths import OWN_FOLDERS, PINNED_FILES
+from vaultmem.core.text.suggest import ask_meant
 from vaultmem.errors import NoteNotFoundError
+
+# Whether a note says that it is a memory: only then `kind` and `state` are vaultmem's words.
+
+#: Properties that nobody else writes.
+_OWN = frozenset(
+    [
+        "agent",
+        "tool_call",
+        "state_reason",
+        "supersedes",
+        "supersedes_part",
+        "superseded_by",
+        "contradicts",
+        "differs_from",
+        "confirmed_by",
+        "also_said",
+        "fidelity",
+        "full_text",
+        "primed",
+        "imported",
+    ]
+)
+
+_KINDS = frozenset(kind.value for kind in Kind)
+
+
+def is_memory(path: PurePosixPath, matter: Frontmatter) -> bool:
+    """Tell whether a note says that it is a memory.
+
+    It does by one of the kinds of memories, by a property that vaultmem alone writes, or by lying
+    where vaultmem writes. In all other notes `kind: book` and `state: archived` are a person's own.
+    """
+    name = str(path)
+    if name.startswith(OWN_FOLDERS) or name in PINNED_FILES:
+        return True
+    for prop in matter.properties:
+        if prop.name in _OWN:
+            return True
+        if isinstance(prop.value, str):
+            word = prop.value.strip().lower()
+            if (prop.name == "kind" and word in _KINDS) or (
+                prop.name == "source" and word in SOURCES
+            ):
+                return True
+    return False
+
 
 #: Properties that vaultmem gives a meaning; all others are the person's own.
 KNOWN_PROPERTIES = frozenset(

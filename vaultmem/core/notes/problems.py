@@ -1,4 +1,4 @@
-"""What is wrong with notes, in few lines: equal problems together, with where and what to do."""
+"""Problems of a note's frontmatter, and how they quote its text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from vaultmem.core.safe_text import name_some
+from vaultmem.core.text.display import name_some
 
 #: Follows the problem of a note that cannot be taken at its word, before what counts instead.
 IN_DOUBT = "; until it is mended, "
@@ -75,3 +75,32 @@ def describe_group(group: ProblemGroup, most: int = _PLACES) -> str:
 def describe_repairs(groups: Iterable[ProblemGroup]) -> str:
     """Return what repairs the problems, each repair once."""
     return "; ".join(dict.fromkeys(group.repair for group in groups))
+
+
+# Lines of properties that YAML reads only with quotes: `- @name`, `title: Boats: a list`.
+
+#: A line of a block: what is before its value, the value, and what is after.
+_VALUE = re.compile(r"(\s*(?:- +)*(?:[\w .-]+:[ \t]+)?)(\S.*?)([ \t]*\r?)")
+_PLAIN = re.compile(r"[\w(][^#\"'{}\[\]|>]*")
+
+
+def describe_unquoted(line: str) -> str:
+    """Return why a line of a block needs quotes, "" if quotes would not help."""
+    match = _VALUE.fullmatch(line)
+    if match is None or " #" in match[2]:
+        return ""
+    if match[2].startswith(("@", "`")):
+        return f"a value that begins with {match[2][0]} {NEEDS_QUOTES}"
+    is_plain = ":" in match[1] and ": " in match[2] and _PLAIN.fullmatch(match[2])
+    return f'a value with ": " in it {NEEDS_QUOTES}' if is_plain else ""
+
+
+def quote_value(line: str) -> str:
+    """Return a line with quotes around its value, and everything else as it was."""
+    match = _VALUE.fullmatch(line)
+    if match is None:
+        return line
+    before, value, after = match.groups()
+    is_odd = '"' in value or "\\" in value
+    quoted = "'" + value.replace("'", "''") + "'" if is_odd else f'"{value}"'
+    return f"{before}{quoted}{after}"

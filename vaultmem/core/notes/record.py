@@ -7,8 +7,8 @@ from typing import NamedTuple
 from vaultmem.core.lifecycle import CONFLICTED
 from vaultmem.core.notes.canvas import is_canvas
 from vaultmem.core.notes.encoding import CANVAS, find_encoding
-from vaultmem.core.notes.full_text import tell_shortened
-from vaultmem.core.notes.values import read_timestamp
+from vaultmem.core.notes.frontmatter import read_timestamp
+from vaultmem.core.notes.sections import tell_shortened
 
 
 def has_tag(tags: tuple[str, ...], wanted: str) -> bool:

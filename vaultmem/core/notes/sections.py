@@ -1,11 +1,16 @@
-"""The unit of recall: a heading and its text."""
+"""Sections: a heading and its text, titles, full texts and sentences."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import chain
 from typing import NamedTuple
+
+from vaultmem.core.languages import find_words, read_lines, read_words
+from vaultmem.core.text.paths import is_conflict_copy, is_forbidden, is_reserved
 
 #: Stands for what is not seen. No note has one: it would not be text.
 GONE = "\0"
@@ -134,3 +139,240 @@ def blank_fences(text: str, fences: Sequence[tuple[int, int]]) -> str:
         parts += (text[place:start], "x" * (end - start))
         place = end
     return "".join([*parts, text[place:]])
+
+
+# A note's title and its file's name: each is read, or made, from the other.
+
+#: Styles of names: as people write titles, or as words in lower case joined by hyphens.
+TITLE, KEBAB = "title", "kebab"
+
+#: Characters of a name, about: a clause that ends a little later is taken whole, if it is no stub.
+_LENGTH, _MOST, _LEAST = 40, 48, 24
+
+#: Letters and digits from which on a name can only be the beginning of the title that it begins.
+_TELLING = 12
+
+_LINKED = re.compile(r"!?\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]|!?\[([^\[\]]*)\]\([^()\s]*\)")
+_IN_NUMBERS = re.compile(r"(?<=\d):(?=\d)")
+_UNWANTED = re.compile(r"[\"`#^\[\]/*]|%%+|==+|~~+|__+")
+_CLAUSE_END = tuple(",;:.!?)–—")
+_APOSTROPHES = re.compile(r"['’]+")
+
+
+def derive_title(text: str) -> str:
+    """Return a text's first line without marks, 80 characters at most."""
+    line = text.lstrip().partition("\n")[0]
+    words = " ".join(line.strip().lstrip("#>-* ").split())
+    if len(words) <= 80:
+        return words.rstrip(".") or "Note"
+    return words[:80].rsplit(" ", 1)[0].rstrip(",;:.") + " ..."
+
+
+def make_name(title: str, style: str = KEBAB) -> str:
+    """Return a file's name, without its ending, as a person would shorten a title to it.
+
+    It has no character that Obsidian, git or any system refuses. It ends with a word, about 40
+    characters on, and none that only holds others together.
+    """
+    name = _shorten(_tidy(title))
+    if style == KEBAB or is_conflict_copy(name):
+        name = _hyphenate(name)
+    name = re.sub(r"\.md$", "", name.strip(" .,;:-–—_~$&+"), flags=re.IGNORECASE)
+    name = name or ("note" if style == KEBAB else "Note")
+    return f"{name}{'-note' if style == KEBAB else ' note'}" if is_reserved(name) else name
+
+
+def number_name(name: str, number: int, style: str = KEBAB) -> str:
+    """Return the name of the second, third ... note that would be called so."""
+    return name if number == 1 else f"{name}{'-' if style == KEBAB else ' '}{number}"
+
+
+def is_named_for(stem: str, title: str, is_given: bool = False) -> bool:
+    """Tell whether a file's name is what was made of a title: all of it, or its beginning.
+
+    A number behind what is only a beginning counts for nothing, and behind any name where the
+    title `is_given` for it.
+    """
+    plain = _plain(title)
+    whole = _squeeze(plain)
+    first, _, rest = plain.partition(" ")
+    wholes = (whole, _squeeze(rest)) if len(first) <= 4 else (whole,)
+    short, bare = _squeeze(stem), _squeeze(re.sub(r"[ -]\d+$", "", stem))
+    if short == whole or (is_given and bare == whole):
+        return bool(short)
+    if len(plain) <= _LENGTH or len(bare) < _TELLING:
+        return False
+    return any(each.startswith((short, bare)) for each in wholes)
+
+
+def find_title(stem: str, heading: str, aliases: tuple[str, ...], body: str) -> str:
+    """Return the title of a note that has no property of that name.
+
+    It is the first alias, if the file's name is short for it; else the first heading; else the
+    first line, if the name is short for that; else the name. `body` is what is seen of the text.
+    """
+    if aliases and is_named_for(stem, aliases[0], is_given=True):
+        return aliases[0]
+    if heading:
+        return heading
+    line = body.lstrip()[:400].partition("\n")[0]
+    if "\0" in line or not line:
+        return stem
+    title = derive_title(line)
+    return title if is_named_for(stem, title) else stem
+
+
+def _tidy(title: str) -> str:
+    """Return a title without markup, and without what no file may be called."""
+    text = _IN_NUMBERS.sub(".", _UNWANTED.sub(" ", _plain(title)))
+    text = text.replace(": ", " - ")
+    shown = "".join(" " if is_forbidden(mark) else mark for mark in text)
+    return re.sub(r" +(?=[,;.!)])", "", " ".join(shown.split()))
+
+
+def _plain(title: str) -> str:
+    """Return a title with the words of its links in their place, composed (NFC), in one line."""
+    text = _LINKED.sub(lambda link: link[1] or link[2] or " ", title[:400])
+    text = unicodedata.normalize("NFC", text.removesuffix(" ..."))
+    return " ".join(text.split())
+
+
+def _squeeze(text: str) -> str:
+    """Return the letters and digits of a text alone: what every style of a name keeps."""
+    return "".join(mark for mark in unicodedata.normalize("NFC", text).casefold() if mark.isalnum())
+
+
+def _shorten(text: str) -> str:
+    if len(text) <= _LENGTH:
+        return text
+    words = text.split(" ")
+    if words[0].casefold() in find_words("article") and len(words) > 1:
+        words[:2] = [words[1][0].upper() + words[1][1:]]
+    starts = find_words("conjunction") | find_words("clausal") | find_words("condition")
+    kept, length = 0, -1
+    clause = 0
+    for number, word in enumerate(words):
+        length += 1 + len(word)
+        if length > _MOST:
+            break
+        kept = number + 1 if length <= _LENGTH else kept
+        following = words[number + 1].casefold() if number + 1 < len(words) else ""
+        is_end = word.endswith(_CLAUSE_END) or following in starts or following[:1] in "-–—("
+        if length >= _LEAST and is_end:
+            clause = number + 1
+    return _end_well(words[: clause or kept]) or words[0][:_LENGTH]
+
+
+def _end_well(words: list[str]) -> str:
+    """Return words as one text, without what begins something at their end."""
+    dangling = find_words("function") | find_words("negation") | find_words("condition")
+    while len(words) > 1 and words[-1].casefold().strip(",;:-–—") in {*dangling, ""}:
+        words = words[:-1]
+    name = " ".join(words)
+    opened = name.rfind("(")
+    return name[:opened] if name.find(")", opened) < 0 and opened > 0 else name
+
+
+def _hyphenate(name: str) -> str:
+    marks = (
+        mark if mark.isalnum() or mark == "+" or unicodedata.category(mark)[0] == "M" else " "
+        for mark in _APOSTROPHES.sub("", name.lower())
+    )
+    return "-".join("".join(marks).split())
+
+
+# What is left of a note that was shortened, and where its full text is: `full_text: BLOB@COMMIT`.
+#
+# The blob is what is read: it stays the same when a note is renamed, or its history rebased. The
+# commit is one that had it, for people.
+
+_FULL_TEXT = re.compile(r"([0-9a-f]{12})@([0-9a-f]{7,40})")
+
+
+#: What stands before keywords, and between them.
+_KEYWORDS, _BETWEEN = "Keywords: ", ", "
+
+
+def format_keywords(words: Sequence[str]) -> str:
+    """Return the text of a note of which keywords are left, "" where there are none."""
+    return f"{_KEYWORDS}{_BETWEEN.join(words)}" if words else ""
+
+
+def read_keywords(sentence: str) -> list[str]:
+    """Return the keywords of a sentence that has nothing else, none of another."""
+    words = sentence.removeprefix(_KEYWORDS)
+    return [] if words == sentence else words.split(_BETWEEN)
+
+
+def format_full_text(blob: str, commit: str) -> str:
+    """Return the value of the property."""
+    return f"{blob[:12]}@{commit[:7]}"
+
+
+def check_full_text(value: str) -> str:
+    """Return the property's value, "" if it is none."""
+    return value if _FULL_TEXT.fullmatch(value) else ""
+
+
+def tell_shortened(value: str) -> str:
+    """Return what is to be said of a note with this value, "" for nothing."""
+    return f"shortened; full text at {value.partition('@')[2]}" if value else ""
+
+
+# Where a sentence ends: not at the stop of an abbreviation, an initial or a date.
+#
+# Most abbreviations are found by how they are written; the rest are in `abbreviations.txt` of
+# each language. In doubt a sentence goes on, since half a sentence is worse than two.
+
+_END = re.compile(r"(?<=[.!?…])[\"'”’)\]*_]*\s+|(?<=[。！？])\s*")
+_LAST_WORD = re.compile(r"(?<![\w'’])(?:[^\W_]+\.)*([^\W_]+)\.$")
+_NEXT_WORD = re.compile(r"[^\W\d_]+")
+
+#: Characters of the longest abbreviation that a rule finds, and of what is read before a stop.
+_SHORT, _READ = 4, 40
+
+
+def find_sentence_ends(text: str, start: int = 0) -> Iterator[int]:
+    """Yield where each sentence but the last ends, behind the blanks that follow it."""
+    for match in _END.finditer(text, start):
+        if not _goes_on(text, *match.span()):
+            yield match.end()
+
+
+def _goes_on(text: str, stop: int, after: int) -> bool:
+    """Tell whether a sentence goes on after the mark before `stop`; the rest begins at `after`."""
+    following = text[after : after + 1]
+    if following.islower():
+        return True
+    word = _LAST_WORD.search(text, max(stop - _READ, 0), stop)
+    return word is not None and _is_short(word[1], word[0], following, text[after : after + _READ])
+
+
+def _is_short(word: str, whole: str, following: str, rest: str) -> bool:
+    """Tell whether a word that a stop follows is an abbreviation, an initial or part of a date.
+
+    `whole` is the word with what dots join to it, `following` the first character of the `rest`.
+    """
+    if word.isdigit():  # 3. März
+        month = _NEXT_WORD.match(rest) if len(whole) <= len("31.") else None
+        return month is not None and month[0].lower() in _months()
+    if len(word) == 1:  # J. Smith, e.g. Rome
+        return True
+    if len(word) <= _SHORT and word.isalpha() and following.isdigit():  # No. 5
+        return True
+    return _is_without_vowel(word) or word.lower() in read_words("abbreviations")
+
+
+def _is_without_vowel(word: str) -> bool:
+    """Tell whether a word is written as Dr and Mrs are; DNS is not."""
+    return (
+        len(word) <= _SHORT
+        and word.isascii()
+        and word.istitle()
+        and not set("aeiouy").intersection(word.lower())
+    )
+
+
+@cache
+def _months() -> frozenset[str]:
+    return frozenset(line.partition(" ")[0] for line in read_lines("months"))

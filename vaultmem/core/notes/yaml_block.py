@@ -60,7 +60,7 @@ def read_yaml_block(block: str) -> tuple[tuple[Property, ...], tuple[str, ...]] 
     try:
         root = _read_root(_check_events(yaml.parse(block, Loader=_Loader)))
     except yaml.YAMLError as error:
-        from vaultmem.core.notes.quotes import describe_unquoted
+        from vaultmem.core.notes.problems import describe_unquoted
 
         mark = getattr(error, "problem_mark", None)
         line = "".join(block.split("\n")[mark.line : mark.line + 1]) if mark is not None else ""

@@ -7,11 +7,11 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import NamedTuple
 
-from vaultmem.core.finding.hit import Hit, NoteKey
-from vaultmem.core.finding.terms import count_terms
 from vaultmem.core.lifecycle import Kind, State
-from vaultmem.core.packs.caution import written_at
 from vaultmem.core.packs.pack_item import PackItem, PackPart, changed_day
+from vaultmem.core.packs.warnings import written_at
+from vaultmem.core.search.query import Hit, NoteKey
+from vaultmem.core.search.terms import count_terms
 
 
 class Authority(IntEnum):

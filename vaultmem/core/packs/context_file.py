@@ -7,9 +7,9 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from vaultmem.core.links.link import LinkKind, find_links
 from vaultmem.core.notes.frontmatter import read_frontmatter
-from vaultmem.core.paths import GENERATED, check_new_name, fold_name, parse_note_path
+from vaultmem.core.notes.links import LinkKind, find_links
+from vaultmem.core.text.paths import GENERATED, check_new_name, fold_name, parse_note_path
 from vaultmem.errors import RefusedError
 
 BEGIN = "<!-- vaultmem:begin -->"

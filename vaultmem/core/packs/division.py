@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from vaultmem.core.finding.hit import Hit
 from vaultmem.core.packs.pack_item import PackItem, PackSource, plain_label
 from vaultmem.core.packs.pack_text import Pack, PackAccount, choose_form, settle_pack
-from vaultmem.core.safe_text import name_some
+from vaultmem.core.search.query import Hit
+from vaultmem.core.text.display import name_some
 
 #: Of many vaults, how many others a pack names, and of how many it has what is pinned.
 MANY = 12

@@ -1,4 +1,4 @@
-"""What a context pack shows, and in which form: a section, where it is from, and the quote of it.
+"""One item of a pack: a section, its source and its quoted text.
 
 Note text is shown as a block quote, each line of it behind `> `. Whatever a note contains, it
 cannot begin a line of the pack, so it can neither close its quote nor open a group.
@@ -6,17 +6,19 @@ cannot begin a line of the pack, so it can neither close its quote nor open a gr
 
 from __future__ import annotations
 
+import hashlib
 import re
+from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
 
-from vaultmem.core.finding.hit import Hit
 from vaultmem.core.lifecycle import INSTRUCTION_KINDS, Kind, State
 from vaultmem.core.notes.conflict import Otherwise
-from vaultmem.core.packs.passages import Span
-from vaultmem.core.safe_text import clean_text, one_line
+from vaultmem.core.packs.passages import Span, Unit, divide_text, render_passages
+from vaultmem.core.search.query import Hit
+from vaultmem.core.text.display import clean_text, one_line
 from vaultmem.errors import RefusedError
 
 
@@ -177,3 +179,42 @@ def changed_day(hit: Hit) -> str:
     if written:
         return written[:10]
     return datetime.fromtimestamp(hit.record.changed, UTC).date().isoformat()
+
+
+# What of a section a session has had: its sentences, list items and lines, by a digest each.
+
+#: Bytes of a digest: one of a session's few thousand units is not taken for another.
+_BYTES = 8
+
+
+def name_shown(item: PackItem) -> list[str]:
+    """Return the digests of what is shown of a section.
+
+    They are of this version of it: a section that was changed anywhere is new throughout.
+    """
+    return [name for name, _ in _list_units(item)]
+
+
+def leave_out_had(item: PackItem, had: Collection[str]) -> PackItem | None:
+    """Return what is shown of a section without what a session has had, None if that is all."""
+    units = list(_list_units(item))
+    new = [unit for name, unit in units if name not in had]
+    if len(new) == len(units):
+        return item
+    if not new:
+        return None
+    parts = tuple(sorted({span for unit in new for span in (unit.span, *unit.needs)}))
+    text = render_passages(item.hit.text, parts)
+    return item._replace(text=text, shortened=True, parts=parts)
+
+
+def _list_units(item: PackItem) -> Iterator[tuple[str, Unit]]:
+    text, record = item.hit.text, item.hit.record
+    shown = item.parts if item.shortened else ((0, len(text)),)
+    version = hashlib.blake2b(f"{item.hit.vault}:{record.path}\n{text}".encode("utf-8", "replace"))
+    for unit in divide_text(text):
+        start, end = unit.span
+        if any(first <= start and end <= last for first, last in shown):
+            named = version.copy()
+            named.update(f"\n{start}-{end}".encode())
+            yield named.hexdigest()[: 2 * _BYTES], unit

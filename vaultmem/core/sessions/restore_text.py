@@ -10,11 +10,10 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from vaultmem.core.budget import Line, Shown, Step, fit_texts, offer_line
-from vaultmem.core.counting import count_things
 from vaultmem.core.packs.pack_item import PackSource, plain_label, quote
 from vaultmem.core.sessions.restore import Group, Piece, Rank, make_pieces, name_session
-from vaultmem.core.token_count import count_tokens
+from vaultmem.core.text.display import count_things
+from vaultmem.core.text.token_count import Line, Shown, Step, count_tokens, fit_texts, offer_line
 from vaultmem.errors import RefusedError
 
 if TYPE_CHECKING:

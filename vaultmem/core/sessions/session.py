@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.lifecycle import State
-from vaultmem.core.paths import check_new_name
+from vaultmem.core.text.paths import check_new_name
 from vaultmem.errors import RefusedError
 
 #: The folder of the sessions' notes.

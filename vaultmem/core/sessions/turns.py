@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from vaultmem.core.json_values import as_named
 from vaultmem.core.secrets.scan import find_secrets
-from vaultmem.core.token_count import count_tokens
+from vaultmem.core.text.json_values import as_named
+from vaultmem.core.text.token_count import count_tokens
 
 #: Characters of text in one line; longer turns are divided.
 MAX_PART = 16_384

@@ -14,8 +14,7 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 
 from vaultmem.core.languages import find_words, read_lines, read_pairs
-from vaultmem.core.notes.titles import TITLE, derive_title, is_named_for, make_name
-from vaultmem.core.similarity.language import spell_american
+from vaultmem.core.notes.sections import TITLE, derive_title, is_named_for, make_name
 from vaultmem.core.similarity.words import (
     ALTERNATIVES,
     CONDITIONS,
@@ -28,6 +27,7 @@ from vaultmem.core.similarity.words import (
     QUANTIFIERS,
     RELATIONS,
     TAKING_BACK,
+    spell_american,
 )
 
 #: A sentence, an item or a paragraph ends; something is set off within a sentence.

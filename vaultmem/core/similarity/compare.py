@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 from typing import NamedTuple
 
-from vaultmem.core.finding.terms import term_sequence
+from vaultmem.core.search.terms import term_sequence
 from vaultmem.core.similarity import words
 from vaultmem.core.similarity.canonical import canonical_form
 from vaultmem.core.similarity.statement import (

@@ -12,8 +12,8 @@ from functools import cache, cached_property, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from vaultmem.core.finding.terms import find_stem, plain_text
 from vaultmem.core.languages import list_languages, read_lines, read_pairs
+from vaultmem.core.search.terms import find_stem, plain_text
 from vaultmem.core.similarity import words as traits
 from vaultmem.core.similarity.statement import is_past, split_sentences
 

@@ -10,10 +10,10 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from vaultmem.core.languages import read_pairs
-from vaultmem.core.notes.full_text import read_keywords
+from vaultmem.core.notes.sections import read_keywords
 from vaultmem.core.similarity import words
-from vaultmem.core.similarity.figures import MONTHS
 from vaultmem.core.similarity.tokens import Token, TokenKind, read_tokens
+from vaultmem.core.similarity.words import MONTHS
 
 #: How a statement is limited; each is counted, and the counts have to agree.
 LIMITS = {

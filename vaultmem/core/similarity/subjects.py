@@ -14,11 +14,10 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 
 from vaultmem.core.languages import find_words, read_pairs
-from vaultmem.core.similarity import figures, words
+from vaultmem.core.similarity import words
 from vaultmem.core.similarity.facts import list_sort, list_verbs, read_key, read_sentence
-from vaultmem.core.similarity.figures import MONTHS
-from vaultmem.core.similarity.language import guess_language
 from vaultmem.core.similarity.statement import is_past, split_sentences, tells_past
+from vaultmem.core.similarity.words import MONTHS, guess_language
 
 #: Longer texts (characters) are read up to here: what they are about is at their beginning.
 _MAX_TEXT = 300
@@ -272,11 +271,11 @@ def _unify_time(token: _Token) -> str:
     """Return a date or a time in its one form."""
     raw = token.raw.rstrip(".")
     if token.sort == "time":
-        return raw if raw.count(":") > 1 else figures.read_time(raw)
+        return raw if raw.count(":") > 1 else words.read_time(raw)
     if token.sort == "date" and re.search(MONTHS, raw):
-        return figures.read_named_date(raw)
+        return words.read_named_date(raw)
     if re.fullmatch(r"\d{4}-\d\d.*|\d+\.\d+\.\d{4}", raw):
-        return figures.read_date(raw)
+        return words.read_date(raw)
     return raw.lower().removesuffix("s")
 
 
@@ -346,7 +345,7 @@ def _is_measured(tokens: Sequence[_Token], place: int, verbs: Sequence[int]) -> 
     if tokens[place].sort == "code" or not behind:
         return False
     unit = behind[0]
-    if unit.raw in {"%", "€", "$", "£", "°"} or unit.lower in figures.read_units():
+    if unit.raw in {"%", "€", "$", "£", "°"} or unit.lower in words.read_units():
         return True
     if place > 1 and tokens[place - 2].lower in words.RELATIONS:
         return False  # "The window in room 9 closes."
@@ -387,7 +386,7 @@ def _is_verb(tokens: Sequence[_Token], place: int, has_german: bool) -> bool:
         return False
     if re.fullmatch(r"[a-z]+[a-rt-z]s", token.raw):
         ends = behind is None or behind.is_mark or behind.lower in list_sort("joint")
-        return before.sort == "word" or not (ends or token.lower in figures.read_units())
+        return before.sort == "word" or not (ends or token.lower in words.read_units())
     if has_german and re.fullmatch(r"\w{2,}(?:t|te|ten|en)", token.raw):
         return True
     return not is_counted and read_key(token.raw) in list_verbs()

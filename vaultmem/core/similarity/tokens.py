@@ -10,9 +10,9 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 
 from vaultmem.core.languages import read_pairs
-from vaultmem.core.similarity import figures, words
-from vaultmem.core.similarity.figures import MONTHS
-from vaultmem.core.similarity.language import (
+from vaultmem.core.similarity import words
+from vaultmem.core.similarity.words import (
+    MONTHS,
     Language,
     guess_language,
     has_trait,
@@ -135,11 +135,11 @@ def _read_match(match: re.Match[str], language: Language, starts: bool) -> Seque
     if kind == "limit":
         return [Token(raw, raw, TokenKind.LIMIT)]
     if kind == "date":
-        return [Token(figures.read_date(raw), raw, TokenKind.DATE)]
+        return [Token(words.read_date(raw), raw, TokenKind.DATE)]
     if kind == "named_date":
-        return [Token(figures.read_named_date(raw), raw, TokenKind.DATE)]
+        return [Token(words.read_named_date(raw), raw, TokenKind.DATE)]
     if kind == "time":
-        return [Token(figures.read_time(raw), raw, TokenKind.TIME)]
+        return [Token(words.read_time(raw), raw, TokenKind.TIME)]
     if match["number"]:
         return _read_number(match, language)
     return _read_word(raw, language, starts)
@@ -157,11 +157,11 @@ def _read_number(match: re.Match[str], language: Language) -> list[Token]:
     sign = (match["sign"] or "").strip()
     unit = sign or (match["unit"] or "").lower()
     figure = re.match(r"[^\d-]*(-?[\d.,_ ]*\d)", raw)
-    value = figures.read_figure(figure[1] if figure else raw)[:_MAX_FIGURE]
+    value = words.read_figure(figure[1] if figure else raw)[:_MAX_FIGURE]
     if match["k"]:
         value = f"{float(value) * 1000:.9g}"
     rest: tuple[Token, ...] = ()
-    if match["unit"] and (sign or unit not in figures.read_units()):
+    if match["unit"] and (sign or unit not in words.read_units()):
         rest = _read_word(match["unit"], language, False)
         unit, raw = sign, raw.removesuffix(match["unit"])
     return [_make_quantity(value, unit, raw), *rest]
@@ -170,7 +170,7 @@ def _read_number(match: re.Match[str], language: Language) -> list[Token]:
 def _make_quantity(value: str, unit: str, raw: str) -> Token:
     if not unit:
         return Token(value, raw, TokenKind.NUMBER)
-    dimension, factor = figures.read_units()[unit]
+    dimension, factor = words.read_units()[unit]
     try:
         amount = f"{float(value) * factor:.9g}"
     except ValueError:

@@ -1,12 +1,18 @@
-"""The words that the rules of comparison know, by their traits.
-
-A word that is missing costs a duplicate that is not seen; a word too many merges two facts.
-docs/reference/languages.md says what each trait means.
-"""
+"""Reduce words to one form: spelling, synonyms, stems, numbers and units."""
 
 from __future__ import annotations
 
-from vaultmem.core.languages import find_words
+import re
+from collections.abc import Callable
+from functools import cache, lru_cache
+from typing import NamedTuple
+
+from vaultmem.core.languages import find_words, list_languages, read_lines, read_pairs
+
+# The words that the rules of comparison know, by their traits.
+#
+# A word that is missing costs a duplicate that is not seen; a word too many merges two facts.
+# docs/reference/languages.md says what each trait means.
 
 # What limits a statement.
 NEGATIONS = find_words("negation")
@@ -32,3 +38,192 @@ LABELS = find_words("label")
 GENERIC = find_words("generic")
 ENVIRONMENTS = find_words("environment")
 TAKING_BACK = find_words("taking-back")
+
+
+#: British spellings and adverbs, also in words that have no other: both sides are treated alike.
+_BRITISH = re.compile(r"(?<=[a-z]{2})is(?=(?:e|ed|es|ing|ation|ations|er|ers)$)")
+_OUR = re.compile(r"(?<=[a-z][bdlnv])our(?=(?:s|ed|ing|ite|ites|al|able)?$)")
+_ADVERB = re.compile(r"(?<=al|ul|us|ve|nt|ar|ck|ct|te|ht|ng|ed)ly$")
+_PREFIXES = ("re", "over", "under", "out")
+
+
+class Language(NamedTuple):
+    """A text's language by its code; `has_capital_nouns` where a noun is written as a name is.
+
+    `is_shouting` tells that all of the text is in capitals.
+    """
+
+    code: str
+    has_capital_nouns: bool
+    is_shouting: bool
+    stem: Callable[[str], str]
+
+
+def guess_language(text: str) -> Language:
+    """Guess a text's language by its function words, then by letters that no other has."""
+    lower = text.lower()
+    names = re.findall(r"[^\W\d_]+", lower)
+
+    def count_marks(code: str) -> tuple[int, bool]:
+        marks = find_words("mark", code)
+        letters = read_pairs("language", code).get("letters", "")
+        return sum(name in marks for name in names), not set(letters).isdisjoint(lower)
+
+    language = _read_language(max(list_languages(), key=count_marks))
+    return language._replace(is_shouting=text.isupper())
+
+
+def has_trait(word: str, trait: str, language: Language) -> bool:
+    """Tell whether a word in lower case has a trait, in its own language or in another.
+
+    A homograph of another language's word counts only if its own language gives it that trait.
+    """
+    is_homograph = word in _find_homographs(language.code)
+    return word in find_words(trait, language.code if is_homograph else "")
+
+
+def is_function_word(word: str, language: Language) -> bool:
+    """Tell whether a word in lower case only holds others together, or limits them."""
+    return word == "insteadof" or has_trait(word, "function", language)
+
+
+def is_light(key: str) -> bool:
+    """Tell whether a word in its one form names no fact."""
+    return key in _keys_of(LIGHT)
+
+
+def is_environment(key: str) -> bool:
+    """Tell whether a word in its one form names where something runs."""
+    return key in _keys_of(ENVIRONMENTS)
+
+
+def spell_american(word: str) -> str:
+    """Return a word in lower case as Americans spell it."""
+    return _OUR.sub("or", _BRITISH.sub("iz", word))
+
+
+@lru_cache(maxsize=20_000)
+def unify_word(word: str, language: Language) -> str:
+    """Return the one form of a word in lower case."""
+    word = read_pairs("rates").get(word, word)
+    known, irregular = _read_synonyms(language.code), read_pairs("irregular_forms")
+    if word in known:
+        return known[word]
+    if language.code == "en":
+        word = _ADVERB.sub("", spell_american(word))
+    word = irregular.get(word, word)
+    for prefix in _PREFIXES:
+        rest = word.removeprefix(prefix)
+        if rest != word and rest in irregular:
+            word = f"{prefix}{irregular[rest]}"
+    stem = language.stem(word)
+    return known.get(word, known.get(stem, stem))
+
+
+@cache
+def _read_language(code: str) -> Language:
+    said = read_pairs("language", code)
+    return Language(code, said.get("capital_nouns") == "yes", False, _find_stemmer(code))
+
+
+@cache
+def _find_stemmer(code: str) -> Callable[[str], str]:
+    """Return what takes a language's endings off; without a stemmer a word stays as it is."""
+    from Stemmer import Stemmer
+
+    name = read_pairs("language", code).get("stemmer")
+    if name is None:
+        return str
+    stem: Callable[[str], str] = Stemmer(name).stemWord
+    return _without_participles(stem) if code == "de" else stem
+
+
+def _without_participles(stem: Callable[[str], str]) -> Callable[[str], str]:
+    """Return a German stemmer that takes a weak participle back to its verb: gelöscht, löscht."""
+
+    def stem_german(word: str) -> str:
+        bare = word[2:] if word.startswith("ge") and word.endswith("t") and len(word) > 6 else word
+        found = stem(bare)
+        for ending in ("et", "t"):
+            if found.endswith(ending) and len(found) > 4:
+                found = found.removesuffix(ending)
+        return found
+
+    return stem_german
+
+
+@cache
+def _find_homographs(code: str) -> frozenset[str]:
+    """Return the function words of other languages that are other words in this one."""
+    others = (find_words("homograph", each) for each in list_languages() if each != code)
+    return frozenset().union(*others)
+
+
+@cache
+def _read_synonyms(code: str) -> dict[str, str]:
+    """Return the one form for each word of a group, by the word and by its stem."""
+    stem = _find_stemmer(code)
+    found: dict[str, str] = {}
+    for line in read_lines("synonyms"):
+        first, *others = line.split()
+        for each in (first, *others):
+            found.setdefault(each, stem(first))
+            found.setdefault(stem(each), stem(first))
+    return found
+
+
+@cache
+def _keys_of(group: frozenset[str]) -> frozenset[str]:
+    languages = [_read_language(code) for code in list_languages()]
+    return group.union(unify_word(word, each) for word in group for each in languages)
+
+
+# Figures, units, dates and times in one form each.
+
+_NAMES = sorted((name.capitalize() for name in read_pairs("months")), key=len, reverse=True)
+
+#: The names of months, as a pattern.
+MONTHS = rf"(?:{'|'.join(_NAMES)})"
+
+
+def read_date(raw: str) -> str:
+    """Return `31.12.2027` or `2027-12-31` as the latter."""
+    if "." in raw:
+        day, month, year = raw.split(".")
+        return f"{year}-{int(month):02}-{int(day):02}"
+    return raw.removesuffix(":00")
+
+
+def read_named_date(raw: str) -> str:
+    """Return `14 March 2026`, `March 14` or `May 2025` as a date; no year where none is said."""
+    name = re.search(MONTHS, raw)
+    month = int(read_pairs("months")[name.group().lower()]) if name else 0
+    numbers = [int(part) for part in re.findall(r"\d+", raw)]
+    year = next((number for number in numbers if number > 31), None)
+    day = next((number for number in numbers if number <= 31), None)
+    return f"{year or ''}-{month:02}" + (f"-{day:02}" if day else "")
+
+
+def read_time(raw: str) -> str:
+    """Return `2:30 pm` or `14:30` as the latter."""
+    hours, _, rest = raw.partition(":")
+    hour = int(re.sub(r"\D", "", hours))
+    minute = int(rest[:2]) if rest else 0
+    if raw.lower().endswith("pm") and hour < 12:
+        hour += 12
+    return f"{hour:02}:{minute:02}"
+
+
+def read_figure(text: str) -> str:
+    """Return a figure without the marks between its thousands; 1.5 stays, and 3.10 is not 3.1."""
+    if re.fullmatch(r"-?\d{1,3}(?:[.,_ ]\d{3})+", text):
+        return re.sub(r"[.,_ ]", "", text)
+    text = re.sub(r"(?<=\d)[,_ ](?=\d{3}\b)", "", text)
+    return text.replace(",", ".").replace(" ", "")
+
+
+@cache
+def read_units() -> dict[str, tuple[str, float]]:
+    """Return what each unit measures, and its factor."""
+    rows = ((unit, *said.split()) for unit, said in read_pairs("units").items())
+    return {unit: (dimension, float(factor)) for unit, dimension, factor in rows}

@@ -1,11 +1,15 @@
-"""What happened in an agent's session, whichever client wrote it down."""
+"""Events of an agent's transcript: messages, commands, and files read or changed."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
+
+from vaultmem.core.secrets.scan import mask_secrets
 
 
 class Kind(StrEnum):
@@ -46,7 +50,7 @@ class Source(NamedTuple):
     is_side: bool = False
 
 
-class Event(NamedTuple):
+class TranscriptEvent(NamedTuple):
     """One thing that happened; what does not concern its kind is empty.
 
     `at` is ISO 8601 as written. `call` ties a result to its call (of Gemini CLI's answers it is the
@@ -144,3 +148,369 @@ def steps_of(plan: object) -> tuple[str, ...]:
         if text_of(item, "status") not in {"completed", "cancelled", "canceled", "deleted"}
         and (text := text_of(item, "step", "content", "description", "subject"))
     )
+
+
+# What the commands of a session were for: which are worth telling, and how they ended.
+
+#: Programs that only look; of git, what it only looks with, or is told of otherwise.
+_LOOKS = """
+awk basename cat cd column cut date df diff dirname du echo env exa false fd file find grep head
+hexdump id jq less ls nl open ps pwd read realpath rg sed sleep sort stat tail tee test tr tree true
+type uname uniq wc wait whereis which whoami xargs xxd yq [
+"""
+_GIT_LOOKS = """
+add blame branch cat-file commit diff fetch grep log ls-files ls-tree rev-parse rm show status
+"""
+_LOOKING = frozenset(_LOOKS.split())
+_GIT_LOOKING = frozenset(_GIT_LOOKS.split())
+_PARTS = re.compile(r"\s*(?:&&|\|\||;|\||\n)\s*")
+_LEAD = re.compile(
+    r"^(?:cd [^&;|\n]+(?:&&|;)\s*|[A-Z_][A-Z0-9_]*=\S*\s+|(?:sudo|time|command)\s+)+"
+)
+_TAIL = re.compile(r"(?:\s*2>&1|\s*\|\s*(?:tail|head|cat|tee|grep|sed)\b[^|;&]*|\s*<<.*)+$", re.S)
+_SUBJECT = re.compile(r"""\bcommit\b[^\n]*?\s-a?m\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)')""")
+_COMMITTED = re.compile(r"^\[[^\]\n]*?\b([0-9a-f]{7,40})\] (.+)$", re.MULTILINE)
+_REMOVES = re.compile(r"(?:^|&&|;|\n)\s*(?:git )?rm\s+([^&;|\n]+)")
+#: What says in an output that not all went well, though the command itself ended well.
+_TROUBLE = re.compile(
+    r"^(?:FAILED |FAIL |E {3}|ERROR\b)|\b[1-9]\d* (?:failed|failures?|errors?)\b|\berror\b", re.M
+)
+_NAMED = re.compile(r"^(?:FAILED|FAIL|ERROR)[: ]+(\S+)", re.MULTILINE)
+_CAUSE = re.compile(r"(?i)\b(?:error|failed|fatal|not found|no such|cannot)\b|\b[EWF]\d{3}\b")
+_LONGEST = 160
+
+
+def name_command(command: str) -> str:
+    """Return a command as it is told: its first line, without what only shapes its output."""
+    bare = _TAIL.sub("", _LEAD.sub("", command.strip())).strip()
+    line = next((each for each in bare.splitlines() if each.strip()[:1] not in {"", "#"}), "")
+    return " ".join(line.split())[:_LONGEST]
+
+
+def is_worth_telling(command: str) -> bool:
+    """Tell whether a command does more than look around."""
+    parts = (_LEAD.sub("", part).split() for part in _PARTS.split(command.strip()))
+    return any(
+        words
+        and words[0] not in _LOOKING
+        and not (words[0] == "git" and (words[1:2] or [""])[0] in _GIT_LOOKING)
+        for words in parts
+    )
+
+
+def find_commits(command: str, output: str) -> list[tuple[str, str]]:
+    """Return what a command committed: (hash, subject), the hash "" where git did not say it."""
+    if not re.search(r"\bgit\b.*\bcommit\b", command):
+        return []
+    found = [(commit, subject.strip()) for commit, subject in _COMMITTED.findall(output)]
+    quoted = _SUBJECT.search(command)
+    if not found and quoted and re.search(r"\s(?:-q|--quiet)\b", command):
+        found = [("", (quoted[1] or quoted[2]).split("\n")[0].strip())]
+    return [(commit[:10], subject) for commit, subject in found if subject]
+
+
+def find_removed(command: str) -> list[str]:
+    """Return the files that a command removes by name."""
+    words = (word for given in _REMOVES.findall(command) for word in given.split())
+    return [word.strip("\"'") for word in words if not re.search(r"^-|[*?$`(){}<>]", word)]
+
+
+def find_trouble(result: TranscriptEvent) -> str:
+    """Return the line that says what went wrong; "" where nothing did, as far as is told."""
+    text = result.text
+    tail = text[-4_000:]
+    is_bad = result.is_error or bool(result.exit)
+    if not is_bad and not _TROUBLE.search(tail):
+        return ""
+    named = list(dict.fromkeys(_NAMED.findall(tail)))
+    if named:
+        return " ".join(named[:3])[:_LONGEST] + (f" and {len(named) - 3} more" * (len(named) > 3))
+    lines = [" ".join(line.split()) for line in tail.splitlines() if line.strip()]
+    if not is_bad:
+        counts = [each for each in lines[-6:] if re.search(r"\b[1-9]\d* (?:failed|fail|err)", each)]
+        return counts[-1][:_LONGEST] if counts else ""
+    shown = next((each for each in lines if _CAUSE.search(each)), lines[-1] if lines else "")
+    return shown[:_LONGEST] or "it failed"
+
+
+# What an answer says in few words: chosen from its own sentences, without a model.
+
+_FENCED = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[^\n]*$|\Z)", re.DOTALL | re.MULTILINE)
+_TABLE = re.compile(r"^[ \t]*\|.*$", re.MULTILINE)
+_MARKS = re.compile(
+    r"^[ \t]*(?:#{1,6}[ \t]+|>[ \t]?|[-*+][ \t]+(?:\[.\][ \t]+)?|\d{1,3}[.)][ \t]+)"
+)
+_END = re.compile(r"(?<=[.!?:])[*_\"')\]]*\s+(?=[\"'(\[`*_]*[^\Wa-zß-ÿ])|\n+")
+#: What tells of the state of things: what is open, what failed and why, what comes next.
+_SIGNS = re.compile(
+    r"(?i)\b(?:fail\w*|still|yet|next|remain\w*|todo|missing|not (?:committed|done|tested|run)|"
+    r"uncommitted|blocked|open|left|because|cause[ds]?|instead|must|never|only|broken|wait\w*|"
+    r"noch|nicht|fehl\w*|schl[aä]gt|offen|weil|Ursache|n[aä]chste\w*|bleib\w*|statt|nur)\b"
+)
+_WORD = re.compile(r"[^\W\d_]{4,}")
+_YES = 4
+
+
+#: Words that a question and a reply share without having to do with each other.
+_SHARED = """
+about also and another back does done else from have here into just like make more only shall should
+some than that them then there they this want were what when where which will with would your yours
+soll wird oder auch noch nicht eine einen
+"""
+_COMMON = frozenset(each[:5] for each in _SHARED.split())
+
+
+def split_prose(text: str) -> list[str]:
+    """Return the sentences of a text in markdown, without code, tables and marks of lists."""
+    plain = _TABLE.sub("", _FENCED.sub("", text))
+    lines = (_MARKS.sub("", line).strip() for line in plain.splitlines())
+    found = (each.strip() for line in lines if line for each in _END.split(line))
+    return [each for each in found if re.search(r"\w", each)]
+
+
+def shorten_answer(text: str, limit: int) -> str:
+    """Return the sentences of an answer that say how things stand, in their order.
+
+    The first is among them, then those that tell of what is open, then the last ones; `limit` is
+    in characters. Questions are told elsewhere.
+    """
+    sentences = [each for each in split_prose(text) if not each.endswith("?")]
+    if not sentences:
+        return ""
+    count = len(sentences)
+
+    def weigh(place: int) -> tuple[bool, int, int]:
+        signs = {each.lower() for each in _SIGNS.findall(sentences[place])}
+        return (place != 0, -len(signs), -place)
+
+    kept: list[int] = []
+    left = limit
+    for place in sorted(range(count), key=weigh):
+        if len(sentences[place]) < left:
+            kept.append(place)
+            left -= len(sentences[place]) + 1
+    if not kept:
+        return sentences[0][: limit - 4].rsplit(" ", 1)[0] + " ..."
+    return " ".join(sentences[place] for place in sorted(kept))
+
+
+def find_questions(text: str) -> list[str]:
+    """Return what an answer asks the user, the last ones where it asks much."""
+    return [each for each in split_prose(text) if each.endswith("?") and len(each) > _YES * 2][-4:]
+
+
+def is_answered(question: str, reply: str) -> bool:
+    """Tell whether a reply takes up a question: it is very short, or shares a word with it."""
+    if len(reply.split()) <= _YES:
+        return True
+    asked, told = (set(map(str.lower, _WORD.findall(each))) for each in (question, reply))
+    return bool({each[:5] for each in asked} & {each[:5] for each in told} - _COMMON)
+
+
+# What a session came to, gathered from its transcript as that grows, without a model.
+
+#: How much of each is kept; the oldest go.
+_REQUESTS, _FILES, _COMMANDS, _COMMITS, _QUESTIONS, _CALLS = 60, 200, 80, 60, 6, 100
+
+#: Characters of a request, of an answer's first sentence, of an answer, and of a command.
+_LINE, _OUTCOME, _ANSWER, _COMMAND = 240, 140, 1_200, 4_000
+
+
+@dataclass
+class Asked:
+    """A request by its first line, and the first sentence of the answer to it."""
+
+    at: str
+    text: str
+    outcome: str = ""
+
+
+@dataclass
+class Ran:
+    """A command: how often it ran, the exit that it last had, and what went wrong then."""
+
+    runs: int = 0
+    exit: int | None = None
+    trouble: str = ""
+
+
+@dataclass
+class Touched:
+    """What was done to a file."""
+
+    is_made: bool = False
+    edits: int = 0
+    is_gone: bool = False
+
+
+@dataclass
+class Waiting:
+    """A call that has no result yet."""
+
+    command: str = ""
+    files: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass
+class Record:
+    """What a session came to so far; files by their path, commands by how they are told.
+
+    `answer` is the last that was said in this turn, and `is_over` that nothing was done since;
+    `stood` is how things stood at the end of the turn before.
+    """
+
+    goal: str = ""
+    title: str = ""
+    asked: list[Asked] = field(default_factory=list)
+    files: dict[str, Touched] = field(default_factory=dict)
+    commands: dict[str, Ran] = field(default_factory=dict)
+    commits: list[tuple[str, str]] = field(default_factory=list)
+    answer: str = ""
+    stood: str = ""
+    is_over: bool = False
+    questions: list[str] = field(default_factory=list)
+    steps: list[str] = field(default_factory=list)
+    waiting: dict[str, Waiting] = field(default_factory=dict)
+
+
+def add_event(record: Record, event: TranscriptEvent) -> None:
+    """Add what happened to a record; what helpers did is no part of it."""
+    add = _ADDERS.get(event.kind)
+    if add is not None and not event.source.is_side:
+        add(record, event)
+
+
+def dump_record(record: Record) -> str:
+    """Return a record as JSON that `load_record` reads."""
+    return json.dumps(asdict(record), ensure_ascii=False)
+
+
+def load_record(text: str) -> Record:
+    """Return a record from its JSON; an empty one where that cannot be read."""
+    try:
+        given: dict[str, Any] = json.loads(text)
+        return Record(
+            **{
+                **given,
+                "asked": [Asked(**each) for each in given["asked"]],
+                "files": {path: Touched(**each) for path, each in given["files"].items()},
+                "commands": {name: Ran(**each) for name, each in given["commands"].items()},
+                "commits": [(commit, subject) for commit, subject in given["commits"]],
+                "waiting": {call: Waiting(**each) for call, each in given["waiting"].items()},
+            }
+        )
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return Record()
+
+
+def list_questions(record: Record) -> list[str]:
+    """Return the questions to the user that nobody has answered, the last one last."""
+    return [*dict.fromkeys([*record.questions, *find_questions(record.answer)])][-_QUESTIONS:]
+
+
+def describe_answer(record: Record) -> str:
+    """Return how things stand by the last answer that ended a turn, or else by the last one."""
+    told = shorten_answer(record.answer, _ANSWER)
+    return told if record.is_over or not record.stood else record.stood
+
+
+def _add_title(record: Record, event: TranscriptEvent) -> None:
+    record.title = _plain(event.text, _LINE)
+
+
+def _add_request(record: Record, event: TranscriptEvent) -> None:
+    lines = [line for line in event.text.splitlines() if line.strip()]
+    text = _plain(lines[0], _LINE)
+    if not record.goal or len(record.goal.split()) < 3:  # "hi" is no goal.
+        record.goal = text
+    asked = list_questions(record)
+    record.questions = [each for each in asked if not is_answered(each, event.text)]
+    record.stood = describe_answer(record)
+    record.answer, record.is_over = "", False
+    record.asked.append(Asked(event.at, text))
+    if len(record.asked) > _REQUESTS:
+        del record.asked[1]  # The first is the goal.
+
+
+def _add_answer(record: Record, event: TranscriptEvent) -> None:
+    record.answer, record.is_over = mask_secrets(event.text)[-8 * _ANSWER :], True
+    if record.asked:
+        said = [each for each in split_prose(record.answer) if not each.endswith("?")]
+        record.asked[-1].outcome = _cut(said[0], _OUTCOME) if said else ""
+
+
+def _add_call(record: Record, event: TranscriptEvent) -> None:
+    record.is_over = False
+    if record.asked:
+        record.asked[-1].outcome = ""  # What was said before was not the answer.
+    if event.steps is not None:
+        record.steps = [_plain(each, _LINE) for each in event.steps]
+    if not event.command and not event.deed:
+        return
+    command = mask_secrets(event.command)[:_COMMAND]
+    waiting = record.waiting.setdefault(event.call, Waiting())
+    waiting.command = command or waiting.command
+    if event.deed:
+        waiting.files.append((_join(event), event.deed.value))
+    elif event.command:
+        waiting.files += [(_join(event, each), Deed.REMOVED) for each in find_removed(command)]
+    _bound(record.waiting, _CALLS)
+
+
+def _add_result(record: Record, event: TranscriptEvent) -> None:
+    call = record.waiting.pop(event.call, None)
+    if call is None:
+        return
+    if not event.is_error and not event.exit:
+        for path, deed in call.files:
+            _touch(record, path, event.deed or Deed(deed))
+        for commit, subject in find_commits(call.command, event.text):
+            told = [each for each in record.commits if each[1] != subject]  # It was amended.
+            record.commits = [*told, (commit, _plain(subject, _LINE))][-_COMMITS:]
+    if is_worth_telling(call.command):
+        name = name_command(call.command)
+        ran = record.commands.pop(name, Ran())  # What ran last stands last.
+        trouble = _plain(find_trouble(event), _LINE)
+        record.commands[name] = Ran(ran.runs + 1, event.exit, trouble)
+        _bound(record.commands, _COMMANDS)
+
+
+def _touch(record: Record, path: str, deed: Deed) -> None:
+    touched = record.files.pop(path, Touched())
+    touched.is_gone = deed is Deed.REMOVED
+    if deed is Deed.CREATED:
+        touched.is_made = True
+    elif deed is not Deed.REMOVED:
+        touched.edits += 1
+    record.files[path] = touched
+    _bound(record.files, _FILES)
+
+
+def _join(event: TranscriptEvent, path: str = "") -> str:
+    """Return where a file is: from the session's folder, where it is not said in full."""
+    path = path or event.path
+    is_full = path.startswith(("/", "~")) or path[1:3] in {":\\", ":/"}
+    return path if is_full or not event.source.folder else f"{event.source.folder}/{path}"
+
+
+def _bound(kept: dict[str, Any], limit: int) -> None:
+    while len(kept) > limit:
+        del kept[next(iter(kept))]
+
+
+def _plain(text: str, limit: int) -> str:
+    """Return text in one line, without credentials and not too long."""
+    return _cut(" ".join(mask_secrets(text[: 8 * limit]).split()), limit)
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 4].rsplit(' ', 1)[0]} ..."
+
+
+_ADDERS: dict[Kind, Callable[[Record, TranscriptEvent], None]] = {
+    Kind.REQUEST: _add_request,
+    Kind.ANSWER: _add_answer,
+    Kind.CALL: _add_call,
+    Kind.RESULT: _add_result,
+    Kind.TITLE: _add_title,
+}

@@ -1,19 +1,192 @@
-"""Check a vault, its repository and the machine, and mend what cannot lose anything."""
+"""Check a vault, its repository and this machine; repair only what cannot lose data."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from vaultmem.core.check import Check, Verdict
+from vaultmem.core.indexing.note_facts import date_note
+from vaultmem.core.notes.obsidian import read_day
+from vaultmem.core.notes.problems import describe_group, describe_repairs, group_problems
+from vaultmem.core.text.paths import find_twins, is_conflict_copy
+from vaultmem.core.text.timestamps import Check, Verdict, count_found
 from vaultmem.errors import BusyError, VaultError
-from vaultmem.services.health import examine_git, examine_machine, examine_notes
-from vaultmem.services.reading.indexing import Progress
-from vaultmem.services.reading.sync import sync_to_read, sync_vault
-from vaultmem.storage.git.health import is_git_installed
+from vaultmem.services.health import examine
+from vaultmem.services.memory.remember import quote_properties
+from vaultmem.services.memory.rename import HOW_TO_REPAIR, plan_repair
+from vaultmem.services.search.trusted import list_owned, tell_trust_elsewhere, trusted_documents
+from vaultmem.services.views.read_index import Progress
+from vaultmem.services.views.update_index import read_note_rules, sync_to_read, sync_vault
+from vaultmem.storage.git.maintenance import is_git_installed
 from vaultmem.storage.lock import READER
+from vaultmem.storage.scan_files import LARGER, find_passed_over
 from vaultmem.vault import Vault
+
+# Check the notes: can all be read and told apart, and why is something not found.
+
+# What Dropbox calls a file that it had to rename, or one of a computer with brackets in its name;
+# all others are known by `is_conflict_copy`.
+_RENAMED = re.compile(
+    r"(?i)\((?:case|white ?space|unicode encoding|selective sync) conflict(?: \d+)?\)"
+    r"|'s conflicted copy \d{4}-\d{2}-\d{2}"
+)
+
+#: The name of the check that is told first where it is not ok.
+DOUBTFUL = "notes in doubt"
+
+_OWN_REPOSITORY = "it is a git repository of its own"
+_LINK = "it is a symbolic link"
+_ODD_NAME = "its name is not UTF-8"
+
+
+def check_doubtful(vault: Vault, fix: bool) -> Check:
+    """Name the notes that cannot be taken at their word: nothing else may do more harm.
+
+    With `fix`, values that lack only quotes get them.
+    """
+    fixed = quote_properties(vault) if fix and vault.is_person else ()
+    done = tuple(f"added quotes in {path}" for path in fixed)
+    found = vault.manifest.in_doubt()
+    groups = group_problems(found)
+    if not found:
+        return Check(DOUBTFUL, fixed=done)
+    lines, repairs = tuple(map(describe_group, groups)), describe_repairs(groups)
+    told = f"not to be taken at their word: {len(found):,}"
+    return Check(DOUBTFUL, Verdict.PROBLEM, told, lines, repairs, done)
+
+
+def check_notes(vault: Vault) -> Check:
+    """Name the notes that are not read, or not fully."""
+    elsewhere = (LARGER, _OWN_REPOSITORY, _LINK, _ODD_NAME)
+    unread = [(path, why) for path, why in vault.manifest.unread() if not why.startswith(elsewhere)]
+    sure = [record for record in vault.view.records() if not record.problem]
+    warned = [(each.path, why) for each in sure for why in each.warnings if why != each.conflict]
+    groups = group_problems((*unread, *warned))
+    paths, remedy = tuple(map(describe_group, groups)), describe_repairs(groups)
+    if unread:
+        return Check("notes", Verdict.PROBLEM, f"not read: {len(unread):,}", paths, remedy)
+    if warned:
+        files = len({path for path, _ in warned})
+        return Check("notes", Verdict.WARNING, f"not read fully: {files:,}", paths, remedy)
+    return Check("notes", told=f"read: {vault.view.totals()[0]:,}")
+
+
+def check_conflicted(vault: Vault) -> Check:
+    """Name the notes of which another side of a merge says otherwise."""
+    return count_found(
+        "conflicts",
+        Verdict.WARNING,
+        "said otherwise by others",
+        (f"{each.path}: {each.conflict}" for each in vault.view.records() if each.conflict),
+        "`vaultmem resolve` shows what they say, and decides it",
+    )
+
+
+def check_sizes(vault: Vault) -> Check:
+    """Name the notes that are too large to be read or committed."""
+    large = vault.manifest.too_large()
+    told = "over 1 MiB, so neither found nor committed"
+    return count_found("note sizes", Verdict.PROBLEM, told, large, "divide them into smaller notes")
+
+
+def check_dates(vault: Vault, now: float) -> Check:
+    """Name the notes whose own date is later than tomorrow."""
+    late = (
+        f"{record.path}: {record.updated or record.created}"
+        for record in vault.view.records("d.created <> '' OR d.updated <> ''")
+        if max(map(date_note, (record.created, record.updated))) > now + 86_400
+        and not (
+            record.created and record.created == read_day(record.path, vault.store.obsidian.daily)
+        )
+    )
+    remedy = "correct `created` or `updated`: until then they count as written now"
+    return count_found("note dates", Verdict.WARNING, "dated in the future", late, remedy)
+
+
+def check_names(vault: Vault) -> Check:
+    """Name the files whose name is no text, or one with another's where case does not count."""
+    if odd := tuple(path for path, why in vault.manifest.unread() if why == _ODD_NAME):
+        told, remedy = "not UTF-8, so neither found nor committed", "rename them; `convmv` does it"
+        return count_found("note names", Verdict.PROBLEM, told, odd, remedy)
+    twins = map(" = ".join, find_twins(vault.manifest.stats()))
+    told = "one name on Windows and macOS"
+    return count_found("note names", Verdict.PROBLEM, told, twins, "rename one of each")
+
+
+def check_conflicts(vault: Vault) -> Check:
+    """Name what file synchronisation, or vaultmem, kept as the second of two versions."""
+    return count_found(
+        "conflict copies",
+        Verdict.PROBLEM,
+        "second versions of other files",
+        sorted(filter(_is_second_version, vault.manifest.stats())),
+        "take over what they have into the first version, and remove them",
+    )
+
+
+def _is_second_version(path: str) -> bool:
+    name = path.rsplit("/", 1)[-1]
+    return is_conflict_copy(name) or bool(_RENAMED.search(name))
+
+
+def check_moved(vault: Vault) -> Check:
+    """Name the links that lead nowhere since their file was moved in the folder."""
+    edits = plan_repair(vault).edits
+    broken = (
+        f"{path}:{each.link.line}: {each.old}, now {each.new}"
+        for path, made in edits.items()
+        for each in made
+    )
+    told = "broken since their files were moved"
+    return count_found("links", Verdict.WARNING, told, broken, HOW_TO_REPAIR)
+
+
+def check_passed_over(vault: Vault) -> Check:
+    """Tell which folders and links are never looked into."""
+    rules = read_note_rules(vault)
+    walked = find_passed_over(vault.root, rules.for_scan)
+    unsafe = vault.manifest.unread()
+    groups = (
+        ("hidden", [path for path in walked.hidden if path.endswith("/")]),
+        ("ignored by vaultmem.yaml", walked.ignored),
+        *walked.others.items(),
+        ("repositories of their own", [p for p, why in unsafe if why == _OWN_REPOSITORY]),
+        ("symbolic links", [path for path, why in unsafe if why == _LINK]),
+    )
+    counts = ", ".join(f"{what}: {len(paths):,}" for what, paths in groups if paths)
+    paths = tuple(f"{path}  ({what})" for what, each in groups for path in each)
+    unread = (*vault.store.obsidian.problems, *(f"filter {each}" for each in rules.aside.refused))
+    if unread:
+        told = f"settings of Obsidian's that cannot be used: {len(unread)}; {counts or 'nothing'}"
+        remedy = "correct them in Obsidian; what they set aside is found until then"
+        return Check("not looked into", Verdict.WARNING, told, (*unread, *paths), remedy)
+    return Check("not looked into", told=counts or "nothing", paths=paths)
+
+
+def check_trust(vault: Vault) -> Check:
+    """Tell whether policies, skills and preferences of this vault are on record."""
+    records = list_owned(vault)
+    trusted = trusted_documents(vault)
+    others = tuple(each.path for each in records if each.document not in trusted)
+    count = len(records) - len(others)
+    told = f"{count:,} of {len(records):,} active policies, skills and preferences are on record"
+    if records and not others:
+        return Check("trust", told=told)
+    if not vault.trust.is_trusted():
+        remedy = "if the vault is yours, run `vaultmem trust`"
+        if elsewhere := tell_trust_elsewhere(vault):
+            what, _, remedy = elsewhere.partition("; ")
+            return Check("trust", Verdict.WARNING, f"{what}; {told}", others, remedy)
+        if not records:
+            return Check("trust", told="not trusted; nothing in the vault needs it yet")
+        return Check("trust", Verdict.WARNING, f"the vault is not trusted; {told}", others, remedy)
+    if not others:
+        return Check("trust", told=told)
+    remedy = "read them, and `vaultmem promote` or `vaultmem trust` them"
+    return Check("trust", Verdict.WARNING, told, others, remedy)
+
 
 #: A check's name, and what makes it.
 Named = tuple[str, Callable[[], Check]]
@@ -34,9 +207,9 @@ def examine_vault(
     """
     at = vault.now() if now is None else now
     checks = [_describe_failure("settings", settings_problem)]
-    repository = _run("git", partial(examine_git.check_repository, vault))
+    repository = _run("git", partial(examine.check_repository, vault))
     # Whoever writes just now is found before it is waited for.
-    checks += [repository, _run("vault's lock", partial(examine_machine.check_lock, vault))]
+    checks += [repository, _run("vault's lock", partial(examine.check_lock, vault))]
     if not settings_problem:
         checks.append(_run("index", partial(_check_index, vault, fix, progress)))
         if vault.notices.stale:  # What is mended below would wait as long, each for itself.
@@ -46,49 +219,49 @@ def examine_vault(
         checks += _run_all(_name_git_checks(vault, fix, at, not settings_problem))
     checks += _run_all(
         [
-            ("watcher", partial(examine_machine.check_watcher, vault, fix)),
-            ("hooks", partial(examine_machine.check_hooks, vault)),
-            ("watch limit", partial(examine_machine.check_watch_limit, vault)),
-            ("disk", partial(examine_machine.check_disk, vault)),
+            ("watcher", partial(examine.check_watcher, vault, fix)),
+            ("hooks", partial(examine.check_hooks, vault)),
+            ("watch limit", partial(examine.check_watch_limit, vault)),
+            ("disk", partial(examine.check_disk, vault)),
         ]
     )
     return sorted(checks, key=_is_told_later)
 
 
 def _is_told_later(check: Check) -> bool:
-    return check.verdict is Verdict.OK or check.name != examine_notes.DOUBTFUL
+    return check.verdict is Verdict.OK or check.name != DOUBTFUL
 
 
 def _name_note_checks(vault: Vault, fix: bool, now: float) -> list[Named]:
     return [
-        (examine_notes.DOUBTFUL, partial(examine_notes.check_doubtful, vault, fix)),
-        ("notes", partial(examine_notes.check_notes, vault)),
-        ("note sizes", partial(examine_notes.check_sizes, vault)),
-        ("note dates", partial(examine_notes.check_dates, vault, now)),
-        ("note names", partial(examine_notes.check_names, vault)),
-        ("conflicts", partial(examine_notes.check_conflicted, vault)),
-        ("conflict copies", partial(examine_notes.check_conflicts, vault)),
-        ("links", partial(examine_notes.check_moved, vault)),
-        ("not looked into", partial(examine_notes.check_passed_over, vault)),
-        ("sessions", partial(examine_machine.check_sessions, vault, fix)),
-        ("trust", partial(examine_notes.check_trust, vault)),
-        ("clock", partial(examine_machine.check_clock, vault, now)),
+        (DOUBTFUL, partial(check_doubtful, vault, fix)),
+        ("notes", partial(check_notes, vault)),
+        ("note sizes", partial(check_sizes, vault)),
+        ("note dates", partial(check_dates, vault, now)),
+        ("note names", partial(check_names, vault)),
+        ("conflicts", partial(check_conflicted, vault)),
+        ("conflict copies", partial(check_conflicts, vault)),
+        ("links", partial(check_moved, vault)),
+        ("not looked into", partial(check_passed_over, vault)),
+        ("sessions", partial(examine.check_sessions, vault, fix)),
+        ("trust", partial(check_trust, vault)),
+        ("clock", partial(examine.check_clock, vault, now)),
     ]
 
 
 def _name_git_checks(vault: Vault, fix: bool, now: float, has_settings: bool) -> list[Named]:
-    credentials = ("credentials", partial(examine_git.check_credentials, vault))
-    ignored = ("ignored files", partial(examine_git.check_excludes, vault, fix))
+    credentials = ("credentials", partial(examine.check_credentials, vault))
+    ignored = ("ignored files", partial(examine.check_excludes, vault, fix))
     return [
-        ("git's objects", partial(examine_git.check_objects, vault)),
-        ("git's locks", partial(examine_git.check_locks, vault, now)),
-        ("git's leftovers", partial(examine_git.check_leftovers, vault, fix, now)),
-        ("git's upkeep", partial(examine_git.check_upkeep, vault, fix)),
-        ("your name", partial(examine_git.check_person, vault)),
+        ("git's objects", partial(examine.check_objects, vault)),
+        ("git's locks", partial(examine.check_locks, vault, now)),
+        ("git's leftovers", partial(examine.check_leftovers, vault, fix, now)),
+        ("git's upkeep", partial(examine.check_upkeep, vault, fix)),
+        ("your name", partial(examine.check_person, vault)),
         *([credentials, ignored] if has_settings else []),
-        ("merge driver", partial(examine_git.check_merge_driver, vault, fix)),
-        ("sync", partial(examine_git.check_sync, vault, now)),
-        ("time of commits", partial(examine_git.check_commit_times, vault, now)),
+        ("merge driver", partial(examine.check_merge_driver, vault, fix)),
+        ("sync", partial(examine.check_sync, vault, now)),
+        ("time of commits", partial(examine.check_commit_times, vault, now)),
     ]
 
 
@@ -101,7 +274,7 @@ def _check_index(vault: Vault, fix: bool, progress: Progress | None) -> Check:
         raise
     if vault.notices.stale:
         return Check("index", Verdict.WARNING, vault.notices.stale)
-    return examine_machine.check_state(vault, fix)
+    return examine.check_state(vault, fix)
 
 
 def _has_repository(vault: Vault) -> bool:

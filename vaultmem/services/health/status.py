@@ -6,28 +6,28 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from vaultmem.core.curation.proposal import name_action
 from vaultmem.core.lifecycle import CONFLICTED
-from vaultmem.core.paths import is_note_name
-from vaultmem.core.upkeep.choices import name_action
+from vaultmem.core.text.paths import is_note_name
 from vaultmem.errors import RefusedError, VaultError
-from vaultmem.services.branching.proposals import list_proposed
-from vaultmem.services.finding.trust import tell_trust_elsewhere
+from vaultmem.services.changes.ownership import Pending, read_pending
+from vaultmem.services.changes.parts import name_leaks
+from vaultmem.services.curation.review import list_waiting
 from vaultmem.services.history.commits import CommitFilter, list_commits
-from vaultmem.services.notes.repair import plan_repair
-from vaultmem.services.reading.indexing import Progress, is_index_behind
-from vaultmem.services.reading.look import find_branch
-from vaultmem.services.reading.sync import SyncReport, read_note_rules, sync_to_read
-from vaultmem.services.syncing.unasked import SyncState, read_sync_state
-from vaultmem.services.upkeep.review import list_waiting
+from vaultmem.services.memory.rename import plan_repair
+from vaultmem.services.merging.branches import list_proposed
+from vaultmem.services.search.trusted import tell_trust_elsewhere
+from vaultmem.services.syncing.sync_place import SyncState, read_sync_state
+from vaultmem.services.views.open_view import find_branch
+from vaultmem.services.views.read_index import Progress, is_index_behind
+from vaultmem.services.views.update_index import SyncReport, read_note_rules, sync_to_read
 from vaultmem.services.watching.lease import Watching, find_watcher
-from vaultmem.services.writing.ownership import Pending, read_pending
-from vaultmem.services.writing.parts import name_leaks
 from vaultmem.storage.git.head import Head
-from vaultmem.storage.git.health import is_git_installed
 from vaultmem.storage.git.log import Commit
+from vaultmem.storage.git.maintenance import is_git_installed
 from vaultmem.storage.git.setup import read_kept_out
 from vaultmem.storage.journal import Author, Owner
-from vaultmem.storage.scan import find_passed_over
+from vaultmem.storage.scan_files import find_passed_over
 from vaultmem.storage.views import PROPOSED, UNMERGED, View
 from vaultmem.vault import Vault
 

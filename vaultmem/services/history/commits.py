@@ -1,17 +1,26 @@
-"""The vault's commits: find one by its name, list them."""
+"""Resolve, list and group the commits of a vault."""
 
 from __future__ import annotations
 
 import os
 import unicodedata
-from collections.abc import Generator
-from typing import NamedTuple
+from collections.abc import Generator, Sequence
+from typing import NamedTuple, TypeVar
 
-from vaultmem.core.paths import is_text, parse_note_path
+from vaultmem.core.notes.changes import ChangeOp
+from vaultmem.core.text.paths import is_text, parse_note_path
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.projects.scope import find_foreign
+from vaultmem.services.views.read_notes import resolve_address
 from vaultmem.storage.git.commit_draft import TreeEntry
-from vaultmem.storage.git.log import Commit, find_ends, walk_changes, walk_log
+from vaultmem.storage.git.log import (
+    Commit,
+    find_ends,
+    follow_path,
+    read_commits,
+    walk_changes,
+    walk_log,
+)
 from vaultmem.storage.git.trees import find_entry
 from vaultmem.vault import Vault
 
@@ -173,3 +182,43 @@ def _walk_own(vault: Vault, start: str, foreign: frozenset[str]) -> Generator[Co
     for commit, changes in walk_changes(vault.history, start):
         if not changes or not foreign.issuperset(each.path for each in changes):
             yield commit
+
+
+# Moments to look back to: a note's versions, or commits of the vault, evenly chosen.
+
+T = TypeVar("T")
+
+
+def list_moments(vault: Vault, limit: int, path: str = "") -> list[Commit]:
+    """Return at most `limit` commits, oldest first: those that changed a note, or the vault's.
+
+    The first and the last are among them. Of a note only those are named at which it had its name
+    of now; of the vault those along first parents, so that each is later than the one before.
+
+    Raises:
+        NoteNotFoundError: there is no such note.
+    """
+    start = find_commit(vault) or vault.history.head().commit
+    if not start:
+        return []
+    if path:
+        found = str(resolve_address(vault, path)[0])
+        versions = [
+            commit
+            for commit, change in follow_path(vault.history, start, found)
+            if change.path == found and change.op is not ChangeOp.REMOVE
+        ]
+        return choose_evenly(versions[::-1], limit)
+    inside = ("--", vault.history.prefix) if vault.history.prefix else ("--",)
+    listed = vault.history.git.run("rev-list", "--first-parent", "--reverse", start, *inside)
+    chosen = choose_evenly(listed.split(), limit)
+    commits = read_commits(vault.history, chosen)
+    return [commits[name] for name in chosen]
+
+
+def choose_evenly(values: Sequence[T], limit: int) -> list[T]:
+    """Return at most `limit` (2 or more) of the values, the first and the last among them."""
+    if len(values) <= limit:
+        return list(values)
+    step = (len(values) - 1) / (limit - 1)
+    return [values[round(place * step)] for place in range(limit)]

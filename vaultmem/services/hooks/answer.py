@@ -15,11 +15,11 @@ Answer = Callable[[Vault, HookPayload], str]
 
 #: The module and the function of each event's answer.
 _HOMES = {
-    HookEvent.SESSION_START: ("begin", "begin_context"),
-    HookEvent.PROMPT: ("prompt", "answer_prompt"),
-    HookEvent.PRE_COMPACT: ("save", "save_before_compaction"),
-    HookEvent.SESSION_END: ("save", "end_session"),
-    HookEvent.STOP: ("save", "save_turns"),
+    HookEvent.SESSION_START: ("hook_begin", "begin_context"),
+    HookEvent.PROMPT: ("hook_prompt", "answer_prompt"),
+    HookEvent.PRE_COMPACT: ("hook_save", "save_before_compaction"),
+    HookEvent.SESSION_END: ("hook_save", "end_session"),
+    HookEvent.STOP: ("hook_save", "save_turns"),
 }
 
 

@@ -20,11 +20,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vaultmem.core.safe_text import one_line
 from vaultmem.core.secrets.scan import mask_secrets
-from vaultmem.core.suggest import ask_meant
+from vaultmem.core.text.display import one_line
+from vaultmem.core.text.suggest import ask_meant
 from vaultmem.errors import RefusedError, VaultError
-from vaultmem.services.hub.folder import Hub, Limits, check_name, parse_limit, read_hub
 from vaultmem.services.hub.grants import (
     GRANT,
     HUB,
@@ -38,7 +37,7 @@ from vaultmem.services.hub.grants import (
     read_grants,
     split_email,
 )
-from vaultmem.services.hub.refusal import Refusal
+from vaultmem.services.hub.hub_folder import Hub, Limits, Refusal, check_name, parse_limit, read_hub
 from vaultmem.storage.atomic import make_private_folder
 from vaultmem.storage.git.bare import BareGit
 

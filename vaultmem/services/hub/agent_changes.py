@@ -18,9 +18,9 @@ from vaultmem.core.notes.agent_changes import (
     is_owners_file,
 )
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
-from vaultmem.core.paths import GENERATED, is_note_name
+from vaultmem.core.text.paths import GENERATED, is_note_name
 from vaultmem.services.hub.contents import show_path
-from vaultmem.services.hub.refusal import Refusal
+from vaultmem.services.hub.hub_folder import Refusal
 from vaultmem.services.hub.visit import Visit
 from vaultmem.services.hub.writers import may_name
 from vaultmem.storage.git.commit_draft import EMPTY_TREE

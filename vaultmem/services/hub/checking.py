@@ -7,12 +7,11 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from vaultmem.core.check import Check, Verdict
-from vaultmem.core.counting import count_things
+from vaultmem.core.text.display import count_things
+from vaultmem.core.text.timestamps import Check, Verdict
 from vaultmem.errors import VaultError
-from vaultmem.services.hub.audit import count_broken
-from vaultmem.services.hub.folder import MAKING, Hub, find_hook, open_hub
 from vaultmem.services.hub.grants import FILE_NAME, Scope, may, read_grants
+from vaultmem.services.hub.hub_folder import MAKING, Hub, count_broken, find_hook, open_hub
 from vaultmem.services.hub.refs import read_claims
 from vaultmem.services.hub.repositories import list_repositories, set_up, settings_of
 from vaultmem.storage.git.bare import BareGit

@@ -8,21 +8,20 @@ from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
-from vaultmem.core.counting import count_things
 from vaultmem.core.notes.encoding import decode_text
-from vaultmem.core.paths import is_note_name
-from vaultmem.core.portable_paths import (
+from vaultmem.core.secrets.rules import IGNORE_NAME, SETTINGS_NAME, Settings, extend_rules
+from vaultmem.core.secrets.scan import ALLOW_MARK, SecretFinding, find_secrets, mask_secrets
+from vaultmem.core.text.display import count_things, one_line
+from vaultmem.core.text.paths import (
     find_danger,
     find_hindrance,
     find_new_twins,
+    is_note_name,
     is_owners,
 )
-from vaultmem.core.safe_text import one_line
-from vaultmem.core.secrets.rules import IGNORE_NAME, SETTINGS_NAME, Settings, extend_rules
-from vaultmem.core.secrets.scan import ALLOW_MARK, SecretFinding, find_secrets, mask_secrets
 from vaultmem.errors import RefusedError
 from vaultmem.services.hub.grants import Kind, Scope
-from vaultmem.services.hub.refusal import Refusal, Update
+from vaultmem.services.hub.hub_folder import Refusal, Update
 from vaultmem.services.hub.visit import Visit
 from vaultmem.storage.git.pushed import Change, NewCommit
 
@@ -129,7 +128,7 @@ def _find_in_texts(
     if rules is None:
         ours = extend_rules(Settings(), (), mark)
         return [find_secrets(text, path, ours) for path, text in texts]
-    from vaultmem.storage.secret_rules import find_in_texts
+    from vaultmem.storage.yaml_file import find_in_texts
 
     return find_in_texts(rules, texts, mark)
 
@@ -214,7 +213,7 @@ def check_each(commits: Iterable[NewCommit]) -> Iterator[Refusal]:
 
 def check_form(commits: Iterable[NewCommit]) -> Iterator[Refusal]:
     """Yield what is in a machine's commits that nobody else is to read."""
-    from vaultmem.storage.machines import is_shared  # Most pushes have no need of it.
+    from vaultmem.storage.git.machine_refs import is_shared  # Most pushes have no need of it.
 
     for commit in commits:
         for change in commit.changes:

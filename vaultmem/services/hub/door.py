@@ -21,8 +21,8 @@ from vaultmem.services.hub.contents import (
     check_strays,
 )
 from vaultmem.services.hub.grants import Kind, Scope
+from vaultmem.services.hub.hub_folder import Refusal, Update
 from vaultmem.services.hub.refs import Place, check_refs, find_place
-from vaultmem.services.hub.refusal import Refusal, Update
 from vaultmem.services.hub.visit import Visit
 from vaultmem.services.hub.writers import check_writers
 from vaultmem.storage.git.commit_draft import EMPTY_TREE

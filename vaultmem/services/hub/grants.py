@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from vaultmem.errors import FaultError, NoteNotFoundError, RefusedError, VaultError
-from vaultmem.services.hub.folder import Hub, check_name
+from vaultmem.services.hub.hub_folder import Hub, check_name
 from vaultmem.storage.atomic import write_atomically
 from vaultmem.storage.lock import hold_lock
 

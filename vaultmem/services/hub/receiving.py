@@ -10,11 +10,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vaultmem.services.hub.access import Access, find_access, is_hosts_own
-from vaultmem.services.hub.audit import Entry, record
 from vaultmem.services.hub.door import ask_door, check_push
-from vaultmem.services.hub.folder import Hub
+from vaultmem.services.hub.hub_folder import (
+    KEPT,
+    TOLD,
+    Entry,
+    Hub,
+    Refusal,
+    Update,
+    cut_refusals,
+    record,
+)
 from vaultmem.services.hub.refs import claim_of, keep_claims, read_claims
-from vaultmem.services.hub.refusal import KEPT, TOLD, Refusal, Update, cut_refusals
 from vaultmem.services.hub.visit import Visit
 from vaultmem.storage.git.bare import BareGit
 

@@ -7,12 +7,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 
-from vaultmem.core.safe_text import one_line
 from vaultmem.core.secrets.scan import mask_secrets
+from vaultmem.core.text.display import one_line
 from vaultmem.errors import FaultError, VaultError
-from vaultmem.services.hub.folder import Hub
 from vaultmem.services.hub.grants import Scope
-from vaultmem.services.hub.refusal import Refusal, Update
+from vaultmem.services.hub.hub_folder import Hub, Refusal, Update
 from vaultmem.services.hub.visit import Visit
 from vaultmem.storage.atomic import write_atomically
 from vaultmem.storage.git.machine_refs import REFS as MACHINES

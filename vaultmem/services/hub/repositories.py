@@ -10,10 +10,10 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from vaultmem.core.paths import fold
+from vaultmem.core.text.paths import fold
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.hub.folder import MAKING, Hub, check_name
-from vaultmem.services.notes.create import create_vault
+from vaultmem.services.hub.hub_folder import MAKING, Hub, check_name
+from vaultmem.services.memory.create_vault import create_vault
 from vaultmem.storage.atomic import sync_folder
 from vaultmem.storage.git.bare import BareGit, copy_refs
 from vaultmem.storage.lock import hold_lock

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from vaultmem.core.paths import fold
+from vaultmem.core.text.paths import fold
 from vaultmem.errors import VaultError
 from vaultmem.services.hub.access import Pusher
 from vaultmem.services.hub.grants import Scope, may
-from vaultmem.services.hub.refusal import Update
+from vaultmem.services.hub.hub_folder import Update
 from vaultmem.storage.git.bare import BareGit
 from vaultmem.storage.git.machine_refs import REFS as MACHINES
 from vaultmem.storage.git.pushed import Bounds, NewCommit, Objects, read_commits

@@ -7,14 +7,13 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from vaultmem.core.lookalikes import fold_lookalikes
-from vaultmem.core.paths import slugify
-from vaultmem.core.safe_text import one_line
 from vaultmem.core.secrets.scan import find_secrets, mask_secrets
+from vaultmem.core.text.display import fold_lookalikes, one_line
+from vaultmem.core.text.paths import slugify
 from vaultmem.services.hub.grants import Grant, Kind, split_email
-from vaultmem.services.hub.refusal import Refusal
+from vaultmem.services.hub.hub_folder import Refusal
 from vaultmem.services.hub.visit import Visit
-from vaultmem.storage.git.commit_object import CommitObject
+from vaultmem.storage.git.commit_writer import CommitObject
 from vaultmem.storage.git.pushed import NewCommit
 
 #: A date with a zone that there is; and the end of 2099, in seconds since the epoch.

@@ -14,17 +14,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from vaultmem.errors import FaultError, ForbiddenError, VaultError
+from vaultmem.services.fleet.clones import Clones, Work
 from vaultmem.services.hub.access import Pusher, access_hub
 from vaultmem.services.hub.door import ask_door, check_push
-from vaultmem.services.hub.folder import read_hub
+from vaultmem.services.hub.hub_folder import KEPT, TOLD, Refusal, Update, cut_refusals, read_hub
 from vaultmem.services.hub.receiving import check_updates, record_push
-from vaultmem.services.hub.refusal import KEPT, TOLD, Refusal, Update, cut_refusals
 from vaultmem.services.hub.visit import Visit
-from vaultmem.services.pools.clones import Clones, Work
-from vaultmem.services.syncing.place import ORIGIN
+from vaultmem.services.syncing.sync_place import ORIGIN
 from vaultmem.storage.git.bare import BareGit
 from vaultmem.storage.git.commit_draft import RefMovedError
-from vaultmem.storage.processes import make_environment
+from vaultmem.storage.lock import make_environment
 from vaultmem.vault import VaultSettings
 
 _HEADS = "refs/heads/"

@@ -7,26 +7,26 @@ from datetime import date
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from vaultmem.core.delta.commit_message import cut, name_file, name_files, name_pair
+from vaultmem.core.commit_message import cut, name_file, name_files, name_pair
 from vaultmem.core.lifecycle import CLOSED_STATES, Mover, State
-from vaultmem.core.links.link import link_to
 from vaultmem.core.notes.edit_properties import (
     add_to_list,
     drop_from_list,
     set_property,
     write_state,
 )
+from vaultmem.core.notes.links import link_to
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.similarity.compare import KnownText
 from vaultmem.core.validity import Span, find_start, read_day
 from vaultmem.errors import RefusedError
-from vaultmem.services.finding.links import NewLinks
+from vaultmem.services.changes.commit import CommitReport
+from vaultmem.services.changes.parts import Event
+from vaultmem.services.changes.write import Edit, write_event
 from vaultmem.services.lifecycle.transition import check_move, check_reason, name_mover
-from vaultmem.services.likeness.updates import list_unsaid
-from vaultmem.services.reading.read_notes import read_note, resolve_address
-from vaultmem.services.writing.commit import CommitReport
-from vaultmem.services.writing.parts import Event
-from vaultmem.services.writing.write import Edit, write_event
+from vaultmem.services.search.link_walk import NewLinks
+from vaultmem.services.similarity.value_updates import list_unsaid
+from vaultmem.services.views.read_notes import read_note, resolve_address
 from vaultmem.vault import Vault
 
 #: Columns of the name of the note that replaces several, in a subject.

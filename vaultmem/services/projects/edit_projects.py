@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
-from vaultmem.core.counting import count_things
 from vaultmem.core.notes.edit_properties import remove_property, set_property
-from vaultmem.core.projects import (
+from vaultmem.core.project import (
     PROPERTY,
     Project,
     change_entry,
@@ -18,19 +18,26 @@ from vaultmem.core.projects import (
     parse_table,
     remove_entry,
 )
-from vaultmem.core.suggest import ask_meant
+from vaultmem.core.sessions.session import FOLDER
+from vaultmem.core.text.display import count_things
+from vaultmem.core.text.suggest import ask_meant
 from vaultmem.errors import NoteNotFoundError
-from vaultmem.services.projects.projects import put_table, read_table
-from vaultmem.services.reading.look import look_now
-from vaultmem.services.reading.read_notes import resolve_address
-from vaultmem.services.writing.parts import Event
-from vaultmem.services.writing.write import replace_text, write
+from vaultmem.services.changes.parts import Event
+from vaultmem.services.changes.write import replace_text, write
+from vaultmem.services.projects.project_table import (
+    find_project,
+    put_table,
+    read_projects,
+    read_table,
+)
+from vaultmem.services.views.open_view import look_now
+from vaultmem.services.views.read_notes import resolve_address
 
 if TYPE_CHECKING:
     from vaultmem.core.notes.note import Note
-    from vaultmem.core.projects import ProjectTable
-    from vaultmem.services.writing.change import Change
-    from vaultmem.services.writing.commit import CommitReport
+    from vaultmem.core.project import ProjectTable
+    from vaultmem.services.changes.change import Change
+    from vaultmem.services.changes.commit import CommitReport
     from vaultmem.vault import Vault
 
 
@@ -135,3 +142,52 @@ def _set_project(change: Change, path: str, name: str) -> bool:
 
 def _make_event(vault: Vault, subject: str) -> Event:
     return Event("projects", subject, vault.author, intent="refine")
+
+
+# List the projects of a vault, with how many notes each has.
+
+
+class ListedProject(NamedTuple):
+    """A project with its numbers of notes and of sessions.
+
+    `is_here` tells that the caller works in it, and `is_listed` that the table has it.
+    """
+
+    project: Project
+    notes: int
+    sessions: int
+    is_here: bool
+    is_listed: bool
+
+
+class ProjectList(NamedTuple):
+    """All projects, and the number of global notes."""
+
+    projects: tuple[ListedProject, ...]
+    global_notes: int
+
+
+def list_projects(vault: Vault) -> ProjectList:
+    """Return the projects of the table, and then those that only notes name.
+
+    The vault must be in sync.
+
+    Raises:
+        UnreadableTableError: the table cannot be read.
+    """
+    table, here = read_projects(vault), find_project(vault, vault.here)
+    notes: Counter[str] = Counter()
+    sessions: Counter[str] = Counter()
+    for record in look_now(vault).view.records():
+        counter = sessions if record.path.startswith(f"{FOLDER}/") else notes
+        counter[record.project] += 1
+    others = sorted({*notes, *sessions} - {"", *table.names})
+    listed = [
+        *((each, True) for each in table.projects),
+        *((Project(name), False) for name in others),
+    ]
+    found = tuple(
+        ListedProject(each, notes[each.name], sessions[each.name], each == here, is_listed)
+        for each, is_listed in listed
+    )
+    return ProjectList(found, notes[""])

@@ -11,8 +11,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vaultmem.core.paths import is_text
-from vaultmem.core.projects import FolderFacts, normalise_remote
+from vaultmem.core.project import FolderFacts, normalise_remote
+from vaultmem.core.text.paths import is_text
 from vaultmem.errors import VaultError
 from vaultmem.storage.git.head import common_folder, find_git_folder
 
@@ -61,7 +61,7 @@ def _read_repository(vault: Vault, top: Path, common: Path) -> FolderFacts | Non
     with contextlib.suppress(ValueError):
         kept = json.loads(vault.state.get(key) or "{}")
     if kept.get("stamp") != stamp:
-        from vaultmem.storage.git.any_repository import open_repository
+        from vaultmem.storage.git.repository import open_repository
 
         try:
             git = open_repository(top)
@@ -78,7 +78,7 @@ def _read_repository(vault: Vault, top: Path, common: Path) -> FolderFacts | Non
 
 def _ask_git(git: GitRunner, common: Path, known: str) -> dict[str, Any]:
     """Return root commit and remotes; a long history is not walked again for a known root."""
-    from vaultmem.storage.git.any_repository import find_oldest_root, has_commit, list_remote_urls
+    from vaultmem.storage.git.repository import find_oldest_root, has_commit, list_remote_urls
 
     is_shallow = (common / "shallow").exists()
     root = known if known and has_commit(git, known) else ""

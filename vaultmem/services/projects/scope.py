@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from vaultmem.core.suggest import ask_meant
+from vaultmem.core.text.suggest import ask_meant
 from vaultmem.errors import NoteNotFoundError
-from vaultmem.services.projects.projects import find_project, read_projects
+from vaultmem.services.projects.project_table import find_project, read_projects
 from vaultmem.vault import Vault
 
 #: The word of `--project` for the notes of all projects.

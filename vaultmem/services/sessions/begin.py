@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.notes.edit_properties import remove_property
-from vaultmem.core.paths import fold_name
 from vaultmem.core.sessions.session import (
     Edge,
     Relation,
@@ -23,12 +22,20 @@ from vaultmem.core.sessions.session import (
     session_path,
 )
 from vaultmem.core.sessions.session_note import new_session_text
+from vaultmem.core.text.paths import fold_name
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.projects.projects import place_in_project
-from vaultmem.services.reading.look import find_branch, look_now, name_branch
-from vaultmem.services.reading.names import names_in
-from vaultmem.services.reading.sync import sync_once, sync_vault
+from vaultmem.services.changes.change import Change
+from vaultmem.services.changes.parts import Event
+from vaultmem.services.changes.write import write
+from vaultmem.services.projects.project_table import place_in_project
 from vaultmem.services.sessions.edit_session import act_in, check_text, edit_session, reopen
+from vaultmem.services.sessions.find_session import (
+    find_unsettled,
+    get_session,
+    is_kept,
+    list_here,
+    read_session,
+)
 from vaultmem.services.sessions.identify import (
     TERMINAL_VARIABLE,
     find_place,
@@ -37,24 +44,17 @@ from vaultmem.services.sessions.identify import (
     is_environments,
     name_new_session,
 )
-from vaultmem.services.sessions.read import (
-    find_unsettled,
-    get_session,
-    is_kept,
-    list_here,
-    read_session,
-)
 from vaultmem.services.sessions.windows import begin_window
-from vaultmem.services.writing.change import Change
-from vaultmem.services.writing.parts import Event
-from vaultmem.services.writing.write import write
-from vaultmem.storage.processes import find_owner
+from vaultmem.services.views.open_view import find_branch, look_now, name_branch
+from vaultmem.services.views.resolve_names import names_in
+from vaultmem.services.views.update_index import sync_once, sync_vault
+from vaultmem.storage.lock import find_owner
 from vaultmem.storage.session_table import ActiveSession, ActiveSessions
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
     from vaultmem.core.notes.note import Note
-    from vaultmem.services.sessions.recover import Recovered
+    from vaultmem.services.sessions.close import Recovered
 else:  # Much to import; who asks for hints while the program runs is told what it is made of.
     Recovered = tuple
 
@@ -179,7 +179,7 @@ def fork_session(vault: Vault, name: str, new: NewSession | None = None) -> Begu
 def _recover(vault: Vault) -> tuple[Recovered, ...]:
     if not find_unsettled(vault):
         return ()  # As nearly always; what recovering takes is much to import.
-    from vaultmem.services.sessions.recover import recover_sessions
+    from vaultmem.services.sessions.close import recover_sessions
 
     # Recovering looks at the folder many times.
     writer = replace(vault, postpones_index=False)

@@ -1,26 +1,53 @@
-"""Write into a session's note while it lasts: by position and by appending, nothing else."""
+"""Edit a session's note while it is open: append turns, decisions, files and preferences."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
+from itertools import takewhile
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple
 
+from vaultmem.core.curation.memory_file import MEMORY
+from vaultmem.core.lifecycle import Kind
 from vaultmem.core.notes.edit_properties import remove_property, set_property
 from vaultmem.core.notes.note import Note, parse_note
-from vaultmem.core.paths import is_text
-from vaultmem.core.sessions.section_edit import append_to_section, as_item, as_paragraphs
 from vaultmem.core.sessions.session import Session, Status
-from vaultmem.core.sessions.session_note import DETAILS, QUESTIONS, SUMMARY, parse_session
-from vaultmem.errors import RefusedError
-from vaultmem.services.sessions.read import find_path
-from vaultmem.services.writing.commit import CommitReport
-from vaultmem.services.writing.leaks import look_for_leaks
-from vaultmem.services.writing.parts import Event
+from vaultmem.core.sessions.session_note import (
+    DECISIONS,
+    DETAILS,
+    QUESTIONS,
+    SUMMARY,
+    append_to_section,
+    as_item,
+    as_paragraphs,
+    parse_session,
+)
+from vaultmem.core.sessions.turns import Line, join_turns
+from vaultmem.core.text.paths import LEARNED, is_text
+from vaultmem.core.text.token_count import count_tokens
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.changes.change import Change
+from vaultmem.services.changes.commit import CommitReport
+from vaultmem.services.changes.ownership import look_for_leaks
+from vaultmem.services.changes.parts import Event
+from vaultmem.services.changes.write import replace_text, write
+from vaultmem.services.search.link_walk import NewLinks
+from vaultmem.services.sessions.find_session import find_path, open_transcripts
+from vaultmem.services.similarity.known import refuse_held
+from vaultmem.services.similarity.similar import Asked
+from vaultmem.services.views.open_view import look_now
 from vaultmem.storage.files import MAX_FILE_BYTES
-from vaultmem.storage.processes import find_owner
+from vaultmem.storage.lock import find_owner
 from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.core.preferences import Standing
+    from vaultmem.core.sessions.session import SessionFacts
+    from vaultmem.services.memory.new_note import Memory
+    from vaultmem.services.memory.remember import Proposed, Remembered
 
 
 def act_in(vault: Vault, session: str, agent: str | None = None) -> Vault:
@@ -64,7 +91,7 @@ def edit_as_event(
     by: str = "",
 ) -> tuple[Session, CommitReport]:
     """Edit a session as `edit_session` does; on a branch, as the event of what it is then."""
-    from vaultmem.services.writing.edit_notes import edit_as
+    from vaultmem.services.changes.edit_notes import edit_as
 
     path = find_path(vault, session)
     active = ActiveSessions(vault.state_folder)
@@ -167,3 +194,173 @@ def _refresh_owner(vault: Vault, active: ActiveSessions, session: str) -> None:
         active.put(
             record._replace(recovered=False, at=vault.now(), processes=(owner,) if owner else ())
         )
+
+
+# Write a decision as a note of its own, linked from the session that made it.
+
+
+class Decided(NamedTuple):
+    """A decision's note, and the session that links it."""
+
+    memory: Remembered
+    session: Session
+
+
+def decide(vault: Vault, session: str, memory: Memory) -> Decided:
+    """Write a decision as a note, and link it from the session.
+
+    A note that says the same already is linked instead. If this is interrupted between the two,
+    the link is made when the session is closed.
+
+    Raises:
+        RefusedError: as for `remember` and `edit_session`; then nothing was written.
+    """
+    from vaultmem.services.memory.new_note import choose_title
+    from vaultmem.services.memory.remember import remember
+
+    path = find_path(vault, session)
+    with vault.lock():
+        edit_session(
+            vault, path.stem, lambda note: note.text
+        )  # Refuses before anything is written.
+        decided = remember(act_in(vault, path.stem), memory._replace(kind=Kind.DECISION))
+        title = choose_title(memory)  # The note may be an older one that says the same.
+        return Decided(decided, link_decision(vault, path.stem, decided.path, title))
+
+
+def link_decision(
+    vault: Vault, session: str, path: str, title: str, agent: str | None = None
+) -> Session:
+    """Link a decision's note from a session's section of decisions, with its title."""
+    links = NewLinks(look_now(vault))
+
+    def change(note: Note) -> str:
+        item = as_item(f"{links.in_body(path, str(note.path))}: {title}")
+        return append_to_section(note.text, DECISIONS, item)
+
+    return edit_session(vault, session, change, closed_too=True, agent=agent)
+
+
+def find_unlinked(vault: Vault, session: Session) -> list[tuple[str, str]]:
+    """Return path and title of the decisions that a session wrote and does not link.
+
+    The vault must be in sync.
+    """
+    where = "d.session <> '' AND d.session = ? AND d.kind = 'decision'"
+    linked = {PurePosixPath(decision.target).name for decision in session.decisions}
+    return [
+        (record.path, record.title)
+        for record in look_now(vault).view.records(where, (session.facts.id,))
+        if PurePosixPath(record.path).stem not in linked
+    ]
+
+
+# Keep what a session learned: in MEMORY.md while that has room, else in a note of its own.
+
+
+class Learned(NamedTuple):
+    """What was learned, and where it stands now; `in_memory` tells whether that is MEMORY.md."""
+
+    text: str
+    path: str
+    in_memory: bool
+
+
+class _FullError(Exception):
+    """MEMORY.md has no room."""
+
+
+def memory_budget(vault: Vault) -> int:
+    """Return how many tokens MEMORY.md may have: what a pack can show of pinned notes."""
+    return int(vault.config.budget * vault.config.pinned_share)
+
+
+def learn(vault: Vault, session: Session, text: str) -> Learned:
+    """Add a line to MEMORY.md under "Learned", with a link to the session.
+
+    Where MEMORY.md would grow beyond its budget, or its properties cannot be read, the text is
+    remembered as a note; so is what a quarantined note nearly says, and what a session of a project
+    learned: every project is shown MEMORY.md. What is there already is not added again.
+
+    Raises:
+        RefusedError: as for `remember`.
+    """
+    writer = act_in(vault, session.facts.id, session.facts.agent or None)
+    line = " ".join(text.split())
+    item = as_item(f"{line} ([[{session.facts.id}]])")
+    budget = memory_budget(vault)
+
+    def change(note: Note) -> str:
+        if any(each.startswith(as_item(line)) for each in note.text.splitlines()):
+            return note.text
+        changed = append_to_section(note.text, LEARNED, item)
+        if note.problem or count_tokens(changed) > budget:
+            raise _FullError
+        return changed
+
+    def plan(draft: Change) -> None:
+        draft.leave(Event("write", "", writer.author, intent="refine"))
+        try:
+            note = draft.read(MEMORY)
+        except NoteNotFoundError:
+            draft.put(MEMORY, change(parse_note(MEMORY, b"# Memory\n")).encode("utf-8"))
+            return
+        replace_text(draft, note, change)
+
+    try:
+        if not session.facts.project and refuse_held(look_now(vault), Asked(line)) is None:
+            write(writer, plan)
+            return Learned(line, str(MEMORY), True)
+    except (_FullError, RefusedError):
+        pass
+    from vaultmem.services.memory.new_note import Memory
+    from vaultmem.services.memory.remember import remember
+
+    project = session.facts.project or None
+    made = remember(writer, Memory(text, refs=(session.facts.path,), project=project))
+    return Learned(line, made.path, False)
+
+
+# Propose what the user wished for in a session: the standing wishes in its transcript.
+
+
+def propose_said(writer: Vault, facts: SessionFacts) -> tuple[Proposed, ...]:
+    """Propose the standing wishes in what the user said since this was last done.
+
+    `writer` writes in the session, so its next commit has them. An agent's own turns, and what
+    tools returned, are not looked at.
+    """
+    key = f"wishes {facts.id}"
+    tally = open_transcripts(writer).tally(facts.id)
+    looked_at = int(writer.state.get(key) or 0)
+    if tally.turns <= looked_at:
+        return ()
+    wishes = list(_find_said(writer, facts.id, looked_at))
+    proposed: tuple[Proposed, ...] = ()
+    if wishes:
+        try:
+            proposed = _put(writer, wishes, facts.path)
+        except RefusedError:  # A session ends whatever becomes of its proposals.
+            return ()
+    writer.state.put(key, str(tally.turns))
+    return proposed
+
+
+def _put(writer: Vault, wishes: list[Standing], source: str) -> tuple[Proposed, ...]:
+    from vaultmem.services.memory.remember import propose_standing
+
+    def plan(change: Change) -> tuple[Proposed, ...]:
+        change.leave(Event("write", "", writer.author, intent="observe"))
+        return propose_standing(change, wishes, source)
+
+    return write(writer, plan).value
+
+
+def _find_said(vault: Vault, session: str, looked_at: int) -> Iterator[Standing]:
+    from vaultmem.core.preferences import Speaker, find_standing
+
+    found = open_transcripts(vault).read_back(session)
+    fresh = takewhile(lambda line: isinstance(line, Line) and line.number > looked_at, found)
+    lines = [line for line in fresh if isinstance(line, Line) and line.role == "user"]
+    for _, turn in join_turns(reversed(lines)):
+        yield from find_standing(turn.text, Speaker.OWNER)

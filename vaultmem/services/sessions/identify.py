@@ -15,10 +15,10 @@ from vaultmem.core.sessions.session import (
     plain_id,
 )
 from vaultmem.errors import NoteNotFoundError
-from vaultmem.services.projects.projects import find_project
-from vaultmem.services.sessions.read import find_path, is_kept, is_meant_here, list_here
+from vaultmem.services.projects.project_table import find_project
+from vaultmem.services.sessions.find_session import find_path, is_kept, is_meant_here, list_here
 from vaultmem.storage.git.head import find_git_folder
-from vaultmem.storage.processes import find_client, find_process
+from vaultmem.storage.lock import find_client, find_process
 from vaultmem.storage.session_table import ActiveSession, ActiveSessions
 from vaultmem.vault import Vault
 

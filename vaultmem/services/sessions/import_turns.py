@@ -1,20 +1,56 @@
-"""Import the turns that agents wrote down themselves: new lines of their transcripts."""
+"""Import turns from the transcripts of agents, and record the files they touched."""
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterator
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from vaultmem.core.sessions.session import map_session_id
+from vaultmem.core.notes.edit_properties import set_property
+from vaultmem.core.notes.frontmatter import read_timestamp
+from vaultmem.core.notes.note import parse_note
+from vaultmem.core.sessions.session import (
+    FileFate,
+    Session,
+    TouchedFile,
+    Workspace,
+    format_touched,
+    map_session_id,
+)
+from vaultmem.core.sessions.session_note import name_session, parse_session, render_told, write_told
 from vaultmem.core.sessions.turns import Turn
-from vaultmem.core.transcripts.event import Event, Source
-from vaultmem.core.transcripts.read import describe_turn, join_source, read_line
-from vaultmem.core.transcripts.record import Record, add_event, dump_record, load_record
-from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.core.text.blob import blob_id
+from vaultmem.core.text.display import count_things, one_line
+from vaultmem.core.transcripts.event import (
+    Record,
+    Source,
+    TranscriptEvent,
+    add_event,
+    dump_record,
+    load_record,
+)
+from vaultmem.core.transcripts.transcript_formats import describe_turn, join_source, read_line
+from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
+from vaultmem.services.changes.ownership import look_for_leaks
+from vaultmem.services.sessions.edit_session import edit_session
+from vaultmem.services.sessions.find_session import EXPECTED, find_path, find_unsettled
+from vaultmem.services.sessions.identify import find_begun_in, find_workspace
 from vaultmem.services.sessions.windows import add_turns
+from vaultmem.storage.git.repository import (
+    FileCommit,
+    list_entries,
+    list_file_commits,
+    open_repository,
+)
 from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.core.notes.note import Note
+
 
 #: A longer line (bytes) is passed over and counted as broken: memory stays bounded.
 MAX_LINE = 8 * 1024 * 1024
@@ -95,7 +131,7 @@ def identify_transcript(file: Path) -> Source:
     return found._replace(session=map_session_id(found.session or file.stem))
 
 
-def find_first_turn(file: Path, known: Source) -> Event | None:
+def find_first_turn(file: Path, known: Source) -> TranscriptEvent | None:
     """Return what was said first in a transcript's own session, None if nothing was."""
     events = _read_events(file, known, Imported(""), file.stat().st_size)
     return next((each for each in events if describe_turn(each)), None)
@@ -128,7 +164,7 @@ def _read_turns(
             yield Turn(*turn, event.at)
 
 
-def _read_events(file: Path, known: Source, taken: Imported, end: int) -> Iterator[Event]:
+def _read_events(file: Path, known: Source, taken: Imported, end: int) -> Iterator[TranscriptEvent]:
     """Yield what a transcript tells from one offset to another, each message once."""
     told = set[int]()
     for data, at in _read_lines(file, taken.offset):
@@ -164,3 +200,264 @@ def _read_lines(file: Path, offset: int) -> Iterator[tuple[bytes, int]]:
                 yield b"", stream.tell()
     except OSError as error:
         raise NoteNotFoundError(f"{file}: {error.strerror}") from None
+
+
+# The files that sessions touched: noted by name and content, and what became of them.
+
+#: Files that a note lists; with many more it would not be read as properties.
+MAX_TOUCHED = 400
+
+#: Larger files are named without their blob id.
+_MAX_BYTES = 16 * 1024 * 1024
+
+_DIGITS = 7
+
+
+def touch_files(
+    vault: Vault, session: str, files: Sequence[str | Path], workspace: Path | None = None
+) -> Session:
+    """Note which files a session touched, and what it left in each.
+
+    Files are relative to the current folder; one that is gone counts as removed. They are named
+    from the workspace: what the session was begun in, else the current folder's.
+
+    Raises:
+        RefusedError: there are too many, or as for `edit_session`.
+    """
+    path = find_path(vault, session)
+    base = find_begun_in(vault, path.stem, workspace)
+    here = vault.here or Path()
+    found = [name_touched(here / Path(file).expanduser(), base) for file in files]
+
+    def change(note: Note) -> str:
+        listed = _list_paths(note, found)
+        if len(listed) > MAX_TOUCHED:
+            raise RefusedError(
+                f"{path.stem}: it lists {MAX_TOUCHED} files already; name a folder instead"
+            )
+        return _set_touched(note, listed)
+
+    return edit_session(vault, path.stem, change)
+
+
+def add_touched(note: Note, found: Sequence[TouchedFile]) -> str:
+    """Return a session note's text with files among those it touched; the oldest go."""
+    return _set_touched(note, _list_paths(note, found)[-MAX_TOUCHED:])
+
+
+def _list_paths(note: Note, found: Sequence[TouchedFile]) -> list[TouchedFile]:
+    listed = {each.path: each for each in parse_session(note).touched}
+    for each in found:  # What was touched last stands last.
+        if listed.get(each.path) != each:
+            listed.pop(each.path, None)
+            listed[each.path] = each
+    return list(listed.values())
+
+
+def _set_touched(note: Note, listed: Sequence[TouchedFile]) -> str:
+    if tuple(listed) == parse_session(note).touched:
+        return note.text
+    return set_property(note.text, "touched", tuple(map(format_touched, listed)))
+
+
+def name_touched(file: Path, workspace: Path) -> TouchedFile:
+    """Return a file as a session's note lists it; a folder has no blob id.
+
+    Raises:
+        RefusedError: its name has line breaks or is not UTF-8.
+    """
+    place = Path(os.path.abspath(file))
+    name = name_file(place, workspace)
+    if not name.isprintable():
+        raise RefusedError(f"{name!r}: a name that cannot be written in a note; rename the file")
+    if place.is_dir():
+        return TouchedFile(f"{name}/")
+    return TouchedFile(name, short_blob(place))
+
+
+def name_file(place: Path, workspace: Path) -> str:
+    """Return how a note names a file: from the workspace or the user's home, else in full."""
+    for base, lead in ((workspace, ""), (Path.home(), "~/")):
+        if place.is_relative_to(base) and place != base:
+            return lead + place.relative_to(base).as_posix()
+    return place.as_posix()
+
+
+def place_of(touched: str, workspace: Path) -> Path:
+    """Return where a file of a session's note is, or would be, on this machine."""
+    return workspace / Path(touched).expanduser()
+
+
+def short_blob(place: Path) -> str:
+    """Return the start of git's blob id of a file, "gone" if there is none, "" if not known."""
+    try:
+        status = place.lstat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_BYTES:
+            return ""
+        return blob_id(place.read_bytes())[:_DIGITS]
+    except (FileNotFoundError, NotADirectoryError):
+        return "gone"
+    except OSError:
+        return ""
+
+
+#: Files that git is asked about; of more, the disk alone tells.
+_MAX_FILES = 1_000
+
+
+def trace_files(
+    sessions: Sequence[Session], workspace: Path, place: Workspace
+) -> dict[str, FileFate]:
+    """Return what became of each file since a session first touched it, the last session first.
+
+    Sessions that did not work in the `place` of the workspace are passed over: their files are
+    elsewhere.
+    """
+    left: dict[str, tuple[str, float]] = {}
+    for session in sessions:
+        facts = session.facts
+        if (facts.workspace or facts.project) and not place.has(facts):
+            continue
+        since = read_timestamp(facts.started) or 0.0
+        for each in reversed(session.touched):
+            blob, before = left.get(each.path, (each.blob, since))
+            left[each.path] = (blob, min(before, since))
+    commits, heads = _ask_git(left, workspace)
+    return {
+        path: _tell(path, blob, since, workspace, commits.get(path), heads)
+        for path, (blob, since) in left.items()
+    }
+
+
+def _ask_git(
+    left: Mapping[str, tuple[str, float]], workspace: Path
+) -> tuple[dict[str, list[FileCommit]], dict[str, str] | None]:
+    """Return the files' commits, and HEAD's blob ids of those it has; None without git."""
+    paths = [path for path in left if not path.startswith(("/", "~"))][:_MAX_FILES]
+    try:
+        git = open_repository(workspace)
+        if git is None or git.work_tree != workspace or not paths:
+            return {}, None
+        commits = list_file_commits(git, paths, int(min(at for _, at in left.values())))
+        return commits, {path: e.blob for path, e in list_entries(git, paths).items()}
+    except VaultError:
+        return {}, None
+
+
+def _tell(
+    path: str,
+    blob: str,
+    since: float,
+    workspace: Path,
+    commits: Sequence[FileCommit] | None,
+    heads: Mapping[str, str] | None,
+) -> FileFate:
+    later = [each for each in commits or () if each.at >= since]
+    now = "" if path.endswith("/") else short_blob(place_of(path, workspace))
+    words = []
+    if now == "gone":
+        words.append("removed" if blob == "gone" else "gone since")
+    elif blob and now:
+        words.append("as left" if now == blob[: len(now)] else "changed since")
+    if heads is not None and now and not path.startswith(("/", "~")):
+        committed = heads.get(path, "")
+        if now == "gone":
+            words += ["not committed"] if committed else []
+        elif not committed.startswith(now):
+            words.append("not committed")
+    if later:
+        words.append(count_things(len(later), "commit"))
+    short = ", ".join(words)
+    if not later:
+        return FileFate(short, short)
+    last = later[0]
+    told = f'last {last.commit[:7]} {last.day} "{one_line(last.subject)[:80]}" ({last.author})'
+    return FileFate(short, f"{short}, {told}")
+
+
+# Keep in a session's note what the session came to, as its client's transcript tells it.
+
+#: Files whose content is noted; of all others the section tells.
+_TOUCHED = 60
+
+#: Bytes of a transcript that a start has the time to catch up with.
+_MOST = 8 * 1024 * 1024
+
+#: Words below which a first request is no goal: "hi", "go on".
+_FEW = 3
+
+_LEFT_OUT = "- (left out: it looks like a credential)"
+
+
+def keep_record(vault: Vault, session: str, workspace: Path | None = None) -> None:
+    """Write what was gathered of a session into its note; what others wrote there stays.
+
+    Raises:
+        NoteNotFoundError, RefusedError: as for `edit_session`.
+    """
+    record = read_record(vault, session)
+    base = find_workspace(find_begun_in(vault, session, workspace))
+    touched = [*_list_touched(record, base)]
+
+    def change(note: Note) -> str:
+        text = write_record(vault, note, record, lambda path: name_file(_place(path, base), base))
+        if text is None:
+            return note.text
+        goal = record.goal
+        if len(goal.split()) >= _FEW and not look_for_leaks(vault, str(note.path), goal):
+            text = name_session(text, session, goal)
+        return add_touched(parse_note(note.path, text.encode("utf-8")), touched)
+
+    edit_session(vault, session, change, closed_too=True)
+
+
+def catch_up(vault: Vault) -> None:
+    """Keep what sessions whose process is gone did after the last that was kept of them.
+
+    What cannot be read any more is lost, as is what is far more than a turn.
+    """
+    for gone in find_unsettled(vault):
+        file = Path(vault.state.get(f"{EXPECTED} {gone.id}") or "")
+        with contextlib.suppress(VaultError, OSError):
+            if gone.is_gone and file.is_file() and file.stat().st_size < _MOST:
+                import_turns(vault, gone.id, file)
+                keep_record(vault, gone.id, Path(gone.workspace))
+
+
+def _list_touched(record: Record, workspace: Path) -> list[TouchedFile]:
+    """Return the workspace's files that a session touched, and what it left in each."""
+    found = []
+    for path in [*record.files][-_TOUCHED:]:
+        place = _place(path, workspace)
+        if place.is_relative_to(workspace):
+            try:
+                found.append(name_touched(place, workspace))
+            except RefusedError:  # A name that no note can have.
+                continue
+    return found
+
+
+def _place(path: str, workspace: Path) -> Path:
+    """Return where a file of a record is, in the real folder, as the workspace is named."""
+    place = workspace / path
+    return Path(os.path.realpath(place.parent), place.name)
+
+
+def write_record(
+    vault: Vault, note: Note, record: Record, name: Callable[[str], str]
+) -> str | None:
+    """Return a session's note with what it came to; None if there is nothing to tell.
+
+    `name` says how a file is named.
+    """
+    block = render_told(record, name, frozenset(parse_session(note).answered))
+    return write_told(note.text, _leave_out_leaks(vault, str(note.path), block)) if block else None
+
+
+def _leave_out_leaks(vault: Vault, path: str, block: str) -> str:
+    """Return a section without the lines that look like a credential by the vault's own rules."""
+    lines = block.split("\n")
+    for found in look_for_leaks(vault, path, block):
+        if not lines[found.line - 1].startswith("#"):
+            lines[found.line - 1] = _LEFT_OUT
+    return "\n".join(lines)

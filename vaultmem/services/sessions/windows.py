@@ -11,7 +11,7 @@ from vaultmem.core.sessions.session import Session, Window, format_window
 from vaultmem.core.sessions.session_note import parse_session
 from vaultmem.core.sessions.turns import Line, Tally, Turn, add_lines, join_turns
 from vaultmem.services.sessions.edit_session import edit_session
-from vaultmem.services.sessions.read import find_path, open_transcripts
+from vaultmem.services.sessions.find_session import find_path, open_transcripts
 from vaultmem.storage.git.setup import add_excludes, find_not_ignored
 from vaultmem.vault import Vault
 

@@ -26,13 +26,19 @@ from vaultmem.errors import (
     RefusedError,
     VaultError,
 )
-from vaultmem.services.branching.branches import check_idle, unstage_committed
-from vaultmem.services.branching.merge import follow_commit, merge_branch, plan_merge
-from vaultmem.services.branching.proposals import PROPOSALS, list_decided
-from vaultmem.services.branching.settle import MergeReport
-from vaultmem.services.branching.unmerged import finish_merge, is_stopped
-from vaultmem.services.reading.look import find_branch
-from vaultmem.services.syncing.place import (
+from vaultmem.services.changes.commit import commit_all
+from vaultmem.services.changes.operation import Operation, operate
+from vaultmem.services.changes.ownership import find_pending, find_too_large
+from vaultmem.services.merging.branches import (
+    PROPOSALS,
+    check_idle,
+    list_decided,
+    unstage_committed,
+)
+from vaultmem.services.merging.merge import follow_commit, merge_branch, plan_merge
+from vaultmem.services.merging.settle import MergeReport
+from vaultmem.services.merging.text_conflicts import finish_merge, is_stopped
+from vaultmem.services.syncing.sync_place import (
     LastSync,
     Place,
     count_waiting,
@@ -48,13 +54,19 @@ from vaultmem.services.usage import (
     publish,
     take_evidence,
 )
-from vaultmem.services.writing.commit import commit_all
-from vaultmem.services.writing.operation import Operation, operate
-from vaultmem.services.writing.ownership import find_pending, find_too_large
+from vaultmem.services.views.open_view import find_branch
 from vaultmem.storage.git.checkout import find_differences
 from vaultmem.storage.git.machine_refs import find_replaced
-from vaultmem.storage.git.remote import Fate, Fetched, Pushed, Trouble, fetch, push, remove_branch
-from vaultmem.storage.git.remotes import add_remote
+from vaultmem.storage.git.remote import (
+    Fate,
+    Fetched,
+    Pushed,
+    Trouble,
+    add_remote,
+    fetch,
+    push,
+    remove_branch,
+)
 from vaultmem.storage.lock import WRITER, hold_lock
 from vaultmem.vault import Vault
 
@@ -84,7 +96,7 @@ class Outcome(StrEnum):
 
 
 @dataclass
-class SyncReport:
+class SyncResult:
     """What a sync did.
 
     `checkpoint` is the last commit that was made before, "" if there was nothing to commit.
@@ -141,7 +153,7 @@ def sync_remote(
     ends_merges: bool = False,
     alone: bool = False,
     check: Check | None = None,
-) -> SyncReport:
+) -> SyncResult:
     """Bring the vault's branch and that of a remote to the same commit.
 
     `where` is a remote's name, or the address of one that the repository is given with this first
@@ -198,7 +210,7 @@ def plan_sync(vault: Vault, where: str = "", joins: bool = False) -> SyncPlan:
         return SyncPlan(place.remote.name, place.branch, uncommitted, fetched, waiting, merge, told)
 
 
-def _remember(vault: Vault, known: LastSync, place: Place, report: SyncReport) -> LastSync:
+def _remember(vault: Vault, known: LastSync, place: Place, report: SyncResult) -> LastSync:
     is_good = report.outcome is Outcome.SYNCED
     return LastSync(
         remote=place.remote.name,
@@ -228,9 +240,9 @@ class _Sync:
         self._vault, self._place, self.known, self._joins = vault, place, known, joins
         self._alone, self._check = alone, check
         self._evidence = "", ""
-        self._report = SyncReport(Outcome.SYNCED, place.remote.name, place.branch)
+        self._report = SyncResult(Outcome.SYNCED, place.remote.name, place.branch)
 
-    def run(self, *, takes_staged: bool) -> SyncReport:
+    def run(self, *, takes_staged: bool) -> SyncResult:
         self._save()
         if takes_staged and not find_branch(self._vault):
             unstage_committed(self._vault)

@@ -10,10 +10,10 @@ from pathlib import PurePosixPath
 from queue import SimpleQueue
 from typing import NamedTuple
 
-from vaultmem.core.paths import GENERATED, is_note_name, is_text
+from vaultmem.core.text.paths import GENERATED, is_note_name, is_text
 from vaultmem.errors import DamagedError
-from vaultmem.services.reading.indexing import is_index_behind
-from vaultmem.services.reading.sync import (
+from vaultmem.services.views.read_index import is_index_behind
+from vaultmem.services.views.update_index import (
     mark_in_sync,
     read_note_rules,
     stat_now,

@@ -18,13 +18,11 @@ from typing import NamedTuple
 
 from vaultmem.config import CONFIG_NAME, read_config
 from vaultmem.errors import DamagedError, PendingError, VaultError, name_failure
-from vaultmem.services.watching.context import render_contexts
-from vaultmem.services.watching.pending import Pending
-from vaultmem.services.watching.quiet_edits import QuietEdits
-from vaultmem.services.watching.rest import Rest
+from vaultmem.services.changes.commit import CommitReport
+from vaultmem.services.watching.generated_context import render_contexts
+from vaultmem.services.watching.idle import Examined, QuietEdits, Rest, take_transitions
+from vaultmem.services.watching.lease import Pending
 from vaultmem.services.watching.sync_hints import sync_all, sync_changed
-from vaultmem.services.watching.transitions import Examined, take_transitions
-from vaultmem.services.writing.commit import CommitReport
 from vaultmem.storage.lock import find_holders
 from vaultmem.storage.watcher import EVERYTHING, FolderWatcher
 from vaultmem.vault import Vault

@@ -6,14 +6,19 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
 from typing import NamedTuple
 
-from vaultmem.core.delta.file_changes import FileChange
+from vaultmem.core.notes.changes import FileChange
 from vaultmem.core.notes.encoding import read_escapes
 from vaultmem.errors import NoteNotFoundError, VaultError
-from vaultmem.storage.git.attribution import CLAIMS_REF, NOTES_REF, Wrote, parse_attribution
 from vaultmem.storage.git.commit_draft import EMPTY_TREE
-from vaultmem.storage.git.times import read_moment, read_time
+from vaultmem.storage.git.runner import read_moment, read_time
 from vaultmem.storage.git.trees import RAW, Words, take_changes
-from vaultmem.storage.git.vault_history import History
+from vaultmem.storage.git.vault_history import (
+    CLAIMS_REF,
+    NOTES_REF,
+    History,
+    Wrote,
+    parse_attribution,
+)
 
 _FIELDS = ("%H", "%P", "%T", "%cI", "%ct", "%an", "%ae", "%s", "%b", "%N")
 

@@ -1,4 +1,4 @@
-"""Refs of ours, one for each machine: commits whose files only that machine writes.
+"""Refs that one machine writes and others read, and the values in them.
 
 So a push of one is a fast-forward, and nothing in them is ever merged. A ref is named after the
 machine's id and a number: a new number begins a history without a past.
@@ -6,15 +6,32 @@ machine's id and a number: a new number begins a history without a past.
 
 from __future__ import annotations
 
+import hashlib
+import json
+import math
+import os
+import platform
 import re
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from vaultmem.core.text.display import escape_bytes, one_line
 from vaultmem.errors import NoteNotFoundError
-from vaultmem.storage.git.commit_draft import REGULAR, Identity, TreeEntry, format_commit
+from vaultmem.storage.git.commit_draft import (
+    REGULAR,
+    Identity,
+    TreeEntry,
+    clean_name,
+    format_commit,
+)
+from vaultmem.storage.git.repository import NOBODY
+from vaultmem.storage.git.vault_history import ATTRIBUTION
+from vaultmem.storage.trust_record import SignedList
 
 if TYPE_CHECKING:
     from vaultmem.storage.git.vault_history import History
+    from vaultmem.storage.state import StateDatabase
+
 
 REFS = "refs/vaultmem/machines/"
 
@@ -108,8 +125,10 @@ def write_files(
     Raises:
         VaultError: somebody else moved it first, or git cannot write.
     """
-    from vaultmem.storage.git.objects import ObjectPack  # Who only looks has no need of these.
-    from vaultmem.storage.git.tree_builder import TreeBuilder
+    from vaultmem.storage.git.objects import (
+        ObjectPack,  # Who only looks has no need of these.
+        TreeBuilder,
+    )
 
     pack = ObjectPack()
     trees = TreeBuilder(history.objects, pack)
@@ -145,3 +164,177 @@ def _count_commits(history: History, commit: str) -> int:
 def drop_ref(history: History, ref: MachineRef) -> None:
     """Remove a ref that still is where it was."""
     history.git.run("update-ref", "-d", ref.name, ref.commit)
+
+
+# The files of a machine's ref: when each note was last used there, and which sessions are open.
+#
+# Other machines write these files, so an entry of another form is ignored.
+
+MACHINE = "machine.json"
+SESSIONS = "sessions.json"
+USAGE = "usage"
+TRUST = "trust"
+
+_SHARED = re.compile(
+    rf"{re.escape(MACHINE)}|{re.escape(SESSIONS)}"
+    rf"|({USAGE}|{ATTRIBUTION})/[0-9a-f]{{2}}\.json|{TRUST}/[0-9a-f]{{32}}\.(json|sig)"
+)
+
+#: Of one machine's signed lists so many are looked at, with signatures of so many bytes.
+_MAX_LISTS = 20
+_MAX_SIGNATURE = 8_192
+
+#: Where a database has its machine's id: another database is another machine. So what was
+#: published with the first one is not lost with it.
+_KEY = "machine"
+
+#: The latest time (seconds since the epoch) that is read.
+_LAST = 10**10
+
+
+class Machine(NamedTuple):
+    """A clone of the vault on one device, as it was when its ref was written.
+
+    `owner` is the commit's author. `name` is the host's if the owner is the person here too, else
+    the owner's. `usage` is when each note was last used there, by path, and `sessions` when each
+    open session was last seen there, by id, in seconds since the epoch.
+    """
+
+    id: str
+    name: str
+    owner: Identity
+    commit: str
+    usage: Mapping[str, float]
+    sessions: Mapping[str, float]
+
+
+def find_own(history: History, state: StateDatabase) -> MachineRef:
+    """Return this machine's ref; it is given an id with the first question for it."""
+    if not state.get(_KEY):
+        rename_own(state)
+    own = state.get(_KEY)
+    known = [ref for ref in list_refs(history) if ref.machine == own]
+    return known[-1] if known else MachineRef(own, 1, "")
+
+
+def rename_own(state: StateDatabase) -> None:
+    """Give this machine another id."""
+    state.put(_KEY, os.urandom(8).hex())
+
+
+def is_shared(path: str) -> bool:
+    """Return whether a file is one that machines share through their refs."""
+    return bool(_SHARED.fullmatch(path))
+
+
+def name_owner(history: History) -> Identity:
+    """Return under which name this machine's commits are made: the person's."""
+    person = history.person().identity
+    return Identity(clean_name(person.name), clean_name(person.email))
+
+
+def read_machines(
+    history: History, state: StateDatabase, *, with_usage: bool = False
+) -> list[Machine]:
+    """Return all other machines that have this very vault, by name."""
+    newest = {ref.machine: ref for ref in list_refs(history)}
+    newest.pop(state.get(_KEY), None)
+    person = name_owner(history) if newest else NOBODY
+    read = (_read(history, ref, person, with_usage) for ref in newest.values())
+    found = [machine for machine in read if machine is not None]
+    return sorted(found, key=lambda machine: (machine.name, machine.id))
+
+
+def find_signed(history: History) -> list[SignedList]:
+    """Return the signed lists of notes that are in any machine's ref, not verified."""
+    found: list[SignedList] = []
+    for ref in {each.machine: each for each in list_refs(history)}.values():
+        files = read_files(history, ref.commit, lambda path: path.startswith(f"{TRUST}/"))
+        for path in sorted(files)[:_MAX_LISTS]:
+            signature = files.get(path.removesuffix(".json") + ".sig", b"")
+            if path.endswith(".json") and len(signature) < _MAX_SIGNATURE:
+                texts = (data.decode("utf-8", "replace") for data in (files[path], signature))
+                found.append(SignedList("", *texts))
+    return found
+
+
+def format_signed(lists: Iterable[SignedList]) -> dict[str, bytes]:
+    """Return signed lists and their signatures as files."""
+    files = {}
+    for each in lists:
+        name = hashlib.sha256(each.text.encode()).hexdigest()[:32]
+        files[f"{TRUST}/{name}.json"] = each.text.encode()
+        files[f"{TRUST}/{name}.sig"] = each.signature.encode()
+    return files
+
+
+def format_machine(history: History) -> bytes:
+    """Return the file that names this machine, and which vault of its repository it has."""
+    host, vault = escape_bytes(platform.node()), escape_bytes(history.prefix)
+    return _format({"format": 2, "host": host, "vault": vault})
+
+
+def format_usage(times: Mapping[str, float]) -> dict[str, bytes]:
+    """Return when each note was last used as files, many small ones: a recall changes a few."""
+    shards: dict[str, dict[str, float]] = {}
+    for path, at in times.items():
+        digest = hashlib.sha256(path.encode("utf-8", "surrogateescape")).hexdigest()
+        shards.setdefault(f"{USAGE}/{digest[:2]}.json", {})[path] = at
+    return {name: format_times(shard) for name, shard in shards.items()}
+
+
+def format_times(times: Mapping[str, float]) -> bytes:
+    """Return times by note or session as a file."""
+    return _format({name: int(at) for name, at in times.items()})
+
+
+def _read(history: History, ref: MachineRef, person: Identity, with_usage: bool) -> Machine | None:
+    files = read_files(
+        history,
+        ref.commit,
+        lambda path: path in {MACHINE, SESSIONS} or (with_usage and path.startswith(f"{USAGE}/")),
+    )
+    named = _read_json(files.get(MACHINE, b""))
+    if named.get("vault") != escape_bytes(history.prefix):
+        return None  # Another vault of the same repository has its own.
+    owner = read_owner(history, ref.commit)
+    is_own = owner.email.casefold() == person.email.casefold() != NOBODY.email
+    shards = [files[path] for path in files if path.startswith(f"{USAGE}/")]
+    return Machine(
+        ref.machine,
+        _name(named.get("host"), ref.machine) if is_own else _name_of(owner, ref.machine),
+        owner,
+        ref.commit,
+        {path: at for shard in shards for path, at in _read_times(shard)},
+        dict(_read_times(files.get(SESSIONS, b""))),
+    )
+
+
+def _name(host: object, machine: str) -> str:
+    """Return how a machine is called: like its host, told apart from another on the same one."""
+    named = one_line(host)[:60].strip() if isinstance(host, str) else ""
+    return f"{named} ({machine[:6]})" if named in {"", platform.node()} else named
+
+
+def _name_of(owner: Identity, machine: str) -> str:
+    """Return how another person's machine is called: by the person, for a hub vouches for that."""
+    return f"{one_line(owner.name)[:60].strip()} ({machine[:6]})".strip()
+
+
+def _format(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, indent=0, sort_keys=True).encode() + b"\n"
+
+
+def _read_json(data: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _read_times(data: bytes) -> Iterator[tuple[str, float]]:
+    for name, at in _read_json(data).items():
+        is_number = isinstance(at, int | float) and not isinstance(at, bool)
+        if is_number and math.isfinite(at) and 0 <= at <= _LAST:
+            yield name, at

@@ -1,16 +1,18 @@
-"""Objects of a repository, read through one git process and written through another."""
+"""Read and write git objects, and build trees of them."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import os
+import re
 import struct
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from vaultmem.errors import FaultError, NoteNotFoundError
+from vaultmem.errors import FaultError, NoteNotFoundError, VaultError
+from vaultmem.storage.git.commit_draft import TreeEntry
 
 if TYPE_CHECKING:
     from vaultmem.storage.git.runner import GitRunner
@@ -144,3 +146,164 @@ def _format_head(kind: int, size: int) -> bytes:
         byte, size = size & 0x7F, size >> 7
     head.append(byte)
     return bytes(head)
+
+
+# Make trees from those of a commit: only folders in which something changes are read or made.
+#
+# A tree is a row of entries "<mode> <name>\0<20 bytes>", in the order of their names, a folder's
+# name compared as if it ended in a slash. Source: gitformat-tree; git's base_name_compare().
+
+#: Entries of one folder by name: mode and the 20 bytes of the id.
+Folder = dict[bytes, tuple[bytes, bytes]]
+
+_FOLDER = b"40000"
+_MODES = frozenset({b"100644", b"100755", b"120000", b"160000", _FOLDER})
+_ENTRY = re.compile(rb"([0-7]{1,7}) ([^\0]+)\0(.{20})", re.DOTALL)
+_NOTHING = (b"", b"")
+
+# What HFS+ does not see in a name, and what NTFS takes for `.git`.
+_UNSEEN = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
+_DOT_GIT = re.compile(r"(?i)(\.git|git~1)[ .]*(:.*)?")
+
+
+class TreeBuilder:
+    """Reads trees from `objects`, once each, and adds new ones to `pack`."""
+
+    def __init__(self, objects: ObjectReader, pack: ObjectPack) -> None:
+        self._objects = objects
+        self._pack = pack
+        self._trees: dict[str, Folder] = {"": {}}
+
+    def root(self, commit: str) -> str:
+        """Return the id of a commit's tree, empty for no commit."""
+        if not commit:
+            return ""
+        kind, data = self._objects.read(f"{commit}^{{tree}}")
+        name = object_id(kind, data)
+        self._trees[name] = _parse_tree(name, data)
+        return name
+
+    def entries(self, root: str, paths: Iterable[str]) -> dict[str, TreeEntry]:
+        """Return those of the paths that are no folders and in the tree `root`."""
+        wanted = {_encode(path): path for path in paths}
+        folders = self._read_folders(root, wanted)
+        found: dict[str, TreeEntry] = {}
+        for raw, path in wanted.items():
+            folder, name = _split(raw)
+            mode, blob = folders[folder].get(name, _NOTHING)
+            if mode and mode != _FOLDER:
+                found[path] = TreeEntry(mode.decode(), blob.hex())
+        return found
+
+    def change(self, root: str, changes: Mapping[str, TreeEntry | None]) -> str:
+        """Return the tree `root` with these files in it, or not in it any more (None).
+
+        As in git's index, a file takes the place of a folder and a folder that of a file; what
+        is removed is never a folder, and a folder without files goes.
+        """
+        if root and not changes:
+            return root
+        raw = {_encode(path): entry for path, entry in changes.items()}
+        folders = {name: dict(held) for name, held in self._read_folders(root, raw).items()}
+        for path in (path for path, entry in raw.items() if entry is None):
+            folder, name = _split(path)
+            if folders[folder].get(name, _NOTHING)[0] != _FOLDER:
+                folders[folder].pop(name, None)
+        files = {path: entry for path, entry in raw.items() if entry is not None}
+        for path, entry in files.items():
+            folder, name = _split(path)
+            folders[folder][name] = (entry.mode.encode(), bytes.fromhex(entry.blob))
+        for path in sorted(folders.keys() - {b""}, key=_depth, reverse=True):
+            if path[:-1] in files:
+                continue
+            above, name = _split(path[:-1])
+            if folders[path]:
+                made = self._add_tree(folders[path])
+                folders[above][name] = (_FOLDER, bytes.fromhex(made))
+            elif folders[above].get(name, _NOTHING)[0] == _FOLDER:
+                del folders[above][name]
+        return self._add_tree(folders[b""])
+
+    def _read_folders(self, root: str, paths: Iterable[bytes]) -> dict[bytes, Folder]:
+        """Return the folders above these paths, by name with a slash at the end; b"" is root."""
+        levels: dict[int, set[bytes]] = {}
+        seen: set[bytes] = set()
+        for path in paths:
+            end = path.rfind(b"/") + 1
+            while end and path[:end] not in seen:
+                seen.add(path[:end])
+                levels.setdefault(_depth(path[:end]), set()).add(path[:end])
+                end = path.rfind(b"/", 0, end - 1) + 1
+        self._load([root])
+        found = {b"": self._trees[root]}
+        for depth in sorted(levels):
+            names: dict[bytes, str] = {}
+            for folder in levels[depth]:
+                above, name = _split(folder[:-1])
+                mode, tree = found[above].get(name, _NOTHING)
+                names[folder] = tree.hex() if mode == _FOLDER else ""
+            self._load(names.values())
+            found |= {folder: self._trees[name] for folder, name in names.items()}
+        return found
+
+    def _load(self, names: Iterable[str]) -> None:
+        unread = sorted(set(names) - self._trees.keys())
+        for name, (_, data) in zip(unread, self._objects.read_all(unread), strict=True):
+            self._trees[name] = _parse_tree(name, data)
+
+    def _add_tree(self, folder: Folder) -> str:
+        name = self._pack.add("tree", _format_tree(folder))
+        self._trees[name] = folder
+        return name
+
+
+def is_refused_name(path: str) -> bool:
+    """Tell whether git takes no file of this name, because some disks hold it for `.git`."""
+    parts = re.split(r"[/\\]", _UNSEEN.sub("", path))
+    return any(_DOT_GIT.fullmatch(part) for part in parts)
+
+
+def _parse_tree(name: str, data: bytes) -> Folder:
+    found: list[tuple[bytes, bytes, bytes]] = _ENTRY.findall(data)
+    if sum(len(mode) + len(entry) for mode, entry, _ in found) + 22 * len(found) != len(data):
+        raise VaultError(f"git tree {name[:12]} is damaged; see `git fsck`")
+    return {
+        entry: (mode if mode in _MODES else _usual_mode(mode), blob) for mode, entry, blob in found
+    }
+
+
+def _usual_mode(mode: bytes) -> bytes:
+    """Return a mode as git's index has it; old versions and other tools wrote others."""
+    number = int(mode, 8)
+    match number & 0o170000:
+        case 0o100000:
+            return b"100755" if number & 0o100 else b"100644"
+        case 0o120000:
+            return b"120000"
+        case 0o040000:
+            return _FOLDER
+    return b"160000"
+
+
+def _format_tree(folder: Folder) -> bytes:
+    ordered = sorted(folder.items(), key=_sort_key)
+    return b"".join([b"%s %s\0%s" % (mode, name, blob) for name, (mode, blob) in ordered])
+
+
+def _sort_key(item: tuple[bytes, tuple[bytes, bytes]]) -> bytes:
+    name, (mode, _) = item
+    return name + b"/" if mode == _FOLDER else name
+
+
+def _encode(path: str) -> bytes:
+    return path.encode("utf-8", "surrogateescape")
+
+
+def _split(path: bytes) -> tuple[bytes, bytes]:
+    """Return the folder with a slash at its end (b"" at the top), and the name."""
+    at = path.rfind(b"/") + 1
+    return path[:at], path[at:]
+
+
+def _depth(folder: bytes) -> int:
+    return folder.count(b"/")

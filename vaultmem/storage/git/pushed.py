@@ -13,7 +13,7 @@ from typing import IO, NamedTuple
 
 from vaultmem.errors import FaultError
 from vaultmem.storage.git.bare import BareGit
-from vaultmem.storage.git.commit_object import CommitObject, MalformedCommitError, parse_commit
+from vaultmem.storage.git.commit_writer import CommitObject, MalformedCommitError, parse_commit
 
 #: The longest commit, or path, that is read, in bytes.
 _MAX_WORD = 256 * 1024

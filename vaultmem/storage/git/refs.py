@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.notes.encoding import read_escapes
-from vaultmem.core.paths import is_text
-from vaultmem.core.safe_text import escape_bytes
-from vaultmem.core.suggest import ask_meant
-from vaultmem.core.timestamps import is_timestamp, parse_timestamp
+from vaultmem.core.text.display import escape_bytes
+from vaultmem.core.text.paths import is_text
+from vaultmem.core.text.suggest import ask_meant
+from vaultmem.core.text.timestamps import is_timestamp, parse_timestamp
 from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError, VaultError
-from vaultmem.storage.git.times import read_time
+from vaultmem.storage.git.runner import read_time
 
 if TYPE_CHECKING:
     from vaultmem.storage.git.runner import GitRunner

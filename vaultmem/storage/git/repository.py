@@ -1,16 +1,81 @@
-"""Whether a repository is one that vaultmem can write to, found without starting git."""
+"""Find and check a repository: can vaultmem write to it, and who is its user."""
 
 from __future__ import annotations
 
 import os
 import re
 import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
+from vaultmem.core.notes.encoding import read_escapes
 from vaultmem.errors import VaultError
-from vaultmem.storage.git.head import common_folder
-from vaultmem.storage.git.runner import find_refusal
-from vaultmem.storage.git.work_trees import read_line
+from vaultmem.storage.git.commit_draft import Identity, Settings, TreeEntry, clean_name
+from vaultmem.storage.git.head import common_folder, find_git_folder
+from vaultmem.storage.git.runner import GitRunner, find_refusal, read_time
+
+# The work trees of one repository, by git's own files, found without starting git.
+
+
+def list_beside(folder: Path) -> list[Path]:
+    """Return where a folder is in the other work trees of its repository.
+
+    They are those that git's files tie to its own, both ways: what names this repository as its
+    own, and is not named by it, is a copy or somebody's bait. All of it belongs to the user, and
+    no link leads there.
+    """
+    found = find_git_folder(folder)
+    if found is None:
+        return []
+    work_tree, common = found[0], common_folder(found[1])
+    heads = sorted(common.glob("worktrees/*/gitdir"))
+    if not heads or not _is_tied(work_tree, common):
+        return []
+    named = [common.parent, *(Path(read_line(head)).parent for head in heads)]
+    others = {place: None for place in map(_resolve, named) if place and place != work_tree}
+    inside = folder.relative_to(work_tree)
+    return [place / inside for place in others if _is_tied(place, common)]
+
+
+def _is_tied(work_tree: Path, common: Path) -> bool:
+    """Tell whether a work tree names a repository, and the repository names it."""
+    git = work_tree / ".git"
+    found = find_git_folder(work_tree)
+    if found is None or found[0] != work_tree or git.is_symlink():
+        return False
+    folder = found[1]
+    if common_folder(folder) != common or not _is_own(git, folder, common):
+        return False
+    if folder == git:  # The main work tree: its git folder is what all share.
+        return folder.resolve() == common.resolve()
+    is_listed = folder.parent.name == "worktrees" and folder.parent.parent == common.resolve()
+    return is_listed and _resolve(Path(read_line(folder / "gitdir"))) == git
+
+
+def _resolve(path: Path) -> Path | None:
+    """Return a path without links on the way, None if it leads nowhere."""
+    try:
+        return path.resolve(strict=True)
+    except (OSError, RuntimeError, ValueError):
+        return None
+
+
+def _is_own(*paths: Path) -> bool:
+    """Tell whether all of these belong to the user."""
+    try:
+        return os.name != "posix" or all(p.lstat().st_uid == os.geteuid() for p in paths)
+    except OSError:
+        return False
+
+
+def read_line(file: Path) -> str:
+    """Return what a small file of git's says, "" where there is none."""
+    try:
+        return file.read_text(encoding="utf-8", errors="surrogateescape").strip()
+    except OSError:
+        return ""
+
 
 _SECTION = re.compile(r'\s*\[\s*([\w.-]+)\s*("(?:[^"\\]|\\.)*")?\s*\]')
 _SETTING = re.compile(r"\s*([a-zA-Z][\w-]*)\s*(?:=\s*\"?([^\s\"#;]*))?")
@@ -117,3 +182,154 @@ def _read_config(file: Path) -> dict[str, str]:
             value = "true" if setting[2] is None else setting[2]
             found[f"{section}.{setting[1].lower()}"] = value
     return found
+
+
+# What any repository says of its files: which commits changed them, and which are the newest.
+
+#: Commits that are looked at, at most.
+_MAX_COMMITS = 2_000
+
+#: How a commit begins: not even a subject or a file's name can look like this.
+_START = re.compile(r"(?:^|\0)\x01(?=[0-9a-f]{40}\0\d+\0\d{4}-\d\d-\d\d\0)")
+
+_FIELDS = "%H%x00%ct%x00%cs%x00%an%x00%s"
+_PLAIN = ("--no-show-signature", "--no-notes", "--no-decorate", "--no-color", "--encoding=UTF-8")
+
+
+class FileCommit(NamedTuple):
+    """A commit of people's files; `at` is its time in seconds since the epoch."""
+
+    commit: str
+    at: int
+    day: str
+    author: str
+    subject: str
+
+
+def open_repository(folder: Path) -> GitRunner | None:
+    """Return what runs git in the repository around a folder, None if there is none.
+
+    Raises:
+        VaultError: it is somebody else's, bare, or of a kind that is not read.
+    """
+    found = find_git_folder(folder)
+    if found is None:
+        return None
+    refuse_bare(found[0])
+    check_repository(*found)
+    return GitRunner(*found)
+
+
+def find_oldest_root(git: GitRunner) -> str:
+    """Return the oldest commit without parents in HEAD's history, "" if there is no commit."""
+    walk = ("rev-list", "--max-parents=0", "--timestamp", "HEAD", "--")
+    rows = [line.split() for line in git.run(*walk, check=False).splitlines()]
+    return min(((int(at), commit) for at, commit in rows), default=(0, ""))[1]
+
+
+def has_commit(git: GitRunner, commit: str) -> bool:
+    """Tell whether the repository has a commit."""
+    return git.run("cat-file", "-t", commit, check=False) == "commit"
+
+
+def list_remote_urls(git: GitRunner) -> list[str]:
+    """Return the addresses of the remotes in the repository's own settings, origin's first."""
+    pattern = r"^remote\..*\.url$"
+    out = git.run("config", "--local", "-z", "--get-regexp", pattern, check=False)
+    rows = [row.partition("\n") for row in out.split("\0") if row]
+    rows.sort(key=lambda row: row[0] != "remote.origin.url")
+    return [read_escapes(url) for _, _, url in rows]
+
+
+def list_file_commits(
+    git: GitRunner, paths: Sequence[str], since: int
+) -> dict[str, list[FileCommit]]:
+    """Return the commits of HEAD since a time that changed these files, newest first, by path.
+
+    Paths are relative to the work tree, `since` is in seconds since the epoch.
+    """
+    found: dict[str, list[FileCommit]] = {path: [] for path in paths}
+    if not paths or not git.run("rev-parse", "-q", "--verify", "HEAD", check=False):
+        return found
+    out = git.run(
+        *("log", "-z", *_PLAIN, "--no-ext-diff", "--no-textconv", "--no-renames", "--name-only"),
+        *(f"--max-count={_MAX_COMMITS}", f"--since=@{max(since, 0)}"),
+        *(f"--format=%x01{_FIELDS}", "HEAD"),
+        *("--", *paths),
+    )
+    for block in _START.split(out)[1:]:
+        commit, at, day, author, subject, *names = block.split("\0")
+        for name in names:
+            if (path := name.lstrip("\n")) in found:
+                told = read_escapes(author), read_escapes(subject)
+                found[path].append(FileCommit(commit, read_time(at), day, *told))
+    return found
+
+
+def list_entries(git: GitRunner, paths: Sequence[str]) -> dict[str, TreeEntry]:
+    """Return those of the files that HEAD has."""
+    if not paths or not git.run("rev-parse", "-q", "--verify", "HEAD", check=False):
+        return {}
+    found = {}
+    out = git.run("ls-tree", "-z", "--full-tree", "HEAD", "--", *paths)
+    for line in filter(None, out.split("\0")):
+        meta, _, path = line.partition("\t")
+        mode, _, name = meta.split()
+        found[path] = TreeEntry(mode, name)
+    return found
+
+
+def list_recent(git: GitRunner, limit: int) -> list[FileCommit]:
+    """Return the newest commits of HEAD, newest first; none before the first."""
+    if not git.run("rev-parse", "-q", "--verify", "HEAD", check=False):
+        return []
+    out = git.run(
+        *("log", "-z", *_PLAIN, "--no-ext-diff", "--no-textconv", f"--max-count={limit}"),
+        *(f"--format={_FIELDS}", "HEAD", "--"),
+    )
+    fields = read_escapes(out).split("\0")
+    rows = zip(*(fields[n::5] for n in range(5)), strict=False)
+    return [FileCommit(c, read_time(at), *told) for c, at, *told in rows]
+
+
+# Whose name git gives to a commit that a person makes here, by git's own rules.
+#
+# `GIT_AUTHOR_NAME` and `GIT_AUTHOR_EMAIL` count first, then `author.*` and `user.*` of all
+# settings. Where these do not say it all, git itself is asked: it looks at `EMAIL` and at what
+# the system knows, and may refuse.
+
+#: Whose commits a person's are where git itself would make none.
+NOBODY = Identity("person", "person@localhost")
+
+_UNKNOWN = (
+    f"git does not know who you are, so what you write is committed as {NOBODY.name} "
+    f"<{NOBODY.email}>; say it with `git config --global user.name NAME` and "
+    "`git config --global user.email ADDRESS`"
+)
+
+_VARIABLES = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL")
+
+
+class Person(NamedTuple):
+    """Who the person is; `problem` says that git does not know it, and what to do."""
+
+    identity: Identity
+    problem: str = ""
+
+
+def find_person(git: GitRunner, environment: Mapping[str, str], settings: Settings) -> Person:
+    """Return who git takes the person for."""
+    given = {name: environment[name] for name in _VARIABLES if name in environment}
+    named = [
+        given.get(variable, settings.names.get(f"author.{key}", settings.names.get(f"user.{key}")))
+        for variable, key in zip(_VARIABLES, ("name", "email"), strict=True)
+    ]
+    read = [read_escapes(each or "") for each in named]
+    if all(map(clean_name, read)):
+        return Person(Identity(*read))
+    try:
+        shown = git.run("var", "GIT_AUTHOR_IDENT", env=given)
+    except VaultError:
+        return Person(NOBODY, _UNKNOWN)
+    name, _, rest = read_escapes(shown).rpartition(" <")
+    return Person(Identity(name, rest.partition(">")[0]))

@@ -1,4 +1,4 @@
-"""Git, run by GitPython, so that it executes nothing of a repository's.
+"""Run git through GitPython without executing anything from the repository.
 
 Hooks, filters, fsmonitor, signing and pagers are switched off, and inherited `GIT_*` settings,
 which could point git at another repository, are hidden from it.
@@ -13,6 +13,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from subprocess import PIPE
@@ -20,10 +21,17 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.errors import FaultError, PendingError, VaultError
-from vaultmem.storage.git.locks import Place, describe_lock, free_lock, on_record, remove_left_locks
+from vaultmem.storage.git.git_locks import (
+    Place,
+    describe_lock,
+    free_lock,
+    on_record,
+    remove_left_locks,
+)
 
 if TYPE_CHECKING:
     from git import Git
+
 
 _SETTINGS = {
     "core.hooksPath": os.devnull,
@@ -240,3 +248,23 @@ def _as_stream(data: bytes | None) -> Iterator[Any]:
         file.write(data)
         file.seek(0)
         yield file
+
+
+# Times of commits, which may be any: git takes years of five digits, and zones of four days.
+
+#: A day before the end of the year 9999, in seconds since the epoch: it has a date in each zone.
+_LAST = 253_402_214_400
+
+_SOUND = re.compile(r"\d{4}-.*(Z|[+-](0\d|1[0-4]):?[0-5]\d)")
+
+
+def read_time(text: str) -> int:
+    """Return seconds since the epoch, the last that have a date for what is later."""
+    return min(int(text), _LAST)
+
+
+def read_moment(text: str, at: int) -> str:
+    """Return a time in ISO 8601, that of `at` in UTC for one that no calendar has."""
+    if _SOUND.fullmatch(text):
+        return text
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")

@@ -1,4 +1,4 @@
-"""The inverted index: sections in, postings as arrays out (a Whoosh index of our own codec).
+"""The inverted index: add and remove sections, read postings, count shared terms.
 
 The index is a cache, and Whoosh's table of contents is a pickle: it lives in a private folder of
 the user's, and any trouble with it means that it is set aside and built again. A section belongs to
@@ -8,19 +8,26 @@ a document id of the state database; which documents count is the reader's choic
 from __future__ import annotations
 
 import contextlib
+import heapq
+import math
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from vaultmem.core.finding.terms import ANALYSIS_VERSION
+from vaultmem.core.search.terms import ANALYSIS_VERSION
 from vaultmem.errors import DamagedError, VaultError
 from vaultmem.storage.atomic import write_atomically
-from vaultmem.storage.index.array_file import DamagedFileError
-from vaultmem.storage.index.segment_arrays import OWN_ARRAYS, SUFFIX, VERSION, SegmentArrays
-from vaultmem.storage.index.segment_list import (
+from vaultmem.storage.index.segments import (
+    OWN_ARRAYS,
+    SUFFIX,
+    VERSION,
+    DamagedFileError,
+    SegmentArrays,
     SegmentList,
     describe_files,
     folder_time,
@@ -32,6 +39,7 @@ from vaultmem.storage.lock import WRITER, hold_lock
 
 if TYPE_CHECKING:
     from vaultmem.storage.index.batch import SectionArrays
+
 
 _T = TypeVar("_T")
 
@@ -111,8 +119,12 @@ class SearchIndex:
         """Write one segment of these sections and of old segments; return all that are to stay."""
         from vaultmem.storage.index.batch import keep_sections
         from vaultmem.storage.index.codec import ArraySegment
-        from vaultmem.storage.index.merging import choose_merge, find_dropped
-        from vaultmem.storage.index.segment_encoding import decode_segment, encode_segment
+        from vaultmem.storage.index.segment_encoding import (
+            choose_merge,
+            decode_segment,
+            encode_segment,
+            find_dropped,
+        )
 
         listed = self._list_segments()
         opened = {file: self._open_segment(listed, file) for file in listed.files}
@@ -243,7 +255,7 @@ class SearchIndex:
     def _create(self) -> Any:
         from whoosh import index
 
-        from vaultmem.storage.index.schema import make_schema
+        from vaultmem.storage.index.codec import make_schema
 
         with self._swap():
             _set_aside(self._folder)
@@ -283,3 +295,130 @@ def _set_aside(folder: Path) -> None:
     else:
         shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+# Which sections share most of a text's rare terms, by the index alone: no note is read.
+
+#: Postings that one look-up reads; the rarest terms come first, so it does not grow with a vault.
+_BUDGET = 10_000
+
+#: Terms that one look-up reads: more of a long text say no more.
+_TERMS = 16
+
+
+class Sharing(NamedTuple):
+    """Sections as (document, ordinal), best first, and in how many sections each term stands.
+
+    `shares` says of each section how much (0 to 1) it has of the terms that were looked up.
+    """
+
+    sections: tuple[tuple[int, int], ...]
+    shares: tuple[float, ...]
+    counts: dict[str, int]
+    size: int
+
+    def weigh(self, term: str) -> float:
+        """Return how rare a term is: 0.5 where it stands everywhere, 1 where it is new."""
+        if not self.size or term not in self.counts:
+            return 1.0
+        rarity = math.log((self.size + 1) / (self.counts[term] + 1)) / math.log(self.size + 1)
+        return 0.5 + 0.5 * rarity
+
+
+def find_sharing(
+    snapshot: Snapshot,
+    terms: Iterable[str],
+    limit: int,
+    known: dict[str, int] | None = None,
+) -> Sharing:
+    """Return at most `limit` sections that share the most terms, weighted by ln(1 + N / n).
+
+    Only the rarest terms are looked up, as many as the budget of postings allows. `known` keeps
+    the counts of terms from look-up to look-up.
+    """
+    cache = {} if known is None else known
+    counts = {term: _count(snapshot, term, cache) for term in dict.fromkeys(terms)}
+    whole = 0.0
+    scores: defaultdict[int, dict[int, float]] = defaultdict(dict)
+    for term, weight in _choose_terms(counts, snapshot.size):
+        whole += weight
+        for place, numbers in snapshot.find_sections(term):
+            there = scores[place]
+            for number in numbers:
+                there[number] = there.get(number, 0.0) + weight
+    best = _choose_best(scores, limit)
+    return Sharing(
+        tuple(snapshot.locate(place, number) for _, place, number in best),
+        tuple(-score / whole for score, _, _ in best),
+        counts,
+        snapshot.size,
+    )
+
+
+def _choose_terms(counts: Mapping[str, int], size: int) -> list[tuple[str, float]]:
+    """Return the terms to be looked up among `size` sections, the rarest first, and their weights.
+
+    `counts` says in how many sections each stands.
+    """
+    chosen: list[tuple[str, float]] = []
+    left = _BUDGET
+    for count, term in sorted((count, term) for term, count in counts.items() if count):
+        if len(chosen) == _TERMS or (chosen and count > left):
+            break
+        left -= count
+        chosen.append((term, math.log1p(size / count)))
+    return chosen
+
+
+def _choose_best(
+    scores: Mapping[int, Mapping[int, float]], limit: int
+) -> list[tuple[float, int, int]]:
+    """Return the `limit` best as negative score, place and number, the best first."""
+    largest = heapq.nlargest(limit, chain.from_iterable(each.values() for each in scores.values()))
+    least = largest[-1] if largest else 0.0
+    kept = [
+        (-score, place, number)
+        for place, there in scores.items()
+        for number, score in there.items()
+        if score >= least
+    ]
+    return sorted(kept)[:limit]
+
+
+def _count(snapshot: Snapshot, term: str, known: dict[str, int]) -> int:
+    """Return in how many sections a term stands, those of forgotten notes counted too."""
+    count = known.get(term)
+    if count is None:
+        count = known[term] = snapshot.count_sections(term)
+    return count
+
+
+def find_with_all(
+    snapshot: Snapshot, terms: Iterable[str], beside: Iterable[str], limit: int
+) -> list[tuple[int, int]]:
+    """Return at most `limit` sections that have all terms, first those with most of `beside`.
+
+    A term of more sections than the budget allows is passed over, and none are found by it alone.
+    """
+    found: set[tuple[int, int]] | None = None
+    left = _BUDGET
+    for count, term in sorted((snapshot.count_sections(term), term) for term in set(terms)):
+        if count > left:
+            break
+        left -= count
+        sections = _list_sections(snapshot, term)
+        found = sections if found is None else found & sections
+    if not found or len(found) <= limit:
+        return [snapshot.locate(*each) for each in sorted(found or ())]
+    scores = dict.fromkeys(sorted(found, reverse=True), 0)
+    for term in beside:
+        if (count := snapshot.count_sections(term)) <= left:
+            left -= count
+            for each in found & _list_sections(snapshot, term):
+                scores[each] += 1
+    best = heapq.nlargest(limit, scores, key=scores.__getitem__)
+    return [snapshot.locate(*each) for each in best]
+
+
+def _list_sections(snapshot: Snapshot, term: str) -> set[tuple[int, int]]:
+    return {(place, n) for place, numbers in snapshot.find_sections(term) for n in numbers}

@@ -7,8 +7,8 @@ from functools import cache, cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from vaultmem.core.finding.terms import FIELDS
-from vaultmem.storage.index.segment_arrays import SegmentArrays
+from vaultmem.core.search.terms import FIELDS
+from vaultmem.storage.index.segments import SegmentArrays
 
 if TYPE_CHECKING:
     import numpy as np

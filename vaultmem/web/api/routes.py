@@ -1,4 +1,4 @@
-"""The operations, and their routes: who asks, which version they know, and the answer as JSON.
+"""Routes of the HTTP operations and their OpenAPI document.
 
 What the table of operations says is served, documented, checked and tested.
 """
@@ -6,41 +6,272 @@ What the table of operations says is served, documented, checked and tested.
 from __future__ import annotations
 
 import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any, NamedTuple
-from urllib.parse import quote
+from typing import Any, NamedTuple, NoReturn
+from urllib.parse import parse_qsl, quote
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, Router
 
-from vaultmem.core.json_values import as_plain
-from vaultmem.core.safe_text import escape_bytes
+import vaultmem
+from vaultmem.core.text.display import escape_bytes
+from vaultmem.core.text.json_values import as_plain
 from vaultmem.errors import ChangedError, RefusedError, VaultError
+from vaultmem.operations.declaration import BASE, Front, Given, Moment, Operation, Tag
 from vaultmem.operations.finding import FINDING
 from vaultmem.operations.notes import note_data
-from vaultmem.operations.operation import BASE, Front, Given, Moment, Operation
 from vaultmem.operations.projects import LIST as LIST_PROJECTS
+from vaultmem.operations.schemas import Schema, find_problem, record, rows
 from vaultmem.operations.session_views import SESSION_VIEWS
 from vaultmem.operations.sessions import SESSION_RECORD
 from vaultmem.operations.tasks import FAMILY, TASKS
 from vaultmem.vault import Vault
-from vaultmem.web.api.deciding import DECIDING
-from vaultmem.web.api.document import write_document
-from vaultmem.web.api.given import read_given
-from vaultmem.web.api.history import HISTORY
-from vaultmem.web.api.judging import JUDGING
-from vaultmem.web.api.notes import NOTES
-from vaultmem.web.api.state import STATE
-from vaultmem.web.api.versions import expect, has_same, make_tag, read_wanted, tag_written
-from vaultmem.web.api.writing import WRITING
-from vaultmem.web.asking import answers, make_caller
-from vaultmem.web.events import stream_events
-from vaultmem.web.refusing import refuse_failure
-from vaultmem.web.site import BELOW
-from vaultmem.workers.caller import Caller
-from vaultmem.workers.workers import Workers
+from vaultmem.web.api.api_reading import (
+    HISTORY,
+    NOTES,
+    STATE,
+    expect,
+    has_same,
+    make_tag,
+    read_wanted,
+    tag_written,
+)
+from vaultmem.web.api.api_writing import DECIDING, JUDGING, WRITING
+from vaultmem.web.asking import answers, make_caller, read_path, refuse_failure
+from vaultmem.web.background_jobs import stream_events
+from vaultmem.web.rendering import BELOW
+from vaultmem.workers import Caller, Workers
+
+# The OpenAPI document (3.1) of the operations.
+
+_PROBLEM = "#/components/schemas/Problem"
+
+_SECURITY = {
+    "token": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "The token of programs, which `vaultmem serve` keeps in the state folder.",
+    },
+    "cookie": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": "vaultmem-PORT",
+        "description": "What a browser got for a one-time link; it writes only under --write.",
+    },
+}
+
+_TEXT: Schema = {"type": "string", "maxLength": 200}
+
+_HEADERS = {
+    "Agent": ("Vaultmem-Agent", "In whose name; `api` if not given. A program is never a person."),
+    "Session": ("Vaultmem-Session", "The session that the agent works in."),
+    "IfNoneMatch": ("If-None-Match", "The ETag that is known; 304 where it still holds."),
+    "IfMatch": ("If-Match", "The ETag of the version that is changed; 412 where it is another."),
+}
+
+
+def write_document(operations: Iterable[Operation]) -> dict[str, Any]:
+    """Return the document of these operations."""
+    paths: dict[str, dict[str, Any]] = {}
+    for each in operations:
+        paths.setdefault(each.path, {})[each.method.lower()] = _describe(each)
+    paths["/events"] = {"get": _EVENTS}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "vaultmem",
+            "summary": "An agent's long-term memory: notes, recall, packs, history.",
+            "version": vaultmem.__version__,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": f"{BELOW.get()}{BASE}"}],
+        "security": [{name: []} for name in _SECURITY],
+        "paths": paths,
+        "components": {
+            "schemas": {"Problem": _describe_problem()},
+            "securitySchemes": _SECURITY,
+            "parameters": {
+                name: {"name": header, "in": "header", "description": told, "schema": _TEXT}
+                for name, (header, told) in _HEADERS.items()
+            },
+        },
+    }
+
+
+def _describe(operation: Operation) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "operationId": operation.name,
+        "summary": operation.purpose,
+        "parameters": _list_parameters(operation),
+        "responses": _list_responses(operation),
+    }
+    if operation.body:
+        asks = operation.asks
+        content = {"application/json": {"schema": asks}}
+        made["requestBody"] = {"required": bool(asks["required"]), "content": content}
+    return made
+
+
+def _list_parameters(operation: Operation) -> list[dict[str, Any]]:
+    places = (("path", operation.parts), ("query", operation.parameters))
+    listed = [
+        {
+            "name": name,
+            "in": place,
+            "required": place == "path" or name in operation.asks["required"],
+            "description": schema["description"],
+            "schema": {key: value for key, value in schema.items() if key != "description"},
+        }
+        for place, schemas in places
+        for name, schema in schemas.items()
+    ]
+    headers = ["Agent", "Session"]
+    if operation.tag is not Tag.NONE:
+        headers.append("IfNoneMatch")
+    if operation.changes:
+        headers.append("IfMatch")
+    return [*listed, *({"$ref": f"#/components/parameters/{name}"} for name in headers)]
+
+
+def _list_responses(operation: Operation) -> dict[str, Any]:
+    answer: dict[str, Any] = {
+        "description": "The answer.",
+        "content": {"application/json": {"schema": operation.gives}},
+    }
+    if operation.tag is not Tag.NONE or operation.changes:
+        answer["headers"] = {"ETag": {"schema": {"type": "string"}}}
+    responses: dict[str, Any] = {"200": answer, "default": _PROBLEMS}
+    if operation.creates:
+        responses["201"] = {**answer, "description": "It was made."}
+    if operation.tag is not Tag.NONE:
+        responses["304"] = {"description": "What is known still holds."}
+    return responses
+
+
+def _describe_problem() -> Schema:
+    problem = record(type="string", title="string", status="integer", detail="string")
+    problem["description"] = (
+        "Problem details (RFC 9457): `detail` says why and what helps, in the words of the command "
+        "line. `code` is a class of vaultmem.errors, `exit_code` that of the command."
+    )
+    problem["properties"] |= {
+        "code": {"type": "string"},
+        "exit_code": {"type": "integer"},
+        "conflicts": rows(path="string", what="string", ours="string", theirs="string"),
+    }
+    return problem
+
+
+_PROBLEMS = {
+    "description": "Why it cannot be done, and what helps.",
+    "content": {"application/problem+json": {"schema": {"$ref": _PROBLEM}}},
+}
+
+_EVENTS = {
+    "operationId": "listen",
+    "summary": "Listen to which notes may have changed: events `changed`, each a list of paths.",
+    "responses": {
+        "200": {
+            "description": "Events, until whoever listens goes.",
+            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        },
+        "default": _PROBLEMS,
+    },
+}
+
+
+# What a request gives an operation: of the types that its schemas say, and nothing else.
+
+#: Parameters at most, each counted as often as it is given.
+_MANY = 500
+
+
+async def read_given(operation: Operation, request: Request) -> dict[str, Any]:
+    """Return what a request gives an operation.
+
+    Raises:
+        RefusedError: something is missing, unknown, twice there, or not what it should be.
+    """
+    query = request.scope["query_string"].decode("ascii", "replace")
+    given = _read_query(operation.parameters, query)
+    _refuse_unknown(operation, given, operation.parameters, "parameter")
+    body = await _read_body(request)
+    _refuse_unknown(operation, body, operation.body, "field of the body")
+    given |= body
+    for name in operation.parts:
+        given[name] = request.path_params[name]
+    if "path" in operation.parts:
+        given["path"] = read_path(request, BASE + operation.path.partition("{")[0])
+    if problem := find_problem(operation.takes, given):
+        raise RefusedError(f"{operation.name}: {problem}")
+    return given
+
+
+def _refuse_unknown(
+    operation: Operation, given: dict[str, Any], known: Mapping[str, Schema], what: str
+) -> None:
+    for name in given:
+        if name not in known:
+            there = f"there are {', '.join(known)}" if known else "it takes none"
+            raise RefusedError(f'{operation.name}: "{name[:100]}" is no {what}; {there}')
+
+
+def _read_query(known: dict[str, Schema], query: str) -> dict[str, Any]:
+    """Return parameters, each of the type that it should be where its text is of one."""
+    texts: dict[str, list[str]] = defaultdict(list)
+    try:
+        pairs = parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=_MANY)
+    except ValueError:
+        raise RefusedError("the query is not UTF-8, or too long") from None
+    for name, value in pairs:
+        texts[name].append(value)
+    return {name: _convert(name, known.get(name, {}), values) for name, values in texts.items()}
+
+
+def _convert(name: str, schema: Schema, values: list[str]) -> Any:
+    kind = schema.get("type")
+    if kind == "array":
+        return values
+    if len(values) > 1:
+        raise RefusedError(f'"{name}" is given {len(values)} times; give it once')
+    if kind == "boolean":
+        return {"true": True, "false": False}.get(values[0], values[0])
+    if kind == "integer" and re.fullmatch(r"-?[0-9]{1,18}", values[0]):
+        return int(values[0])
+    return values[0]
+
+
+async def _read_body(request: Request) -> dict[str, Any]:
+    """Return the fields of a JSON object, {} where there is no body.
+
+    Raises:
+        RefusedError: it is none.
+        HTTPException: it says that it is something else.
+    """
+    data = await request.body()
+    if not data:
+        return {}
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().casefold()
+    if kind != "application/json":
+        raise HTTPException(415, "a body is JSON; send it with Content-Type: application/json")
+    try:
+        given = json.loads(data.decode("utf-8"), parse_constant=_refuse_constant)
+        json.dumps(given, ensure_ascii=False).encode("utf-8")  # No half of a surrogate pair.
+    except (ValueError, RecursionError):
+        raise RefusedError("the body is not JSON; send an object in UTF-8") from None
+    if not isinstance(given, dict):
+        raise RefusedError("the body is JSON, but no object; send one")
+    return given
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(name)
+
 
 OPERATIONS: tuple[Operation, ...] = (
     *NOTES,
@@ -126,11 +357,11 @@ def _look(operation: Operation, given: Given, vault: Vault) -> Answered:
     """Return what an operation that reads says of the vault at the moment that is asked about."""
     seen = vault
     if operation.moment is Moment.SEEN and given.get("vault"):
-        from vaultmem.services.vaults.beside import see_other
+        from vaultmem.services.vaults.companions import see_other
 
         seen = see_other(vault, given["vault"])
     if operation.moment is Moment.SEEN and given.get("at"):
-        from vaultmem.services.reading.look import look_at
+        from vaultmem.services.views.open_view import look_at
 
         seen = look_at(seen, given["at"])
     plain = as_plain(operation.answer(seen, given))
@@ -162,7 +393,7 @@ def _name_branch(vault: Vault, plain: Any) -> Any:
 
 def _read_now(given: Given, vault: Vault) -> Any:
     """Return the note that is there now, None where none can be read."""
-    from vaultmem.services.reading.read_notes import get_note
+    from vaultmem.services.views.read_notes import get_note
 
     try:
         return as_plain(note_data(get_note(vault, given["path"])))

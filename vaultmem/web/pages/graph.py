@@ -11,9 +11,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from vaultmem.core.notes.record import NoteRecord
-from vaultmem.core.paths import is_note_name
+from vaultmem.core.text.paths import is_note_name
 from vaultmem.errors import NoteNotFoundError
-from vaultmem.services.finding.links import LinkMap
+from vaultmem.services.search.link_walk import LinkMap
 from vaultmem.vault import Vault
 from vaultmem.web.asking import answers, read, read_path
 from vaultmem.web.rendering import render_page
@@ -66,8 +66,8 @@ def gather_graph(path: str, vault: Vault) -> Graph:
     Raises:
         NoteNotFoundError: there is none, or it is behind a link of the file system.
     """
-    from vaultmem.services.finding.links import map_links
-    from vaultmem.services.reading.read_notes import resolve_address
+    from vaultmem.services.search.link_walk import map_links
+    from vaultmem.services.views.read_notes import resolve_address
 
     middle = str(resolve_address(vault, path)[0])
     links = map_links(vault)

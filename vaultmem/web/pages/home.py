@@ -1,22 +1,31 @@
-"""Home: what is in the vault, what changed last, and what waits."""
+"""Pages of the vault as a whole: home, health, conflicts and login."""
 
 from __future__ import annotations
 
 import heapq
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
+from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 
+from vaultmem.core.merging.text import Choice
 from vaultmem.core.notes.record import NoteRecord
-from vaultmem.services.branching.proposals import list_proposed
+from vaultmem.core.text.timestamps import Check, Verdict
+from vaultmem.errors import RefusedError
+from vaultmem.services.health.economics import Stats
+from vaultmem.services.merging.branches import list_proposed
+from vaultmem.services.merging.text_conflicts import Unsettled, list_conflicts, resolve_conflicts
+from vaultmem.services.packs.receipts import Shown
 from vaultmem.storage.git.log import Commit
 from vaultmem.storage.views import View
 from vaultmem.vault import Vault
-from vaultmem.web.asking import answers, read
-from vaultmem.web.rendering import render_page
+from vaultmem.web.access import take_code
+from vaultmem.web.asking import answers, go_back, read, read_form, refuse, write
+from vaultmem.web.rendering import Site, Visits, make_link, render_page
 
 #: Commits and notes that are shown.
 LAST = 8
@@ -73,3 +82,108 @@ async def show_home(request: Request) -> Response:
     """Show the first page."""
     frame, home = await read(request, gather_home)
     return render_page(request, "home.html", vault=frame, home=home)
+
+
+# The door: a one-time code becomes a browser's session.
+
+
+async def enter(request: Request) -> Response:
+    """Let a browser in that has a code which counts.
+
+    It goes on by itself: a redirect would still count as the visit of whoever made the link, and
+    would have no cookie.
+    """
+    site: Site = request.app.state.site
+    visits: Visits = request.app.state.visits
+    code = request.query_params.get("code", "")
+    if not await to_thread.run_sync(partial(take_code, site.folder, code)):
+        told = "This link was used already, or is too old; `vaultmem serve --link` prints another."
+        return refuse(request, 403, told)
+    answer = render_page(request, "entered.html", title="Come in")
+    answer.set_cookie(site.cookie, visits.begin(), httponly=True, samesite="strict")
+    return answer
+
+
+# How the vault is: what needs somebody, what memory costs and saves, and what nobody found.
+
+#: What was shown last, of which so much is listed.
+_LAST = 15
+
+
+class Account(NamedTuple):
+    """What packs and recalls cost and saved, and what was shown last."""
+
+    stats: Stats
+    shown: list[Shown]
+
+
+def gather_account(vault: Vault) -> Account:
+    """Return the account of all packs and recalls."""
+    from vaultmem.services.health.economics import read_stats
+    from vaultmem.services.packs.receipts import list_recent
+
+    return Account(read_stats(vault), list_recent(vault, _LAST))
+
+
+def gather_checks(vault: Vault) -> list[Check]:
+    """Return what the checks say, problems first."""
+    from vaultmem.services.health.doctor import examine_vault
+
+    return sorted(examine_vault(vault), key=lambda check: check.verdict is Verdict.OK)
+
+
+@answers
+async def show_health(request: Request) -> Response:
+    """Show what memory costs and saves; the checks come behind."""
+    frame, account = await read(request, gather_account)
+    return render_page(request, "health.html", vault=frame, account=account)
+
+
+@answers
+async def show_checks(request: Request) -> Response:
+    """Show what needs somebody; its page loads it late, for it takes a while."""
+    frame, checks = await read(request, gather_checks)
+    return render_page(request, "checks.html", vault=frame, checks=checks)
+
+
+# What two sides of a merge said differently; each decision is one commit, with undo.
+
+#: Conflicts on a page.
+_LIMIT = 50
+
+
+class ConflictPage(NamedTuple):
+    """The conflicts that are shown, and how many there are."""
+
+    conflicts: list[Unsettled]
+    waiting: int
+
+
+def gather_conflicts(vault: Vault) -> ConflictPage:
+    """Return the first of the conflicts that stand in notes."""
+    found = list_conflicts(vault)
+    return ConflictPage(found[:_LIMIT], len(found))
+
+
+@answers
+async def show_conflicts(request: Request) -> Response:
+    """Show what two sides said differently, side by side."""
+    frame, shown = await read(request, gather_conflicts)
+    return render_page(request, "conflicts.html", vault=frame, shown=shown)
+
+
+@answers
+async def resolve(request: Request) -> Response:
+    """Decide one conflict, and go back to the others."""
+    form = await read_form(request)
+    try:
+        choice, number = Choice(form.get("choice", "")), int(form.get("number", ""))
+    except ValueError:
+        raise RefusedError("choose ours, theirs or both of a conflict") from None
+    done = await write(request, partial(_resolve, form.get("path", ""), choice, number))
+    return go_back(request, make_link("/conflicts"), f"{done[0]}: {choice}.", done[1])
+
+
+def _resolve(path: str, choice: Choice, number: int, vault: Vault) -> tuple[str, str]:
+    done = resolve_conflicts(vault, path, choice, number)
+    return done.path, done.report.commit

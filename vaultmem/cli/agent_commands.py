@@ -1,0 +1,259 @@
+"""Commands that agents start or are told by: connect, skill, hook, mcp."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vaultmem.cli.options import JsonOption
+from vaultmem.cli.output import emit_json, say, say_painted, warn
+from vaultmem.cli.shared import Here, needing, takes
+from vaultmem.cli.vault_list import register_here
+from vaultmem.core.clients.agents import UNNAMED
+from vaultmem.operations.vault_data import connected_json, connections_json, shown_json, skill_json
+
+if TYPE_CHECKING:
+    from vaultmem.services.clients.connect import ShownConnection
+
+ProjectOption = Annotated[
+    bool, typer.Option("--project", help="In the settings of the project in this folder.")
+]
+UserOption = Annotated[
+    bool, typer.Option("--user", help="In the user's own settings; this is the default.")
+]
+
+_COLOURS = {"added": "green", "changed": "green", "removed": "yellow"}
+
+
+@takes("vault", "as_json")
+def connect(
+    here: Here,
+    client: Annotated[
+        str,
+        typer.Argument(
+            metavar="[CLIENT]",
+            help="claude-code, codex, cursor and others; --status names them.",
+        ),
+    ] = "",
+    project: ProjectOption = False,
+    user: UserOption = False,
+    hooks: Annotated[
+        bool, typer.Option("--hooks", help="Also run at its events, where it has any.")
+    ] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Take the vault out again.")] = False,
+    status: Annotated[
+        bool, typer.Option("--status", help="Say which clients know a vault, and change nothing.")
+    ] = False,
+    print_: Annotated[
+        bool, typer.Option("--print", help="Print the entry, for you to put where it belongs.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")] = False,
+) -> None:
+    """Let a client such as Claude Code use the vault.
+
+    The vault is written into the client's own settings; everything else in them stays as it is.
+
+    Examples:
+      vaultmem connect claude-code --hooks
+      vaultmem connect --status
+    """
+    from vaultmem.core.clients.agent_client import find_client
+    from vaultmem.environment import current_environment
+    from vaultmem.errors import RefusedError
+    from vaultmem.services.clients.connect import (
+        Where,
+        connect_client,
+        disconnect_client,
+        show_entry,
+    )
+
+    if status:
+        _say_connections(here.as_json)
+        return
+    if project and user:
+        raise RefusedError("connect: --project and --user are two places; name one")
+    where = Where(Path.cwd() if project else Path.home(), project, current_environment())
+    if print_:
+        find_client(client)
+        _print_entry(show_entry(client, here.open().root, where, hooks), here.as_json)
+        return
+    if remove:
+        changes = disconnect_client(client, where, dry_run)
+    else:
+        found = find_client(client)  # A wrong name is told before a missing vault.
+        opened = here.open()
+        changes = connect_client(client, opened.root, where, hooks, dry_run)
+        if not dry_run:
+            register_here(opened)
+    if here.as_json:
+        emit_json(connected_json(client, changes, is_dry=dry_run))
+        return
+    for change in changes:
+        word = f"would be {change.action}" if dry_run else change.action
+        say_painted(f"{word:<9}", _COLOURS.get(change.action, "dim"), f"  {change.path}")
+        for copy in change.dropped:
+            say(f"           {'would be ' if dry_run else ''}removed, an old copy: {copy}")
+    if not (remove or dry_run):
+        say(f"Start {client} again; it then has the vault's tools.")
+        if hooks and found.hooks and found.hooks.note:
+            say(found.hooks.note)
+
+
+def skill(
+    action: Annotated[
+        str, typer.Argument(metavar="ACTION", help="install, remove, or show its text.")
+    ],
+    project: ProjectOption = False,
+    user: UserOption = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Write over a skill of that name.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Teach an agent when to recall, remember and promote.
+
+    It does so by a skill in the agent's own folder.
+
+    Examples:
+      vaultmem skill install
+      vaultmem skill show
+    """
+    from vaultmem.environment import current_environment
+    from vaultmem.errors import RefusedError
+    from vaultmem.services.clients.connect import (
+        SKILL_PATH,
+        install_skill,
+        read_skill,
+        remove_skill,
+    )
+
+    if project and user:
+        raise RefusedError("skill: --project and --user are two places; name one")
+    folder = (Path.cwd() if project else Path.home()) / ".claude"
+    if not project and (given := current_environment().get("CLAUDE_CONFIG_DIR")):
+        folder = Path(given)
+    if action == "show":
+        say(read_skill().rstrip("\n"))
+        return
+    if action not in {"install", "remove"}:
+        raise RefusedError(f'skill: "{action}" is none of install, remove, show')
+    done = install_skill(folder, replace) if action == "install" else remove_skill(folder)
+    if as_json:
+        emit_json(skill_json(folder / SKILL_PATH, done))
+    else:
+        say_painted(f"{done:<9}", _COLOURS.get(done, "dim"), f"  {folder / SKILL_PATH}")
+
+
+def _print_entry(shown: list[ShownConnection], as_json: bool) -> None:
+    """Print what goes into settings to standard output, and where it goes to standard error."""
+    if as_json:
+        emit_json(shown_json(shown))
+        return
+    for each in shown:
+        warn(f"this goes into {each.place}")
+        say(each.text.rstrip("\n"))
+
+
+def _say_connections(as_json: bool) -> None:
+    from vaultmem.core.clients.agent_client import CLIENTS
+    from vaultmem.environment import current_environment
+    from vaultmem.services.clients.connect import Where, list_connections, list_installed
+
+    user = Where(Path.home(), environment=current_environment())
+    found = list_connections(user, Where(Path.cwd(), is_project=True))
+    known = {each.client for each in found}
+    installed = [name for name in list_installed(user) if name not in known]
+    if as_json:
+        emit_json(connections_json(found, installed))
+        return
+    for each in found:
+        colour = "yellow" if each.problem else "green"
+        say_painted(f"{each.client:<14}", colour, f"  {each.root or '?'}  {each.path}")
+        if each.problem:
+            say(f"                {each.problem}")
+    for name in installed:
+        say_painted(f"{name:<14}", "dim", f"  not connected; `vaultmem connect {name}` does that")
+    rest = ", ".join(name for name in CLIENTS if name not in {*known, *installed})
+    say(f"Not found here: {rest}.")
+
+
+@takes("vault", "agent")
+def hook(
+    here: Here,
+    event: Annotated[
+        str,
+        typer.Argument(
+            metavar="EVENT", help="session-start, prompt, pre-compact, session-end or stop."
+        ),
+    ],
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="FORM",
+            help="claude, copilot, cursor, text or json; else that of the client.",
+        ),
+    ] = "",
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Do it here, not in a process of its own.")
+    ] = False,
+) -> None:
+    """Answer an agent's event; agents run this by themselves.
+
+    The event is told as JSON on standard input. On any trouble nothing is said; `vaultmem doctor`
+    has the reason.
+
+    Examples:
+      vaultmem hook session-start --format text
+    """
+    from vaultmem.cli.hook_command import answer_hook
+
+    answer_hook(event, form, wait, here.vault, here.agent)
+
+
+@takes("vault", "ref", "agent")
+def mcp(
+    here: Here,
+    alone: Annotated[
+        bool, typer.Option("--alone", help="Serve by this process; ask and start no other.")
+    ] = False,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Offer no tool that writes.")
+    ] = False,
+) -> None:
+    """Serve the vault to an agent by the Model Context Protocol.
+
+    It needs the extra `mcp`. The vault's resident process answers, for all agents at once; it is
+    started where none is alive.
+
+    Examples:
+      vaultmem mcp --agent claude-code
+    """
+    opened = here.open()
+    name = opened.author.agent
+    if name in {"", UNNAMED}:
+        name = opened.config.agent or "mcp"
+    if (
+        not alone and not opened.store.state_place.lack
+    ):  # Who is outside would not find a spare folder.
+        from vaultmem.serve.relay import relay
+
+        code = relay(str(opened.root), name, opened.author.session, opened.ref, read_only)
+        if code is not None:
+            raise typer.Exit(code)
+    from vaultmem.workers import Caller
+
+    caller = Caller(
+        name,
+        ref=opened.ref,
+        environment=opened.environment,
+        folder=opened.here,
+        may_write=not read_only,
+        asks_others=True,
+    )
+    with needing("mcp", "mcp"):
+        from vaultmem.mcp_server.run import serve_alone
+
+        serve_alone(opened.root, caller)

@@ -1,0 +1,247 @@
+"""Commands that judge what a vault knows and an agent saw: assert, bisect, replay."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from vaultmem.cli.history_commands import say_operation, short_time, tell_commit
+from vaultmem.cli.options import FleetOption
+from vaultmem.cli.output import emit_json, say, say_painted, warn
+from vaultmem.cli.quick_typer import PlainCommand, add_commands
+from vaultmem.cli.shared import Here, give_options, takes
+from vaultmem.core.text.display import count_things, one_line
+from vaultmem.errors import NoteNotFoundError, VaultError
+from vaultmem.operations.note_data import bisected_json, judged_json, receipts_json, replayed_json
+
+if TYPE_CHECKING:
+    from vaultmem.core.packs.receipt import Expectation
+    from vaultmem.services.history.diff import ShownCommit
+    from vaultmem.services.packs.evaluate import JudgedCommit
+    from vaultmem.vault import Vault
+
+
+#: What `git bisect run` takes for "this commit cannot be judged".
+CANNOT_JUDGE = 125
+
+QueryArgument = Annotated[list[str], typer.Argument(metavar="QUERY", help="What the pack is for.")]
+
+
+class Asked(NamedTuple):
+    """What a pack is asked for, and what it is expected to say."""
+
+    query: list[str]
+    finds: list[str] = []  # noqa: RUF012
+    says: list[str] = []  # noqa: RUF012
+    negated: bool = False
+    budget: int = 0
+
+    def expect(self) -> Expectation:
+        """Return it as an expectation.
+
+        Raises:
+            RefusedError: as `core.packs.expectation.expect` does.
+        """
+        from vaultmem.core.packs.receipt import expect
+
+        return expect(" ".join(self.query), self.finds, self.says, self.negated, self.budget)
+
+
+#: The options of who expects something of a pack; what they say is an `Asked`.
+EXPECTING = {
+    "query": QueryArgument,
+    "finds": Annotated[
+        list[str],
+        typer.Option("--finds", metavar="PATH", help="The pack shows this note (repeatable)."),
+    ],
+    "says": Annotated[
+        list[str], typer.Option("--says", metavar="TEXT", help="The pack says this (repeatable).")
+    ],
+    "negated": Annotated[bool, typer.Option("--not", help="Expect that it shows and says none.")],
+    "budget": Annotated[
+        int,
+        typer.Option(
+            "--budget", metavar="TOKENS", help="Tokens of the pack; else 2000.", show_default=False
+        ),
+    ],
+}
+_takes_expected = give_options(Asked, EXPECTING)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    add_commands(app, assert_)
+    app.command("bisect", cls=_BisectCommand)(bisect)
+    add_commands(app, replay)
+
+
+@takes("vault", "ref", "at", "as_json")
+@_takes_expected
+def assert_(asked: Asked, here: Here, fleet: FleetOption = "") -> None:
+    """Test what a pack says; made for `git bisect run`.
+
+    The exit code is 0 if the pack is as expected, 1 if not, 125 if that cannot be told. Of a fleet,
+    each vault's pack is tested.
+
+    Examples:
+      vaultmem assert "how are refunds handled?" --says "through the queue"
+      git bisect run vaultmem assert "session tokens" --says opaque
+    """
+    from vaultmem.services.packs.evaluate import judge_vault
+
+    if fleet:
+        from vaultmem.cli.fleet_work import assert_fleet, refuse_with_fleet
+
+        refuse_with_fleet(ref=here.ref, at=here.at)
+        is_good = assert_fleet(fleet, here.vault, asked.expect(), here.as_json)
+        raise typer.Exit(CANNOT_JUDGE if is_good is None else int(not is_good))
+    try:
+        expected = asked.expect()
+        reasons = judge_vault(here.open_view(reads=True), expected)
+    except VaultError as error:
+        warn(f"cannot be judged: {error}")
+        raise typer.Exit(CANNOT_JUDGE) from None
+    if here.as_json:
+        emit_json(judged_json(reasons))
+    elif not reasons:
+        say("as expected")
+    else:
+        say("\n".join(reasons))
+    raise typer.Exit(1 if reasons else 0)
+
+
+class _BisectCommand(PlainCommand):
+    """Takes the `--` that may stand before QUERY for a comma: options go on behind it."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments, the first `--` left out."""
+        if "--" in args:
+            place = args.index("--")
+            args = args[:place] + args[place + 1 :]
+        return super().parse_args(ctx, args)
+
+
+@takes("vault", "ref", "as_json")
+@_takes_expected
+def bisect(
+    asked: Asked,
+    here: Here,
+    good: Annotated[
+        str, typer.Option("--good", metavar="A", help="A commit, tag or date with a good pack.")
+    ],
+    bad: Annotated[
+        str, typer.Option("--bad", metavar="B", help="A later one, where it is bad.")
+    ] = "HEAD",
+) -> None:
+    """Find the first commit at which a pack is not as expected.
+
+    Nothing is checked out.
+
+    Examples:
+      vaultmem bisect --good 2026-10-01 -- tokens --says RS256
+      vaultmem bisect --good v1 "refund limits" --says "429 above 120" --not
+    """
+    from vaultmem.services.history.diff import show_commit
+    from vaultmem.services.packs.evaluate import bisect_history
+
+    opened = here.open_synced(reads=True)
+    expected = asked.expect()
+    last = opened.ref if bad == "HEAD" and opened.ref else bad
+    tell = None if here.as_json else partial(_say_step, opened)
+    done = bisect_history(opened, good, last, expected, tell)
+    shown = [show_commit(opened, commit) for commit in done.first_bad]
+    if here.as_json:
+        emit_json(bisected_json(done, shown))
+        return
+    if len(shown) > 1:
+        say("The first bad commit is one of these; those between could not be judged.")
+    for each in shown:
+        _say_found(each)
+    if done.untested:
+        say()
+        number = count_things(done.untested, "commit")
+        say(f"Not tested: {number} that merges brought, which do not descend from the good one.")
+
+
+def _say_found(shown: ShownCommit) -> None:
+    commit = shown.commit
+    say()
+    say_painted("first bad commit", "red", f"  {commit.commit}")
+    session = f", session {commit.session}" if commit.session else ""
+    event = f", {commit.event}" if commit.event else ""
+    say(f"  {short_time(commit)}  {commit.who}{session}{event}")
+    say(f"  {commit.subject}")
+    for operation in shown.operations:
+        say()
+        say_operation(operation)
+
+
+def _say_step(opened: Vault, step: JudgedCommit, left: int) -> None:
+    from vaultmem.storage.git.log import read_commit
+
+    style = {"good": "green", "bad": "red"}.get(step.verdict, "yellow")
+    told = tell_commit(read_commit(opened.history, step.commit))
+    say_painted(f"{step.verdict:<4}", style, f"  {step.commit[:7]}  {told}")
+    for reason in step.reasons:
+        say(f"      {reason}")
+
+
+@takes("vault", "agent", "session", "as_json")
+def replay(
+    here: Here,
+    receipt: Annotated[
+        str,
+        typer.Argument(
+            metavar="[RECEIPT]",
+            help="Its id, the start of it, or its file; else receipts are listed.",
+        ),
+    ] = "",
+    limit: Annotated[
+        int, typer.Option("-n", "--limit", metavar="N", help="Receipts at most, in the list.")
+    ] = 20,
+) -> None:
+    """List the packs that agents got, or print one again.
+
+    The list is of receipts, newest first: who asked what, and what it cost; --agent and --session
+    say whose. A pack is rendered from git. Where git has lost a note that was shown, the rest is
+    printed, what is gone is named, and the exit code is 4.
+
+    Examples:
+      vaultmem replay
+      vaultmem replay 9c41e07b
+    """
+    from vaultmem.services.packs.receipts import replay_receipt
+
+    opened = here.open()
+    if not receipt:
+        _list_receipts(opened, here.agent, here.session, limit, here.as_json)
+        return
+    found = replay_receipt(opened, receipt)
+    if here.as_json:
+        emit_json(replayed_json(found))
+    else:
+        say(found.text.rstrip("\n"))
+    for each in found.gone:
+        place = f"{each.path}#{each.heading}" if each.heading else each.path
+        warn(f"{place}: gone from git, so it is left out here (blob {each.blob[:12]})")
+    if found.gone:
+        raise typer.Exit(NoteNotFoundError.exit_code)
+
+
+def _list_receipts(opened: Vault, agent: str, session: str, limit: int, as_json: bool) -> None:
+    from vaultmem.services.packs.receipts import list_receipts
+
+    found = list(islice(list_receipts(opened, agent, session), limit))
+    if as_json:
+        emit_json(receipts_json(found))
+        return
+    if not found:
+        say("No receipts yet; `vaultmem pack --receipt` keeps one, and each pack of an agent does.")
+    for receipt in found:
+        who = " ".join(filter(None, (receipt.agent or "person", receipt.session)))
+        cost = f"{len(receipt.shown):>3} sections {receipt.account.sent:>6} tokens"
+        asked = one_line(receipt.query) or "(no question)"
+        say_painted(receipt.id, "yellow", f"  {who[:24]:<24}  {cost}  {asked[:60]}")

@@ -1,0 +1,97 @@
+"""Commands that commit: checkpoint, promote."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vaultmem.cli.branch_commands import end_with_conflicts
+from vaultmem.cli.history_commands import say_report
+from vaultmem.cli.output import emit_json, say, say_painted
+from vaultmem.cli.shared import Here, takes
+from vaultmem.errors import MergeConflictError
+from vaultmem.operations.note_data import promoted_json, report_json
+from vaultmem.operations.vault_data import untaken_json
+
+if TYPE_CHECKING:
+    from vaultmem.services.changes.commit import CommitReport
+
+
+@takes("vault", "ref", "agent", "session", "as_json")
+def checkpoint(
+    here: Here,
+    note: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TEXT", help="The subject of your commit.  [default: your files]"),
+    ] = None,
+) -> None:
+    """Commit everything that changed, and say why.
+
+    Your own changes are one commit with your text. Changes of other authors are committed
+    first, each under the name of its author. A vault without changes commits nothing.
+
+    Examples:
+      vaultmem checkpoint "limits of refunds"
+      vaultmem checkpoint
+    """
+    from vaultmem.services.changes.commit import save_checkpoint
+
+    report = save_checkpoint(here.open(), " ".join(note or ()))
+    if here.as_json:
+        emit_json(report_json(report))
+        return
+    _say_outcome(report)
+
+
+@takes("vault", "ref", "agent", "session", "as_json")
+def promote(
+    here: Here,
+    paths: Annotated[
+        list[str], typer.Argument(metavar="PATH...", help="The notes, or folders of candidates.")
+    ],
+    source: Annotated[
+        str,
+        typer.Option("--from", metavar="BRANCH", help="Take these notes over from a branch first."),
+    ] = "",
+) -> None:
+    """Make candidate notes active, and commit them.
+
+    Nothing else is committed. A policy or skill that you promote may instruct from then on, and a
+    preference goes with the packs that it concerns, until its text changes.
+
+    Examples:
+      vaultmem promote half-refunds-round-up
+    """
+    from vaultmem.services.lifecycle.transition import promote_notes, tell_unsaid
+    from vaultmem.services.merging.take import promote_from
+
+    if source:
+        try:
+            done = promote_from(here.open_synced(), source, paths)
+        except MergeConflictError as error:
+            end_with_conflicts(error, untaken_json if here.as_json else None)
+    else:
+        done = promote_notes(here.open_view(), paths)
+    if here.as_json:
+        emit_json(promoted_json(done))
+        return
+    for path, before in done.notes:
+        told = (
+            "" if before == "active" else f"{before} to active",
+            source and f"from {source}",
+            "on record" if path in done.trusted else "",
+        )
+        say_painted("promoted  ", "green", f"{path}  ({', '.join(filter(None, told))})")
+    for path in done.active:
+        say(f"active already  {path}")
+    if done.notes:
+        _say_outcome(done.report)
+    if unsaid := tell_unsaid(done):
+        say(unsaid)
+
+
+def _say_outcome(report: CommitReport) -> None:
+    if not report.commits:
+        say("Nothing has changed since the last commit.")
+    say_report(report)

@@ -1,0 +1,224 @@
+"""What a shell offers for a word that is typed: notes and headings, and other values of a vault.
+
+It reads what is there, and neither indexes nor writes nor waits; where something fails, nothing is
+offered. What a parameter takes is said by its metavar, as for addresses.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from vaultmem.cli.addresses import NOTES, Place, name_values
+from vaultmem.environment import current_environment, current_folder
+from vaultmem.storage.readonly_state import list_refs, query_state
+from vaultmem.vault import find_user_folders, make_key
+
+#: Words that are offered at most, and bytes of a note that are looked through for headings.
+_MOST, _BYTES = 300, 1024 * 1024
+
+_HEADING = re.compile(r"^#{1,6} +(.+?)(?: +#+)? *\r?$", re.MULTILINE)
+
+#: What a shell takes for more than a part of a word.
+_SPECIAL = re.compile(r"([^\w@%+=:,./#-])")
+
+
+def offer_values(ctx: Any, param: Any) -> None:
+    """Let a parameter's values be completed, where it is known what they are."""
+    if offer := _find_offer(ctx, param):
+
+        def complete(ctx: Any, incomplete: str) -> list[Any]:
+            from typer._click.shell_completion import CompletionItem
+
+            try:
+                offered = offer(_Asked(ctx), incomplete)
+                found = (each for each in offered if each.startswith(incomplete))
+                return [CompletionItem(_quote(each)) for each in list(dict.fromkeys(found))[:_MOST]]
+            except Exception:  # noqa: BLE001 - somebody is typing, and wants no account of it.
+                return []
+
+        param.shell_complete = complete
+
+
+class _Asked:
+    """Whose values are wanted: the vault that the words before name, else the one around."""
+
+    def __init__(self, ctx: Any) -> None:
+        self._vault = ctx.params.get("vault") or ""
+        self.folders = find_user_folders(current_environment())
+        self.command = ctx.command.name
+
+    @cached_property
+    def root(self) -> Path:
+        from vaultmem.cli.opening import find_named_root
+
+        return find_named_root(self._vault)
+
+    @property
+    def place(self) -> Place:
+        return Place(self.root, current_folder())
+
+    @property
+    def key(self) -> str:
+        return make_key(self.root)
+
+    def query(self, sql: str) -> list[str]:
+        """Return the first column of what the vault's database has."""
+        rows = query_state(self.folders.state / "vaults" / self.key, sql)
+        return [row[0] for row in rows]
+
+
+_Offer = Callable[[_Asked, str], Iterable[str]]
+
+
+def _offer_notes(asked: _Asked, word: str) -> Iterable[str]:
+    """Return paths from the current folder, from the root, and names; headings behind a `#`."""
+    if "#" in word:
+        name = word.partition("#")[0]
+        return [f"{name}#{each}" for each in _list_headings(asked, name)]
+    here = current_folder()
+    found = [*_list_folder(here, word, asked.root)]
+    if not found:
+        found = [*_list_folder(asked.root, word, asked.root)]
+    if word and "/" not in word:
+        paths = asked.query("SELECT path FROM view_documents WHERE view = 0 ORDER BY path")
+        found += [Path(path).stem for path in paths]
+    return found
+
+
+def _list_folder(base: str | Path, word: str, root: Path) -> Iterable[str]:
+    """Return the notes and folders that a path begins to name; in the only folder, what it has."""
+    before, _, begun = word.rpartition("/")
+    lead = f"{before}/" if "/" in word else ""
+    folder = os.path.realpath(os.path.join(base, lead))
+    if not (f"{folder}/".startswith(f"{root}/") and os.path.isdir(folder)):
+        return []
+    found = []
+    for entry in os.scandir(folder):
+        if not entry.name.startswith(begun) or entry.name[0] in ".~":
+            continue
+        if entry.is_dir():
+            found.append(f"{lead}{entry.name}/")
+        elif entry.name.lower().endswith(".md"):
+            found.append(lead + entry.name)
+    if len(found) == 1 and found[0].endswith("/"):  # Else the shell would end the word there.
+        return [*_list_folder(base, found[0], root)] or found
+    return sorted(found)
+
+
+def _list_headings(asked: _Asked, name: str) -> list[str]:
+    path = asked.place.find(name)
+    if path is None:
+        paths = asked.query("SELECT path FROM view_documents WHERE view = 0")
+        path = next(each for each in (name, f"{name}.md", *paths) if _is_called(asked, each, name))
+    with open(asked.root / path, encoding="utf-8", errors="replace") as file:
+        return _HEADING.findall(file.read(_BYTES))
+
+
+def _is_called(asked: _Asked, path: str, name: str) -> bool:
+    return (asked.root / path).is_file() and f"/{path}".endswith((f"/{name}.md", f"/{name}"))
+
+
+def _offer_inside(folder: str) -> _Offer:
+    def offer(asked: _Asked, word: str) -> Iterable[str]:
+        names = sorted(os.listdir(asked.root / folder), reverse=True)
+        return [name.removesuffix(".md") for name in names if name[0] != "."]
+
+    return offer
+
+
+def _offer_tags(asked: _Asked, word: str) -> Iterable[str]:
+    return asked.query(
+        "SELECT DISTINCT j.value FROM view_documents v JOIN documents d ON d.id = v.document, "
+        "json_each(d.tags) j WHERE v.view = 0 ORDER BY j.value"
+    )
+
+
+def _offer_contexts(asked: _Asked, word: str) -> Iterable[str]:
+    return asked.query(
+        "SELECT DISTINCT d.context FROM view_documents v JOIN documents d ON d.id = v.document "
+        "WHERE v.view = 0 AND d.context <> '' ORDER BY d.context"
+    )
+
+
+def _offer_refs(asked: _Asked, word: str) -> Iterable[str]:
+    before, mark, _ = word.rpartition("..")
+    return [before + mark + name for name in ("HEAD", *list_refs(asked.root))]
+
+
+def _offer_receipts(asked: _Asked, word: str) -> Iterable[str]:
+    folder = asked.folders.data / "receipts" / asked.key
+    return sorted((name[:-5] for name in os.listdir(folder) if name[-5:] == ".json"), reverse=True)
+
+
+def _offer_kinds(asked: _Asked, word: str) -> Iterable[str]:
+    if asked.command == "import":
+        from vaultmem.core.imports.export_formats import KINDS
+
+        return ("archive", *KINDS)
+    from vaultmem.core.lifecycle import Kind
+
+    return [each.value for each in Kind]
+
+
+def _offer_states(asked: _Asked, word: str) -> Iterable[str]:
+    from vaultmem.core.lifecycle import State
+
+    return [each.value for each in State]
+
+
+def _offer_settings(asked: _Asked, word: str) -> Iterable[str]:
+    from vaultmem.config import Config
+
+    return [f"{name}=" for name in Config._fields]
+
+
+_OFFERS: Mapping[str, _Offer] = {
+    **dict.fromkeys(NOTES, _offer_notes),
+    **dict.fromkeys(("REF", "BRANCH", "COMMIT", "WHEN", "A", "B", "A..B", "TO"), _offer_refs),
+    "KIND": _offer_kinds,
+    "STATE": _offer_states,
+    "TAG": _offer_tags,
+    "TASK": _offer_inside("tasks"),
+    "SESSION": _offer_inside("sessions"),
+    "SOURCE": _offer_inside("primed"),
+    "RECEIPT": _offer_receipts,
+    "KEY=VALUE": _offer_settings,
+}
+
+
+def _find_offer(ctx: Any, param: Any) -> _Offer | None:
+    """Return what gives a parameter's values, None where the shell knows them better."""
+    kind, command = name_values(param), ctx.command.name
+    if kind == "NAME":
+        named = {"context": "CONTEXT", "source": "SOURCE"}.get(param.name, "")
+        kind = "BRANCH" if command in {"branch", "switch"} else named
+        return _offer_contexts if kind == "CONTEXT" else _OFFERS.get(kind)
+    if kind == "ID":
+        is_session = not (param.name.endswith("agent") or param.opts == ["--id"])
+        return _OFFERS["SESSION"] if is_session and command != "review" else None
+    if kind == "KIND" and command == "review":
+        return None
+    if kind == "CLIENT":
+        from vaultmem.core.clients.agent_client import CLIENTS
+
+        return lambda asked, word: CLIENTS
+    if kind == "DIR" and param.name == "vault":
+        return _offer_vaults
+    return _OFFERS.get(kind)
+
+
+def _offer_vaults(asked: _Asked, word: str) -> Iterable[str]:
+    from vaultmem.storage.user_files import read_vaults
+
+    return read_vaults(asked.folders.config, anyway=True)
+
+
+def _quote(word: str) -> str:
+    """Return a word as bash has to be told it; other shells quote by themselves."""
+    is_bash = os.environ.get("_VAULTMEM_COMPLETE", "").endswith("bash")
+    return _SPECIAL.sub(r"\\\1", word) if is_bash else word

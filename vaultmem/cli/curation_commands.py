@@ -1,0 +1,524 @@
+"""Commands of curation: review, curate, dream, compact."""
+
+from __future__ import annotations
+
+import sys
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vaultmem.cli.history_commands import say_commits
+from vaultmem.cli.opening import open_here
+from vaultmem.cli.options import FleetOption, YesOption
+from vaultmem.cli.output import ProgressLine, confirm, emit_json, say, say_painted, warn
+from vaultmem.cli.shared import Here, takes
+from vaultmem.core.text.display import count_things, one_line
+from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
+from vaultmem.operations.vault_data import (
+    compacted_json,
+    curated_json,
+    decided_json,
+    dream_json,
+    queue_json,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vaultmem.core.curation.proposal import Proposal, Report
+    from vaultmem.services.curation.compact import Compacted
+    from vaultmem.services.curation.decide import Applied, Decided
+    from vaultmem.services.curation.dream import Dream
+    from vaultmem.services.curation.review import Item, Side
+    from vaultmem.vault import Vault
+
+
+#: Digits of an id that are shown at least, and lines of a text.
+_DIGITS, _LINES = 6, 12
+
+#: The keys of the choices.
+_KEYS = {"y": "accept", "o": "other", "n": "reject"}
+
+_HELP = "s skips, q ends, ? explains the keys"
+
+_STOP = frozenset({"q", "\x04", "\x1b"})
+
+
+def complete_id(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Return the ids that were shown last and begin so, with what each is about."""
+    from vaultmem.services.curation.review import list_known
+
+    try:
+        shown = list_known(open_here(ctx.params.get("vault") or ""))
+    except VaultError:
+        return []
+    wanted = [each for each in shown if each.id.startswith(incomplete)]
+    size = _count_digits(shown)
+    return [(each.id[:size], f"{_name(each)} {one_line(each.path)}") for each in wanted]
+
+
+def _option(name: str, told: str) -> object:
+    return typer.Option(
+        name, metavar="ID", help=f"{told} (repeatable).", autocompletion=complete_id
+    )
+
+
+@takes("vault", "agent", "session", "as_json")
+def review(
+    here: Here,
+    accept: Annotated[list[str], _option("--accept", "Do what is proposed")] = [],  # noqa: B006
+    other: Annotated[list[str], _option("--other", "Do it the other way round")] = [],  # noqa: B006
+    reject: Annotated[list[str], _option("--reject", "Do not, and do not propose it again")] = [],  # noqa: B006
+    accept_all: Annotated[
+        bool, typer.Option("--accept-all", help="Promote all, with --only candidate.")
+    ] = False,
+    reject_all: Annotated[
+        bool, typer.Option("--reject-all", help="Deprecate all, with --only candidate.")
+    ] = False,
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="Why; it stands in git.")
+    ] = "",
+    only: Annotated[
+        str, typer.Option("--only", metavar="KIND", help="Only these, such as contradiction.")
+    ] = "",
+    everything: Annotated[
+        bool, typer.Option("--all", help="Compare all notes, also of a large vault.")
+    ] = False,
+    limit: Annotated[
+        int, typer.Option("-n", "--limit", metavar="N", help="Items at most.", show_default=False)
+    ] = 0,
+) -> None:
+    """Decide what waits: contradictions, duplicates, candidates.
+
+    Proposed branches, quarantined and stale notes wait as well. On a terminal each is shown with
+    its evidence, and one key decides it. Elsewhere they are listed; --accept, --other and --reject
+    decide. Each decision is one commit, and so is one about all candidates. A large vault shows
+    what is known so far, and --all compares the rest.
+
+    Examples:
+      vaultmem review
+      vaultmem review --only contradiction
+      vaultmem review --only candidate --accept-all
+    """
+    opened = here.open_synced()
+    named = [("accept", accept), ("other", other), ("reject", reject)]
+    if any(ids for _, ids in named):
+        _decide_named(opened, named, reason, here.as_json)
+        return
+    if accept_all or reject_all:
+        if only != "candidate" or (accept_all and reject_all):
+            raise typer.BadParameter("give --only candidate with --accept-all or --reject-all")
+        _decide_all(opened, accept_all, reason, here.as_json)
+        return
+    from vaultmem.services.curation.review import describe_items
+
+    waiting, is_all = _look(opened, everything)
+    chosen = _choose(waiting, only)[: limit or None]
+    if here.as_json:
+        emit_json(queue_json(describe_items(opened, chosen), len(waiting)))
+        return
+    _say_counts(waiting)
+    if not is_all:
+        say("That is known so far; `vaultmem review --all` compares all notes.")
+    size = _count_digits(waiting)
+    if sys.stdin.isatty() and sys.stdout.isatty() and opened.is_person:
+        _ask_each(opened, chosen, size, reason)
+        return
+    for item in describe_items(opened, chosen):
+        _say_item(item, size)
+        say()
+    if chosen:
+        say("Decide with `vaultmem review --accept ID`, --other ID or --reject ID.")
+
+
+def _decide_all(vault: Vault, is_accepted: bool, reason: str, as_json: bool) -> None:
+    """Promote or deprecate all candidates, in one commit."""
+    from vaultmem.core.curation.proposal import Choice
+    from vaultmem.services.curation.decide import decide_candidates
+
+    choice = Choice.ACCEPT if is_accepted else Choice.REJECT
+    decided = decide_candidates(vault, choice, reason)
+    if as_json:
+        emit_json(decided_json(decided))
+        return
+    verb = "promoted  " if is_accepted else "deprecated  "
+    say_painted(verb, "green" if is_accepted else "yellow", count_things(len(decided), "candidate"))
+    say_commits(decided[0].report.commits if decided else ())
+
+
+def _look(vault: Vault, everything: bool) -> tuple[Sequence[Proposal], bool]:
+    """Return what waits, and whether that is all: a large vault is not compared unasked."""
+    from vaultmem.services.curation.arrivals import WHOLE, take_in
+    from vaultmem.services.curation.review import COMPARED_AT_ONCE, list_queue, list_waiting
+
+    arrived = take_in(vault, WHOLE)
+    if arrived and not everything and vault.view.totals()[0] > COMPARED_AT_ONCE:
+        return list_waiting(vault), False
+    return list_queue(vault, ProgressLine("comparing notes")).proposals, True
+
+
+def _choose(waiting: Sequence[Proposal], only: str) -> Sequence[Proposal]:
+    from vaultmem.core.curation.proposal import ORDER, name_action
+
+    if not only:
+        return waiting
+    names = [name_action(action) for action in ORDER]
+    wanted = name_action(only)
+    if wanted not in names:
+        raise RefusedError(f'"{only}" is nothing that is reviewed; use {", ".join(names)}')
+    return [each for each in waiting if _name(each) == wanted]
+
+
+def _decide_named(
+    vault: Vault, named: Sequence[tuple[str, Sequence[str]]], reason: str, as_json: bool
+) -> None:
+    """Decide what is named by id: all are looked up before the first is decided."""
+    from vaultmem.core.curation.proposal import Choice
+    from vaultmem.services.curation.decide import decide
+    from vaultmem.services.curation.review import find_item
+
+    progress = ProgressLine("comparing notes")
+    found = [(find_item(vault, name, progress), Choice(c)) for c, ids in named for name in ids]
+    if len({proposal.id for proposal, _ in found}) < len(found):
+        raise RefusedError("an id is named twice; decide each once")
+    decided = []
+    for proposal, choice in found:
+        decided.append(decide(vault, proposal, choice, reason))
+        if not as_json:
+            _say_decided(decided[-1])
+    if as_json:
+        emit_json(decided_json(decided))
+
+
+def _ask_each(vault: Vault, waiting: Sequence[Proposal], size: int, reason: str) -> None:
+    """Show one after the other, and do what the keys say; what was decided before the end is."""
+    from vaultmem.core.curation.proposal import Choice
+    from vaultmem.services.curation.decide import decide
+    from vaultmem.services.curation.review import describe_items
+
+    if waiting:
+        say_painted(_HELP, "dim")
+    numbers = {each.id: number for number, each in enumerate(waiting, 1)}
+    for item in describe_items(vault, waiting):  # What was decided has changed notes of others.
+        proposal = item.proposal
+        say()
+        say_painted(f"{numbers[item.id]} of {len(waiting)}  ", "dim")
+        _say_item(item, size)
+        key = _read_key(proposal)
+        if key in _STOP:
+            return
+        if key in _KEYS:
+            try:
+                _say_decided(decide(vault, proposal, Choice(_KEYS[key]), reason))
+            except (ConflictError, RefusedError) as error:
+                warn(str(error))
+
+
+def _read_key(proposal: Proposal) -> str:
+    """Return the key of a choice that there is, `s` to pass it over, or one that ends it all."""
+    from click import getchar
+
+    keys = {key for key, name in _KEYS.items() if _tell(proposal, name)} | {"s"} | _STOP
+    choices = [f"{key}: {_tell(proposal, _KEYS[key])}" for key in _KEYS if key in keys]
+    while True:
+        sys.stdout.write("? ")
+        sys.stdout.flush()
+        try:
+            key = getchar().lower()
+        except EOFError:
+            key = "q"
+        except KeyboardInterrupt:
+            say()
+            raise typer.Exit(130) from None
+        say("" if key in _STOP else key)
+        if key in keys:
+            return key
+        if key == "?":
+            say("\n".join((*choices, _HELP)))
+
+
+def _tell(proposal: Proposal, choice: str) -> str:
+    from vaultmem.core.curation.proposal import CHOICES
+
+    return str(getattr(CHOICES[proposal.action], choice))
+
+
+def _say_counts(waiting: Sequence[Proposal]) -> None:
+    counts: dict[str, int] = {}
+    for each in waiting:
+        counts[_name(each)] = counts.get(_name(each), 0) + 1
+    told = ", ".join(f"{count} {name}" for name, count in counts.items())
+    say(f"{len(waiting)} to decide: {told}" if waiting else "Nothing waits for a decision.")
+
+
+def _say_item(item: Item, size: int) -> None:
+    proposal = item.proposal
+    say_painted(f"{item.id[:size]}  {_name(proposal)}", "yellow", f"  {proposal.reason}")
+    for each in proposal.evidence:
+        say_painted("  - ", "dim", each)
+    is_pair = proposal.action != "proposal" and len(item.sides) < 3
+    apart = [item.sides] if is_pair else [(side,) for side in item.sides]
+    for sides in apart:
+        _say_sides(sides)
+    say_painted(f"  {_tell(proposal, 'question')}", "bold")
+    for key, name in _KEYS.items():
+        if told := _tell(proposal, name):
+            say(f"    {key}  --{name:<8}{told}")
+
+
+def _say_sides(sides: Sequence[Side]) -> None:
+    """Print notes side by side where two have room, else one below the other."""
+    width = _read_width()
+    columns = [_list_lines(side, width // len(sides) - 4) for side in sides]
+    for cells in zip_longest(*columns, fillvalue=""):
+        row = "  ".join(f"{cell:<{width // len(sides) - 4}}" for cell in cells)
+        say(f"  {row}".rstrip())
+
+
+def _read_width() -> int:
+    import shutil
+
+    return max(60, min(160, shutil.get_terminal_size((100, 24)).columns))
+
+
+def _list_lines(side: Side, width: int) -> list[str]:
+    """Return the lines of a note, its head first."""
+    from textwrap import wrap
+
+    who = " ".join(filter(None, (f"@{side.agent}" if side.agent else "a person", side.session)))
+    facts = ", ".join(filter(None, (side.state, who, side.written, side.commit[:7])))
+    lines = [*wrap(one_line(side.path), width), *wrap(one_line(facts), width)]
+    text = [line for part in side.text.splitlines() for line in wrap(one_line(part), width)]
+    more = [f"... {len(text) - _LINES} more lines"] if len(text) > _LINES else []
+    return [*lines, *(f"> {line}" for line in text[:_LINES]), *more]
+
+
+def _say_decided(decided: Decided) -> None:
+    say_painted(f"{one_line(decided.proposal.path)}: ", "green", decided.told)
+    say_commits(decided.report.commits)
+    if not decided.report.commits:
+        say("Nothing had to be changed.")
+
+
+def _name(proposal: Proposal) -> str:
+    from vaultmem.core.curation.proposal import name_action
+
+    return name_action(proposal.action)
+
+
+def _count_digits(proposals: Sequence[Proposal]) -> int:
+    """Return how many digits tell all ids apart."""
+    size = _DIGITS
+    while len({each.id[:size] for each in proposals}) < len(proposals) and size < 64:
+        size += 1
+    return size
+
+
+# Commands that look after a vault: curate, dream, compact.
+
+
+@takes("vault", "ref", "agent", "as_json")
+def curate(
+    here: Here,
+    report: Annotated[
+        str, typer.Argument(metavar="[REPORT]", help="A saved report, to be shown or applied.")
+    ] = "",
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Make the changes that are shown, in one commit.")
+    ] = False,
+    yes: YesOption = False,
+    save: Annotated[
+        str, typer.Option("--save", metavar="FILE", help="Write the report to a new file, as JSON.")
+    ] = "",
+    fleet: FleetOption = "",
+) -> None:
+    """Propose what to merge, archive, check or mend, with reasons.
+
+    Nothing is changed without --apply, and then exactly what is shown: `curate --save FILE`, look,
+    `curate FILE --apply`. Notes that were changed since the report was made are refused.
+
+    Examples:
+      vaultmem curate --save ../report.json
+      vaultmem curate ../report.json --apply --yes
+    """
+    if fleet:
+        from vaultmem.cli.fleet_work import curate_fleet, refuse_with_fleet
+
+        refuse_with_fleet(ref=here.ref, apply=apply, report=report, save=save)
+        curate_fleet(fleet, here.vault, here.as_json)
+        return
+    opened = here.open_synced(reads=not apply)
+    found = _read_report(report) if report else _look_through(opened)
+    if save:
+        _save_report(save, found)
+    if not here.as_json:
+        _say_report(found, is_asked=apply)
+    done = _apply(opened, found, yes) if apply else None
+    if here.as_json:
+        emit_json(curated_json(found, done))
+    elif done is not None:
+        if done.already:
+            say(f"{count_things(len(done.already), 'change')} had been made already.")
+        say_commits(done.report.commits)
+
+
+@takes("vault", "ref", "agent", "as_json")
+def dream(
+    here: Here,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what was weighed, change nothing.")
+    ] = False,
+) -> None:
+    """Promote what was recalled often, and write it in DREAMS.md.
+
+    The notes become active, and are named in MEMORY.md. It gives no trust: policies and skills
+    instruct nobody before you promote them.
+
+    Examples:
+      vaultmem dream --dry-run
+    """
+    from vaultmem.services.curation.dream import dream as promote_strongest
+
+    done = promote_strongest(here.open_synced(), is_dry=dry_run)
+    if here.as_json:
+        emit_json(dream_json(done))
+        return
+    _say_dream(done, dry_run)
+    say_commits(done.report.commits)
+
+
+@takes("vault", "ref", "agent", "as_json")
+def compact(
+    here: Here,
+    apply: Annotated[bool, typer.Option("--apply", help="Make the steps that are shown.")] = False,
+    yes: YesOption = False,
+    fleet: FleetOption = "",
+) -> None:
+    """Shorten what nobody asks for; the full text stays in git.
+
+    First to a summary, then to keywords, then the note is archived. A recall starts a note's time
+    anew. Pinned notes, policies, skills and what a person wrote or edited stay. `restore NOTE --at
+    COMMIT` brings a full text back; the commits say which.
+
+    Examples:
+      vaultmem compact
+    """
+    from vaultmem.services.curation.compact import compact as shorten
+    from vaultmem.services.curation.compact import plan_compaction
+
+    if fleet:
+        from vaultmem.cli.fleet_work import compact_fleet, refuse_with_fleet
+
+        refuse_with_fleet(ref=here.ref, apply=apply)
+        compact_fleet(fleet, here.vault, here.as_json)
+        return
+    opened = here.open_synced(reads=not apply)
+    done = plan_compaction(opened)
+    if not here.as_json:
+        _say_compacted(done, apply)
+    if apply and done.steps:
+        confirm(count_things(len(done.steps), "step"), yes)
+        done = shorten(opened)
+    if here.as_json:
+        emit_json(compacted_json(done))
+        return
+    for report in done.reports:
+        say_commits(report.commits)
+
+
+def _read_report(name: str) -> Report:
+    from vaultmem.core.curation.proposal import MAX_REPORT, parse_report
+
+    try:
+        with open(name, encoding="utf-8") as file:
+            return parse_report(file.read(MAX_REPORT))
+    except FileNotFoundError:
+        raise NoteNotFoundError(f"{name}: there is no such report") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise RefusedError(f"{name}: the report cannot be read ({error})") from None
+
+
+def _save_report(name: str, report: Report) -> None:
+    from vaultmem.core.curation.proposal import format_report
+
+    try:
+        with open(Path(name), "x", encoding="utf-8") as file:
+            file.write(format_report(report))
+    except FileExistsError:
+        raise RefusedError(f"{name}: exists already; name a new file") from None
+    except OSError as error:
+        raise RefusedError(f"{name}: cannot be written ({error.strerror})") from None
+
+
+def _look_through(vault: Vault) -> Report:
+    from vaultmem.services.curation.curate import curate as look_through
+
+    return look_through(vault, ProgressLine("comparing notes"))
+
+
+def _apply(vault: Vault, report: Report, yes: bool) -> Applied:
+    """Make a report's changes, once the person has said yes."""
+    from vaultmem.services.curation.decide import apply_report
+
+    if report.changes:
+        confirm(count_things(len(report.changes), "change"), yes)
+    return apply_report(vault, report)
+
+
+def _say_report(report: Report, is_asked: bool) -> None:
+    if not report.proposals:
+        say("Nothing to do: this vault is healthy.")
+    action = ""
+    for each in report.proposals:
+        if each.action != action:
+            action = each.action
+            say_painted(f"{action.replace('_', ' ')}", "yellow" if each.is_change else "bold")
+        _say_proposal(each)
+    if report.changes and not is_asked:
+        say(f"Nothing was changed; --apply makes {count_things(len(report.changes), 'change')}.")
+
+
+def _say_proposal(proposal: Proposal) -> None:
+    say(f"  {one_line(proposal.path)}")
+    say(f"    {one_line(proposal.reason)}")
+    for each in proposal.evidence:
+        say_painted("    - ", "dim", each)
+
+
+def _say_dream(done: Dream, is_dry: bool) -> None:
+    if not done.candidates:
+        say("Nothing was recalled yet.")
+        return
+    shown = [each for each in done.candidates if is_dry or not each.held]
+    if shown:
+        say_painted("score  freq  relv  rcnt  dvrs  cons  recalls  note", "dim")
+    for each in shown:
+        s = each.strength
+        parts = (s.frequency, s.relevance, s.recency, s.diversity, s.consolidation)
+        numbers = "  ".join(f"{part:.2f}" for part in parts)
+        said = f"  ({each.held})" if each.held else "  promoted" if not is_dry else "  promote"
+        name = one_line(each.path)
+        say(f" {s.score:.2f}  {numbers}  {s.recalls:>7}  {name}{one_line(said)}")
+    if not done.promoted:
+        say("Nothing to promote.")
+    if done.left:
+        count = count_things(len(done.left), "note")
+        say(f"{count} more are left for the next night (dream_limit).")
+    for move in done.moves:
+        told = f"MEMORY.md:{move.line}: {move.text}"
+        say_painted("may go  ", "yellow", f"{told}  ({move.reason})")
+
+
+def _say_compacted(done: Compacted, is_applied: bool) -> None:
+    for each in done.steps:
+        days = count_things(each.idle_days, "day")
+        told = f"{each.path}  {each.tokens} to {count_things(each.tokens_left, 'token')}, {days}"
+        say_painted(f"{each.step:<9}", "yellow", f" {told}")
+    for reason, count in sorted(done.exempt.items()):
+        say_painted("stays    ", "dim", f" {count_things(count, 'note')}: {reason}")
+    if not done.steps:
+        say("Nothing is due.")
+    elif not is_applied:
+        say(f"Nothing was changed; --apply makes {count_things(len(done.steps), 'step')}.")

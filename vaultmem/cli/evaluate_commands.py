@@ -1,0 +1,255 @@
+"""Commands that measure recall and prepare models: eval, embed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vaultmem.cli.opening import open_synced
+from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted, warn
+from vaultmem.cli.shared import Here, takes
+from vaultmem.core.text.display import count_things, one_line
+from vaultmem.operations.note_data import added_question_json, evaluation_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vaultmem.core.search.evaluation import Question
+    from vaultmem.services.packs.evaluate import Evaluation, Run
+
+
+#: Questions that are listed below the figures.
+_LISTED = 20
+
+#: What is shown in the place of a note that was not found.
+_INSTEAD = 3
+
+
+@takes("vault", "ref", "as_json")
+def eval_(
+    here: Here,
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="A markdown table | question | notes |, or JSON lines with these names.",
+        ),
+    ],
+    notes: Annotated[
+        list[str],
+        typer.Argument(metavar="NOTE", help="With --add, what answers; else all it showed."),
+    ] = [],  # noqa: B006
+    against: Annotated[
+        str,
+        typer.Option("--against", metavar="WHEN", help="Also at a commit, branch, tag or date."),
+    ] = "",
+    settings: Annotated[
+        list[str],
+        typer.Option("--set", metavar="KEY=VALUE", help="Also with this setting (repeatable)."),
+    ] = [],  # noqa: B006
+    add: Annotated[
+        str,
+        typer.Option("--add", metavar="RECEIPT", help="Add this receipt's question to the file."),
+    ] = "",
+    depth: Annotated[int, typer.Option("-k", metavar="N", help="Results that count.")] = 10,
+    budget: Annotated[
+        list[str],
+        typer.Option(
+            "--budget", metavar="TOKENS", help="A pack's (repeatable); else 500, 1000 and 2000."
+        ),
+    ] = [],  # noqa: B006
+) -> None:
+    """Measure how well recall and packs answer your questions.
+
+    Nothing is counted or written. With --against or --set, all is asked twice, and compared.
+
+    Examples:
+      vaultmem eval ../questions.md
+      vaultmem eval ../questions.md --against HEAD~20 --set semantic=static
+    """
+    from vaultmem.services.packs.evaluate import AskEvaluation, evaluate
+
+    place = Path(file).expanduser()
+    if add:
+        _add(place, add, notes, here.vault, here.ref, here.as_json)
+        return
+    if notes:
+        raise typer.BadParameter("Notes are named with --add; the file of questions is one.")
+    asked = AskEvaluation(depth, _read_budgets(budget), against, tuple(settings))
+    made = evaluate(here.open_synced(reads=True), place, asked, ProgressLine)
+    for run in made.runs:
+        if run.lacks:
+            warn(f"without a model that was to decide, {_name(run)}: {run.lacks}")
+    if here.as_json:
+        emit_json(evaluation_json(made))
+        return
+    _say_figures(made)
+    if len(made.runs) == 1:
+        _say_sureness(made.runs[0])
+        _say_lacking(made, place.name)
+    else:
+        _say_changed(made, place.name)
+    if made.left_out:
+        say()
+        say(
+            f"{one_line(made.left_out)} is a note of this vault. It was left out here, but else "
+            "recall and packs find it: move it, or list it under `ignore` in vaultmem.yaml."
+        )
+
+
+def _read_budgets(given: list[str]) -> tuple[int, ...]:
+    if not all(each.isdecimal() for each in given):
+        raise typer.BadParameter("--budget takes a number of tokens.")
+    return tuple(sorted(set(map(int, given)))) or (500, 1_000, 2_000)
+
+
+def _add(file: Path, receipt: str, notes: list[str], vault: str, ref: str, as_json: bool) -> None:
+    from vaultmem.services.packs.question_file import add_from_receipt
+
+    done = add_from_receipt(open_synced(vault, ref=ref, reads=True), file, receipt, notes)
+    if as_json:
+        emit_json(added_question_json(done))
+        return
+    question = done.question
+    if not done.is_new:
+        say(f"{file.name}:{question.line} has this question already; nothing was added.")
+        return
+    say_painted("added  ", "green", f"{question.text}  ({', '.join(question.notes)})")
+
+
+def _say_figures(made: Evaluation) -> None:
+    """Print a table of all figures; below them what other questions might give."""
+    many = len(made.questions)
+    heads = [f"recall@{made.asked.depth}", f"nDCG@{made.asked.depth}"]
+    heads += [f"{'in packs of ' * (not n)}{b:,}" for n, b in enumerate(made.asked.budgets)]
+    rows = [[count_things(many, "question"), *heads]]
+    rows += [[_name(run), *(f"{each.mean:.3f}" for each in run.figures)] for run in made.runs]
+    rows += [["difference", *(f"{each.mean:+.3f}" for each in made.difference)]]
+    rows = rows if made.difference else rows[:-1]
+    sign = "+" if made.difference else ""
+    ends = [(each.low, each.high) for each in made.difference or made.runs[0].figures]
+    rows.append(
+        ["  95 % interval", *(f"{low:{sign}.2f} to {high:{sign}.2f}" for low, high in ends)]
+    )
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for name, *cells in rows:
+        padded = (cell.rjust(width + 2) for cell, width in zip(cells, widths[1:], strict=True))
+        say(name.ljust(widths[0]) + "".join(padded))
+
+
+def _name(run: Run) -> str:
+    """Return what a run is called: now, or where and how else it was asked."""
+    shown = run.at if run.commit.startswith(run.at) else f"{run.at} ({run.commit[:7]})"
+    parts = [f"at {shown}"] if run.at else []
+    parts += [f"with {', '.join(run.settings)}"] if run.settings else []
+    return one_line(", ".join(parts)) or "now"
+
+
+def _say_sureness(run: Run) -> None:
+    """Print how often answers had a note that answers, by how sure they were said to be."""
+    told = []
+    for level in ("strong", "weak", "none"):
+        if right := [any(each.places) for each in run.judged if each.sureness == level]:
+            told.append(f"{level} {sum(right):,} of {len(right):,}")
+    say(f"with such a note, by how sure recall was: {', '.join(told)}")
+
+
+def _say_lacking(made: Evaluation, file: str) -> None:
+    """Print the questions of which a note was not found, and what was found instead."""
+    judged = zip(made.questions, made.runs[0].judged, strict=True)
+    lacking = [(question, each) for question, each in judged if 0 in each.places]
+    say()
+    if not lacking:
+        say(f"Each question's notes are among the first {made.asked.depth} results.")
+        return
+    say(f"{len(lacking):,} not answered among the first {made.asked.depth} results:")
+    for question, each in lacking[:_LISTED]:
+        say_painted(_tell_question(file, question), "bold", f"  ({each.sureness})")
+        for address, place, state in zip(question.notes, each.places, each.states, strict=True):
+            if not place:
+                say(f"    not found  {one_line(address)}{_tell_state(state)}")
+        for path in [each for each in each.found if each not in question.notes][:_INSTEAD]:
+            say_painted("    instead    ", "dim", path)
+    _say_rest(lacking)
+
+
+def _say_changed(made: Evaluation, file: str) -> None:
+    """Print the questions that were answered otherwise in the other run."""
+    now, then = made.runs
+    listed = zip(made.questions, now.judged, then.judged, strict=True)
+    changed = [(question, a, b) for question, a, b in listed if a.values != b.values]
+    say()
+    if not changed:
+        say("Each question is answered just as well there.")
+        return
+    say(f"{len(changed):,} of {len(made.questions):,} questions are answered otherwise there:")
+    for question, a, b in changed[:_LISTED]:
+        delta = sum(b.values) - sum(a.values)
+        word, style = ("better", "green") if delta > 0 else ("worse ", "red")
+        say_painted(word, style, f"  {_tell_question(file, question)}")
+        for address, *places, state in zip(
+            question.notes, a.places, b.places, b.states, strict=True
+        ):
+            if places[0] != places[1]:
+                was, is_now = (f"place {n}" if n else "not found" for n in places)
+                say(f"    {one_line(address)}: {was}, there {is_now}{_tell_state(state)}")
+        for budget, first, second in zip(made.asked.budgets, a.packs, b.packs, strict=True):
+            if first != second:
+                say(f"    evidence in a pack of {budget:,}: {first:.2f}, there {second:.2f}")
+    _say_rest(changed)
+
+
+def _tell_question(file: str, question: Question) -> str:
+    return f"{file}:{question.line}  {question.text}"
+
+
+def _tell_state(state: str) -> str:
+    """Return why a note may be nowhere, if its state hides it or it is not there."""
+    if not state:
+        return " (not there)"
+    return "" if state in {"active", "candidate", "stale"} else f" ({state})"
+
+
+def _say_rest(listed: Sequence[object]) -> None:
+    if len(listed) > _LISTED:
+        say(f"... and {len(listed) - _LISTED:,} more; --json has all")
+
+
+# The command that prepares recall by meaning.
+
+
+@takes("vault", "as_json")
+def embed(
+    here: Here,
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model",
+            metavar="NAME",
+            help="static, onnx or endpoint; else as vaultmem.yaml says.",
+            show_default=False,
+        ),
+    ] = "",
+) -> None:
+    """Prepare recall by meaning: make the vectors that are missing.
+
+    It can be interrupted at any time, and goes on where it was.
+
+    Examples:
+      vaultmem embed --model static
+    """
+    from vaultmem.services.semantic.embed import drop_garbage, embed_sections
+    from vaultmem.services.semantic.meaning import choose_model, open_meaning
+
+    opened = here.open_synced()
+    meaning = open_meaning(opened, choose_model(opened, model))
+    done = embed_sections(opened, meaning, progress=ProgressLine("embedding sections"))
+    drop_garbage(opened, meaning)
+    if here.as_json:
+        emit_json(done)
+        return
+    each = f", {done.added / done.seconds:,.0f} a second" if done.added else ""
+    say(f"{done.embedded:,} of {done.sections:,} sections have vectors ({done.model})")
+    say(f"{done.added:,} new{each}")

@@ -1,0 +1,399 @@
+"""Commands that move text in and out: export, import, prime."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vaultmem.cli.options import DryRunOption
+from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted, say_raw, warn
+from vaultmem.cli.shared import Here, answer, needing, offers, takes
+from vaultmem.core.text.display import count_things, one_line
+from vaultmem.operations.declaration import NoArguments
+from vaultmem.operations.filters import Filters
+from vaultmem.operations.note_data import primed_json, unprimed_json
+from vaultmem.operations.notes import LIST_SOURCES, SOURCE_NOTES, SourceRequest
+from vaultmem.operations.vault_data import import_json
+
+if TYPE_CHECKING:
+    from vaultmem.core.reference import PrimePlan
+    from vaultmem.core.search.query import NoteFilter
+    from vaultmem.services.exchange.import_notes import Outcome
+    from vaultmem.services.exchange.import_reference import SourceFile
+    from vaultmem.services.exchange.run_import import ImportReport
+    from vaultmem.vault import Vault
+
+
+_MOST_NAMED = 10
+
+
+@offers(Filters)
+@takes("vault", "ref", "at", "as_json")
+def export(
+    here: Here,
+    only: Filters,
+    archive: Annotated[
+        str,
+        typer.Option(
+            "--archive",
+            metavar="FILE",
+            help="One file (.tar.gz) with all of the vault, for `vaultmem import archive`.",
+            show_default=False,
+        ),
+    ] = "",
+    jsonl: Annotated[
+        str,
+        typer.Option(
+            "--jsonl",
+            metavar="FILE",
+            help="A line of JSON for each note; - prints them.",
+            show_default=False,
+        ),
+    ] = "",
+    html: Annotated[
+        str,
+        typer.Option(
+            "--html",
+            metavar="DIR",
+            help="Pages that need no server (needs the extra `web`). The folder is empty, not "
+            "there yet, or an earlier export, which is replaced.",
+            show_default=False,
+        ),
+    ] = "",
+) -> None:
+    """Write the vault as one archive, as lines of JSON, or as pages.
+
+    An archive has the notes as they are now, their history, and what lies outside of the vault:
+    receipts, what was asked, open sessions, and what you trust. It is not encrypted. Lines of JSON
+    can be narrowed down as `list` can, and have notes in every state. Pages leave out what is
+    quarantined, and ask for nothing from elsewhere.
+
+    Examples:
+        vaultmem export --archive ~/memory.tar.gz
+        vaultmem export --jsonl - --kind decision
+    """
+    from vaultmem.errors import RefusedError
+
+    wanted = only.make_filter(any_state=True)
+    is_narrow = wanted != Filters().make_filter(any_state=True)
+    if sum(map(bool, (archive, jsonl, html))) != 1:
+        raise typer.BadParameter("give one of --archive FILE, --jsonl FILE and --html DIR")
+    if (is_narrow and not jsonl) or (archive and (here.ref or here.at)):
+        what = "an archive is of the whole vault" if archive else "pages are of all notes"
+        raise RefusedError(f"export: {what}; only --jsonl can be narrowed down")
+    if archive:
+        _export_archive(here.open(), Path(archive).expanduser(), here.as_json)
+    elif jsonl:
+        _export_lines(here.open_view(reads=True), jsonl, wanted, here.as_json)
+    else:
+        _export_pages(here.open_view(reads=True), html, here.as_json)
+
+
+def _export_archive(vault: Vault, file: Path, as_json: bool) -> None:
+    """Write the archive, and say what is in it."""
+    from vaultmem.services.exchange.archives import export_archive
+
+    done = export_archive(vault, file, ProgressLine("packing"))
+    if as_json:
+        emit_json(done)
+        return
+    say_painted("archived", "green", f"  {done.file}  ({-(-done.bytes // 1024):,} KiB)")
+    counts = ((done.notes, "note"), (done.files - done.notes, "other file"))
+    more = ((done.commits, "commit"), (done.receipts, "receipt"))
+    say(f"  {', '.join(count_things(*each) for each in (*counts, *more))}")
+    for path, told in [*done.skipped.items()][:_MOST_NAMED]:
+        warn(f"left out: {path}: {told}")
+    if len(done.skipped) > _MOST_NAMED:
+        warn(f"left out: {len(done.skipped) - _MOST_NAMED:,} more")
+    say("It is not encrypted. On another machine: vaultmem import archive FILE FOLDER")
+
+
+def _export_lines(vault: Vault, file: str, wanted: NoteFilter, as_json: bool) -> None:
+    """Write or print a line for each note, as they are read."""
+    from vaultmem.core.text.json_values import as_plain
+    from vaultmem.operations.notes import whole_data
+    from vaultmem.services.exchange.archives import Lines, read_all
+    from vaultmem.storage.atomic import write_atomically
+
+    count = 0
+
+    def read_lines() -> Iterator[str]:
+        nonlocal count
+        for count, whole in enumerate(read_all(vault, wanted), 1):  # noqa: B007
+            yield json.dumps(as_plain(whole_data(whole)), ensure_ascii=False) + "\n"
+
+    if file == "-":
+        for line in read_lines():
+            say_raw(line)
+        return
+    target = Path(file).expanduser().resolve()
+    write_atomically(target, (line.encode() for line in read_lines()), mode=0o600)
+    if as_json:
+        emit_json(Lines(str(target), count))
+    else:
+        say_painted("written", "green", f"  {target}  ({count_things(count, 'note')})")
+
+
+def _export_pages(vault: Vault, html: str, as_json: bool) -> None:
+    """Write the pages, and say how many."""
+    with needing("web", "export"):
+        from vaultmem.web.export.export_site import export_html
+
+    done = export_html(vault, Path(html).expanduser(), ProgressLine("writing pages"))
+    if as_json:
+        emit_json(done)
+        return
+    pictures = f", {count_things(done.pictures, 'picture')}" if done.pictures else ""
+    left_out = f"; {done.left_out:,} quarantined left out" if done.left_out else ""
+    pages = f"{count_things(done.notes, 'note')}, {count_things(done.pages, 'other page')}"
+    say(f"{pages}{pictures}{left_out}")
+    say(f"open {done.folder}/index.html")
+
+
+# The command `import`: a whole vault of an archive, or what other programs remember.
+
+_SHOWN = 12
+
+_COLOURS = {
+    "new": "green",
+    "changed": "green",
+    "contradicts": "yellow",
+    "quarantined": "yellow",
+    "credential": "red",
+}
+
+
+@takes("vault", "as_json")
+def import_(
+    here: Here,
+    kind: Annotated[
+        str,
+        typer.Argument(
+            metavar="KIND",
+            help="archive, transcripts, chatgpt, claude-ai, claude-memory, codex-memory, mem0, "
+            "basic-memory, openclaw or letta.",
+        ),
+    ],
+    paths: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE...",
+            help="Files, folders, or zips of an export; of an archive, its file and a new folder.",
+        ),
+    ],
+    trust: Annotated[
+        bool,
+        typer.Option(
+            "--trust",
+            help="Of an archive: it is yours, and what you trusted there counts here.",
+        ),
+    ] = False,
+    dry_run: DryRunOption = False,
+) -> None:
+    """Take in what other programs remember, or an archived vault.
+
+    Memories become candidates and talks become sessions, all of it one commit; the same export
+    again adds nothing. `import archive FILE [FOLDER]` puts what `export --archive` wrote into a
+    folder that is empty or not there yet: all of it, or nothing.
+
+    Examples:
+        vaultmem import chatgpt ~/Downloads/chatgpt-export.zip --dry-run
+        vaultmem import archive ~/memory.tar.gz memory --trust
+    """
+    if kind == "archive":
+        _import_archive(paths, trust, dry_run, here.as_json)
+        return
+    if trust:
+        raise typer.BadParameter("--trust is for `import archive` alone")
+    from vaultmem.services.exchange.run_import import find_kind, import_kind
+
+    find_kind(kind)
+    progress = ProgressLine("importing, KiB")
+    report = import_kind(here.open_synced(), kind, paths, dry_run=dry_run, progress=progress)
+    if here.as_json:
+        emit_json(import_json(report))
+    else:
+        _say_report(report)
+
+
+def _import_archive(paths: list[str], trust: bool, dry_run: bool, as_json: bool) -> None:
+    """Put a vault into its folder, and say what of it counts here."""
+    from vaultmem.environment import read_settings
+    from vaultmem.services.exchange.archives import import_archive
+
+    if len(paths) > 2:
+        raise typer.BadParameter("an archive is one file; the folder that it is to be comes next")
+    file, folder = (Path(each).expanduser() for each in (paths[0], "".join(paths[1:])))
+    done = import_archive(
+        file,
+        folder if paths[1:] else None,
+        trust=trust,
+        dry_run=dry_run,
+        progress=ProgressLine("unpacking"),
+        **read_settings(),
+    )
+    if as_json:
+        emit_json(done)
+        return
+    say_painted("would import" if dry_run else "imported", "green", f"  {done.folder}")
+    counts = ((done.notes, "note"), (done.files - done.notes, "other file"))
+    more = ((done.commits, "commit"), (done.receipts, "receipt"))
+    say(f"  {', '.join(count_things(*each) for each in (*counts, *more))}")
+    say(f"  archived {done.made[:10]} by vaultmem {done.vaultmem}; every byte was checked")
+    if done.trusted:
+        say(f"  {count_things(done.vouched, 'text')} that you trusted there may instruct here")
+    elif done.vouched and not trust:
+        say(f"{count_things(done.vouched, 'text')} trusted there may instruct nobody here yet.")
+        say("If the vault is yours, say so in it: vaultmem trust")
+
+
+def _say_report(report: ImportReport) -> None:
+    """Say what is worth a look, then how many there are of each."""
+    from vaultmem.services.exchange.import_notes import Outcome
+
+    shown: dict[str, int] = {}
+    for each in report.taken:
+        shown[each.outcome] = shown.get(each.outcome, 0) + 1
+        if each.outcome is Outcome.KNOWN or shown[each.outcome] > _SHOWN:
+            continue
+        told = f"{each.path}  ({each.remark})" if each.remark else each.path
+        rest = told if each.path else f"{each.item}: {each.remark}"
+        say_painted(f"{each.outcome:<11}", _COLOURS.get(each.outcome, "dim"), f"  {rest}")
+    for outcome in Outcome:
+        if (number := report.count(outcome)) > _SHOWN and outcome is not Outcome.KNOWN:
+            say(f"{outcome:<11}  {number - _SHOWN:,} more")
+    files = report.counts.items() if len(report.counts) <= _SHOWN else [_join(report)]
+    for name, counts in files:
+        parts = [f"{number:,} {outcome}" for outcome, number in sorted(counts.items())]
+        say(f"{name}: {', '.join(parts)}")
+    if not report.counts:
+        say("Nothing to import is in it.")
+    if report.turns:
+        say(count_things(report.turns, "turn"))
+    if report.dry_run:
+        say("Nothing was written; the same without --dry-run imports it.")
+    for commit, subject in report.commits.commits:
+        say_painted(commit[:7], "yellow", f"  {subject}")
+
+
+def _join(report: ImportReport) -> tuple[str, Counter[Outcome]]:
+    """Return how many of each outcome all files together had."""
+    return count_things(len(report.counts), "file"), sum(report.counts.values(), Counter())
+
+
+# The command about reference material: prime.
+
+
+@takes("vault", "ref", "at", "agent", "as_json")
+def prime(
+    here: Here,
+    place: Annotated[
+        str,
+        typer.Argument(
+            metavar="[FILE|FOLDER|-]",
+            help="A markdown document, a folder, or -; else sources or notes are listed.",
+        ),
+    ] = "",
+    source: Annotated[
+        str, typer.Option("--source", metavar="NAME", help="What it is: the folder below primed/.")
+    ] = "",
+    pin: Annotated[bool, typer.Option("--pin", help="Show its notes in every pack.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Take the source's word over edits made here.")
+    ] = False,
+    dry_run: DryRunOption = False,
+    remove: Annotated[
+        bool, typer.Option("--remove", help="Remove the notes of the source that is named.")
+    ] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="To --remove: notes edited or written here as well.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do --remove.")] = False,
+) -> None:
+    """Take in reference material, a note for each heading.
+
+    Run again, it changes, adds and removes just what changed in the source. A note that somebody
+    edited here stays as it is; --overwrite takes the source's version. Without FILE, it lists the
+    sources; with --source NAME, the notes of one.
+
+    Examples:
+      vaultmem prime ../manual.md --source scanner-manual
+      vaultmem prime
+      vaultmem prime --source scanner-manual
+      vaultmem prime --remove scanner-manual --yes
+    """
+    if not (place or remove):
+        asked = SourceRequest(source) if source else NoArguments()
+        answer(SOURCE_NOTES if source else LIST_SOURCES, here, asked)
+        return
+    if place and not (source or remove):
+        raise typer.BadParameter(f"--source is missing: `vaultmem prime {place} --source NAME`")
+    if here.at or not place:
+        raise typer.BadParameter("give FILE --source NAME, --remove SOURCE, or no FILE to list")
+    if remove:
+        opened = here.open_view()
+        _remove_source(opened, place, everything, yes, here.as_json)
+        return
+    from vaultmem.services.exchange.import_reference import prime_source
+
+    files = _read_place(place)
+    opened = here.open_view()
+    plan = prime_source(opened, source, files, pin=pin, overwrite=overwrite, dry_run=dry_run)
+    if here.as_json:
+        emit_json(primed_json(source, plan, is_dry=dry_run))
+    else:
+        _say_primed(source, plan, dry_run)
+
+
+def _read_place(place: str) -> list[SourceFile]:
+    from vaultmem.services.exchange.import_reference import (
+        MAX_DOCUMENT,
+        SourceFile,
+        decode_document,
+        read_sources,
+    )
+
+    if place == "-":
+        data = sys.stdin.buffer.read(MAX_DOCUMENT + 1)
+        return [SourceFile("", "", decode_document("standard input", data))]
+    return read_sources(Path(place).expanduser())
+
+
+def _say_primed(source: str, plan: PrimePlan, dry_run: bool) -> None:
+    would = "would be " if dry_run else ""
+    for name, paths in (
+        ("added", plan.added),
+        ("changed", plan.changed),
+        ("removed", plan.removed),
+    ):
+        for path in paths[:_SHOWN]:
+            say_painted(f"{would}{name:<7}  ", "green", one_line(path))
+        if len(paths) > _SHOWN:
+            say(f"{would}{name:<7}  {len(paths) - _SHOWN:,} more")
+    for path, reason in plan.kept.items():
+        say_painted("kept     ", "yellow", f"{one_line(path)}  ({reason})")
+    say(
+        f"{one_line(source)}: {len(plan.added):,} added, {len(plan.changed):,} changed, "
+        f"{len(plan.removed):,} removed, {len(plan.unchanged):,} unchanged, {len(plan.kept):,} kept"
+    )
+
+
+def _remove_source(opened: Vault, source: str, everything: bool, yes: bool, as_json: bool) -> None:
+    from vaultmem.services.exchange.import_reference import unprime_source
+
+    plan = unprime_source(opened, source, everything=everything, dry_run=not yes)
+    if as_json:
+        emit_json(unprimed_json(plan, is_dry=not yes))
+        return
+    for path in plan.removed:
+        say_painted("removed  " if yes else "would remove  ", "yellow", one_line(path))
+    for path, reason in plan.kept.items():
+        say(f"kept  {one_line(path)}  ({reason})")
+    if not yes and plan.removed:
+        say(f"Nothing was removed; add --yes to remove {count_things(len(plan.removed), 'note')}.")

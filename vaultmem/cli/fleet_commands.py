@@ -1,0 +1,289 @@
+"""Commands of a fleet itself, and those that compare its vaults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from vaultmem.cli import fleet_work as work
+from vaultmem.cli.assert_commands import EXPECTING, Asked
+from vaultmem.cli.options import ONLY_HERE, HostOption, JsonOption, PortOption
+from vaultmem.cli.output import emit_json, say, say_painted
+from vaultmem.cli.quick_typer import PlainGroup, add_commands
+from vaultmem.cli.serve_commands import NamesOption, ProxyOption, find_served, say_places, serving
+from vaultmem.cli.shared import give_options, needing
+from vaultmem.core.text.display import count_things, one_line
+from vaultmem.operations.vault_data import believers_json, contradictions_json, duplicates_json
+
+if TYPE_CHECKING:
+    from vaultmem.services.fleet.clone import NodeStatus, PoolStatus
+
+#: Vaults with a problem that are named; JSON has all.
+_NAMED = 20
+
+_FILE_HELP = "A line NAME REMOTE [BRANCH] for each vault; or a folder of bare repositories."
+_FileArgument = Annotated[str, typer.Argument(metavar="FILE", help=_FILE_HELP)]
+_FleetArgument = Annotated[
+    str, typer.Argument(metavar="FLEET", help=f"{_FILE_HELP} Or ray:ADDRESS, a cluster's.")
+]
+_AddressOption = Annotated[
+    str,
+    typer.Option(
+        "--address", metavar="ADDRESS", help="A cluster of Ray's: HOST:PORT, or auto for this one."
+    ),
+]
+_FolderOption = Annotated[
+    str,
+    typer.Option(
+        "--folder",
+        metavar="DIR",
+        help="Where clones are kept, which can be deleted; else in the state folder.",
+        show_default=False,
+    ),
+]
+_LimitOption = Annotated[
+    int, typer.Option("-n", "--limit", metavar="N", help="How many are printed; JSON has all.")
+]
+
+
+class _Job(NamedTuple):
+    """What is asked of a job over a fleet."""
+
+    fleet: str
+    vault: list[str] = []  # noqa: RUF012
+    seconds: float = work.JOB_SECONDS
+    again: bool = False
+    as_json: bool = False
+
+
+_takes_job = give_options(
+    _Job,
+    {
+        "fleet": _FleetArgument,
+        "vault": Annotated[
+            list[str],
+            typer.Option(
+                "--vault", metavar="NAME", help="A vault of the fleet (repeatable); else all."
+            ),
+        ],
+        "seconds": Annotated[
+            float, typer.Option("--seconds", metavar="N", help="Seconds that a vault may take.")
+        ],
+        "again": Annotated[
+            bool, typer.Option("--again", help="Begin anew, not with what was done before.")
+        ],
+        "as_json": JsonOption,
+    },
+)
+
+#: What is asked of who says something: what nobody says has no beginning.
+_SAYING = {name: EXPECTING[name] for name in ("finds", "says", "budget")} | {
+    "query": Annotated[
+        list[str],
+        typer.Argument(
+            metavar="QUERY", help="What it is about: each vault's pack for this is read."
+        ),
+    ]
+}
+
+
+def register(parent: typer.Typer) -> None:
+    """Add the group to the application."""
+    app = typer.Typer(cls=PlainGroup, no_args_is_help=True, rich_markup_mode=None)
+    app.callback()(_describe)
+    add_commands(app, status, start, stop, serve, bisect, duplicates, contradictions)
+    parent.add_typer(app, name="fleet")
+
+
+def _describe() -> None:
+    """Serve and compare many vaults, by their remotes.
+
+    Each is cloned to this machine's disk and follows its remote, which stays the truth: the clones
+    can be deleted at any time. `recall`, `pack`, `stats`, `assert`, `curate` and `compact` ask a
+    fleet with `--fleet FILE`.
+    """
+
+
+def status(fleet: _FleetArgument, folder: _FolderOption = "", as_json: JsonOption = False) -> None:
+    """Show how a fleet is, and which vaults are not there.
+
+    Examples:
+      vaultmem fleet status fleet.txt
+      vaultmem fleet status ray:auto
+    """
+    with work.open_fleet(fleet, folder) as pool:
+        found = pool.status()
+    _show_status(found, as_json)
+
+
+def start(
+    file: _FileArgument,
+    address: _AddressOption,
+    folder: _FolderOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Start a fleet in a cluster of Ray's, or change its vaults.
+
+    It stays when the command has ended. Its machines need the same vaultmem, and reach the remotes;
+    the folder is one on each of them.
+
+    Examples:
+      vaultmem fleet start fleet.txt --address auto
+    """
+    with needing("fleet", "fleet"):
+        from vaultmem.ray_fleet.ray_pool import start_fleet
+    pool = start_fleet(address, work.read_fleet(file), str(work.find_folder(folder)))
+    try:
+        pool.refresh()
+        found = pool.status()
+    finally:
+        pool.close()
+    _show_status(found, as_json)
+
+
+def stop(address: _AddressOption) -> None:
+    """End the fleet of a cluster; its folders stay.
+
+    Examples:
+      vaultmem fleet stop --address auto
+    """
+    with needing("fleet", "fleet"):
+        from vaultmem.ray_fleet.ray_pool import RayPool
+    pool = RayPool(address)
+    try:
+        count = len(pool.names)
+        pool.stop()
+    finally:
+        pool.close()
+    say(f"The fleet of {count_things(count, 'vault')} has ended.")
+
+
+def serve(
+    fleet: _FleetArgument,
+    hub: Annotated[
+        str,
+        typer.Option(
+            "--hub",
+            metavar="DIR",
+            help="The folder of a hub (`vaultmem hub init`): who may come, and the record of that.",
+        ),
+    ],
+    folder: _FolderOption = "",
+    port: PortOption = 8379,
+    host: HostOption = ONLY_HERE,
+    name: NamesOption = [],  # noqa: B006
+    proxy: ProxyOption = False,
+) -> None:
+    """Serve many vaults, each to who has a token for it.
+
+    They get pages, API and MCP. Tokens are a hub's (`vaultmem hub grant`), over the names of these
+    vaults. What is written is in its remote before anybody is told so. /metrics is for Prometheus,
+    with a token for all.
+
+    Examples:
+      vaultmem fleet serve fleet.txt --hub ~/door
+      vaultmem fleet serve ray:auto --hub /srv/door --name example.org --proxy
+    """
+    from vaultmem.services.hub.hub_folder import open_hub
+
+    served = find_served("fleet serve", port, host, name, proxy)
+    opened = open_hub(Path(hub).expanduser())
+    with work.open_fleet(fleet, folder) as pool, serving(opened, served, lambda: pool) as address:
+        say_places(count_things(len(pool.names), "vault"), address)
+
+
+@give_options(Asked, _SAYING)
+@_takes_job
+def bisect(job: _Job, asked: Asked) -> None:
+    """Show who says something, and since when.
+
+    A vault says it since the commit from which on a note of it has always said it, or another note
+    from which that came.
+
+    Examples:
+      vaultmem fleet bisect fleet.txt "refunds" --says "through the queue"
+    """
+    from vaultmem.services.fleet.jobs import find_believers
+
+    find = partial(find_believers, expected=asked.expect())
+    _run_job(job, find, believers_json, work.say_believers)
+
+
+@_takes_job
+def duplicates(job: _Job, limit: _LimitOption = 20) -> None:
+    """Show what notes of several vaults say alike.
+
+    By the rules of `similar` and `curate`; what one vault says twice is left to its own `dedup`.
+
+    Examples:
+      vaultmem fleet duplicates fleet.txt
+    """
+    from vaultmem.services.fleet.jobs import compare_all
+
+    _run_job(job, compare_all, duplicates_json, partial(work.say_alike, limit=limit))
+
+
+@_takes_job
+def contradictions(job: _Job, limit: _LimitOption = 20) -> None:
+    """Show in what notes of several vaults contradict each other.
+
+    The older note stands first. Who is right is for the vaults' owners to decide.
+
+    Examples:
+      vaultmem fleet contradictions fleet.txt
+    """
+    from vaultmem.services.fleet.jobs import compare_all
+
+    say_found = partial(work.say_contradictions, limit=limit)
+    _run_job(job, compare_all, contradictions_json, say_found)
+
+
+def _run_job(
+    job: _Job,
+    find: Callable[..., Any],
+    to_json: Callable[[Any], object],
+    say_found: Callable[[Any], None],
+) -> None:
+    """Print what is found over all vaults."""
+    with work.open_job(job.fleet, job.seconds, job.again) as (pool, options):
+        found = find(pool, job.vault, options)
+    if job.as_json:
+        emit_json(to_json(found))
+        return
+    say_found(found)
+    work.warn_missing(found.missing, found.behind)
+
+
+def _show_status(found: PoolStatus, as_json: bool) -> None:
+    if as_json:
+        emit_json(found._asdict())
+        return
+    nodes = count_things(len(found.nodes), "node")
+    say(f"{count_things(found.vaults, 'vault')}, {found.ready:,} ready; {nodes}")
+    width = max([len("node"), *(len(each.name) for each in found.nodes)])
+    say(f"\n{'node':<{width}}  {'ready':>7} {'stale':>6} {'memory':>8} {'disk':>8}  host")
+    for each in found.nodes:
+        _say_node(each, width)
+    if found.problems:
+        say()
+    for name, why in list(found.problems.items())[:_NAMED]:
+        say_painted(name, "yellow", f": {one_line(why)}")
+    if (more := len(found.problems) - _NAMED) > 0:
+        say(f"and {count_things(more, 'more vault')}")
+
+
+def _say_node(node: NodeStatus, width: int) -> None:
+    say_painted(
+        f"{node.name:<{width}}",
+        "bold",
+        f"  {node.ready:>7,} {node.stale:>5,.0f}s {_tell_size(node.memory):>8} "
+        f"{_tell_size(node.disk):>8}  {one_line(node.problem or node.host)}",
+    )
+
+
+def _tell_size(size: int) -> str:
+    return f"{size / 1e6:,.0f} MB" if size else "-"

@@ -1,0 +1,352 @@
+"""Commands on a vault's health and use: context, status, doctor, recent, stats."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vaultmem.cli.history_commands import tell_commit
+from vaultmem.cli.opening import open_here
+from vaultmem.cli.options import FleetOption
+from vaultmem.cli.output import emit_json, following, say, say_behind, say_painted, warn
+from vaultmem.cli.shared import Here, make_command, offers, print_answer, takes
+from vaultmem.core.text.display import count_things, name_some, one_line
+from vaultmem.errors import NoVaultError, VaultError
+from vaultmem.operations.usage_stats import RECENT, STATS, StatsRequest
+from vaultmem.operations.vault_data import checks_json, contexts_json, status_json
+
+if TYPE_CHECKING:
+    from vaultmem.core.text.timestamps import Check
+    from vaultmem.services.health.status import GitStatus, Uncommitted, VaultStatus
+    from vaultmem.services.syncing.sync_place import SyncState
+    from vaultmem.vault import Vault
+
+
+_SHOWN = 3
+_PATHS = 10
+
+#: Notes that a new vault has: MEMORY.md and USER.md.
+_TEMPLATES = 2
+
+_COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
+
+
+@takes("vault", "as_json")
+def context(here: Here) -> None:
+    """Bring CONTEXT.md and other generated files up to date.
+
+    vaultmem.yaml says which there are. `vaultmem watch` does this after each change.
+
+    Examples:
+      vaultmem context
+    """
+    from vaultmem.services.watching.generated_context import render_contexts
+
+    rendered = render_contexts(here.open_synced())
+    if here.as_json:
+        emit_json(contexts_json(rendered))
+    else:
+        for each in rendered:
+            if each.problem:
+                warn(f"error: {each.path} was not written: {each.problem}")
+            else:
+                say(f"{'wrote    ' if each.changed else 'same     '}{one_line(each.path)}")
+    if any(each.problem for each in rendered):
+        raise typer.Exit(1)
+
+
+@takes("vault", "ref", "agent", "session", "as_json")
+def status(here: Here, next_: Annotated[bool, typer.Option("--next", hidden=True)] = False) -> None:
+    """Show what the vault holds, and what is not committed.
+
+    It also tells who watches the vault, and ends with the last events of its history.
+
+    Examples:
+      vaultmem status
+    """
+    from vaultmem.services.health.status import read_status
+
+    opened, problem = _open_anyway(here.vault, here.agent, here.session, here.ref)
+    with following(opened) as progress:
+        found = read_status(opened, progress, problem)
+    say_behind(opened.notices.stale)
+    if here.as_json:
+        emit_json(status_json(opened, found))
+        return
+    _say_doubtful(found)
+    _say_where(opened, found)
+    _say_notes(found)
+    if found.git is not None and not (found.git.problem or found.settings_problem):
+        _say_uncommitted(found.git, opened.is_person)
+    if found.trust_problem:
+        _say_fact("trust", found.trust_problem)
+    for subject in found.waiting:
+        _say_fact("waits", f"{subject}  (committed with the next checkpoint or promote)")
+    _say_problems(found)
+    if found.git is not None and found.git.events:
+        say()
+        for commit in found.git.events:
+            say_painted(commit.commit[:7], "yellow", f"  {tell_commit(commit)}")
+    if next_:
+        say()
+        _say_fact("next", _find_next_step(found))
+
+
+@takes("vault", "as_json")
+def doctor(
+    here: Here,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Mend what can be mended without losing anything.")
+    ] = False,
+) -> None:
+    """Check the vault, its repository and this machine.
+
+    The exit code is 1 if there is a problem.
+
+    Examples:
+      vaultmem doctor
+    """
+    from vaultmem.services.health.doctor import examine_vault
+
+    opened, problem = _open_anyway(here.vault, reads=not fix)
+    with following(opened) as progress:
+        checks = examine_vault(opened, fix, progress, settings_problem=problem)
+    say_behind(opened.notices.stale)
+    show_checks(checks, here.as_json)
+
+
+def _open_anyway(
+    vault: str, agent: str = "", session: str = "", ref: str = "", reads: bool = True
+) -> tuple[Vault, str]:
+    """Open the vault; where only vaultmem.yaml is in the way, also return what is wrong with it."""
+    try:
+        return open_here(vault, agent, session, ref, reads), ""
+    except NoVaultError:
+        raise
+    except VaultError as error:
+        from vaultmem.config import Config
+
+        return open_here(vault, agent, session, ref, reads, Config()), str(error)
+
+
+def show_checks(checks: Sequence[Check], as_json: bool) -> None:
+    """Print what was checked; the exit code is 1 if there is a problem."""
+    from vaultmem.core.text.timestamps import Verdict
+
+    has_problems = any(check.verdict is Verdict.PROBLEM for check in checks)
+    if as_json:
+        emit_json(checks_json(checks, is_ok=not has_problems))
+    else:
+        for check in checks:
+            _say_check(check)
+    if has_problems:
+        raise typer.Exit(1)
+
+
+def _say_check(check: Check) -> None:
+    """Print what one check found, and what helps."""
+    rest = f" {check.name:<20}{check.told}".rstrip()
+    say_painted(f"{check.verdict:<8}", _COLOURS[check.verdict], rest)
+    for path in check.paths[:_PATHS]:
+        say(f"         {one_line(path)}")
+    if len(check.paths) > _PATHS:
+        say(f"         and {len(check.paths) - _PATHS:,} more")
+    for each in check.fixed:
+        say_painted("         fixed: ", "green", each)
+    if check.remedy:
+        say_painted("         remedy: ", "dim", check.remedy)
+
+
+def _say_fact(name: str, text: str) -> None:
+    say_painted(f"{name:<12}", "dim", text)
+
+
+def _say_doubtful(found: VaultStatus) -> None:
+    """Print what has to be mended before all else."""
+    if not found.in_doubt:
+        return
+    count = len(found.in_doubt)
+    told = f"{count_things(count, 'note')}; `vaultmem doctor` names them, and what repairs them"
+    say_painted(f"{'in doubt':<12}", "red", told)
+    _say_groups(found.in_doubt, "red")
+
+
+def _say_groups(problems: Sequence[tuple[str, str]], colour: str) -> None:
+    """Print the most frequent problems, a line for each."""
+    from vaultmem.core.notes.problems import describe_group, group_problems
+
+    for group in group_problems(problems)[:_SHOWN]:
+        say_painted("  ", colour, describe_group(group, _SHOWN))
+
+
+def _say_where(vault: Vault, found: VaultStatus) -> None:
+    _say_fact("vault", str(vault.root))
+    if found.settings_problem:
+        say_painted(f"{'settings':<12}", "red", found.settings_problem)
+    git = found.git
+    if git is None:
+        _say_fact("git", "none; `vaultmem init` makes a repository")
+    elif git.problem:
+        _say_fact("git", git.problem)
+    else:
+        branch = git.head.branch or "(detached)"
+        _say_fact("branch", f"{branch} at {git.head.commit[:7] or 'no commit yet'}")
+        if git.obstacle:
+            _say_fact("commits", f"none now: {git.obstacle}")
+        if git.person_problem:
+            _say_fact("your name", git.person_problem)
+        if git.sync is not None:
+            _say_fact("sync", _describe_sync(git.sync))
+    author = found.author
+    named = f"{author.agent} ({author.session})" if author.session else author.agent
+    person = f"you, {git.person}" if git is not None and git.person else "you"
+    _say_fact("author", f"agent {named}" if author.agent else person)
+    if found.ref:
+        _say_fact("ref", found.ref)
+    watcher = found.watcher
+    if watcher is None:
+        _say_fact("watcher", "none; `vaultmem watch` starts one")
+    else:
+        since = time.strftime("%Y-%m-%d %H:%M", time.localtime(watcher.since))
+        _say_fact("watcher", f"process {watcher.pid} since {since}, version {watcher.version}")
+
+
+def _describe_sync(sync: SyncState) -> str:
+    if sync.problem:
+        return sync.problem
+    if not sync.at:
+        return f"never with {sync.remote}; `vaultmem sync` does"
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(sync.at))
+    waits = f"; commits waiting: {sync.waiting:,}" if sync.waiting else ""
+    how = f" {sync.outcome}" + f": {one_line(sync.told)}" * bool(sync.told)
+    return f"with {sync.remote}, {when}{how if sync.outcome != 'synced' else ''}{waits}"
+
+
+def _say_notes(found: VaultStatus) -> None:
+    _say_fact("notes", f"{found.notes:,}, in all {found.tokens:,} tokens")
+    for name, counts in (("kinds", found.kinds), ("states", found.states)):
+        if counts:
+            _say_fact(f"  {name}", ", ".join(f"{n:,} {value}" for value, n in counts.items()))
+    if found.proposed:
+        told = f"{found.proposed:,} standing {'wish' if found.proposed == 1 else 'wishes'}"
+        _say_fact("  proposed", f"{told}; `vaultmem list --kind preference --state candidate`")
+    if found.to_decide:
+        kinds = ", ".join(f"{n:,} {kind}" for kind, n in found.to_decide.items())
+        _say_fact("to decide", f"{sum(found.to_decide.values()):,}: {kinds}; `vaultmem review`")
+    if found.settings_problem:
+        _say_fact("index", "as it was; nothing is looked at before the settings are correct")
+        return
+    if found.sync_problem:
+        _say_fact("index", f"as it was; {found.sync_problem}")
+        return
+    sync = found.sync
+    taken = [(sync.added, "new"), (sync.changed, "changed"), (sync.removed, "gone")]
+    since = ", ".join(f"{count:,} {name}" for count, name in taken if count)
+    state = "in sync" if found.is_in_sync else "behind; run `vaultmem index`"
+    _say_fact("index", f"{state}{f' ({since} since the last look)' if since else ''}")
+
+
+def _say_uncommitted(git: GitStatus, is_person: bool) -> None:
+    from vaultmem.services.changes.ownership import (
+        describe_skipped,
+        describe_too_large,
+        find_too_large,
+    )
+    from vaultmem.services.memory.rename import HOW_TO_REPAIR
+
+    parts = [f"{_describe_author(each, is_person)}: {_count(each)}" for each in git.uncommitted]
+    _say_fact("uncommitted", ", ".join(parts) or "nothing")
+    large = find_too_large(git.left_out)
+    others = {path: why for path, why in git.left_out.items() if path not in large}
+    for line in (*describe_skipped(others), *describe_too_large(large)):
+        _say_fact("left out", line)
+    if git.kept_out:
+        told = "; `vaultmem init --allow-secrets` lets git have them"
+        _say_fact("kept out", f"{name_some(git.kept_out)}: lines look like credentials{told}")
+    if git.moved_links:
+        told = count_things(git.moved_links, "link")
+        _say_fact("moved", f"{told} to files that were moved; {HOW_TO_REPAIR}")
+    if git.credentials:
+        from vaultmem.services.changes.ownership import HOW_TO_ALLOW
+
+        for place in git.credentials[:_PATHS]:
+            say_painted(f"{'credential':<12}", "red", f"{one_line(place)}; commits wait for it")
+        _say_fact("", HOW_TO_ALLOW)
+
+
+def _find_next_step(found: VaultStatus) -> str:
+    """Return the command that helps most now, and why."""
+    git = found.git
+    steps = (
+        (git is None, "`vaultmem init` makes a repository, so that there is a history"),
+        (found.settings_problem, "correct vaultmem.yaml; `vaultmem help settings` helps"),
+        (found.in_doubt or (git and git.problem), "`vaultmem doctor` says how to repair this"),
+        (git and git.credentials, "decide on the lines above, so that commits can be made"),
+        (found.to_decide, "`vaultmem review` shows what waits for your decision"),
+        (git and git.uncommitted, '`vaultmem checkpoint "what I did"` commits what is not'),
+        (git and git.sync and git.sync.waiting, "`vaultmem sync` brings commits to the remote"),
+        (found.notes <= _TEMPLATES, '`vaultmem remember "..."` writes the first memory'),
+    )
+    return next((told for holds, told in steps if holds), '`vaultmem recall "..."` asks the vault')
+
+
+def _describe_author(each: Uncommitted, is_person: bool) -> str:
+    if not each.agent:
+        return "you" if is_person else "people"
+    return f"{each.agent} ({each.session})" if each.session else each.agent
+
+
+def _count(each: Uncommitted) -> str:
+    counted = ((len(each.notes), "note"), (len(each.files), "other file"))
+    return " and ".join(count_things(n, name) for n, name in counted if n)
+
+
+def _say_problems(found: VaultStatus) -> None:
+    if found.passed_over:
+        told = ", ".join(f"{reason}: {n:,}" for reason, n in found.passed_over.items())
+        _say_fact("not notes", told)
+    if not found.problems:
+        return
+    _say_fact("problems", f"{len(found.problems):,}; `vaultmem doctor` tells what to do")
+    _say_groups(found.problems, "yellow")
+
+
+# Commands about what memory shows and costs: recent, stats.
+
+recent = make_command(RECENT, "recent")
+
+
+@offers(STATS)
+@takes("vault", "as_json")
+def stats(
+    here: Here,
+    asked: StatsRequest,
+    plot: Annotated[
+        bool, typer.Option("--plot", help="Plot the size of packs against that of the vault.")
+    ] = False,
+    fleet: FleetOption = "",
+) -> None:
+    """Print what a vault's recalls and packs cost, or what a fleet's vaults hold."""
+    if fleet:
+        from vaultmem.cli.fleet_work import refuse_with_fleet, stats_fleet
+
+        refuse_with_fleet(session=asked.session, plot=plot)
+        stats_fleet(fleet, here.vault, here.as_json)
+        return
+    opened = here.open_synced(reads=True)
+    print_answer(STATS, here, asked, STATS.run(opened, asked))
+    if plot and not here.as_json:
+        from vaultmem.core.text.display import plot_lines
+        from vaultmem.services.health.economics import read_pack_sizes
+
+        packs, flat = read_pack_sizes(opened, asked.session)
+        say()
+        shape = plot_lines(
+            [(".", flat), ("o", packs)],
+            "tokens in the vault",
+            "tokens sent: o a pack, . flat memory",
+        )
+        say(shape or "No pack was counted yet.")

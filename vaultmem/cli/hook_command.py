@@ -1,0 +1,159 @@
+"""What `vaultmem hook` does; an agent waits for it, so nothing is imported that is not needed.
+
+Arguments are read here, and help alone is for the command line as such: what that answers to a
+mistake ends with 2, by which some agents drop the prompt.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from vaultmem.cli.arguments import MAX_INPUT, read_words
+from vaultmem.cli.opening import open_here, open_synced, run
+from vaultmem.cli.output import answer_program, follow_writes, say
+from vaultmem.config import find_root
+from vaultmem.core.hook_payload import (
+    HookEvent,
+    HookFormat,
+    HookPayload,
+    parse_payload,
+    render_answer,
+    write_payload,
+)
+from vaultmem.errors import NoVaultError
+
+if TYPE_CHECKING:
+    from vaultmem.vault import Vault
+
+#: Events for which an agent does not wait: they are answered in a process of its own.
+_DETACHED = {HookEvent.PRE_COMPACT, HookEvent.SESSION_END, HookEvent.STOP}
+
+#: Whose name is written where nothing names an agent.
+_AGENTS = {
+    HookFormat.CLAUDE: "claude-code",
+    HookFormat.COPILOT: "copilot",
+    HookFormat.CURSOR: "cursor",
+}
+
+_VALUES = {"--vault": "vault", "--agent": "agent", "--format": "form"}
+
+
+def answer_plainly(arguments: list[str]) -> int | None:
+    """Answer the hook that these arguments ask for, with 0 whatever is wrong; None for help."""
+    if {"-h", "--help"} & set(arguments):
+        return None
+    words = [part for word in arguments for part in _divide(word)]
+    read = read_words(words, _VALUES, {"--wait": "wait"})
+    if read is None or len(read[0]) != 2 or read[0][0] != "hook":
+        named = words[words.index("--vault") + 1 :][:1] if "--vault" in words else []
+        _keep("".join(named), "hook", ValueError(f"not understood: {' '.join(arguments)}"))
+    else:
+        run(lambda: answer_hook(read[0][1], **read[1]))
+    return 0
+
+
+def _divide(word: str) -> list[str]:
+    """Return an option and its value, which may stand in one word."""
+    return word.split("=", 1) if word.startswith("--") else [word]
+
+
+def answer_hook(
+    event: str, form: str = "", wait: bool = False, vault: str = "", agent: str = ""
+) -> None:
+    """Answer an agent's event, read from standard input; on any trouble say nothing.
+
+    The reason for silence is kept for `vaultmem doctor`.
+    """
+    try:
+        answer = _answer(event, form, wait, vault, agent)
+    except Exception as error:  # noqa: BLE001  No trouble of ours may become the agent's.
+        _keep(vault, event, error)
+        return
+    follow_writes([])  # An agent takes every word for its context.
+    answer_program()
+    if answer:
+        say(answer)
+
+
+def _answer(event: str, form: str, wait: bool, vault: str, agent: str) -> str:
+    known, shape = HookEvent(event), HookFormat(form) if form else None
+    data = b"" if sys.stdin.isatty() else sys.stdin.buffer.read(MAX_INPUT + 1)
+    payload = parse_payload(data)
+    if known in _DETACHED and not wait:
+        _detach(known, payload, vault, agent)
+        return ""
+    from vaultmem.environment import current_environment
+    from vaultmem.services.hooks.answer import find_folder, load_answer
+
+    make_context = load_answer(known)
+    # What is named goes before; and in a watcher's process the folder must not change.
+    environment = current_environment()
+    if not vault and not environment.get("VAULTMEM_VAULT") and os.path.isdir(payload.folder):
+        os.chdir(payload.folder)
+    if not vault and not environment.get("VAULTMEM_VAULT"):
+        vault = str(find_root(None))  # The only vault on the list is not every project's memory.
+    who = agent or environment.get("VAULTMEM_AGENT", "") or _AGENTS[payload.form]
+    opened = open_synced(vault, who, reads=known not in _DETACHED)
+    opened = replace(opened, here=find_folder(payload) or opened.here)
+    if known is HookEvent.SESSION_START and not wait:
+        opened = replace(opened, postpones_index=True)
+    if known not in _DETACHED and opened.config.with_vaults and not opened.ref:
+        from vaultmem.cli.opening import open_other
+
+        opened = replace(opened, opener=open_other)
+    context = make_context(opened, payload)
+    if context and opened.notices.stale:
+        context += f"\n\nBehind: {opened.notices.stale}"
+    answer = render_answer(known, shape, context, payload)
+    if opened.postpones_index:
+        _index_later(opened)
+    return answer
+
+
+def _detach(event: HookEvent, payload: HookPayload, vault: str, agent: str) -> None:
+    """Answer in a process that outlives the agent's patience, and the agent."""
+    words = ["hook", event.value, "--wait"]
+    words += ["--vault", vault] if vault else []
+    words += ["--agent", agent] if agent else []
+    folder = payload.folder if os.path.isdir(payload.folder) else None
+    _run_apart(words, write_payload(payload), folder)
+
+
+def _index_later(vault: Vault) -> None:
+    """Let another process index what was written here; every command would, but has to wait."""
+    from vaultmem.services.views.read_index import is_index_behind
+
+    if is_index_behind(vault):
+        _run_apart(["index", "--vault", str(vault.root)])
+
+
+def _run_apart(words: list[str], given: bytes = b"", folder: str | None = None) -> None:
+    import subprocess
+
+    child = subprocess.Popen(
+        [sys.executable, "-P", "-m", "vaultmem", *words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        cwd=folder,
+    )
+    assert child.stdin is not None  # noqa: S101
+    with child.stdin as stdin:
+        stdin.write(given)
+    child.returncode = 0  # It goes on by itself; nobody waits for it.
+
+
+def _keep(vault: str, event: str, error: Exception) -> None:
+    """Leave the reason where `vaultmem doctor` finds it."""
+    if isinstance(error, NoVaultError):  # There is no place for it, and no trouble.
+        return
+    try:
+        from vaultmem.storage.session_table import keep_trouble
+
+        keep_trouble(open_here(vault).state_folder, event, f"{type(error).__name__}: {error}")
+    except Exception:  # noqa: BLE001  Nor may trouble with that become the agent's.
+        return

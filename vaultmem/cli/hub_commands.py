@@ -1,0 +1,528 @@
+"""Commands of a team's hub: init, add, serve, grants, proposals, check."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vaultmem.cli.health_commands import show_checks
+from vaultmem.cli.options import ONLY_HERE, HostOption, JsonOption, PortOption
+from vaultmem.cli.output import emit_json, say, say_painted
+from vaultmem.cli.quick_typer import PlainGroup, add_commands
+from vaultmem.cli.serve_commands import NamesOption, ProxyOption, find_served, say_places, serving
+from vaultmem.core.text.display import count_things, one_line
+from vaultmem.errors import NoVaultError, RefusedError, VaultError
+from vaultmem.operations.vault_data import (
+    granted_json,
+    grants_json,
+    hub_json,
+    log_json,
+    removed_json,
+    repository_json,
+)
+
+if TYPE_CHECKING:
+    from vaultmem.services.hub.grants import Grant
+    from vaultmem.services.hub.hub_folder import Entry, Hub
+
+
+# Which hub a command works on, and the record of what it did there.
+
+HubOption = Annotated[
+    str,
+    typer.Option(
+        "--hub", metavar="DIR", help="The hub's folder; else $VAULTMEM_HUB, or the one around here."
+    ),
+]
+
+
+def find_hub(named: str, changes: bool = True) -> Hub:
+    """Open the hub that is named, or the one around the folder of whoever gives the command.
+
+    Who only looks (without `changes`) mends nothing.
+
+    Raises:
+        NoVaultError: there is none.
+    """
+    from vaultmem.environment import current_environment, current_folder
+    from vaultmem.services.hub.hub_folder import CONFIG_NAME, open_hub, read_hub
+
+    folder = named or current_environment().get("VAULTMEM_HUB", "")
+    if not folder:
+        here = Path(current_folder())
+        around = (each for each in (here, *here.parents) if (each / CONFIG_NAME).is_file())
+        found = next(around, None)
+        if found is None:
+            raise NoVaultError(f"{here}: no hub here or above; name its folder with --hub DIR")
+        folder = str(found)
+    path = Path(folder).expanduser()
+    return open_hub(path) if changes else read_hub(path)
+
+
+def record_here(hub: Hub, what: str, vaults: Iterable[str], details: dict[str, Any]) -> None:
+    """Put on record what was done at the hub's own machine."""
+    from vaultmem.services.hub.hub_folder import Entry, record
+
+    entry = Entry(time.time(), "", "", "terminal", what, tuple(vaults), "done", details)
+    record(hub, entry)
+
+
+# Commands about who may do what in a hub: hub grant, grants, revoke, log.
+
+_Vaults = list[str]
+
+#: For how long a token that is replaced still counts.
+_GRACE = "7d"
+
+
+def grant(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Who gets the token.")],
+    person: Annotated[bool, typer.Option("--person", help="It is a person.")] = False,
+    agent: Annotated[bool, typer.Option("--agent", help="It is an agent of this name.")] = False,
+    email: Annotated[
+        _Vaults,
+        typer.Option("--email", metavar="EMAIL", help='In their commits: a@b or "Name <a@b>".'),
+    ] = [],  # noqa: B006
+    writes_as: Annotated[
+        _Vaults,
+        typer.Option(
+            "--as",
+            metavar="AGENT",
+            help="An agent whose commits they may push; else each without a token here.",
+        ),
+    ] = [],  # noqa: B006
+    read: Annotated[
+        _Vaults, typer.Option("--read", metavar="VAULT", help="May clone and ask (all of it).")
+    ] = [],  # noqa: B006
+    propose: Annotated[
+        _Vaults,
+        typer.Option("--propose", metavar="VAULT", help="May read, and propose on a branch."),
+    ] = [],  # noqa: B006
+    write: Annotated[
+        _Vaults,
+        typer.Option("--write", metavar="VAULT", help="May propose, and write to the vault."),
+    ] = [],  # noqa: B006
+    own: Annotated[
+        _Vaults,
+        typer.Option("--own", metavar="VAULT", help="May write, and change settings and branches."),
+    ] = [],  # noqa: B006
+    expires: Annotated[
+        str, typer.Option("--expires", metavar="DAY", help="The last day on which it counts.")
+    ] = "",
+    rotate: Annotated[
+        bool,
+        typer.Option("--rotate", help="Replace a token, by its name or id, by a new one."),
+    ] = False,
+    grace: Annotated[
+        str,
+        typer.Option(
+            "--grace", metavar="AGE", help="Until the replaced token ends: 12h, 7d.  [default: 7d]"
+        ),
+    ] = "",
+    hub: HubOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Give a person or an agent a token, and say what it is good for.
+
+    VAULT is a vault's name or a pattern (`*`, `team-*`), with a folder of it behind a colon where
+    only that is meant (`payments:notes/refunds`). The token is printed once: the hub keeps a
+    digest. Other tokens of the same name count as before. With --rotate the new token may do what
+    the old one may, which ends after a grace period.
+
+    Examples:
+      vaultmem hub grant ada --person --email ada@example.org --own "*"
+      vaultmem hub grant scout --agent --write payments:notes/refunds
+      vaultmem hub grant scout --rotate --grace 2d
+    """
+    from vaultmem.core.text.timestamps import parse_timestamp
+    from vaultmem.services.hub.grants import Kind, Scope, make_grant, read_grants
+
+    until = parse_timestamp(expires, end_of_day=True) if expires else 0.0
+    if rotate:
+        if person or agent or any((email, writes_as, read, propose, write, own)):
+            raise RefusedError("--rotate: the new token may do what the old one may; name no more")
+        _rotate(find_hub(hub), name, grace, until, as_json)
+        return
+    if grace:
+        raise RefusedError("--grace: is for --rotate alone; add that")
+    if person == agent:
+        raise RefusedError(f"is {name} a person or an agent? add --person or --agent")
+    scopes = {Scope.READ: read, Scope.PROPOSE: propose, Scope.WRITE: write, Scope.OWN: own}
+    kind, now = (Kind.PERSON if person else Kind.AGENT), time.time()
+    opened = find_hub(hub)
+    made, token = make_grant(opened, name, kind, scopes, now, email, writes_as, until)
+    record_here(opened, "grant", [], {"name": name, "id": made.id, "scopes": dict(made.scopes)})
+    known = [each for each in read_grants(opened) if each.name == name and each.is_alive(now)]
+    others = [each for each in known if each.id != made.id]
+    if as_json:
+        emit_json(granted_json(made, token, others))
+        return
+    _say_granted(made, token)
+    if others:
+        ids = ", ".join(each.id for each in others)
+        told = f"{count_things(len(others), 'older token')} of {name} as before: {ids}"
+        say_painted("counts  ", "dim", told)
+        say_painted("", "dim", "        `vaultmem hub revoke ID` ends one, `--rotate` replaces one")
+
+
+def _rotate(hub: Hub, named: str, grace: str, until: float, as_json: bool) -> None:
+    """Replace a token by a new one, and say when the old one ends."""
+    from vaultmem.cli.note_commands import parse_age
+    from vaultmem.services.hub.grants import rotate
+
+    old, made, token = rotate(hub, named, time.time(), parse_age(grace or _GRACE), until)
+    told = {"name": made.name, "id": made.id, "replaces": old.id, "scopes": dict(made.scopes)}
+    record_here(hub, "grant", [], told)
+    if as_json:
+        emit_json(granted_json(made, token, replaced=old))
+        return
+    _say_granted(made, token)
+    say_painted("ends    ", "yellow", f"the old token, {old.id}, on {_minute(old.expires)}")
+
+
+def _say_granted(made: Grant, token: str) -> None:
+    say_painted("granted ", "green", f"{made.name}, {made.kind.value}, by the id {made.id}")
+    _say_scopes(made)
+    say(f"token   {token}")
+    say_painted("", "dim", "        it is shown this once; give it over a safe way")
+
+
+def grants(hub: HubOption = "", as_json: JsonOption = False) -> None:
+    """List who may do what, and when their tokens were used last.
+
+    Examples:
+      vaultmem hub grants
+    """
+    from vaultmem.services.hub.grants import read_grants
+
+    found, now = read_grants(find_hub(hub)), time.time()
+    if as_json:
+        emit_json(grants_json(found, now))
+        return
+    width = max((len(each.name) for each in found), default=0)
+    for each in found:
+        style = "bold" if each.is_alive(now) else "dim"
+        told = f"{each.kind.value:<6}  {each.id}  {_tell_use(each, now)}"
+        say_painted(f"{each.name:<{width}}", style, f"  {told}")
+        _say_scopes(each, width + 2)
+    if not found:
+        say("Nobody has a token yet; `vaultmem hub grant NAME` gives one.")
+
+
+def revoke(
+    named: Annotated[
+        str, typer.Argument(metavar="NAME", help="Whose tokens, or the id of one of them.")
+    ],
+    hub: HubOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Let somebody's tokens count no more, from the next request on.
+
+    Examples:
+      vaultmem hub revoke scout
+    """
+    from vaultmem.services.hub.grants import revoke as end_grants
+
+    opened, now = find_hub(hub), time.time()
+    ended = end_grants(opened, named, now)
+    record_here(opened, "revoke", [], {"name": ended[0].name, "ids": [each.id for each in ended]})
+    if as_json:
+        emit_json(grants_json(ended, now))
+        return
+    for each in ended:
+        say_painted("revoked ", "green", f"{each.name}, {each.id}")
+
+
+def log(
+    who: Annotated[str, typer.Option("--who", metavar="NAME", help="What this name did.")] = "",
+    vault: Annotated[str, typer.Option("--of", metavar="VAULT", help="In this vault.")] = "",
+    what: Annotated[
+        str, typer.Option("--what", metavar="KIND", help="Of this kind: push, ask, ...")
+    ] = "",
+    refused: Annotated[bool, typer.Option("--refused", help="Only what was refused.")] = False,
+    since: Annotated[
+        str, typer.Option("--since", metavar="WHEN", help="From a day or a moment on.")
+    ] = "",
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="At most so many.")] = 50,
+    hub: HubOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Show who asked, who pushed and what was refused, newest first.
+
+    Examples:
+      vaultmem hub log --refused --since 2026-11-20
+    """
+    from vaultmem.core.text.timestamps import parse_timestamp
+    from vaultmem.services.hub.hub_folder import read_audit
+
+    start = parse_timestamp(since) if since else 0.0
+    outcome = "refused" if refused else ""
+    found = list(islice(read_audit(find_hub(hub), who, vault, what, outcome, start), max(limit, 0)))
+    if as_json:
+        emit_json(log_json(found))
+        return
+    for each in found:
+        _say_entry(each)
+    if not found:
+        say("Nothing is on record.")
+
+
+def _say_scopes(made: Grant, indent: int = 0) -> None:
+    from vaultmem.services.hub.writers import tell_agents
+
+    rows: list[tuple[str, Iterable[str]]] = [(s.value, each) for s, each in made.scopes.items()]
+    rows += [("as", (*made.emails, *map(tell_agents, made.agents)))]
+    for name, values in rows:
+        if told := ", ".join(values):
+            say_painted(f"{'':<{indent}}{name:<8}", "dim", told)
+
+
+def _tell_use(made: Grant, now: float) -> str:
+    if made.revoked:
+        return f"revoked {_day(made.revoked)}"
+    if made.expires and made.expires <= now:
+        return f"expired {_day(made.expires)}"
+    used = f"used {_day(made.used)}" if made.used else "never used"
+    if made.replaced_by:
+        return f"{used}, ends {_minute(made.expires)}, replaced by {made.replaced_by}"
+    return f"{used}, until {_day(made.expires)}" if made.expires else used
+
+
+def _say_entry(entry: Entry) -> None:
+    moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.at))
+    vaults = ", ".join(entry.vaults[:3]) + (" ..." if len(entry.vaults) > 3 else "")
+    who = entry.who or entry.origin or "nobody"
+    told = f"  {who:<12}  {entry.what:<6}  {vaults}  {entry.outcome}"
+    say_painted(moment, "dim" if entry.outcome in {"done", "begun"} else "red", one_line(told))
+    for line in _tell_details(entry):
+        say(f"    {one_line(line)}")
+
+
+def _tell_details(entry: Entry) -> list[str]:
+    details: Any = entry.details
+    lines = [
+        f"{each['ref'].removeprefix('refs/heads/')}  {each['old'][:7]}..{each['new'][:7]}"
+        for each in details.get("refs", ())
+    ]
+    if "name" in details:
+        scopes = details.get("scopes", {}).items()
+        told = "; ".join(f"{scope} {', '.join(vaults)}" for scope, vaults in scopes)
+        lines.append(f"{details['name']}  {told}")
+    return [*lines[:5], *details.get("refused", ())[:5]]
+
+
+def _minute(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
+
+
+def _day(at: float) -> str:
+    return time.strftime("%Y-%m-%d", time.localtime(at))
+
+
+# The command that serves a hub: hub serve.
+
+#: The vault that is told of where a hub has none yet.
+_EXAMPLE = "team"
+
+_FolderArgument = Annotated[
+    str, typer.Argument(metavar="[DIR]", help="The hub's folder; an empty one is made a hub.")
+]
+_OwnerOption = Annotated[
+    str, typer.Option("--owner", metavar="NAME", help="Of a new hub: its owner's name.")
+]
+_EmailOption = Annotated[
+    str,
+    typer.Option(
+        "--email", metavar="ADDRESS", help="Of a new hub: by whom its owner's commits are."
+    ),
+]
+
+
+def serve(
+    folder: _FolderArgument = ".",
+    port: PortOption = 8378,
+    host: HostOption = ONLY_HERE,
+    name: NamesOption = [],  # noqa: B006
+    proxy: ProxyOption = False,
+    owner: _OwnerOption = "",
+    email: _EmailOption = "",
+) -> None:
+    """Serve a team's vaults by tokens: git, pages, API and MCP.
+
+    An empty folder becomes a hub, and you its owner, whose token is printed once. Only this machine
+    is served, without --host.
+
+    Examples:
+      vaultmem hub serve ~/hub
+      vaultmem hub serve ~/hub --name hub.example.org --proxy
+    """
+    from vaultmem.services.hub.grants import read_grants
+    from vaultmem.services.hub.hub_folder import CONFIG_NAME, make_hub, open_hub
+    from vaultmem.services.hub.repositories import list_repositories
+
+    served = find_served("hub serve", port, host, name, proxy)
+    place = Path(folder).expanduser()
+    hub = open_hub(place) if (place / CONFIG_NAME).exists() else make_hub(place)
+    with serving(hub, served) as address:
+        if not read_grants(hub):
+            token = _make_owner(hub, owner, email)
+            say(f"Made a hub in {hub.folder}, and you its owner. Your token, shown only now:")
+            say(f"\n  {token}\n")
+        say_places(hub.folder, address, with_git=True)
+        _tell_next(hub, address, next(iter(list_repositories(hub)), ""))
+
+
+def _make_owner(hub: Hub, owner: str, email: str) -> str:
+    """Give whoever makes a hub a token for all of it, and return that."""
+    import getpass
+    import time
+
+    from vaultmem.services.hub.grants import Kind, Scope, make_grant
+    from vaultmem.storage.git.runner import GitRunner
+
+    git = GitRunner(hub.folder, hub.folder)
+    known = email or git.run("config", "--global", "--get", "user.email", check=False)
+    if not known:
+        raise VaultError("hub serve: git does not know your address; name it with --email ADDRESS")
+    called = owner or getpass.getuser()
+    scopes = {Scope.OWN: ["*"]}
+    return make_grant(hub, called, Kind.PERSON, scopes, time.time(), [known])[1]
+
+
+def _tell_next(hub: Hub, address: str, vault: str) -> None:
+    """Say what is to be done before somebody else can come."""
+    where = f"--hub {hub.folder}"
+    if not vault:
+        say("\nNo vault is in it yet; in another terminal:")
+        say(f"  vaultmem hub add {_EXAMPLE} --from VAULT {where}")
+    shown = vault or _EXAMPLE
+    scheme, _, place = address.partition("://")
+    say("\nA teammate gets a token from you:")
+    say(f"  vaultmem hub grant NAME --person --email EMAIL --write {shown} {where}")
+    say("and then needs two lines; git asks for the token as the password:")
+    say(f"  git clone {scheme}://NAME@{place}/git/{shown}.git")
+    say(f"  cd {shown} && vaultmem sync")
+
+
+_Name = Annotated[str, typer.Argument(metavar="NAME", help="The vault's name in the hub.")]
+
+
+def register(parent: typer.Typer) -> None:
+    """Add the group to the application."""
+    app = typer.Typer(cls=PlainGroup, no_args_is_help=True, rich_markup_mode=None)
+    app.callback()(_hub)
+    add_commands(app, serve, init, add, remove, grant, grants, revoke, log, check)
+    parent.add_typer(app, name="hub")
+
+
+def _hub() -> None:
+    """Share vaults in a team: a place to push to, and who may.
+
+    A hub is one folder of bare git repositories. Each push is checked at its door: whose commits it
+    brings, which folders they change, credentials, names, sizes; nothing is ever forced.
+
+    Examples:
+      vaultmem hub serve ~/hub
+    """
+
+
+def init(
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="The hub's folder; it is made.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Make a hub of an empty folder.
+
+    Examples:
+      vaultmem hub init /srv/hub
+    """
+    from vaultmem.services.hub.hub_folder import make_hub
+
+    hub = make_hub(Path(folder).expanduser())
+    if as_json:
+        emit_json(hub_json(hub))
+        return
+    say_painted("made    ", "green", f"{hub.folder}; its hub.yaml says what it takes")
+    say_painted("next    ", "dim", "vaultmem hub add NAME --from VAULT")
+
+
+def add(
+    name: _Name,
+    source: Annotated[
+        str,
+        typer.Option("--from", metavar="VAULT", help="A vault's folder, or an address."),
+    ] = "",
+    branch: Annotated[
+        str, typer.Option("--branch", metavar="BRANCH", help="Its own branch; else that it is on.")
+    ] = "",
+    hub: HubOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Give the hub a vault, with all of its history; or a new one.
+
+    It is a copy: the vault itself is not changed. What is not committed there is not copied. A new
+    one has what `vaultmem init` lays down, so people and agents can write at once.
+
+    Examples:
+      vaultmem hub add payments --from ~/vaults/payments
+    """
+    from vaultmem.environment import current_environment
+    from vaultmem.services.hub.repositories import describe_repository, make_repository
+
+    environment = dict(current_environment())
+    near = Path(source).expanduser()
+    given = str(near.absolute()) if source and near.exists() else source
+    opened = find_hub(hub)
+    folder = make_repository(opened, name, environment, given, branch)
+    record_here(opened, "add", [name], {"from": given})
+    on, commits = describe_repository(folder, environment)
+    if as_json:
+        emit_json(repository_json(name, folder, on, commits))
+        return
+    say_painted("added   ", "green", f"{name}, {count_things(commits, 'commit')} on {on}")
+    say_painted("at      ", "dim", str(folder))
+    say_painted("next    ", "dim", f"vaultmem hub grant WHO --person --email EMAIL --own {name}")
+
+
+def remove(name: _Name, hub: HubOption = "", as_json: JsonOption = False) -> None:
+    """Take a vault out of the hub; its repository is kept aside.
+
+    Examples:
+      vaultmem hub remove payments
+    """
+    from vaultmem.services.hub.repositories import remove_repository
+
+    opened = find_hub(hub)
+    kept = remove_repository(opened, name, time.time())
+    record_here(opened, "remove", [name], {"kept": kept.name})
+    if as_json:
+        emit_json(removed_json(name, kept))
+        return
+    say_painted("removed ", "green", f"{name}; nobody can push to it or read it here")
+    say_painted("kept    ", "dim", str(kept))
+
+
+def check(
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Mend what can be mended without losing anything.")
+    ] = False,
+    hub: HubOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Check the hub's folder, its door, its grants, and each repository.
+
+    The exit code is 1 if there is a problem.
+
+    Examples:
+      vaultmem hub check
+    """
+    from vaultmem.environment import current_environment
+    from vaultmem.services.hub.checking import examine_hub
+
+    opened = find_hub(hub, changes=False)
+    checks = examine_hub(opened, dict(current_environment()), time.time(), fix)
+    show_checks(checks, as_json)

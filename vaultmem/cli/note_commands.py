@@ -1,0 +1,470 @@
+"""Commands on notes: remember, get, list, edit, tag, pin, forget, state, supersede."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vaultmem.cli.asking import open_several, split_vault, warn_unmatched
+from vaultmem.cli.editor import open_editor
+from vaultmem.cli.history_commands import say_commits
+from vaultmem.cli.options import (
+    AllVaultsOption,
+    PathArgument,
+    VaultsOption,
+)
+from vaultmem.cli.output import (
+    cut_to_terminal,
+    emit_json,
+    fits_terminal,
+    say,
+    say_painted,
+    warn,
+)
+from vaultmem.cli.shared import Here, answer, offers, takes
+from vaultmem.core.text.display import count_things, one_line
+from vaultmem.errors import RefusedError, name_failure
+from vaultmem.operations.lines import align
+from vaultmem.operations.note_data import (
+    edited_json,
+    forgotten_json,
+    moved_json,
+    superseded_json,
+    unconfirmed_json,
+)
+from vaultmem.operations.notes import (
+    GET,
+    LIST,
+    REMEMBER,
+    Get,
+    ListNotes,
+    Remember,
+    list_of,
+)
+
+if TYPE_CHECKING:
+    from vaultmem.services.memory.forget import Wanted
+    from vaultmem.vault import Vault
+
+
+#: Characters of a column up to which the next ones stand below each other.
+_LONGEST = 60
+
+
+@offers(REMEMBER)
+@takes("vault", "agent", "session", "as_json")
+def remember_(
+    here: Here,
+    asked: Remember,
+    branch: Annotated[
+        str,
+        typer.Option(
+            "--branch",
+            metavar="NAME",
+            help="The branch to write on; else $VAULTMEM_REF, else what is checked out.",
+            show_default=False,
+        ),
+    ] = "",
+) -> None:
+    """Write a memory on a branch; `--ref` names what it rests on."""
+    answer(REMEMBER, here._replace(ref=branch), asked)
+
+
+@offers(GET)
+@takes("vault", "ref", "at", "as_json")
+def get(here: Here, asked: Get) -> None:
+    """Print a note of a vault, which can stand before its path."""
+    named, path = split_vault(here.vault, asked.path)
+    answer(GET, here._replace(vault=named), asked._replace(path=path))
+
+
+@offers(LIST)
+@takes("ref", "at", "as_json")
+def list_(
+    here: Here,
+    asked: ListNotes,
+    vault: VaultsOption = [],  # noqa: B006
+    all_vaults: AllVaultsOption = False,
+) -> None:
+    """Print the notes of a vault or several, in columns as wide as the terminal."""
+    from vaultmem.services.search.vault_set import look
+
+    opened = open_several(here, vault, all_vaults, alone=True)
+    records = list_of([look(each, here.at) for each in opened], asked)
+    if here.as_json:
+        emit_json(LIST.data(records))
+        return
+    rows = [
+        [
+            one_line(f"{name}:{each.path}" if name else each.path),
+            each.kind,
+            each.state + " pinned" * each.pinned,
+            one_line(each.title),
+        ]
+        for name, each in records
+    ]
+    lines = align(rows, _LONGEST)
+    if lines and not fits_terminal(max(lines, key=len)):  # The end of a path names a note as well.
+        lines = align([[row[0].rpartition("/")[2], *row[1:]] for row in rows], _LONGEST)
+    for line in lines:
+        say(cut_to_terminal(line.rstrip()))
+    say(count_things(len(records), "note"))
+    if not records:
+        warn_unmatched(opened, asked.only.make_filter())
+
+
+@takes("vault", "agent")
+def edit(here: Here, path: PathArgument) -> None:
+    """Open a note in your editor, and check it afterwards.
+
+    The editor is $VISUAL or $EDITOR.
+
+    Examples:
+      vaultmem edit refund-rules
+    """
+    from vaultmem.errors import RefusedError
+    from vaultmem.services.views.open_view import find_branch
+    from vaultmem.services.views.read_notes import read_as_written, resolve_address
+    from vaultmem.services.views.update_index import sync_paths
+
+    opened = here.open_synced()
+    if branch := find_branch(opened):
+        raise RefusedError(f"{branch}: not checked out, so there is no file to open; switch to it")
+    found, _ = resolve_address(opened, path)
+    before = read_as_written(opened, found)
+    open_editor(opened.root / found)
+    with opened.leaving_to_next():
+        sync_paths(opened, [found])
+    after = read_as_written(opened, found)
+    if after.blob == before.blob:
+        say(f"{found}: unchanged")
+        return
+    say_painted("edited  ", "green", str(found))
+    for warning in after.warnings:
+        say_painted(f"  {found}", "yellow", f": {warning}")
+
+
+# Commands that change notes: forget, pin, tag.
+
+_DAYS = {"h": 1 / 24, "d": 1, "w": 7, "m": 30, "y": 365}
+
+
+def parse_age(text: str) -> float:
+    """Return the seconds of an age such as 12h, 90d, 12w, 6m (of 30 days) or 1y (of 365).
+
+    Raises:
+        RefusedError: it is not written like that.
+    """
+    match = re.fullmatch(r"([0-9]{1,6})([hdwmy])", text.strip().lower())
+    if match is None:
+        raise RefusedError(f'"{text}" is not an age; write it like 90d, 12w or 1y')
+    return int(match[1]) * _DAYS[match[2]] * 86_400
+
+
+@takes("vault", "ref", "agent", "session", "as_json")
+def forget(
+    here: Here,
+    paths: Annotated[list[str], typer.Argument(metavar="[PATH...]", help="The notes.")] = [],  # noqa: B006
+    tag: Annotated[str, typer.Option("--tag", metavar="TAG", help="All notes with a tag.")] = "",
+    older_than: Annotated[
+        str,
+        typer.Option("--older-than", metavar="AGE", help="All notes unchanged for 90d, 12w, 1y."),
+    ] = "",
+    from_session: Annotated[
+        str, typer.Option("--from-session", metavar="ID", help="All notes that a session wrote.")
+    ] = "",
+    query: Annotated[
+        str, typer.Option("--query", metavar="WORDS", help="All notes that have all the words.")
+    ] = "",
+    reason: Annotated[
+        str,
+        typer.Option("--reason", metavar="TEXT", help="Why; committed at once, for blame to tell."),
+    ] = "",
+    confirmation: Annotated[
+        bool,
+        typer.Option("--confirmation", help="Not the note: only that it was said again, last."),
+    ] = False,
+    purge: Annotated[
+        bool, typer.Option("--purge", help="Say how to remove it from git's history too.")
+    ] = False,
+    verify: Annotated[
+        Path | None,
+        typer.Option("--verify", metavar="FILE", help="Say where git has a text of this file."),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it, also for several.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would go.")] = False,
+) -> None:
+    """Remove notes; git still has what was committed.
+
+    More than one is removed only with --yes. --purge removes nothing: it prints what has to be done
+    for git to forget as well. --verify looks for texts, one a line, in all that git keeps; it ends
+    with 1 where it finds one.
+
+    Examples:
+      vaultmem forget october-reflection --reason "October is over."
+      vaultmem forget --older-than 1y --dry-run
+    """
+    from vaultmem.services.memory.forget import Wanted, forget_notes, select_notes
+
+    opened = here.open_view()
+    age = parse_age(older_than) if older_than else None
+    if verify is not None:
+        _verify_purge(opened, verify, here.as_json)
+        return
+    if purge:
+        _say_purge(opened, paths, Wanted(tag, age, from_session, query), here.as_json)
+        return
+    if confirmation:
+        _forget_confirmation(opened, paths, reason, here.as_json)
+        return
+    chosen = select_notes(opened, paths, Wanted(tag, age, from_session, query))
+    really = not dry_run and (yes or len(chosen.notes) == 1)
+    shown = [record.path for record in chosen.notes]
+    commits = forget_notes(opened, chosen.notes, reason).report.commits if really else ()
+    if here.as_json:
+        told = commits if reason else None
+        emit_json(forgotten_json(shown, chosen.kept, told, is_dry=not really))
+        return
+    for path in shown:
+        say_painted("forgot  " if really else "would forget  ", "yellow", path)
+    for path in chosen.kept:
+        say(f"kept, pinned  {path}")
+    say_commits(commits if reason else ())
+    if really and shown and opened.head() is not None:
+        at = f"{commits[-1][0][:7]}~" if reason and commits else "HEAD"
+        some = shlex.quote(shown[0]) if len(shown) == 1 else "PATH"
+        say(f"hint: `vaultmem restore {some} --at {at}` brings it back")
+    if not really and shown:
+        say(f"Nothing was removed; add --yes to forget {count_things(len(shown), 'note')}.")
+    elif not shown:
+        say("No note matches.")
+
+
+def _forget_confirmation(opened: Vault, paths: list[str], reason: str, as_json: bool) -> None:
+    from vaultmem.services.memory.new_note import forget_confirmation
+
+    if len(paths) != 1:
+        raise RefusedError("--confirmation goes with one note; name its path, and nothing else")
+    done = forget_confirmation(opened, paths[0], reason)
+    if as_json:
+        emit_json(unconfirmed_json(done))
+        return
+    say_painted("took back  ", "yellow", f"{done.path}: {one_line(done.confirmation.who)}")
+    if done.confirmation.wording:
+        say(f"  said: {one_line(done.confirmation.wording)}")
+        say("  `vaultmem remember --force` makes that a note of its own.")
+    say_commits(done.report.commits)
+
+
+def _say_purge(opened: Vault, paths: list[str], wanted: Wanted, as_json: bool) -> None:
+    from vaultmem.services.memory.forget import select_notes
+    from vaultmem.services.memory.purge import plan_purge
+
+    found = [record.path for record in select_notes(opened, [], wanted).notes] if wanted else []
+    plan = plan_purge(opened, [*paths, *found])
+    if as_json:
+        emit_json(plan)
+        return
+    named = ", ".join(map(one_line, plan.paths)) or "none"
+    say(f"Git has {count_things(plan.commits, 'commit')} with {named}.")
+    say("vaultmem never rewrites history. To have git forget as well:")
+    for number, step in enumerate(plan.steps, 1):
+        say(f"\n{number}. {step.why}")
+        for command in step.commands:
+            say(f"    {command}")
+
+
+def _verify_purge(opened: Vault, file: Path, as_json: bool) -> None:
+    from vaultmem.services.memory.purge import find_remains
+
+    try:
+        words = file.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError as error:
+        raise name_failure(error) from None
+    found = find_remains(opened, words)
+    if as_json:
+        emit_json({"found": [{"line": each.number, "place": each.place} for each in found]})
+    else:
+        for each in found:
+            say(f"line {each.number}: {one_line(each.place)}")
+    if found:
+        raise typer.Exit(1)
+
+
+@takes("vault", "ref", "at", "agent", "as_json")
+def pin(
+    here: Here,
+    path: Annotated[
+        str, typer.Argument(metavar="[PATH]", help="The note; else what is pinned is listed.")
+    ] = "",
+    remove: Annotated[bool, typer.Option("--remove", help="Pin it no longer.")] = False,
+) -> None:
+    """Show a note in every pack, or list what is pinned.
+
+    Machines leave a pinned note as it is. The list says what each costs in every pack.
+
+    Examples:
+      vaultmem pin refund-rules
+      vaultmem pin
+      vaultmem pin --remove refund-rules
+    """
+    if (path and here.at) or (remove and not path):
+        raise typer.BadParameter("give PATH, --remove PATH, or --at WHEN alone")
+    if path:
+        _set_pinned(path, not remove, here.open_view(), here.as_json)
+    else:
+        _list_pinned(here.open_view(reads=True), here.as_json)
+
+
+def _list_pinned(opened: Vault, as_json: bool) -> None:
+    from vaultmem.core.packs.pack_text import warn_of_pinned
+    from vaultmem.operations.vault_data import pinned_json
+    from vaultmem.services.health.economics import list_pinned
+
+    notes = list_pinned(opened)
+    total, budget = sum(each.tokens for each in notes), opened.config.budget
+    if as_json:
+        emit_json(pinned_json(notes, total, budget))
+    else:
+        for each in notes:
+            say(f"{each.tokens:>7,}  {one_line(each.record.path)}  {one_line(each.record.title)}")
+        say(f"{total:>7,}  tokens in all, {total / budget:.0%} of the budget of {budget:,}")
+    if warning := warn_of_pinned(total, budget):
+        warn(f"warning: {warning}")
+
+
+@takes("vault", "ref", "agent", "as_json")
+def tag_(
+    here: Here,
+    path: PathArgument,
+    add: Annotated[list[str], typer.Argument(metavar="[TAG...]", help="Tags to add.")] = [],  # noqa: B006
+    remove: Annotated[
+        list[str], typer.Option("--remove", metavar="TAG", help="A tag to remove (repeatable).")
+    ] = [],  # noqa: B006
+) -> None:
+    """Add tags to a note, or remove them.
+
+    Examples:
+      vaultmem tag rollback deploy/release
+      vaultmem tag rollback --remove deploy/release
+    """
+    from vaultmem.services.changes.edit_notes import change_tags
+    from vaultmem.services.views.read_notes import resolve_address
+
+    opened = here.open_view()
+    found, _ = resolve_address(opened, path)
+    blob, tags = change_tags(opened, found, tuple(add), tuple(remove))
+    if here.as_json:
+        emit_json(edited_json(found, blob, tags=tags))
+    else:
+        say_painted("tagged  ", "green", f"{found}  {' '.join('#' + tag for tag in tags)}")
+
+
+def _set_pinned(path: str, pinned: bool, opened: Vault, as_json: bool) -> None:
+    from vaultmem.core.text.paths import PINNED_FILES
+    from vaultmem.errors import RefusedError
+    from vaultmem.services.changes.edit_notes import set_note_property
+    from vaultmem.services.views.read_notes import read_as_written, resolve_address
+
+    found, _ = resolve_address(opened, path)
+    if str(found) in PINNED_FILES and not pinned:
+        raise RefusedError(f"{found}: it is pinned by its name; rename it to unpin it")
+    was_pinned = read_as_written(opened, found).pinned
+    blob = set_note_property(opened, found, "pinned", True if pinned else None)
+    if as_json:
+        emit_json(edited_json(found, blob, pinned=pinned))
+    else:
+        verb = "pinned  " if pinned else "unpinned  " if was_pinned else "not pinned  "
+        say_painted(verb, "green", str(found))
+    if pinned:
+        _warn_of_pinned(opened)
+
+
+def _warn_of_pinned(opened: Vault) -> None:
+    from vaultmem.core.packs.pack_text import warn_of_pinned
+    from vaultmem.services.health.economics import list_pinned
+
+    tokens = sum(note.tokens for note in list_pinned(opened))
+    if warning := warn_of_pinned(tokens, opened.config.budget):
+        warn(f"warning: {warning}")
+
+
+# Commands that move notes from state to state: state, supersede.
+
+_ReasonOption = Annotated[
+    str, typer.Option("--reason", metavar="TEXT", help="Why; it stands in the note and in git.")
+]
+
+
+@takes("vault", "ref", "agent", "session", "as_json")
+def state_(
+    here: Here,
+    path: PathArgument,
+    state: Annotated[
+        str, typer.Argument(metavar="STATE", help="active, stale, archived, quarantined ...")
+    ],
+    reason: _ReasonOption = "",
+) -> None:
+    """Move a note to another state, and commit that.
+
+    Candidate, active, stale, archived: one step at a time, forth or back; a candidate becomes
+    active by `promote`. Quarantined is a note that cannot be trusted, with a --reason: it is out of
+    every recall and pack. Pinned notes and quarantined ones only a person moves.
+
+    Examples:
+      vaultmem state search-load-test stale --reason "Measured on the old server."
+      vaultmem state rollback quarantined --reason "It came from a web page."
+    """
+    from vaultmem.core.lifecycle import State, parse_state
+    from vaultmem.services.lifecycle.transition import change_state
+
+    wanted = parse_state(state)
+    if wanted is State.QUARANTINED and not reason:
+        raise typer.BadParameter("say why it cannot be trusted: --reason TEXT")
+    opened = here.open_view()
+    done = change_state(opened, [path], wanted, reason)
+    if here.as_json:
+        emit_json(moved_json(done))
+        return
+    for move in done.moves:
+        say_painted(f"{move.after}  ", "yellow", f"{move.path}  (was {move.before})")
+    if not done.moves:
+        say(f"{path}: {state} already.")
+    say_commits(done.report.commits)
+
+
+@takes("vault", "ref", "agent", "session", "as_json")
+def supersede(
+    here: Here,
+    old: Annotated[str, typer.Argument(metavar="OLD", help="The note that no longer holds.")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="The note that holds instead.")],
+    part: Annotated[
+        bool, typer.Option("--part", help="Only what both speak of: the old note stays.")
+    ] = False,
+    reason: _ReasonOption = "",
+) -> None:
+    """Replace a note by another; each then names the other.
+
+    The old one is deprecated. With --part it stays for what it says besides, and packs show the new
+    one before it.
+
+    Examples:
+      vaultmem supersede expired-sessions-linger session-tokens-opaque
+    """
+    from vaultmem.services.lifecycle.supersede import supersede_note
+
+    opened = here.open_view()
+    done = supersede_note(opened, old, new, reason, part=part)
+    if here.as_json:
+        emit_json(superseded_json(done))
+        return
+    became = "a part of it, so it stays" if part else f"{done.before} to deprecated"
+    say_painted("superseded  ", "yellow", f"{done.old}  ({became})")
+    say_painted("by          ", "green", done.new)
+    if done.unsaid and not part:
+        say(f"  it said besides: {one_line(done.unsaid[0])}")
+    say_commits(done.report.commits)

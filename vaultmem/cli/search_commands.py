@@ -1,0 +1,275 @@
+"""Commands that search: recall, pack, mv, links, similar, dedup."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vaultmem.cli.asking import open_several, warn_unmatched
+from vaultmem.cli.history_commands import say_commits
+from vaultmem.cli.options import (
+    AllVaultsOption,
+    DryRunOption,
+    FleetOption,
+    VaultsOption,
+    YesOption,
+)
+from vaultmem.cli.output import ProgressLine, confirm, emit_json, say, say_lines, say_painted, warn
+from vaultmem.cli.shared import Here, answer, offers, takes
+from vaultmem.core.text.display import count_things, one_line
+from vaultmem.operations.declaration import NoArguments
+from vaultmem.operations.finding import (
+    FORMATS,
+    PACK,
+    RECALL,
+    PackRequest,
+    Recall,
+    answer_data,
+    make_ask,
+    make_pack_ask,
+    pack_answer_data,
+    pack_of,
+    recall_in,
+    recall_lines,
+    show_lines,
+    show_texts,
+)
+from vaultmem.operations.links import (
+    BACKLINKS,
+    BROKEN,
+    LINKS,
+    MV,
+    ORPHANS,
+    REPAIR,
+    LinkedNote,
+    RenameRequest,
+    RepairRequest,
+)
+from vaultmem.operations.notes import nearby_lines
+from vaultmem.operations.vault_data import merged_json
+
+if TYPE_CHECKING:
+    from vaultmem.services.curation.dedup import Merge
+    from vaultmem.services.packs.build import PackAnswer
+    from vaultmem.services.search.run_query import QueryResult
+
+
+def _warn_of_models(answer: QueryResult | PackAnswer) -> None:
+    """Say which models had no part in an answer, or not their whole part."""
+    if answer.words_alone:
+        warn(f"found by words alone: {answer.words_alone}")
+    elif answer.meaning and (lacking := answer.meaning.sections - answer.meaning.embedded):
+        of = f"{lacking:,} of {answer.meaning.sections:,} sections"
+        warn(f"found by words alone: {of}, which have no vector yet; run `vaultmem embed`")
+    if answer.reranked and answer.reranked.problem:
+        warn(f"not reranked: {answer.reranked.problem}")
+
+
+def _refuse_with_fleet(here: Here, asked: Recall | PackRequest, all_vaults: bool) -> None:
+    """Refuse options that are for one vault, or for the vaults of this machine."""
+    from vaultmem.cli.fleet_work import refuse_with_fleet
+
+    refuse_with_fleet(
+        ref=here.ref,
+        at=asked.at,
+        all_vaults=all_vaults,
+        include_refs=asked.include_refs,
+        project=asked.project,
+    )
+
+
+def _with_missing(told: dict[str, Any], missing: dict[str, str] | None) -> dict[str, Any]:
+    """Return an answer as JSON, of a fleet with why some vaults have no part in it."""
+    return told if missing is None else {**told, "missing": missing}
+
+
+@offers(RECALL)
+@takes("ref", "agent", "session", "as_json")
+def recall_(
+    here: Here,
+    asked: Recall,
+    vault: VaultsOption = [],  # noqa: B006
+    all_vaults: AllVaultsOption = False,
+    fleet: FleetOption = "",
+) -> None:
+    """Print what answers a question, of a vault, several or a fleet."""
+    from vaultmem.cli.fleet_work import recall_fleet, warn_missing
+
+    show = show_texts(asked) if here.as_json else show_lines(asked)
+    opened, missing = None, None
+    if fleet:
+        _refuse_with_fleet(here, asked, all_vaults)
+        answer, missing = recall_fleet(fleet, vault, make_ask(asked), show)
+    else:
+        opened = open_several(here, vault, all_vaults, bool(asked.at or asked.include_refs))
+        answer = recall_in(opened, asked, show, ProgressLine)
+    _warn_of_models(answer)
+    if here.as_json:
+        emit_json(_with_missing(answer_data(answer), missing))
+        return
+    say_lines(recall_lines(answer, asked))
+    if not answer.hits and opened is not None:
+        warn_unmatched(opened, asked.only.make_filter())
+    elif not answer.hits:
+        say("No note matches.")
+    warn_missing(missing or {})
+
+
+@offers(PACK)
+@takes("ref", "agent", "session", "as_json")
+def pack(
+    here: Here,
+    asked: PackRequest,
+    vault: VaultsOption = [],  # noqa: B006
+    all_vaults: AllVaultsOption = False,
+    fleet: FleetOption = "",
+) -> None:
+    """Print a pack, of a vault, several or a fleet."""
+    from vaultmem.cli.fleet_work import pack_fleet, warn_missing
+    from vaultmem.services.search.trusted import tell_trust_elsewhere
+
+    if asked.format not in FORMATS:
+        raise typer.BadParameter(f'"{asked.format}" is not a format; use {", ".join(FORMATS)}')
+    elsewhere, missing = "", None
+    if fleet:
+        _refuse_with_fleet(here, asked, all_vaults)
+        answer, missing = pack_fleet(fleet, vault, make_pack_ask(asked))
+    else:
+        opened = open_several(here, vault, all_vaults, bool(asked.at or asked.include_refs))
+        answer = pack_of(opened, asked, make_pack_ask(asked), ProgressLine)
+        elsewhere = tell_trust_elsewhere(opened[0])
+    _warn_of_models(answer)
+    if answer.warning:
+        warn(f"warning: {answer.warning}")
+    if elsewhere:
+        warn(f"note: {elsewhere}")
+    if here.as_json or asked.format == "json":
+        emit_json(_with_missing(pack_answer_data(answer), missing))
+        return
+    say(answer.pack.text.rstrip("\n"))
+    warn_missing(missing or {})
+    if asked.receipt:
+        warn(f"receipt {answer.receipt}")
+
+
+# Commands about links between notes: links, mv.
+
+
+@takes("vault", "ref", "at", "agent", "as_json")
+def links(
+    here: Here,
+    path: Annotated[
+        str, typer.Argument(metavar="[PATH]", help="The note; else the broken links of all notes.")
+    ] = "",
+    to: Annotated[bool, typer.Option("--to", help="The links of other notes to it.")] = False,
+    orphans: Annotated[
+        bool, typer.Option("--orphans", help="The notes that no other note links to.")
+    ] = False,
+    repair: Annotated[
+        bool,
+        typer.Option("--repair", help="Change the broken links to files that were moved since."),
+    ] = False,
+    dry_run: DryRunOption = False,
+) -> None:
+    """List what a note links to, or what links to it.
+
+    What leads nowhere is marked. Pinned notes and primed reference material are no orphans.
+    --repair changes broken links whose file has another path now, in one commit.
+
+    Examples:
+      vaultmem links refund-rules
+      vaultmem links --to refund-rules
+      vaultmem links --orphans
+      vaultmem links --repair --dry-run
+    """
+    if (to and not path) or (orphans and (path or to)):
+        raise typer.BadParameter("give PATH, --to PATH, or --orphans")
+    if repair and (path or to or orphans or here.at):
+        raise typer.BadParameter("--repair is about all notes as they are; give --dry-run at most")
+    if repair:
+        answer(REPAIR._replace(writes=not dry_run), here, RepairRequest(dry_run))
+    elif path:
+        answer(BACKLINKS if to else LINKS, here, LinkedNote(path))
+    else:
+        answer(ORPHANS if orphans else BROKEN, here, NoArguments())
+
+
+@offers(MV)
+@takes("vault", "ref", "agent", "as_json")
+def mv(here: Here, asked: RenameRequest) -> None:
+    """Print where a note is now."""
+    answer(MV, here, asked)
+
+
+# Commands about notes that say the same: similar, dedup.
+
+
+@takes("vault", "ref", "as_json")
+def similar(
+    here: Here,
+    text: Annotated[
+        list[str], typer.Argument(metavar="TEXT|PATH", help="A text, or the path of a note.")
+    ],
+) -> None:
+    """List the notes that say the same as a text, or nearly.
+
+    In place of a text, the path of a note can be given. What differs is shown.
+
+    Examples:
+      vaultmem similar "Half refunds are rounded up to the next cent."
+    """
+    from vaultmem.services.similarity.known import describe_similar
+    from vaultmem.services.similarity.similar import find_similar, read_asked
+
+    opened = here.open_view(reads=True)
+    asked = read_asked(opened, " ".join(text))
+    found = describe_similar(find_similar(opened, asked), asked.text)
+    if here.as_json:
+        emit_json({"similar": found})
+        return
+    for each in found:
+        say_lines(nearby_lines(each))
+    if not found:
+        say("No note matches.")
+
+
+@takes("vault", "agent", "as_json")
+def dedup(
+    here: Here,
+    apply: Annotated[bool, typer.Option("--apply", help="Merge what is shown.")] = False,
+    yes: YesOption = False,
+) -> None:
+    """List the notes that say the same as another, or merge them.
+
+    --apply merges them, in one commit. The note that is merged stays where it is, deprecated, and
+    names the one that counts, so that links to it lead on. Pinned notes and those of a person are
+    kept.
+
+    Examples:
+      vaultmem dedup
+    """
+    from vaultmem.services.curation.dedup import apply_merges, plan_merges
+
+    opened = here.open_synced(reads=not apply)
+    merges = plan_merges(opened, ProgressLine("comparing notes"))
+    if not here.as_json:
+        _say_merges(merges, apply)
+    if apply and merges:
+        confirm(count_things(len(merges), "merge"), yes)
+    report = apply_merges(opened, merges) if apply and merges else None
+    if here.as_json:
+        emit_json(merged_json(merges, report))
+    elif report:
+        say_commits(report.commits[-1:])
+
+
+def _say_merges(merges: Sequence[Merge], is_asked: bool) -> None:
+    for merge in merges:
+        say_painted("merge  " if is_asked else "would merge  ", "yellow", merge.drop)
+        say(f"  into  {one_line(merge.keep)}")
+    if not merges:
+        say("No two notes of one context state the same.")
+    elif not is_asked:
+        say(f"Nothing was changed; --apply merges {len(merges)} into others, in one commit.")

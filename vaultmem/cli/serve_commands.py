@@ -1,0 +1,258 @@
+"""Command serve, and the server options it shares with others."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vaultmem.cli.opening import open_here
+from vaultmem.cli.options import ONLY_HERE, HostOption, PortOption
+from vaultmem.cli.output import emit_json, say, warn
+from vaultmem.cli.quick_typer import add_commands
+from vaultmem.cli.shared import Here, needing, takes
+from vaultmem.cli.sync_commands import be_resident, say_status, start_daemon, stop_resident
+from vaultmem.errors import RefusedError
+from vaultmem.operations.vault_data import daemon_json
+
+if TYPE_CHECKING:
+    from vaultmem.hub.hub_server import Served
+    from vaultmem.services.fleet.pool import Pool
+    from vaultmem.services.hub.hub_folder import Hub
+    from vaultmem.vault import Vault
+
+
+#: A shorter token could be guessed.
+_LEAST = 16
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    add_commands(app, serve)
+
+
+@takes("vault", "ref", "agent", "as_json")
+def serve(
+    here: Here,
+    port: PortOption = 8377,
+    host: HostOption = ONLY_HERE,
+    name: Annotated[
+        list[str],
+        typer.Option(
+            "--name",
+            metavar="HOST",
+            help="A name (HOST or HOST:PORT) by which browsers and programs may ask (repeatable).",
+        ),
+    ] = [],  # noqa: B006
+    write: Annotated[
+        bool, typer.Option("--write", help="Let browsers write, too, in your name.")
+    ] = False,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Let nobody write, agents and programs neither.")
+    ] = False,
+    opens: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    link: Annotated[
+        bool, typer.Option("--link", help="Only print a link to the page that is served.")
+    ] = False,
+    token_file: Annotated[
+        str,
+        typer.Option(
+            "--token-file",
+            metavar="FILE",
+            help="The file with programs' token; else one in the state folder, made if new.",
+        ),
+    ] = "",
+    daemon: Annotated[bool, typer.Option("--daemon", help="Go on in the background.")] = False,
+    status: Annotated[bool, typer.Option("--status", help="Only say who serves.")] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="End the one who serves.")] = False,
+) -> None:
+    """Show the vault in a browser, and watch it meanwhile.
+
+    Programs and agents are answered too. It needs the extra `web`. Only this machine is served,
+    without --host: a browser comes in by a link with a one-time code, programs and agents (MCP at
+    /mcp) name a token.
+
+    Examples:
+      vaultmem serve --open
+      vaultmem serve --write --port 8400
+    """
+    opened = open_here(here.vault, here.agent, ref=here.ref, for_owner=True)
+    if status:
+        say_status(opened, here.as_json)
+    elif stop:
+        stop_resident(opened, here.as_json)
+    elif link:
+        _print_link(opened, here.as_json, opens)
+    elif write and read_only:
+        raise RefusedError("serve: --write and --read-only contradict each other; name one")
+    elif daemon:
+        words = ["serve", "--port", str(port), "--token-file", str(_find_token(opened, token_file))]
+        words += ["--host", host, *(word for each in name for word in ("--name", each))]
+        words += ["--write"] * write + ["--read-only"] * read_only
+        words += ["--agent", here.agent] * bool(here.agent) + ["--ref", here.ref] * bool(here.ref)
+        found, log = start_daemon(opened, words)
+        if here.as_json:
+            emit_json(daemon_json(found, log))
+        else:
+            say(f"Serving {opened.root} as process {found.pid}; it writes to {log}.")
+            _print_link(opened, here.as_json, opens)
+    else:
+        place = (port, host, tuple(each.lower() for each in name))
+        token = _find_token(opened, token_file)
+        serve_here(opened, place, write, read_only, token, opens, here.as_json)
+
+
+def serve_here(
+    vault: Vault,
+    place: tuple[int, str, tuple[str, ...]],
+    write: bool,
+    read_only: bool,
+    token: Path,
+    opens: bool,
+    as_json: bool,
+) -> None:
+    """Serve at `place` (port, address, other names) until a signal, as `serve` does."""
+    with needing("web", "serve"):
+        from vaultmem.serve.http import ADDRESS, MCP_PATH, Access, HttpServer, Place
+        from vaultmem.web.access import make_code
+    from vaultmem.workers import Caller
+
+    caller = Caller(
+        vault.author.agent or vault.config.agent or "mcp",
+        ref=vault.ref,
+        environment=vault.environment,
+        may_write=not read_only,
+        asks_others=place[1] == ADDRESS and not place[2],  # Nobody comes in from elsewhere.
+    )
+    access = Access(read_token(token), caller, vault.state_folder, write)
+    server = HttpServer(Place(*place), access)
+
+    def begun() -> str:
+        page = f"http://{server.hosts[0]}/enter?code={make_code(vault.state_folder)}"
+        if opens:
+            _open(page)
+        say(f"Serving {vault.root} as process {os.getpid()}; press Ctrl-C to stop.")
+        say(f"page  {page}")
+        return f"MCP   {server.address}{MCP_PATH}, with the token in {token}"
+
+    be_resident(vault, as_json, begun, web=server)
+
+
+def _print_link(vault: Vault, as_json: bool, opens: bool) -> None:
+    """Print a link with a code that lets one browser in."""
+    from vaultmem.services.watching.lease import find_watcher
+    from vaultmem.web.access import make_code
+
+    found = find_watcher(vault)
+    if found is None or not found.address:
+        raise RefusedError(f"{vault.root}: nobody serves it; `vaultmem serve` does")
+    page = f"{found.address}/enter?code={make_code(vault.state_folder)}"
+    if opens:
+        _open(page)
+    emit_json({"link": page}) if as_json else say(page)
+
+
+def _open(page: str) -> None:
+    import webbrowser
+
+    if not webbrowser.open(page):
+        warn("no browser was found; open the link yourself")
+
+
+def _find_token(vault: Vault, named: str) -> Path:
+    return Path(named).expanduser().resolve() if named else vault.state_folder / "mcp.token"
+
+
+def read_token(file: Path) -> str:
+    """Return the token in a file that only its owner can read; it is made if it is not there.
+
+    Raises:
+        RefusedError: others can read the file, or its token is shorter than 16 characters.
+    """
+    import contextlib
+    import secrets
+    from pathlib import PurePosixPath
+
+    from vaultmem.errors import ConflictError
+    from vaultmem.storage.files import create_file
+
+    if not file.exists():
+        fresh = f"{secrets.token_urlsafe(32)}\n".encode()
+        with contextlib.suppress(ConflictError):  # Another server made one meanwhile.
+            create_file(file.parent, PurePosixPath(file.name), fresh, 0o600)
+    if file.stat().st_mode & 0o077:
+        raise RefusedError(f"{file}: others can read it; run `chmod 600 {file}`")
+    token = file.read_text(encoding="ascii").strip()
+    if len(token) < _LEAST:
+        raise RefusedError(f"{file}: a token needs {_LEAST} characters or more")
+    return token
+
+
+# What `hub serve` and `fleet serve` share: how they are reached, and what they say of it.
+
+NamesOption = Annotated[
+    list[str],
+    typer.Option(
+        "--name",
+        metavar="HOST",
+        help="A name (HOST or HOST:PORT) by which people and agents ask (repeatable).",
+    ),
+]
+ProxyOption = Annotated[
+    bool,
+    typer.Option("--proxy", help="A proxy in front has HTTPS, and says from where requests come."),
+]
+
+
+def find_served(command: str, port: int, host: str, names: list[str], proxy: bool) -> Served:
+    """Return what the options of a command say of how it serves.
+
+    Raises:
+        VaultError: the extra `web` is not installed.
+    """
+    with needing("web", command):
+        from vaultmem.hub.hub_server import Served
+        from vaultmem.serve.http import Place
+    from vaultmem.environment import current_environment
+
+    place = Place(port, host, tuple(each.lower() for each in names))
+    return Served(place, proxy, current_environment())
+
+
+@contextlib.contextmanager
+def serving(
+    hub: Hub,
+    served: Served,
+    find_pool: Callable[[], Pool] | None = None,
+) -> Iterator[str]:
+    """Begin to serve, give the address to what is said of it, and go on until a signal.
+
+    Raises:
+        RefusedError: as `HubServer` and its `start` do.
+    """
+    from vaultmem.hub.hub_server import HubServer
+
+    server = HubServer(hub, served)
+    try:
+        server.heed_signals()  # Before it says that it may be ended.
+        server.start(find_pool)
+        yield server.address
+        sys.stdout.flush()  # It goes on for long; a pipe or a file has it now.
+        server.wait()
+    finally:
+        server.close()
+
+
+def say_places(what: object, address: str, with_git: bool = False) -> None:
+    """Say what is served in this process, and where."""
+    say(f"Serving {what} as process {os.getpid()}; press Ctrl-C to stop.")
+    say(f"page  {address}/")
+    if with_git:
+        say(f"git   {address}/git/NAME.git, with a token as the password")
+    say(f"API   {address}/v/NAME/api/v1, and over all vaults /api/v1")
+    say(f"MCP   {address}/v/NAME/mcp, and over all vaults /mcp")

@@ -1,0 +1,74 @@
+"""The group `session`: begin one, write it down, end it, look at it."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from vaultmem.cli.quick_typer import new_group
+from vaultmem.cli.shared import Here, name_operations, offers, print_answer, takes
+from vaultmem.errors import BusyError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from vaultmem.services.sessions.close import Recovered
+    from vaultmem.vault import Vault
+
+NAME = "session"
+
+
+def register(parent: typer.Typer) -> None:
+    """Add the group to the application."""
+    before, after = (
+        name_operations(
+            start="sessions.START",
+            resume="sessions.RESUME",
+            fork="sessions.FORK",
+            mark_restore="sessions.MARK_RESTORE",
+            close="sessions.CLOSE",
+            note="sessions.NOTE",
+            decide="sessions.DECIDE",
+            touch="sessions.TOUCH",
+            turn="sessions.TURN",
+            summarize="sessions.SUMMARIZE",
+            show="session_views.SHOW",
+        ),
+        name_operations(
+            search="session_views.SEARCH",
+            chain="session_views.CHAIN",
+            family="tasks.FAMILY",
+            stats="session_views.STATS",
+            restore="session_views.RESTORE",
+            which="session_views.WHICH",
+        ),
+    )
+    app = new_group({**before, "list": _make_list, **after})
+    parent.add_typer(app, name=NAME, help="Keep sessions: what an agent did, and where it stands.")
+
+
+def _make_list() -> Callable[..., None]:
+    """Return the command that prints the sessions; it recovers those whose process is gone."""
+    from vaultmem.operations.session_views import LIST
+
+    def list_(here: Here, asked: Any) -> None:
+        opened = here.open_synced(reads=True)
+        recovered = _recover(opened)
+        done = LIST.run(opened, asked)._replace(recovered=recovered)
+        print_answer(LIST, here, asked, done)
+
+    return offers(LIST)(takes("vault", "ref", "as_json")(list_))
+
+
+def _recover(opened: Vault) -> Sequence[Recovered]:
+    from vaultmem.services.sessions.find_session import find_unsettled
+
+    if opened.notices.stale or not find_unsettled(opened):
+        return ()
+    from vaultmem.services.sessions.close import recover_sessions
+
+    with contextlib.suppress(BusyError):  # They can be recovered another time.
+        return recover_sessions(opened)
+    return ()

@@ -1,0 +1,504 @@
+"""Commands on a vault as a whole: init, index, trust, demo."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vaultmem.cli.output import emit_json, following, say, say_painted, warn
+from vaultmem.cli.shared import Here, takes
+from vaultmem.cli.vault_list import register_here
+from vaultmem.config import CONFIG_NAME
+from vaultmem.core.text.display import clean_text, count_things, name_some
+from vaultmem.errors import RefusedError
+from vaultmem.operations.vault_data import indexed_json, init_json, trusted_json
+
+if TYPE_CHECKING:
+    from vaultmem.services.memory.create_vault import Created, InitPlan
+    from vaultmem.vault import Vault
+
+
+#: Lines that look like credentials which `init` shows before it asks.
+_SHOWN = 20
+
+
+@takes("agent", "as_json")
+def init(
+    here: Here,
+    folder: Annotated[
+        Path | None,
+        typer.Argument(metavar="[DIR]", help="The folder, the current one if none is given."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    allow_secrets: Annotated[
+        bool,
+        typer.Option(
+            "--allow-secrets",
+            help="Commit notes with lines that look like credentials, too. Otherwise git does not "
+            "get them; they are indexed all the same.",
+        ),
+    ] = False,
+    commit_edits: Annotated[
+        bool | None,
+        typer.Option(
+            "--commit-edits/--no-commit-edits",
+            help="Whether `vaultmem watch` commits your edits after ten minutes without a save.",
+        ),
+    ] = None,
+) -> None:
+    """Make a vault of a folder; nothing that is there is changed.
+
+    What it will add, commit and leave out is said first. A folder outside git becomes a repository
+    with a first commit; where files are there, you are asked. In an existing repository nothing is
+    committed. The vault is put on your list of vaults.
+
+    Examples:
+      vaultmem init
+      vaultmem init ~/notes
+    """
+    from vaultmem.environment import read_settings
+    from vaultmem.services.memory.create_vault import (
+        CreateOptions,
+        allow_leaks,
+        create_vault,
+        plan_vault,
+    )
+    from vaultmem.services.views.update_index import sync_vault
+
+    plan = plan_vault(_choose_folder(folder))
+    is_asked = sys.stdin.isatty() and not (yes or dry_run)
+    if allow_secrets:
+        plan = allow_leaks(plan)
+    if not here.as_json:
+        _say_plan(plan)
+    elif dry_run:
+        emit_json(init_json(plan))
+    if dry_run:
+        return
+    if is_asked and plan.kept_out and plan.repository is None and _ask_to_allow(plan):
+        plan, allow_secrets = allow_leaks(plan), True
+    _ask_to_commit(plan, yes, is_asked)
+    if is_asked and commit_edits is None:
+        commit_edits = _ask_about_edits(plan)
+    options = CreateOptions(allow_secrets, commit_edits)
+    created = create_vault(plan.root, options, **read_settings(here.agent))
+    with following(created.vault) as progress:
+        sync_vault(created.vault, progress)
+    name = register_here(created.vault)
+    if here.as_json:
+        emit_json(init_json(plan, created, name))
+        return
+    _say_created(created, name)
+    if commit_edits:
+        say("`vaultmem watch` commits your edits after ten minutes without a save.")
+    elif plan.suggests_edits and commit_edits is None:
+        _suggest_edits(created.vault)
+    _say_problems(created.vault.manifest.problems())
+
+
+def _suggest_edits(vault: Vault) -> None:
+    if not vault.config.commit_edits_after_seconds:
+        say("hint: `vaultmem init --commit-edits` has `vaultmem watch` commit what you write")
+
+
+def _say_created(created: Created, name: str) -> None:
+    """Print what was done, and what the owner may want to do next."""
+    settings = [count_things(len(created.excluded), "line")] if created.excluded else []
+    settings = [f"{each} of its exclude file" for each in settings]
+    settings += ["a merge driver for notes"] if created.configured else []
+    if settings:
+        say(f"Set in the repository's own settings: {', '.join(settings)}.")
+    if created.report.commit:
+        made = "Made a repository, committed" if created.new_repository else "Committed"
+        say(f"{made} as {created.report.commit[:7]}.")
+    notes, _ = created.vault.view.totals()
+    listed = f", listed as {name}" if name else ""
+    say(f"{count_things(notes, 'note')} in {created.vault.root}{listed}.")
+    if created.kept_out:
+        say(f"Kept out of git, and indexed: {name_some(created.kept_out)}.")
+        say("hint: `vaultmem init --allow-secrets` there lets git have them")
+    if created.released:
+        say(f"No longer kept out of git: {name_some(created.released)}.")
+        say("hint: the next `vaultmem checkpoint` commits them")
+    if created.person_problem:
+        say(f"Note: {created.person_problem}.")
+
+
+def _choose_folder(folder: Path | None) -> Path:
+    """Return the folder that is meant.
+
+    Raises:
+        RefusedError: it is the home folder; or none is named, and the current one is a project of
+            code and no vault.
+    """
+    from vaultmem.environment import current_environment, current_folder
+    from vaultmem.services.memory.create_vault import find_project_file
+
+    here = Path(current_folder())
+    name = "" if folder or (here / CONFIG_NAME).is_file() else find_project_file(here)
+    if name:
+        raise RefusedError(
+            f"this is a project of code ({name}); give its memory a folder of its own with "
+            "`vaultmem init memory`, or make the project itself the vault with `vaultmem init .`"
+        )
+    place = here / (folder or Path()).expanduser()
+    home = current_environment().get("HOME", "")
+    if home and place.resolve() == Path(home).resolve():
+        raise RefusedError(
+            "this is your home folder, all of which would be memory; give memory a folder of its "
+            "own with `vaultmem init ~/memory`"
+        )
+    return place
+
+
+def _ask_to_allow(plan: InitPlan) -> bool:
+    """Show the lines that look like credentials; return whether git gets them all the same.
+
+    Raises:
+        typer.Abort: nothing shall be done.
+    """
+    from vaultmem.services.memory.create_vault import show_leaks
+
+    notes = count_things(len(plan.kept_out), "file")
+    typer.echo(f"\nThese lines look like credentials, in {notes}:", err=True)
+    for place, line in show_leaks(plan.root, plan.credentials[:_SHOWN]):
+        typer.echo(clean_text(f"  {place}{f'  {line}' if line else ''}"), err=True)
+    if len(plan.credentials) > _SHOWN:
+        typer.echo(f"  and {len(plan.credentials) - _SHOWN:,} more", err=True)
+    told = "[k]eep these files out of git, [c]ommit them anyway, or [s]top?"
+    answers = {"k": False, "keep": False, "c": True, "commit": True}
+    while (given := typer.prompt(told, "k", err=True).strip().lower()) not in answers:
+        if given in {"s", "stop"}:
+            raise typer.Abort
+    return answers[given]
+
+
+def _ask_to_commit(plan: InitPlan, yes: bool, is_asked: bool) -> None:
+    """Have a person agree to a first commit of what is there; a caller without a terminal goes on.
+
+    Raises:
+        RefusedError: nobody can be asked, and some names look private.
+        typer.Abort: nothing shall be done.
+    """
+    if not plan.files or yes:
+        return
+    if is_asked:
+        files = count_things(len(plan.files), "file")
+        if plan.private and not sys.stdout.isatty():
+            typer.echo(f"These look private: {clean_text(name_some(plan.private))}", err=True)
+        typer.confirm(f"Commit {files} of {clean_text(str(plan.root))}?", abort=True, err=True)
+    elif plan.private:
+        raise RefusedError(
+            f"these would be committed and look private: {name_some(plan.private)}; "
+            "say --yes, or `git init` there and commit what you want"
+        )
+
+
+def _ask_about_edits(plan: InitPlan) -> bool | None:
+    """Ask whether the watcher commits a person's edits; None where a new vault has no files yet."""
+    if CONFIG_NAME not in plan.added or not (plan.files or plan.suggests_edits):
+        return None
+    told = "Commit what you edit, after ten minutes without a save, while `vaultmem watch` runs?"
+    return typer.confirm(told, plan.suggests_edits, err=True)
+
+
+def _say_plan(plan: InitPlan) -> None:
+    """Print what will be done, a line for each thing."""
+    if plan.is_vault and not plan.added:
+        say(f"{plan.root} is a vault already; it lacks nothing.")
+        return
+    say(str(plan.root))
+    if plan.repository is None:
+        _say_step("makes", "a git repository, for there is none")
+    elif plan.repository == plan.root:
+        _say_step("uses", "the git repository that is here; nothing is committed")
+    else:
+        _say_step("uses", f"the git repository at {plan.repository}; nothing is committed")
+    if plan.added:
+        _say_step("adds", _name_added(plan.added))
+    if plan.files:
+        count = "1 file that is" if len(plan.files) == 1 else f"{len(plan.files):,} files that are"
+        size = f"{plan.size / 1e6:,.1f} MB" if plan.size >= 1e5 else f"{plan.size:,} bytes"
+        _say_step("commits", f"{count} here, {size}: {name_some(plan.files)}")
+    if plan.kept_out:
+        count = count_things(len(plan.kept_out), "file")
+        told = f"{count} from git, for lines look like credentials: {name_some(plan.credentials)}"
+        _say_step("excludes", told, "yellow")
+    if plan.private:
+        _say_step("private?", name_some(plan.private), "yellow")
+    if plan.left_out:
+        _say_step("leaves", ", ".join(f"{what}: {n:,}" for what, n in plan.left_out.items()))
+
+
+def _say_step(word: str, told: str, colour: str = "green") -> None:
+    first, *others = textwrap.wrap(told, 69, break_long_words=False, break_on_hyphens=False)
+    say_painted(f"  {word:<9}", colour, first)
+    for line in others:
+        say(f"{'':<11}{line}")
+
+
+def _name_added(paths: Sequence[str]) -> str:
+    """Return the files that are added, those of one folder together."""
+    folders: dict[str, list[str]] = {}
+    for path in paths:
+        folders.setdefault(path.rpartition("/")[0], []).append(path)
+    own = folders.pop("", [])
+    inside = [f"{len(each)} templates in {folder}/" for folder, each in folders.items()]
+    return ", ".join([*own, *inside])
+
+
+@takes("vault", "as_json")
+def index(here: Here) -> None:
+    """Bring the index up to date, and name notes with problems.
+
+    Other commands do the first by themselves.
+
+    Examples:
+      vaultmem index
+    """
+    from vaultmem.services.views.update_index import sync_vault
+
+    opened = here.open()
+    with following(opened) as progress:
+        report = sync_vault(opened, progress)
+    if here.as_json:
+        emit_json(indexed_json(opened, report))
+        return
+    notes, _ = opened.view.totals()
+    say(
+        f"{count_things(notes, 'note')}, {report.added:,} new, {report.changed:,} changed, "
+        f"{report.removed:,} gone  ({report.seconds:.1f} s)"
+    )
+    _say_problems(opened.manifest.problems())
+
+
+@takes("vault", "as_json")
+def trust(
+    here: Here,
+    place: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="DIR",
+            help="Vouch only for what you vouched for there: the same repository, moved, or "
+            "another work tree of it.",
+        ),
+    ] = "",
+    sign: Annotated[
+        bool,
+        typer.Option(
+            "--sign", help="Sign what is trusted here with your SSH key, for your other machines."
+        ),
+    ] = False,
+    key: Annotated[
+        str,
+        typer.Option(
+            "--key", metavar="FILE", help="The SSH key; else git's, or ~/.ssh/id_ed25519."
+        ),
+    ] = "",
+    signer: Annotated[
+        str,
+        typer.Option(
+            "--allow-signer",
+            metavar="FILE",
+            help='Let what this key signs count on this machine: a .pub file, or "NAME KEY".',
+        ),
+    ] = "",
+    drop: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--drop",
+            metavar="NOTE",
+            help="Withdraw the trust in a note; it stays active, as evidence. Can be repeated.",
+        ),
+    ] = None,
+) -> None:
+    """Say that this vault is yours: its policies count.
+
+    So do its active skills and preferences. A vault that somebody else made is evidence only,
+    until you say this.
+
+    Examples:
+      vaultmem trust
+      vaultmem trust --drop no-friday-deploys
+    """
+    from vaultmem.services.search.trusted import drop_trust, sign_trusted, take_trust, trust_vault
+    from vaultmem.services.vaults.companions import find_companions
+
+    if bool(place) + (sign or bool(key)) + bool(signer) + bool(drop) > 1:
+        raise typer.BadParameter("give one of --from, --sign, --allow-signer and --drop")
+    opened = here.open()
+    if drop:
+        _say_dropped(drop_trust(opened, drop), here.as_json)
+    elif signer:
+        _allow_signer(opened, signer, here.as_json)
+    elif sign or key:
+        name, paths = sign_trusted(opened, key)
+        _say_trusted(paths, here.as_json, name)
+    else:
+        companions = find_companions(opened)
+        trusted = take_trust(opened, place) if place else trust_vault(opened, companions.values())
+        _say_trusted(trusted, here.as_json)
+        if companions and not (place or here.as_json):
+            say(f"Asked together with it from now on: {', '.join(companions)}.")
+        _tell_unknown(opened)
+
+
+def _say_dropped(paths: list[str], as_json: bool) -> None:
+    if as_json:
+        emit_json({"dropped": paths})
+        return
+    for path in paths:
+        say(f"no longer trusted  {path}")
+    if not paths:
+        say("Nothing changed: these notes were not trusted.")
+
+
+def _allow_signer(vault: Vault, signer: str, as_json: bool) -> None:
+    from vaultmem.services.search.trusted import allow_key, list_trusted
+
+    name = allow_key(vault, signer)
+    _say_trusted(list_trusted(vault), as_json, allowed=name)
+
+
+def _say_trusted(paths: list[str], as_json: bool, signer: str = "", allowed: str = "") -> None:
+    if as_json:
+        emit_json(trusted_json(paths, signer, allowed))
+        return
+    for path in paths:
+        say_painted("signed   " if signer else "trusted  ", "green", path)
+    count = f"{len(paths)} active policies, skills and preferences"
+    if signer:
+        say(f"{count} are signed by {signer}; `vaultmem sync` takes that to your other machines,")
+        say("and `vaultmem trust --allow-signer` there says that your key counts.")
+    elif allowed:
+        say(f"What {allowed} signs counts on this machine; {count} are trusted now.")
+    else:
+        say(f"{count} are on record from now on.")
+
+
+def _tell_unknown(vault: Vault) -> None:
+    from vaultmem.services.search.trusted import verify_signed
+
+    if unknown := verify_signed(vault):
+        lists = "a list was" if unknown == 1 else f"{unknown} lists were"
+        warn(
+            f"{lists} signed with a key that does not count here; "
+            "`vaultmem trust --allow-signer FILE` says that it is yours"
+        )
+
+
+def _say_problems(problems: list[tuple[str, str]]) -> None:
+    from vaultmem.core.notes.problems import describe_group, group_problems
+
+    if not problems:
+        return
+    files = len({path for path, _ in problems})
+    were = "1 file was" if files == 1 else f"{files:,} files were"
+    say(f"\n{were} not read, or not fully (none was changed):")
+    for group in group_problems(problems):
+        say_painted("  ", "yellow", describe_group(group))
+    say("  `vaultmem doctor` says what repairs them.")
+
+
+# The command that shows what vaultmem is, on a copy of the sample vault: demo.
+
+#: What is worth a look.
+_COMMANDS = (
+    'vaultmem pack "how are refunds handled?" --budget 600',
+    "vaultmem log",
+    'vaultmem bisect --good HEAD~4 -- "staging database" --says "PostgreSQL 16"',
+)
+
+
+def demo(
+    keep: Annotated[
+        str,
+        typer.Option("--keep", metavar="DIR", help="Make the copy here, and leave it there."),
+    ] = "",
+    no_open: Annotated[
+        bool, typer.Option("--no-open", help="Show it here, and no page in a browser.")
+    ] = False,
+) -> None:
+    """Show a sample vault in a browser: notes, a week of history.
+
+    An agent believes something wrong in it: find out since when. Without a screen, the link is
+    printed; without the extra `web` or a terminal, you see the history here. The copy is removed
+    when you press Ctrl-C, with all that was kept of it.
+
+    Examples:
+      vaultmem demo
+      vaultmem demo --no-open --keep ferrylane
+    """
+    from vaultmem.environment import choose_own, current_environment
+    from vaultmem.services.vaults.demo_vault import forget_demo, lay_demo
+    from vaultmem.vault import find_user_folders, open_vault
+
+    above = None if keep else tempfile.TemporaryDirectory(prefix="vaultmem-demo-")
+    root = Path(keep).expanduser().absolute() if above is None else Path(above.name, "ferrylane")
+    own = choose_own(current_environment())
+    given = {name: value for name, value in own.items() if not name.startswith("VAULTMEM_")}
+    folders = find_user_folders(given)
+    try:
+        lay_demo(root, folders, time.time())
+        _show(open_vault(root, by_person=True, folders=folders, environment=given), no_open)
+    finally:
+        if above is not None:
+            forget_demo(root, folders)
+            above.cleanup()
+            say("\nThe copy is gone again; `vaultmem demo --keep DIR` leaves you one.")
+
+
+def _show(vault: Vault, no_open: bool) -> None:
+    """Serve the page, or run the commands here and say why there is no page."""
+    from vaultmem.environment import has_screen
+    from vaultmem.services.views.update_index import sync_vault
+
+    sync_vault(vault)
+    notes, _ = vault.view.totals()
+    say(f"{notes} notes of a ferry operator's ticketing project, with a week of history, in")
+    say(f"{vault.root}\n")
+    opens = has_screen()
+    reason = "" if no_open else _find_reason_against(opens)
+    if not (no_open or reason):
+        from vaultmem.cli.serve_commands import serve_here
+
+        say("Look at the page, or try in another terminal:")
+        say(f"  cd {shlex.quote(str(vault.root))}")
+        say("".join(f"  {line}\n" for line in _COMMANDS))
+        token = vault.state_folder / "mcp.token"
+        serve_here(vault, (0, "127.0.0.1", ()), True, False, token, opens, False)
+        return
+    vault.close()
+    for line in _COMMANDS:
+        say(f"$ {line}")
+        sys.stdout.flush()
+        command = [sys.executable, "-P", "-m", *shlex.split(line)]
+        subprocess.run(command, cwd=vault.root, env=vault.environment, check=False)
+        say("")
+    if reason:
+        say(reason)
+
+
+def _find_reason_against(has_screen: bool) -> str:
+    """Return why no page can be shown here; empty, if one can."""
+    from vaultmem.storage.user_files import tell_missing
+
+    try:
+        import vaultmem.serve.http  # noqa: F401
+    except ModuleNotFoundError as error:
+        return f"For the page: {tell_missing(error.name, 'web')}."
+    lack = "This is neither a screen nor a terminal; in a terminal, `vaultmem demo` prints a link."
+    return "" if has_screen or sys.stdout.isatty() else lack

@@ -1,0 +1,296 @@
+"""The known agent clients and the files in which each keeps its settings.
+
+A client is a row of data: nothing that reads or writes settings knows one of them by name. Places
+and forms are those of the clients' own manuals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from vaultmem.core.text.suggest import ask_meant
+from vaultmem.errors import RefusedError
+
+#: The name under which a client knows the vault.
+ENTRY = "vaultmem"
+
+#: In an entry: the program, what it is given, and both in one list. In a hook: its command line.
+PROGRAM, ARGUMENTS, WORDS, COMMAND = "<program>", "<arguments>", "<words>", "<command>"
+
+_PLAIN = {"command": PROGRAM, "args": ARGUMENTS}
+_STDIO = {"type": "stdio", **_PLAIN}
+_OPENCODE = {"type": "local", "command": WORDS, "enabled": True}
+
+
+class Hooks(NamedTuple):
+    """How a client runs commands at its events: a JSON file with a list for each event.
+
+    `events` are its names for ours. `item` is what stands in a list for one command, which is its
+    `COMMAND`; where `item` has a list of its own, that holds the commands. `head` is what a file
+    has besides that has nothing in it yet. `note` is what their owner has to know.
+    """
+
+    user: tuple[str, ...]
+    project: str
+    events: Mapping[str, str]
+    item: Mapping[str, Any]
+    head: Mapping[str, Any] = {}
+    key: tuple[str, ...] = ("hooks",)
+    note: str = ""
+
+
+class Client(NamedTuple):
+    """A client: its files (see `places`; none where it has none of that scope) and their form.
+
+    `key` is where its servers are, `entry` what stands there for one of them. `hooks` are its
+    hooks where they are known. `paste` is where its user puts an entry that we do not write.
+    """
+
+    name: str
+    user: tuple[str, ...]
+    project: str = ""
+    key: tuple[str, ...] = ("mcpServers",)
+    entry: Mapping[str, Any] = _PLAIN
+    hooks: Hooks | None = None
+    paste: str = ""
+
+
+#: Claude Code's events, which are Codex's too, and how both have a command at one.
+_CLAUDE_EVENTS = {
+    "SessionStart": "session-start",
+    "UserPromptSubmit": "prompt",
+    "PreCompact": "pre-compact",
+    "Stop": "stop",
+    "SessionEnd": "session-end",
+}
+_GROUP = {"hooks": [{"type": "command", "command": COMMAND}]}
+
+CLIENTS: dict[str, Client] = {
+    each.name: each
+    for each in (
+        # code.claude.com/docs/en/mcp, /settings (CLAUDE_CONFIG_DIR: /env-vars) and /hooks
+        Client(
+            "claude-code",
+            ("$CLAUDE_CONFIG_DIR/.claude.json", "~/.claude.json"),
+            ".mcp.json",
+            entry=_STDIO,
+            hooks=Hooks(
+                ("$CLAUDE_CONFIG_DIR/settings.json", "~/.claude/settings.json"),
+                ".claude/settings.json",
+                _CLAUDE_EVENTS,
+                _GROUP,
+            ),
+        ),
+        # developers.openai.com/codex/mcp and /hooks, openai/codex docs/config.md (CODEX_HOME)
+        Client(
+            "codex",
+            ("$CODEX_HOME/config.toml", "~/.codex/config.toml"),
+            ".codex/config.toml",
+            ("mcp_servers",),
+            hooks=Hooks(
+                ("$CODEX_HOME/hooks.json", "~/.codex/hooks.json"),
+                ".codex/hooks.json",
+                _CLAUDE_EVENTS,
+                _GROUP,
+                note="Codex runs the hooks once you have looked at them, by /hooks.",
+            ),
+        ),
+        # cursor.com/docs/context/mcp, cursor.com/docs/agent/hooks
+        Client(
+            "cursor",
+            ("~/.cursor/mcp.json",),
+            ".cursor/mcp.json",
+            hooks=Hooks(
+                ("~/.cursor/hooks.json",),
+                ".cursor/hooks.json",
+                {
+                    "sessionStart": "session-start",
+                    "preCompact": "pre-compact",
+                    "stop": "stop",
+                    "sessionEnd": "session-end",
+                },
+                {"command": COMMAND},
+                head={"version": 1},
+            ),
+        ),
+        # code.visualstudio.com/docs/copilot/reference/mcp-configuration
+        Client("vscode", ("$APPS/Code/User/mcp.json",), ".vscode/mcp.json", ("servers",), _STDIO),
+        # google-gemini/gemini-cli docs/tools/mcp-server.md, docs/reference/configuration.md,
+        # docs/hooks/reference.md
+        Client(
+            "gemini",
+            ("$GEMINI_CLI_HOME/.gemini/settings.json", "~/.gemini/settings.json"),
+            ".gemini/settings.json",
+            # It tells of a compression at every turn, whether there is one or not.
+            hooks=Hooks(
+                ("$GEMINI_CLI_HOME/.gemini/settings.json", "~/.gemini/settings.json"),
+                ".gemini/settings.json",
+                {
+                    "SessionStart": "session-start",
+                    "BeforeAgent": "prompt",
+                    "AfterAgent": "stop",
+                    "SessionEnd": "session-end",
+                },
+                _GROUP,
+            ),
+        ),
+        # modelcontextprotocol.io/docs/develop/connect-local-servers
+        Client("claude-desktop", ("$APPS/Claude/claude_desktop_config.json",)),
+        # opencode.ai/docs/mcp-servers and /config
+        Client(
+            "opencode",
+            (
+                "$OPENCODE_CONFIG",
+                "$XDG_CONFIG_HOME/opencode/opencode.json",
+                "~/.config/opencode/opencode.json",
+            ),
+            "opencode.json",
+            ("mcp",),
+            _OPENCODE,
+        ),
+        # docs.github.com/en/copilot/how-tos/copilot-cli and /reference/hooks-reference,
+        # `copilot mcp --help` of 1.0.102
+        Client(
+            "copilot",
+            ("$COPILOT_HOME/mcp-config.json", "~/.copilot/mcp-config.json"),
+            ".github/mcp.json",
+            entry={"type": "local", **_PLAIN, "tools": ["*"]},
+            hooks=Hooks(
+                ("$COPILOT_HOME/hooks/vaultmem.json", "~/.copilot/hooks/vaultmem.json"),
+                ".github/hooks/vaultmem.json",
+                {
+                    "sessionStart": "session-start",
+                    "userPromptSubmitted": "prompt",
+                    "preCompact": "pre-compact",
+                    "agentStop": "stop",
+                    "sessionEnd": "session-end",
+                },
+                {"type": "command", "command": COMMAND},
+                head={"version": 1},
+            ),
+        ),
+        # docs.windsurf.com/windsurf/cascade/mcp
+        Client("windsurf", ("~/.codeium/windsurf/mcp_config.json",)),
+        # zed-industries/zed docs/src/ai/mcp.md, docs/src/configuring-zed.md
+        Client(
+            "zed",
+            (
+                "$APPDATA/Zed/settings.json",
+                "$XDG_CONFIG_HOME/zed/settings.json",
+                "~/.config/zed/settings.json",
+            ),
+            key=("context_servers",),
+            entry={"source": "custom", **_PLAIN},
+        ),
+        # docs.cline.bot/getting-started/config: editor, terminal and SDK share one since 4.0
+        Client(
+            "cline",
+            (
+                "$CLINE_DIR/data/settings/cline_mcp_settings.json",
+                "~/.cline/data/settings/cline_mcp_settings.json",
+            ),
+        ),
+        # docs.roocode.com/features/mcp/using-mcp-in-roo
+        Client(
+            "roo",
+            ("$CODE/rooveterinaryinc.roo-cline/settings/mcp_settings.json",),
+            ".roo/mcp.json",
+        ),
+        # Kilo-Org/kilocode packages/kilo-docs/pages/automate/mcp/using-in-kilo-code.md
+        Client(
+            "kilo",
+            ("$XDG_CONFIG_HOME/kilo/kilo.json", "~/.config/kilo/kilo.json"),
+            ".kilo/kilo.json",
+            ("mcp",),
+            _OPENCODE,
+        ),
+        # docs.continue.dev/customize/deep-dives/mcp: a file of one's own in a folder of such
+        Client(
+            "continue",
+            ("~/.continue/mcpServers/vaultmem.json",),
+            ".continue/mcpServers/vaultmem.json",
+        ),
+        # junie.jetbrains.com/docs/junie-cli-mcp-configuration.html, and its plugin's
+        Client("junie", ("~/.junie/mcp/mcp.json",), ".junie/mcp/mcp.json"),
+        # jetbrains.com/help/ai-assistant/mcp.html
+        Client("jetbrains", (), paste="Settings | Tools | AI Assistant | MCP"),
+        # ampcode.com/manual#configuration
+        Client("amp", ("~/.config/amp/settings.json",), ".amp/settings.json", ("amp.mcpServers",)),
+        # kiro.dev/docs/mcp/configuration
+        Client("kiro", ("~/.kiro/settings/mcp.json",), ".kiro/settings/mcp.json"),
+        # QwenLM/qwen-code docs/users/features/mcp.md, docs/users/configuration/settings.md
+        Client(
+            "qwen", ("$QWEN_HOME/settings.json", "~/.qwen/settings.json"), ".qwen/settings.json"
+        ),
+        # lmstudio.ai/docs/app/mcp
+        Client("lmstudio", ("~/.lmstudio/mcp.json",)),
+        # block/goose documentation/docs/guides/config-files.md
+        Client(
+            "goose",
+            (
+                "$APPDATA/Block/goose/config/config.yaml",
+                "$XDG_CONFIG_HOME/goose/config.yaml",
+                "~/.config/goose/config.yaml",
+            ),
+            key=("extensions",),
+            entry={
+                "name": ENTRY,
+                "description": "The memory that is kept for you, as notes",
+                "type": "stdio",
+                "enabled": True,
+                "cmd": PROGRAM,
+                "args": ARGUMENTS,
+                "timeout": 300,
+            },
+        ),
+    )
+}
+
+
+def find_client(name: str) -> Client:
+    """Return the client of a name.
+
+    Raises:
+        RefusedError: none has it.
+    """
+    if name not in CLIENTS:
+        near = ask_meant(name, CLIENTS.keys(), f"; it knows {', '.join(CLIENTS)}")
+        raise RefusedError(f'connect: "{name}" is not a client that vaultmem knows{near}')
+    return CLIENTS[name]
+
+
+# Where a client's files are on this machine: its own variables, the system's, or the home.
+
+#: Folders that differ by the system: of programs with windows, and of extensions of VS Code.
+_FOLDERS: dict[str, dict[str, tuple[str, ...]]] = {
+    "APPS": {
+        "darwin": ("~/Library/Application Support",),
+        "win32": ("$APPDATA", "~/AppData/Roaming"),
+        "": ("$XDG_CONFIG_HOME", "~/.config"),
+    },
+    "CODE": {"": ("$APPS/Code/User/globalStorage",)},
+}
+
+
+def find_place(
+    places: Iterable[str], home: str, platform: str, environment: Mapping[str, str]
+) -> str:
+    """Return the first place whose variable is set, written out; "" if there is none.
+
+    A place begins with `$VARIABLE/`, with `~/` for the home, or with the name of a folder above.
+    `platform` is as `sys.platform` has it.
+    """
+    for place in places:
+        first, _, rest = place.partition("/")
+        by_system = _FOLDERS.get(first[1:])
+        if first == "~":
+            folder = home
+        elif by_system:
+            options = by_system.get(platform, by_system[""])
+            folder = find_place(options, home, platform, environment)
+        else:
+            folder = environment.get(first[1:], "")
+        if folder:
+            return f"{folder.rstrip('/')}/{rest}".rstrip("/")
+    return ""

@@ -1,0 +1,309 @@
+"""Add, update and remove vaultmem's entry and hooks in a client's settings.
+
+None is no file. What somebody else wrote stays to the byte, and so does what people added to ours
+as long as it is there.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePath, PureWindowsPath
+from typing import Any, NamedTuple
+
+from vaultmem.core.clients import settings_formats
+from vaultmem.core.clients.agent_client import (
+    ARGUMENTS,
+    CLIENTS,
+    COMMAND,
+    ENTRY,
+    PROGRAM,
+    WORDS,
+    Client,
+    Hooks,
+)
+from vaultmem.core.clients.settings_formats import (
+    Path,
+    add_item,
+    find_node,
+    read_jsonc,
+    read_toml,
+    remove_table,
+    remove_value,
+    set_table,
+    set_value,
+)
+from vaultmem.errors import RefusedError
+
+# What we write into a client's settings, and what tells later that it is ours.
+#
+# It is told by our words in our order, whatever the program is called: `mcp --vault ROOT --agent
+# NAME`, `hook EVENT --vault ROOT --agent CLIENT`. Earlier versions named no agent in a hook, and
+# people leave it out of an entry; there the program has to be vaultmem.
+
+#: Of a word that consists of these, the shell makes another command.
+_SHELL = set("();<>|&")
+
+
+def make_words(client: Client, command: Sequence[str], root: str) -> list[str]:
+    """Return the words that start the server, and say under whose name it writes."""
+    return [*command, "mcp", "--vault", root, "--agent", client.name]
+
+
+def make_line(client: Client, words: Sequence[str], event: str) -> str:
+    """Return the command line that answers one of our events; `words` are those of the server."""
+    at = words.index("mcp")
+    told = [*words[:at], "hook", event, *words[at + 1 : at + 3], "--agent", client.name]
+    return shlex.join(told)
+
+
+def fill_entry(client: Client, words: Sequence[str]) -> dict[str, Any]:
+    """Return an entry in a client's form."""
+    told = {PROGRAM: words[0], ARGUMENTS: [*words[1:]], WORDS: [*words]}
+    entry: dict[str, Any] = _fill(client.entry, told)
+    return entry
+
+
+def fill_item(hooks: Hooks, line: str) -> Any:
+    """Return what stands in the list of an event for one command."""
+    return _fill(hooks.item, {COMMAND: line})
+
+
+def read_entry(client: Client, entry: Any) -> list[str]:
+    """Return the words of an entry in a client's form; none if it is not of that form."""
+    words: list[Any] = []
+    for key, kind in client.entry.items() if isinstance(entry, dict) else ():
+        if kind in (PROGRAM, ARGUMENTS, WORDS):
+            given = entry.get(key)
+            words += given if isinstance(given, list) else [given]
+    return words if all(isinstance(word, str) for word in words) else []
+
+
+def is_our_entry(words: list[str]) -> bool:
+    """Tell whether the words of an entry of our name are ours; its owner may have added some."""
+    at = words.index("mcp") if "mcp" in words else 0
+    told = words[at:]
+    return at > 0 and "--vault" in told[:-1] and ("--agent" in told or _is_vaultmem(words[at - 1]))
+
+
+def renew_words(old: list[str], new: list[str]) -> list[str]:
+    """Return new words with the options and the agent that an owner gave to the old ones."""
+    kept = old[old.index("mcp") :]
+    kept[kept.index("--vault") + 1] = new[new.index("--vault") + 1]
+    return new[: new.index("mcp")] + kept
+
+
+def is_our_line(line: Any) -> bool:
+    """Tell whether a command line of a hook is one command of ours and nothing else."""
+    if not isinstance(line, str) or "\n" in line:
+        return False
+    try:
+        lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+        lexer.whitespace_split = True
+        lexer.commenters = ""
+        words = list(lexer)
+    except ValueError:
+        return False
+    at = words.index("hook") if "hook" in words else 0
+    if (
+        not at
+        or words[at + 2 : at + 3] != ["--vault"]
+        or any(set(each) <= _SHELL for each in words)
+    ):
+        return False
+    agent = words[at + 4 : at + 6]
+    return (agent[:1] == ["--agent"] and agent[-1] in CLIENTS) or _is_vaultmem(words[at - 1])
+
+
+def _is_vaultmem(program: str) -> bool:
+    """Tell whether the last word before ours is vaultmem's script, or the name of its module."""
+    name = PureWindowsPath(program).name  # It reads both kinds of slashes.
+    return name in {ENTRY, f"{ENTRY}.exe"}
+
+
+def _fill(form: Any, told: Mapping[str, Any]) -> Any:
+    if isinstance(form, Mapping):
+        return {key: _fill(value, told) for key, value in form.items()}
+    if isinstance(form, list):
+        return [_fill(value, told) for value in form]
+    return told.get(form, form) if isinstance(form, str) else form
+
+
+class _Form(NamedTuple):
+    """How settings in another language than JSON are read and changed."""
+
+    read: Callable[[str], dict[str, Any]]
+    put: Callable[[str | None, tuple[str, str], dict[str, Any]], str]
+    remove: Callable[[str, tuple[str, str]], str | None]
+
+
+_FORMS = {
+    ".toml": _Form(read_toml, set_table, remove_table),
+    ".yaml": _Form(
+        settings_formats.read_yaml, settings_formats.set_entry, settings_formats.remove_entry
+    ),
+}
+
+
+def find_entry(client: Client, name: str, text: str | None) -> Any:
+    """Return the entry of our name in the settings, None if there is none.
+
+    Raises:
+        RefusedError: the settings cannot be understood.
+    """
+    form = _FORMS.get(PurePath(name).suffix)
+    if form is not None:
+        whole: Any = form.read(text or "")
+    else:
+        whole = read_jsonc(text).value if text and text.strip("\ufeff \t\r\n") else {}
+    for key in (*client.key, ENTRY):
+        whole = whole.get(key) if isinstance(whole, dict) else None
+    return whole
+
+
+def add_entry(client: Client, name: str, text: str | None, words: Sequence[str]) -> str:
+    """Return the settings with our entry; in one that is there, what its owner added stays.
+
+    Raises:
+        RefusedError: somebody else wrote an entry of our name, or the settings are not understood.
+    """
+    old = _find_ours(client, name, text)
+    entry = fill_entry(client, words)
+    if old is not None:
+        renewed = fill_entry(client, renew_words(read_entry(client, old), [*words]))
+        # What is no word of ours, as a type or a switch, is the owner's once it is there.
+        entry = {k: v for k, v in renewed.items() if k not in old or client.entry[k] != v}
+    if (form := _FORMS.get(PurePath(name).suffix)) is not None:
+        return _put(form, text, client.key[0], entry)
+    if old is None:
+        return set_value(text, (*client.key, ENTRY), entry)
+    for key, value in entry.items():
+        text = set_value(text, (*client.key, ENTRY, key), value)
+    return text or ""
+
+
+def remove_entry(client: Client, name: str, text: str) -> str | None:
+    """Return the settings without our entry and what its owner added to it.
+
+    Raises:
+        RefusedError: as `add_entry` does.
+    """
+    if _find_ours(client, name, text) is None:
+        return text
+    if (form := _FORMS.get(PurePath(name).suffix)) is not None:
+        return _remove(form, text, client.key[0])
+    return remove_value(text, (*client.key, ENTRY))
+
+
+def add_hooks(client: Client, hooks: Hooks, text: str | None, words: Sequence[str]) -> str:
+    """Return the settings with one command of ours at each event; in one that is there, renewed.
+
+    Raises:
+        RefusedError: the settings are not understood.
+    """
+    for theirs, ours in hooks.events.items():
+        line = make_line(client, words, ours)
+        path = (*hooks.key, theirs)
+        places = _find_lines(hooks, text, path)
+        for place in places:
+            text = set_value(text, place, line)
+        if not places:
+            text = add_item(text, path, fill_item(hooks, line), hooks.head)
+    return text or ""
+
+
+def remove_hooks(hooks: Hooks, text: str) -> str | None:
+    """Return the settings without the commands of ours, at whatever event they stand."""
+    while (path := _find_removable(hooks, text)) is not None:
+        left = remove_value(text, path, hooks.head)
+        if left is None:
+            return None
+        text = left
+    return text
+
+
+def _put(form: _Form, text: str | None, key: str, values: dict[str, Any]) -> str:
+    before = form.read(text or "")
+    inner = before.get(key, {})
+    if not isinstance(inner, dict):
+        raise _refuse(key)
+    entry = {**(inner.get(ENTRY) or {}), **values}
+    new = form.put(text, (key, ENTRY), values)
+    _check(form, new, key, {**before, key: {**inner, ENTRY: entry}})
+    return new
+
+
+def _remove(form: _Form, text: str, key: str) -> str | None:
+    wanted = form.read(text)
+    wanted[key].pop(ENTRY)
+    new = form.remove(text, (key, ENTRY))
+    if new is not None:
+        _check(form, new, key, wanted)
+    return new
+
+
+def _check(form: _Form, text: str, key: str, wanted: dict[str, Any]) -> None:
+    """Make sure that nothing but our entry changed."""
+    try:
+        after = form.read(text)
+    except RefusedError:
+        raise _refuse(key) from None
+    # A table that only held ours is not there without it.
+    if {key: {}, **after} != {key: {}, **wanted}:
+        raise _refuse(key)
+
+
+def _refuse(key: str) -> RefusedError:
+    return RefusedError(
+        f'the settings write "{key}.{ENTRY}" in a form of their own; change it by hand'
+    )
+
+
+def _find_ours(client: Client, name: str, text: str | None) -> Any:
+    entry = find_entry(client, name, text)
+    if entry is not None and not is_our_entry(read_entry(client, entry)):
+        raise RefusedError(
+            f'there is a server "{ENTRY}" that somebody else wrote; rename or remove it first'
+        )
+    return entry
+
+
+def _list_lines(hooks: Hooks, item: Any, path: Path) -> list[dict[Path, Any]]:
+    """Return for each command of the item at `path` where its lines stand, and these."""
+    nested = next((key for key, value in hooks.item.items() if isinstance(value, list)), None)
+    form = hooks.item if nested is None else hooks.item[nested][0]
+    keys = [key for key, value in form.items() if value == COMMAND]
+    handlers = {path: item}
+    if nested is not None:
+        inner = item.get(nested) if isinstance(item, dict) else None
+        listed = inner if isinstance(inner, list) else []
+        handlers = {(*path, nested, number): each for number, each in enumerate(listed)}
+    return [
+        {(*at, key): each.get(key) for key in keys if isinstance(each, dict)}
+        for at, each in handlers.items()
+    ]
+
+
+def _find_lines(hooks: Hooks, text: str | None, path: Path) -> list[Path]:
+    """Return where the lines of our commands stand in the list of an event."""
+    event = find_node(text, path)
+    return [
+        place
+        for number, item in enumerate(event.items if event else ())
+        for lines in _list_lines(hooks, item.value, (*path, number))
+        for place, line in lines.items()
+        if is_our_line(line)
+    ]
+
+
+def _find_removable(hooks: Hooks, text: str) -> Path | None:
+    """Return the path of the first of our commands, or of the item that holds only ours."""
+    events = find_node(text, hooks.key)
+    for _, event, found in events.members if events else ():
+        for number, item in enumerate(found.items):
+            path: Path = (*hooks.key, event, number)
+            handlers = _list_lines(hooks, item.value, path)
+            ours = [lines for lines in handlers if any(map(is_our_line, lines.values()))]
+            if ours:
+                return path if len(ours) == len(handlers) else next(iter(ours[0]))[:-1]
+    return None

@@ -1,0 +1,480 @@
+"""Edit settings in JSON, TOML and YAML by position; all other bytes stay as they are.
+
+What is put in can be taken out again to the byte, and nothing is kept for that: whether an object,
+a list or the whole file was made for it shows from the text itself (`set_value`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from vaultmem.errors import RefusedError
+
+_BLANK = re.compile(r"(?:\s+|//[^\n]*|/\*.*?\*/|\ufeff)*", re.DOTALL)
+_STRING = re.compile(r'"[^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*"')
+_SCALAR = re.compile(r"-?\d[\d.eE+-]*|true|false|null")
+_MAX_DEPTH = 64
+
+#: What a text may hold that says nothing: a byte order mark is no more than that.
+_BLANKS = "\ufeff \t\r\n"
+
+#: The end of a text that was blank, by which it is known from a file that was not there.
+_WAS_BLANK = "\n\n"
+
+#: Keys of objects, numbers of lists, from the outermost to a value.
+Path = tuple[str | int, ...]
+
+
+class Node(NamedTuple):
+    """A value and where it stands; `members` of an object as (key's start, key, value)."""
+
+    start: int
+    end: int
+    value: Any
+    members: tuple[tuple[int, str, Node], ...] = ()
+    items: tuple[Node, ...] = ()
+
+    def get(self, name: str) -> Node | None:
+        """Return the value of a key; of one that is there twice, the last, as programs read it."""
+        found = [node for _, key, node in self.members if key == name]
+        return found[-1] if found else None
+
+    @property
+    def is_object(self) -> bool:
+        """Tell whether it is an object."""
+        return isinstance(self.value, dict)
+
+
+def read_jsonc(text: str) -> Node:
+    """Return the one value of a text.
+
+    Raises:
+        RefusedError: it is no JSON, comments and trailing commas allowed.
+    """
+    node, end = _read(text, _skip(text, 0), 0)
+    if _skip(text, end) != len(text):
+        raise _refuse(text, end)
+    return node
+
+
+def set_value(
+    text: str | None, path: Path, value: Any, head: Mapping[str, Any] | None = None
+) -> str:
+    """Return the text with a value at `path`, whose objects are made where they are missing.
+
+    All other bytes stay. What is new comes first in the object or list that has it, as one piece
+    behind its bracket, so that `remove_value` can cut it out to the byte. In one that was there
+    and had nothing in it, it follows the bracket at once; in one that is made here it begins in a
+    line of its own. `head` is what a text has besides that had nothing in it; None is no file.
+
+    Raises:
+        RefusedError: the text is no JSON, or something on the way is of another kind.
+    """
+    if text is None or not text.strip(_BLANKS):
+        whole = _dump({**(head or {}), **_wrap(path, value)}, "", text or "")
+        return f"{whole}\n" if text is None else f"{text}{whole}{_WAS_BLANK}"
+    node = read_jsonc(text)
+    for depth, key in enumerate(path):
+        inner = _step(node, path, depth)
+        if inner is None:
+            name = f"{json.dumps(key, ensure_ascii=False)}: "
+            return _insert(text, node, name, _wrap(path[depth + 1 :], value))
+        node = inner
+    if node.value == value:
+        return text
+    return text[: node.start] + _dump(value, _indent(text, node.start), text) + text[node.end :]
+
+
+def add_item(text: str | None, path: Path, item: Any, head: Mapping[str, Any] | None = None) -> str:
+    """Return the text with one more item, the first, in the list at `path`, as `set_value` does.
+
+    Raises:
+        RefusedError: the text is no JSON, or something on the way is of another kind.
+    """
+    found = find_node(text, path)
+    if text is None or found is None:
+        return set_value(text, path, [item], head)
+    if not isinstance(found.value, list):
+        raise RefusedError(f'"{".".join(map(str, path))}" is not a list; correct it by hand')
+    return _insert(text, found, "", item)
+
+
+def find_node(text: str | None, path: Path) -> Node | None:
+    """Return the value at `path`, None if there is none.
+
+    Raises:
+        RefusedError: the text is no JSON, or something on the way is of another kind.
+    """
+    node = read_jsonc(text) if text and text.strip(_BLANKS) else None
+    for depth in range(len(path)):
+        node = _step(node, path, depth) if node else None
+    return node
+
+
+def remove_value(text: str, path: Path, head: Mapping[str, Any] | None = None) -> str | None:
+    """Return the text without the value at `path`, and without what was made to hold it.
+
+    None if that is all of a file: it was made for the value, with `head`.
+    """
+    nodes = [read_jsonc(text)]
+    for depth in range(len(path)):
+        if (inner := _step(nodes[-1], path, depth)) is None:
+            return text
+        nodes.append(inner)
+    depth = len(path) - 1
+    while depth >= 0 and _is_made(text, nodes[depth], {} if depth else head or {}):
+        depth -= 1
+    if depth >= 0:
+        return _cut(text, nodes[depth], nodes[depth + 1])
+    before, after = text[: nodes[0].start], text[nodes[0].end :]
+    if (before + after).strip(_BLANKS):
+        return f"{before}{{}}{after}"
+    return before if after == _WAS_BLANK else None
+
+
+def _step(node: Node, path: Path, depth: int) -> Node | None:
+    """Return what a key or number of the path leads to, None if there is nothing."""
+    key = path[depth]
+    if isinstance(key, int):
+        return node.items[key]
+    if not node.is_object:
+        where = ".".join(map(str, path[:depth])) or "the whole"
+        raise RefusedError(f'"{where}" is not an object; correct it by hand')
+    return node.get(key)
+
+
+def _wrap(path: Path, value: Any) -> Any:
+    for key in reversed(path):
+        value = {key: value}
+    return value
+
+
+def _children(node: Node) -> list[tuple[int, int]]:
+    """Return where each member, from its key on, or item begins and ends."""
+    members = [(start, value.end) for start, _, value in node.members]
+    return members or [(item.start, item.end) for item in node.items]
+
+
+def _insert(text: str, node: Node, key: str, value: Any) -> str:
+    """Put a member or item behind the bracket, in the style of the one that was the first."""
+    start = node.start + 1
+    gap = ""
+    if _children(node):
+        rest = text[start : node.end]
+        gap = rest[: len(rest) - len(rest.lstrip())]
+    indent = gap.rpartition("\n")[2] if "\n" in gap else _indent(text, node.start)
+    comma = "," if _children(node) else ""
+    return f"{text[:start]}{gap}{key}{_dump(value, indent, text)}{comma}{text[start:]}"
+
+
+def _is_made(text: str, node: Node, head: Mapping[str, Any]) -> bool:
+    """Tell whether an object or list was made for the one thing in it (and `head`)."""
+    spans = _children(node)
+    heads = [(key, value.value) for _, key, value in node.members[: len(head)]]
+    starts, ends = [start for start, _ in spans], [end for _, end in spans]
+    gaps = zip([node.start + 1, *ends], [*starts, node.end - 1], strict=True)
+    return (
+        len(spans) == len(head) + 1
+        and heads == list(head.items())
+        and text[node.start + 1].isspace()
+        and not "".join(text[start:end] for start, end in gaps).strip(", \t\r\n")
+    )
+
+
+def _cut(text: str, node: Node, child: Node) -> str:
+    """Take one member or item out, with one of the commas around it; comments stay."""
+    spans = _children(node)
+    place = next(n for n, (_, end) in enumerate(spans) if end == child.end)
+    start, end = spans[place]
+    after = _skip(text, end)
+    has_comma = text.startswith(",", after)
+    rest = text[end:after] + text[after + 1 :] if has_comma else text[end:]
+    if not place:
+        head = text[node.start + 1 : start]
+        if head.strip():  # A comment comes before it, and stays.
+            return text[:start] + rest.lstrip(" \t\r\n" if len(spans) > 1 else " \t")
+        return text[: node.start + 1] + rest
+    last = spans[place - 1][1]
+    comma = _skip(text, last)
+    between = text[last:start] if has_comma else text[last:comma] + text[comma + 1 : start]
+    kept = between.rstrip()
+    if "//" in kept.rpartition("\n")[2] and not rest.lstrip(" \t").startswith(("\r", "\n")):
+        kept += _line_end(text)  # What follows would become a comment.
+    return text[:last] + kept + rest
+
+
+def _dump(value: Any, indent: str, text: str) -> str:
+    """Return a value as JSON in lines as the text has them, all but the first behind `indent`."""
+    lines = json.dumps(value, indent=_unit(text), ensure_ascii=False)
+    return lines.replace("\n", f"{_line_end(text)}{indent}")
+
+
+def _indent(text: str, at: int) -> str:
+    """Return what the line of a place begins with."""
+    line = text[text.rfind("\n", 0, at) + 1 : at]
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def _line_end(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def _unit(text: str) -> str:
+    """Return by how much the text indents its first level."""
+    found = re.search(r"^([ \t]+)\S", text, re.MULTILINE)
+    return found[1] if found else "  "
+
+
+def _skip(text: str, at: int) -> int:
+    found = _BLANK.match(text, at)
+    return found.end() if found else at
+
+
+def _read(text: str, at: int, depth: int) -> tuple[Node, int]:
+    if depth > _MAX_DEPTH:
+        raise RefusedError("the settings are nested too deep; correct them by hand")
+    if text.startswith("{", at):
+        return _read_object(text, at, depth)
+    if text.startswith("[", at):
+        return _read_list(text, at, depth)
+    found = _STRING.match(text, at) or _SCALAR.match(text, at)
+    if found is None:
+        raise _refuse(text, at)
+    try:
+        return Node(at, found.end(), json.loads(found[0])), found.end()
+    except ValueError:
+        raise _refuse(text, at) from None
+
+
+def _read_object(text: str, at: int, depth: int) -> tuple[Node, int]:
+    members = []
+    place = _skip(text, at + 1)
+    while not text.startswith("}", place):
+        key = _STRING.match(text, place)
+        colon = _skip(text, key.end()) if key else place
+        if key is None or not text.startswith(":", colon):
+            raise _refuse(text, place)
+        node, end = _read(text, _skip(text, colon + 1), depth + 1)
+        members.append((place, json.loads(key[0]), node))
+        place = _next(text, end, "}")
+    value = {name: node.value for _, name, node in members}
+    return Node(at, place + 1, value, members=tuple(members)), place + 1
+
+
+def _read_list(text: str, at: int, depth: int) -> tuple[Node, int]:
+    items = []
+    place = _skip(text, at + 1)
+    while not text.startswith("]", place):
+        node, end = _read(text, place, depth + 1)
+        items.append(node)
+        place = _next(text, end, "]")
+    return Node(at, place + 1, [each.value for each in items], items=tuple(items)), place + 1
+
+
+def _next(text: str, end: int, close: str) -> int:
+    """Return where the next member or the end stands; a comma before the end is allowed."""
+    place = _skip(text, end)
+    if text.startswith(",", place):
+        return _skip(text, place + 1)
+    if not text.startswith(close, place):
+        raise _refuse(text, place)
+    return place
+
+
+def _refuse(text: str, at: int) -> RefusedError:
+    line = text.count("\n", 0, at) + 1
+    return RefusedError(f"line {line} of the settings is not JSON; correct it by hand")
+
+
+# One table of a TOML file, changed by position: every other byte stays.
+#
+# A table in another form than ours is not found; `settings` sees that what comes out is not
+# right.
+
+_HEADER = re.compile(r"^[ \t]*\[", re.MULTILINE)
+
+
+def read_toml(text: str) -> dict[str, Any]:
+    """Return what a TOML text says.
+
+    Raises:
+        RefusedError: it is no TOML.
+    """
+    try:
+        return tomllib.loads(text.removeprefix("\ufeff").replace("\r\n", "\n"))
+    except tomllib.TOMLDecodeError as error:
+        raise RefusedError(f"the settings are not TOML ({error}); correct them by hand") from None
+
+
+def set_table(text: str | None, name: tuple[str, str], values: dict[str, Any]) -> str:
+    """Return the text with these values in the table of that name, which is put at its end if new.
+
+    What else the table has stays. Before a new one comes one line end, whatever was before it, so
+    that `remove_table` knows what to cut; None is no file, and nothing comes before it.
+    """
+    span = _find(text or "", name)
+    if text is None or span is None:
+        eol = _line_end(text or "")
+        lines = [f"[{name[0]}.{name[1]}]", *(_write(*each) for each in values.items())]
+        return f"{'' if text is None else text + eol}{eol.join(lines)}{eol}"
+    body = text[span[0] : span[1]]
+    for key, value in values.items():
+        body = _set_key(body, key, value)
+    return text[: span[0]] + body + text[span[1] :]
+
+
+def remove_table(text: str, name: tuple[str, str]) -> str | None:
+    """Return the text without the table and those below it; None if the file was made for it."""
+    while (span := _find(text, name, is_below=True)) is not None:
+        # The blank lines before it set it apart from what was above.
+        above = re.sub(r"(?<=\n)(?:[ \t]*\r?\n)+\Z", "", text[: span[0]])
+        text = above + text[span[1] :]
+    if (span := _find(text, name)) is not None:
+        before, after = text[: span[0]], text[span[1] :]
+        if not before + after:
+            return None
+        shorter = before.removesuffix("\n").removesuffix("\r")
+        # The line end before it is ours, unless what is left would come into one line.
+        if shorter[-1:] in ("", "\n", "\ufeff") or after[:1] in ("", "\r", "\n"):
+            before = shorter
+        text = before + after
+    return text
+
+
+def _find(text: str, name: tuple[str, str], is_below: bool = False) -> tuple[int, int] | None:
+    """Return where a table begins and ends; or, of those that are below it, the first one."""
+    below = r"\.[^\n]*" if is_below else ""
+    header = re.compile(
+        rf"^[ \t]*\[\[?[ \t]*\"?{re.escape(name[0])}\"?[ \t]*\.[ \t]*"
+        rf"\"?{re.escape(name[1])}\"?[ \t]*{below}\][^\n]*\n?",
+        re.MULTILINE,
+    ).search(text)
+    if header is None:
+        return None
+    following = _HEADER.search(text, header.end())
+    end = following.start() if following else len(text)
+    # Blank lines and comments behind it belong to what comes next.
+    body = text[header.end() : end]
+    kept = re.search(r"^(?:[ \t]*(?:#[^\n]*)?\r?\n)*(?:[ \t]*#[^\n]*)?\Z", body, re.MULTILINE)
+    return header.start(), end - len(kept[0] if kept else "")
+
+
+def _set_key(body: str, key: str, value: Any) -> str:
+    """Return a table's text with another value of a key; it comes first if it is new."""
+    found = re.compile(rf"^[ \t]*\"?{re.escape(key)}\"?[ \t]*=[ \t]*", re.MULTILINE).search(body)
+    if found is None:
+        head, eol, rest = body.partition("\n")
+        return f"{head}{eol or _line_end(body)}{_write(key, value)}{_line_end(body)}{rest}"
+    for end in range(found.end() + 1, len(body) + 1):
+        try:
+            old = tomllib.loads(f"v = {body[found.end() : end]}".replace("\r\n", "\n"))["v"]
+        except tomllib.TOMLDecodeError:
+            continue
+        new = body[found.end() : end] if old == value else json.dumps(value, ensure_ascii=False)
+        return body[: found.end()] + new + body[end:]
+    return body
+
+
+def _write(key: str, value: Any) -> str:
+    return f"{key} = {json.dumps(value, ensure_ascii=False)}"
+
+
+# One entry of a mapping in a YAML file, changed by position: every other byte stays.
+#
+# Ours is one line, in JSON, which is YAML too. `settings` sees to it that nothing else changed.
+
+
+def read_yaml(text: str) -> dict[str, Any]:
+    """Return what a YAML text says.
+
+    Raises:
+        RefusedError: it is no YAML, or no mapping.
+    """
+    import yaml
+
+    try:
+        whole = yaml.safe_load(text) or {}
+    except (yaml.YAMLError, ValueError, RecursionError):
+        whole = None
+    if not isinstance(whole, dict):
+        raise RefusedError("the settings are not YAML of names and values; correct them by hand")
+    return whole
+
+
+def set_entry(text: str | None, name: tuple[str, str], values: dict[str, Any]) -> str:
+    """Return the text with these values in the entry; what else it has stays.
+
+    A new one is the first line of its mapping. A new mapping comes last, behind one line end.
+    None is no file, and nothing comes before it. The mapping, where there is one, is a mapping; one
+    in a form of its own stays as it is.
+    """
+    inner = read_yaml(text or "").get(name[0], {})
+    entry = {**(inner.get(name[1]) or {}), **values}
+    if inner.get(name[1]) == entry:
+        return text or ""
+    eol = "\r\n" if "\r\n" in (text or "") else "\n"
+    line = f"{name[1]}: {json.dumps(entry, ensure_ascii=False)}"
+    key, ours = _find_yaml_entry(text or "", name)
+    if text is None or key is None:
+        return f"{'' if text is None else text + eol}{name[0]}:{eol}  {line}{eol}"
+    if ours is not None:
+        start, end = ours[0].start_mark.index, _end(ours[1])
+        return text[:start] + line + text[end:]
+    if key[1].flow_style and not key[1].value:
+        at = key[1].start_mark.index + 1
+        return text[:at] + line + text[at:]
+    if not key[1].flow_style and key[1].value:
+        first = key[1].value[0][0].start_mark
+        indent: str = " " * first.column
+        return text[: first.index] + line + eol + indent + text[first.index :]
+    return text
+
+
+def remove_entry(text: str, name: tuple[str, str]) -> str | None:
+    """Return the text without the entry, and without a mapping that has nothing else.
+
+    None if that is all of the file.
+    """
+    key, ours = _find_yaml_entry(text, name)
+    if key is None or ours is None:
+        return text
+    if key[1].flow_style:
+        return text[: ours[0].start_mark.index] + text[_end(ours[1]) :]
+    is_alone = len(key[1].value) == 1
+    start = text.rfind("\n", 0, (key if is_alone else ours)[0].start_mark.index) + 1
+    end = _end(ours[1])
+    if text[end - 1] != "\n":  # A text in lines of its own ends behind its last one.
+        end = text.find("\n", end) + 1 or len(text)
+    before, after = text[:start], text[end:]
+    if is_alone and not before + after:
+        return None
+    shorter = before.removesuffix("\n").removesuffix("\r") if is_alone else before
+    # The line end before the mapping is ours, unless what is left would come into one line.
+    return (shorter if shorter[-1:] in ("", "\n") or not after else before) + after
+
+
+def _find_yaml_entry(text: str, name: tuple[str, str]) -> tuple[Any, Any]:
+    """Return the mapping and the entry, each as its key's node and its value's; None for none."""
+    import yaml
+
+    found: list[Any] = [None, None]
+    node = yaml.compose(text, Loader=yaml.SafeLoader)
+    for place, wanted in enumerate(name):
+        pairs = node.value if isinstance(node, yaml.MappingNode) else []
+        pair = next((each for each in reversed(pairs) if each[0].value == wanted), None)
+        if pair is None:
+            break
+        found[place], node = pair, pair[1]
+    return found[0], found[1]
+
+
+def _end(node: Any) -> int:
+    """Return where a value ends, without the blank lines and comments behind it."""
+    if node.value and isinstance(node.value, list) and not node.flow_style:
+        last = node.value[-1]
+        return _end(last[1] if isinstance(last, tuple) else last)
+    return int(node.end_mark.index)

@@ -1,0 +1,112 @@
+"""The message of a commit: its first line says what happened to which notes, in git's width."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePosixPath
+from textwrap import wrap
+from unicodedata import combining, east_asian_width
+
+from vaultmem.core.secrets.scan import mask_secrets
+from vaultmem.core.sessions.session import FOLDER
+from vaultmem.core.text.display import escape_bytes
+from vaultmem.core.text.paths import is_note_name
+
+#: Columns of a first line, beyond which git's own lists, mails and hosts cut it.
+COLUMNS = 72
+
+_MAX_LINES = 200
+_CUT = "..."
+_SEPARATORS = " -_"
+#: Columns below which a name says nothing any more.
+_LEAST = 12
+#: Names that are tried to be put into a first line.
+_MAX_NAMES = 12
+
+
+def format_message(subject: str, body: Sequence[str], trailers: Mapping[str, str]) -> str:
+    """Return a message that `git interpret-trailers` reads; empty trailers are left out.
+
+    Each line stays one line, so that no text can pass for a trailer. A subject that is too wide is
+    cut, and stands whole at the beginning of the body.
+    """
+    whole = _one_line(subject, 500)
+    first = cut(whole)
+    shown = [_one_line(line, 500) for line in body[:_MAX_LINES]]
+    if len(body) > len(shown):
+        shown.append(f"... and {len(body) - len(shown)} more")
+    lines = [f"{key}: {_one_line(value, 200)}" for key, value in trailers.items() if value]
+    told = "" if first == whole else "\n".join(wrap(whole, COLUMNS, break_on_hyphens=False))
+    parts = [first, told, "\n".join(shown), "\n".join(lines)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def read_subject(message: str) -> str:
+    """Return the first line of a message."""
+    return message.partition("\n")[0]
+
+
+def name_files(kind: str, paths: Iterable[str], tail: str = "") -> str:
+    """Return a subject: what kind of event, to which files, as many as there is room for."""
+    ordered = sorted(dict.fromkeys(paths), key=lambda path: (not is_note_name(path), path))
+    names = list(map(name_file, ordered[:_MAX_NAMES]))
+    room = COLUMNS - width(f"{kind}: {tail}")
+    for count in range(len(names), 1, -1):
+        if width(told := _list(names[:count], len(ordered) - count)) <= room:
+            return f"{kind}: {told}{tail}"
+    more = f" and {len(ordered) - 1} more" if ordered[1:] else ""
+    return f"{kind}: {cut(names[0] if names else '', room - len(more))}{more}{tail}"
+
+
+def name_pair(kind: str, first: str, between: str, second: str) -> str:
+    """Return a subject that names two files, each with its share of the room.
+
+    Where that is too small, how the second begins like the first is left out.
+    """
+    one, two = name_file(first), name_file(second)
+    room = COLUMNS - width(f"{kind}: {between}")
+    if width(one + two) > room:
+        same = next((n for n, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), 0)
+        start = max(one.rfind(mark, 0, same) for mark in _SEPARATORS) + 1
+        two = f"{_CUT}{two[start:]}" if start > _LEAST else two
+    one = cut(one, max(room // 2, room - width(two)))
+    return f"{kind}: {one}{between}{cut(two, room - width(one))}"
+
+
+def name_file(path: str) -> str:
+    """Return what a commit calls a file: a note by its name alone, and never by its text."""
+    pure = PurePosixPath(path)
+    name = _one_line(mask_secrets(pure.stem if is_note_name(path) else pure.name), 200)
+    return f"session {name}" if pure.parts[:1] == (FOLDER,) and is_note_name(path) else name
+
+
+def cut(text: str, columns: int = COLUMNS) -> str:
+    """Return text of so many columns at most, cut behind a word where it is longer."""
+    if width(text) <= columns:
+        return text
+    room = max(columns, _LEAST) - len(_CUT)
+    end = len(text)
+    while width(text[:end]) > room:
+        end -= 1
+    word = max(text.rfind(mark, 0, end + 1) for mark in _SEPARATORS)
+    at = word if word * 2 > end else end
+    return text[:at].rstrip(f"{_SEPARATORS},;:.(") + _CUT
+
+
+def width(text: str) -> int:
+    """Return the columns that text takes in a terminal."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if combining(c) else 1 + (east_asian_width(c) in "WF") for c in text)
+
+
+def _list(names: Sequence[str], left: int) -> str:
+    last = f"{left} more" if left else names[-1]
+    before = names if left else names[:-1]
+    return f"{', '.join(before)} and {last}"
+
+
+def _one_line(text: str, limit: int) -> str:
+    shown = escape_bytes(text)
+    plain = " ".join("".join(c if c.isprintable() else " " for c in shown).split())
+    return plain[:limit]

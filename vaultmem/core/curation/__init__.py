@@ -1,0 +1,1 @@
+"""Curation: proposals, the summary of a note and the choice of what to promote."""

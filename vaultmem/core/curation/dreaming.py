@@ -1,0 +1,113 @@
+"""How strongly a memory asks to be kept in mind: five measures of how it was recalled.
+
+Each is from 0 to 1; the score is their weighted mean. With n calls in which the note surfaced:
+
+- frequency = ln(1 + n) / ln(1 + 12), at most 1: each further call counts less;
+- relevance = mean of 1 / log2(1 + rank) over the calls, the discount of DCG (Järvelin and
+  Kekäläinen, "Cumulated gain-based evaluation of IR techniques", 2002);
+- recency = 2 ** (-days since the last call / 14): half of it is gone after two weeks;
+- diversity = different questions / 5, at most 1: word order, inflection and little words aside;
+- consolidation = (different days - 1) / 4, at most 1: what comes back on other days.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from vaultmem.core.search.terms import term_sequence
+
+_OFTEN = 12
+_HALF_LIFE_DAYS = 14.0
+_QUESTIONS = 5
+_DAYS = 5
+
+
+class Surfacing(NamedTuple):
+    """A call in which a note surfaced: when (seconds since the epoch), for what, at which rank."""
+
+    at: float
+    query: str
+    rank: int
+
+
+class Weights(NamedTuple):
+    """What each measure counts for; only their proportions matter."""
+
+    frequency: float
+    relevance: float
+    recency: float
+    diversity: float
+    consolidation: float
+
+
+class Gates(NamedTuple):
+    """What a note must have to be promoted at all."""
+
+    recalls: int
+    queries: int
+    score: float
+
+
+class Strength(NamedTuple):
+    """A note's measures (each 0 to 1), their weighted mean, and what they were made of."""
+
+    score: float = 0.0
+    frequency: float = 0.0
+    relevance: float = 0.0
+    recency: float = 0.0
+    diversity: float = 0.0
+    consolidation: float = 0.0
+    recalls: int = 0
+    queries: int = 0
+    days: int = 0
+
+    def find_gate(self, gates: Gates) -> str:
+        """Return which gate keeps the note out, "" if none does."""
+        if self.recalls < gates.recalls:
+            return f"recalled {self.recalls} of {gates.recalls} times"
+        if self.queries < gates.queries:
+            return f"{self.queries} of {gates.queries} different questions"
+        if self.score < gates.score:
+            return f"scores below {gates.score:g}"
+        return ""
+
+
+def measure_strength(surfacings: Iterable[Surfacing], now: float, weights: Weights) -> Strength:
+    """Return how strong a note is at a time; what surfaced later than that does not count."""
+    calls = _join_calls(each for each in surfacings if each.at <= now)
+    if not calls:
+        return Strength()
+    questions = {key for call in calls if (key := name_question(call.query))}
+    days = {datetime.fromtimestamp(call.at).date() for call in calls}
+    idle = (now - max(call.at for call in calls)) / 86_400
+    measures = {
+        "frequency": min(1.0, math.log(1 + len(calls)) / math.log(1 + _OFTEN)),
+        "relevance": sum(1 / math.log2(1 + call.rank) for call in calls) / len(calls),
+        "recency": 2 ** (-idle / _HALF_LIFE_DAYS),
+        "diversity": min(1.0, len(questions) / _QUESTIONS),
+        "consolidation": min(1.0, (len(days) - 1) / (_DAYS - 1)),
+    }
+    total = sum(getattr(weights, name) for name in measures) or 1.0
+    score = sum(value * getattr(weights, name) for name, value in measures.items()) / total
+    rounded = {name: round(value, 4) for name, value in measures.items()}
+    return Strength(
+        round(score, 4), **rounded, recalls=len(calls), queries=len(questions), days=len(days)
+    )
+
+
+def name_question(query: str) -> tuple[str, ...]:
+    """Return what makes a question the same as another: its terms, in no order."""
+    return tuple(sorted(set(term_sequence(query)))) or tuple(query.split())
+
+
+def _join_calls(surfacings: Iterable[Surfacing]) -> Sequence[Surfacing]:
+    """Return each call once, with the best rank that a section of the note had in it."""
+    best: dict[tuple[float, str], Surfacing] = {}
+    for each in surfacings:
+        known = best.get((each.at, each.query))
+        if known is None or each.rank < known.rank:
+            best[each.at, each.query] = each
+    return list(best.values())

@@ -1,0 +1,272 @@
+"""What compaction leaves of a note: its full text, the main sentences, the main words."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from vaultmem.core.lifecycle import State
+from vaultmem.core.notes.edit_properties import add_to_list, keep_title, set_property, write_state
+from vaultmem.core.notes.note import Note, parse_note
+from vaultmem.core.notes.sections import format_keywords
+from vaultmem.core.search.terms import stem_word, term_sequence
+from vaultmem.core.similarity.statement import split_sentences
+from vaultmem.core.text.token_count import count_tokens
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+#: Longer texts are documents, not memories, and stay as they are.
+MAX_SENTENCES = 400
+
+_RESTART, _TOPIC_RESTART = 0.15, 0.6
+_ROUNDS = 60
+_WINDOW = 4
+
+#: Words that are looked at for keywords: the graph has a place for each pair of them.
+_MAX_WORDS = 2_000
+
+#: Words as written, with what joins them: `api/refunds.py`, `429`, `v1.2`, `retry-after`.
+_WORD = re.compile(r"\d{1,3}(?:,\d{3})+(?!\d)|[^\W_](?:\w|[-./:@](?=\w))*%?")
+
+
+def rank_sentences(sentences: Sequence[str], topic: str = "") -> list[float]:
+    """Return the rank of each sentence, of `MAX_SENTENCES` at most; `topic` is what they are about.
+
+    Only words that set sentences apart count for the topic: each as its share of the others.
+    """
+    import numpy as np
+
+    found = [set(term_sequence(sentence)) for sentence in sentences]
+    wanted = set(term_sequence(topic))
+    often = Counter(term for terms in found for term in terms & wanted)
+    about = np.array([sum(1 / often[term] for term in terms & wanted) for terms in found])
+    places = {term: n for n, term in enumerate(sorted(set().union(*found)))}
+    has = np.zeros((len(found), len(places)))
+    for row, terms in enumerate(found):
+        has[row, [places[term] for term in terms]] = 1.0
+    shared = has @ has.T
+    np.fill_diagonal(shared, 0.0)
+    sizes = np.array([math.log(len(terms)) if terms else 0.0 for terms in found])
+    norm = sizes[:, None] + sizes[None, :]
+    weights = np.divide(shared, norm, out=np.zeros_like(shared), where=norm > 0)
+    if about.sum() == 0:
+        return _rank(weights, np.full(len(found), _RESTART), _RESTART)
+    return _rank(weights, _TOPIC_RESTART * len(found) * about / about.sum(), _TOPIC_RESTART)
+
+
+def find_keywords(text: str, limit: int) -> list[str]:
+    """Return the words that say most, as written and in their order.
+
+    Numbers, names and identifiers come first: nothing else in a text says them again.
+    """
+    import numpy as np
+
+    words = [word for word in _WORD.findall(text) if _key(word)][:_MAX_WORDS]
+    first: dict[str, str] = {}
+    for word in words:
+        first.setdefault(_key(word), word)
+    places = {key: n for n, key in enumerate(first)}
+    near = np.zeros((len(places), len(places)))
+    row = [places[_key(word)] for word in words]
+    for at, one in enumerate(row):
+        for other in row[at + 1 : at + _WINDOW]:
+            if one != other:
+                near[one, other] = near[other, one] = 1.0
+    ranks = _rank(near, np.full(len(places), _RESTART), _RESTART) if places else []
+    names = {key for key, word in first.items() if _is_name(word)}
+    order = sorted(places, key=lambda key: (key not in names, -ranks[places[key]], places[key]))
+    kept = set(order[:limit])
+    return [word for key, word in first.items() if key in kept]
+
+
+def _rank(weights: NDArray[np.float64], start: NDArray[np.float64], restart: float) -> list[float]:
+    """Return PageRank's values of a graph with these weights, rounded so that ties are ties.
+
+    `start` is what each node has by itself, `restart` on average.
+    """
+    import numpy as np
+
+    out = weights.sum(axis=1, keepdims=True)
+    share = np.divide(weights, out, out=np.zeros_like(weights), where=out > 0)
+    rank = np.ones(len(weights))
+    for _ in range(_ROUNDS):
+        rank = start + (1 - restart) * (share.T @ rank)
+    return [round(float(value), 6) for value in rank]
+
+
+def _key(word: str) -> str:
+    """Return what makes two words the same; empty for little words."""
+    return stem_word(word.lower()) if word.isalpha() else word.lower()
+
+
+def _is_name(word: str) -> bool:
+    return not word.isalpha() or any(mark.isupper() for mark in word[1:])
+
+
+#: What a summary keeps of a text's tokens, about; and how many words are left in the end.
+SUMMARY_SHARE = 0.2
+KEYWORDS = 8
+
+#: Characters beyond which a text is a document, not a memory, and stays.
+_MOST = 40_000
+
+#: A full text of fewer tokens stays, as does one that a step would leave more than this share of.
+_LEAST = 48
+_WORTH = 0.7
+
+
+class Fidelity(StrEnum):
+    """What is left of a note's text; `full` where the note does not say."""
+
+    FULL = "full"
+    SUMMARY = "summary"
+    KEYWORDS = "keywords"
+
+
+class DecayStep(StrEnum):
+    """One step of a note's decay; a state where the text stays."""
+
+    SUMMARY = "summary"
+    KEYWORDS = "keywords"
+    ARCHIVED = "archived"
+
+
+class Ages(NamedTuple):
+    """Days since the last access after which each step is due."""
+
+    summary: int
+    keywords: int
+    archive: int
+
+
+def read_fidelity(note: Note) -> Fidelity:
+    """Return what a note says is left of its text."""
+    prop = note.matter.get("fidelity")
+    value = prop.value.strip().lower() if prop and isinstance(prop.value, str) else ""
+    return Fidelity(value) if value in set(Fidelity) else Fidelity.FULL
+
+
+def is_short(note: Note) -> bool:
+    """Tell whether a note's text is too short to be shortened: a fact without its words is none."""
+    return read_fidelity(note) is Fidelity.FULL and count_tokens(note.body) < _LEAST
+
+
+def plan_step(
+    note: Note,
+    idle: float,
+    ages: Ages,
+    asked: Sequence[str] = (),
+    original: Note | None = None,
+    full_text: str = "",
+) -> tuple[DecayStep, str] | None:
+    """Return the step of a note that nobody asked for in `idle` days, and its text then.
+
+    It is the last of those that are due; None where none is, or would gain too little. `asked` are
+    questions that the note answered once, `original` is what it was before it was shortened, and
+    `full_text` says where that is (`core.notes.full_text`).
+    """
+    level = read_fidelity(note)
+    if idle >= ages.archive:
+        return DecayStep.ARCHIVED, write_state(note.text, State.ARCHIVED)  # Why, the commit says.
+    if idle >= ages.keywords and level is not Fidelity.KEYWORDS:
+        text = shorten_note(note, Fidelity.KEYWORDS, asked, original, full_text)
+        return (DecayStep.KEYWORDS, text) if text else None
+    if ages.summary <= idle < ages.keywords and level is Fidelity.FULL:
+        text = shorten_note(note, Fidelity.SUMMARY, asked, None, full_text)
+        return (DecayStep.SUMMARY, text) if text else None
+    return None
+
+
+def shorten_note(
+    note: Note,
+    level: Fidelity,
+    asked: Sequence[str] = (),
+    original: Note | None = None,
+    full_text: str = "",
+) -> str:
+    """Return a note's text with a shorter body, "" where that would gain too little.
+
+    What the title and the questions `asked` are about is kept before other things. Keywords are
+    those of the `original`, where the note was shortened before. A title and tags that stood in
+    the body alone become properties, so that nothing else is lost.
+    """
+    if is_short(note) or len(note.body) > _MOST:
+        return ""
+    topic = "\n".join((note.title, *asked))
+    is_summary = level is Fidelity.SUMMARY
+    shown = list(_summarise(note, topic)) if is_summary else [_name_keywords(original or note)]
+    eol = "\r\n" if "\r\n" in note.text else "\n"
+    body = "\n\n".join(part for part in shown if part)
+    if not body or count_tokens(body) > _WORTH * count_tokens((original or note).body):
+        return ""
+    text = f"{note.text[: note.matter.body]}{eol}{body.replace(chr(10), eol)}{eol}"
+    text = keep_title(text, note.path, note.title)
+    left = parse_note(note.path, text.encode("utf-8"))
+    lost = tuple(tag for tag in note.tags if tag not in left.tags)
+    text = set_property(add_to_list(text, left, "tags", lost), "fidelity", level.value)
+    text = set_property(text, "full_text", full_text) if full_text else text
+    return text if count_tokens(text) < count_tokens(note.text) else ""
+
+
+def _summarise(note: Note, topic: str) -> Iterator[str]:
+    """Yield the main sentences in their order, under the headings that they stood under."""
+    places = list(_list_sentences(note))
+    if not places or len(places) > MAX_SENTENCES:
+        return
+    sentences = [sentence for _, sentence in places]
+    costs = [count_tokens(sentence) for sentence in sentences]
+    ranks = rank_sentences(sentences, topic)
+    room = SUMMARY_SHARE * sum(costs)
+    kept: set[int] = set()
+    for place in sorted(range(len(places)), key=lambda n: (-ranks[n], n)):
+        if kept and costs[place] > room:
+            continue
+        kept.add(place)
+        room -= costs[place]
+        if room <= 0:
+            break
+    under = ""
+    for heading, group in _group((places[place]) for place in sorted(kept)):
+        if heading and heading != under:
+            yield heading
+        under = heading
+        yield group
+
+
+def _group(places: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Yield the sentences of a heading as one paragraph, items on lines of their own."""
+    last, parts = "", ""
+    for heading, sentence in places:
+        if parts and heading == last:
+            is_line = sentence.startswith(("- ", "* ", "+ ", "```", "|")) or "\n" in sentence
+            parts += ("\n" if is_line else " ") + sentence
+            continue
+        if parts:
+            yield last, parts
+        last, parts = heading, sentence
+    if parts:
+        yield last, parts
+
+
+def _list_sentences(note: Note) -> Iterator[tuple[str, str]]:
+    """Yield each sentence with the line of its heading; tags alone are none."""
+    for section in note.sections:
+        above = note.text[: section.start].rstrip().rpartition("\n")[2].strip()
+        heading = above if section.heading and above.startswith("#") else ""
+        for sentence in split_sentences(note.section_text(section)):
+            if any(not word.startswith("#") for word in sentence.split()):
+                yield heading, sentence
+
+
+def _name_keywords(note: Note) -> str:
+    text = "\n".join(note.section_text(section) for section in note.sections)
+    title = set(note.title.casefold().split())
+    words = [word for word in find_keywords(text, KEYWORDS) if word.casefold() not in title]
+    return format_keywords(words)

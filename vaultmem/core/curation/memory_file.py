@@ -1,0 +1,158 @@
+"""MEMORY.md: where a promoted note's bullet goes, and what may leave when there is no room."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from vaultmem.core.lifecycle import Kind
+from vaultmem.core.notes.links import decode_destination
+from vaultmem.core.notes.note import Note
+from vaultmem.core.sessions.session_note import append_to_section
+from vaultmem.core.text.token_count import count_tokens
+
+MEMORY = PurePosixPath("MEMORY.md")
+
+#: The heading under which a note of each kind is named; all others go under `PROJECT`.
+PROJECT = "Project"
+HEADINGS = {
+    Kind.DECISION: "Conventions",
+    Kind.POLICY_RULE: "Conventions",
+    Kind.PROCEDURAL_SKILL: "Conventions",
+    Kind.PREFERENCE: "Conventions",
+    Kind.REFLECTION: "Gotchas",
+    Kind.EPISODIC_TRACE: "Gotchas",
+    Kind.EVAL_RESULT: "Gotchas",
+}
+
+#: Characters of a bullet's sentence at most: what is longer is no line to be kept in mind.
+_MAX_FACT = 280
+
+#: What would be markup: a number that is `< 200` or in `[0]` is none.
+_MARKS = re.compile(
+    r"\[\[+|\]\]+|(?<=\])\(|\[(?=\^|.\])|<(?=[A-Za-z/!?])|[`\x00-\x1f\x7f]+|%%+|(?<!\S)#(?=[^\W\d])"
+)
+_BULLET = re.compile(r"[-*+] +\S")
+_LINK_LAST = re.compile(r"[-*+] +\S.*(?:\[\[([^\[\]|#]+)\]\]|\[[^\[\]]*\]\(([^()\s]+)\.md\))\s*")
+_CUT = " ..."
+
+
+class Room(NamedTuple):
+    """How much MEMORY.md may hold: lines, and tokens."""
+
+    lines: int
+    tokens: int
+
+    def lacks(self, text: str) -> bool:
+        """Tell whether a text is over it."""
+        return text.count("\n") > self.lines or count_tokens(text) > self.tokens
+
+
+class MemoryMove(NamedTuple):
+    """A line of MEMORY.md (1-based) that may go, and why: a note says it, or could.
+
+    `note` is that note's path, "" where one has to be written first; `score` is its strength.
+    """
+
+    line: int
+    text: str
+    reason: str
+    note: str
+    score: float
+    tokens: int
+
+
+def choose_fact(note: Note) -> str:
+    """Return what a bullet says of a note: a title of its own, else its whole first sentence.
+
+    A title that was made of the text may end in the middle of what it says. "" where the sentence
+    is too long for a line.
+    """
+    from vaultmem.core.similarity.statement import split_sentences
+
+    text = next(filter(None, map(note.section_text, note.sections)), "")
+    plain = " ".join(text.split()).lstrip("#>-* ")
+    title = " ".join(note.title.split())
+    fact = title
+    if title.endswith(_CUT) or plain.startswith(title):
+        fact = next(iter(split_sentences(text)), title).lstrip("#>-* ")
+    fact = re.sub(r" +(?=[,;.])", "", " ".join(_MARKS.sub(" ", fact).split()))
+    return fact if len(fact) <= _MAX_FACT else ""
+
+
+def format_bullet(fact: str, link: str) -> str:
+    """Return the line that says something and leads to its note."""
+    end = "" if fact.endswith((".", "!", "?", ":")) else ":"
+    return f"- {fact}{end} {link}"
+
+
+def find_bullets(text: str, path: str) -> dict[int, str]:
+    """Return the lines (0-based) that a dream may have written of a note, with their links."""
+    names = {path.removesuffix(".md"), PurePosixPath(path).stem}
+    found = ((n, _LINK_LAST.fullmatch(line)) for n, line in enumerate(text.splitlines()))
+    links = {n: match[1] or decode_destination(match[2]) for n, match in found if match}
+    return {n: link for n, link in links.items() if link in names}
+
+
+def name_heading(kind: str) -> str:
+    """Return the heading under which a note of this kind is named."""
+    return HEADINGS.get(Kind(kind), PROJECT)
+
+
+def add_bullets(text: str, bullets: Iterable[tuple[str, str]]) -> str:
+    """Return MEMORY.md's text with bullets (heading, line) at the ends of their sections."""
+    by_heading: dict[str, list[str]] = {}
+    for heading, line in bullets:
+        by_heading.setdefault(heading, []).append(line)
+    for heading, lines in by_heading.items():
+        text = append_to_section(text, heading, "\n".join(lines))
+    return text
+
+
+def propose_moves(
+    note: Note,
+    linked: Mapping[int, str],
+    scores: Mapping[str, float],
+    hidden: Mapping[str, str],
+    room: Room,
+    wanted: str = "",
+) -> list[MemoryMove]:
+    """Return lines that may leave MEMORY.md: whose note counts no more, and the weakest for room.
+
+    `linked` has the note that the bullet on a line leads to, `hidden` the state of each note that
+    is in no pack. `wanted` is what there has to be room for; without a need nothing has to go.
+    """
+    moves = []
+    left: list[tuple[int, str, str]] = []
+    for number, line in enumerate(note.text.splitlines(), 1):
+        path = linked.get(number, "")
+        if path in hidden and _BULLET.match(line):
+            moves.append(_move(number, line, path, scores, f"its note is {hidden[path]}"))
+        elif _BULLET.match(line):
+            left.append((number, line, path))
+    text = note.text + wanted
+    over_lines = text.count("\n") - room.lines - len(moves)
+    over_tokens = count_tokens(text) - room.tokens - sum(move.tokens for move in moves)
+    for number, line, path in sorted(left, key=lambda x: (not x[2], scores.get(x[2], 0.0), x[0])):
+        if over_lines <= 0 and over_tokens <= 0:
+            break
+        reason = "no room" if path else "no room; write it into a note first"
+        moves.append(_move(number, line, path, scores, reason))
+        over_lines -= 1
+        over_tokens -= moves[-1].tokens
+    return moves
+
+
+def _move(
+    number: int, line: str, path: str, scores: Mapping[str, float], reason: str
+) -> MemoryMove:
+    return MemoryMove(
+        line=number,
+        text=line,
+        reason=reason,
+        note=path,
+        score=scores.get(path, 0.0),
+        tokens=count_tokens(f"{line}\n"),
+    )

@@ -1,0 +1,213 @@
+"""Proposals of the curator, and the user's choices."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from vaultmem.core.lifecycle import State
+from vaultmem.core.text.json_values import as_named
+from vaultmem.core.text.paths import parse_note_path
+from vaultmem.errors import RefusedError
+
+#: Changes whenever a report means something else.
+_VERSION = 1
+
+#: Characters of a report that are read, at most.
+MAX_REPORT = 32 * 1024 * 1024
+
+#: Digits of an id.
+_ID = 12
+
+_BLOB = re.compile(r"[0-9a-f]{40}")
+
+
+class Action(StrEnum):
+    """What a curator proposes for a note; the first four are done by `--apply`."""
+
+    MERGE_DUPLICATES = "merge_duplicates"
+    DEPRECATE = "deprecate"
+    ARCHIVE = "archive"
+    DEMOTE_STALE = "demote_stale"
+    UPDATE = "update"
+    CONTRADICTION = "contradiction"
+    VALUE_GROUP = "value_group"
+    NEAR_DUPLICATE = "near_duplicate"
+    REVALIDATE = "revalidate"
+    REVIEW_QUARANTINED = "review_quarantined"
+    BROKEN_LINKS = "broken_links"
+    SKIP_PINNED = "skip_pinned"
+    CANDIDATE = "candidate"
+    UNREADABLE = "unreadable"
+    PROPOSAL = "proposal"
+
+
+#: The state that an action sets; the others change nothing by themselves.
+NEW_STATES = {
+    Action.MERGE_DUPLICATES: State.DEPRECATED,
+    Action.DEPRECATE: State.DEPRECATED,
+    Action.ARCHIVE: State.ARCHIVED,
+    Action.DEMOTE_STALE: State.STALE,
+}
+
+
+class Proposal(NamedTuple):
+    """What is proposed for the note `path` with the bytes `blob`, why, and what shows it.
+
+    `into` is the other note of a pair, which takes it in, replaces or contradicts it, with its
+    bytes; else empty. Of a proposed branch, `path` is its name and `blob` its commit. Of a group,
+    `path` is the oldest note, `into` the newest, and `more` has the others, each with its bytes.
+    """
+
+    action: Action
+    path: str
+    blob: str
+    reason: str
+    evidence: tuple[str, ...] = ()
+    into: str = ""
+    into_blob: str = ""
+    more: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def places(self) -> tuple[tuple[str, str], ...]:
+        """Its notes with their bytes, of a group in order of time."""
+        last = ((self.into, self.into_blob),) if self.into else ()
+        return ((self.path, self.blob), *self.more, *last)
+
+    @property
+    def id(self) -> str:
+        """What names it while the notes are as they are, of which the beginning is enough."""
+        more = (part for place in self.more for part in place)
+        named = (self.action, self.path, self.blob, self.into, self.into_blob, *more)
+        return hashlib.sha256("\0".join(named).encode("utf-8", "surrogateescape")).hexdigest()[:_ID]
+
+    @property
+    def is_change(self) -> bool:
+        """Tell whether `--apply` does it; the others are for a person to look at."""
+        return self.action in NEW_STATES
+
+
+class Report(NamedTuple):
+    """All proposals of one look at a vault: `made` is ISO 8601, `commit` was checked out ("")."""
+
+    made: str
+    commit: str
+    proposals: tuple[Proposal, ...]
+
+    @property
+    def changes(self) -> tuple[Proposal, ...]:
+        """The proposals that `--apply` does."""
+        return tuple(each for each in self.proposals if each.is_change)
+
+
+def format_report(report: Report) -> str:
+    """Return a report as JSON."""
+    return (
+        json.dumps({"version": _VERSION, **as_named(report)}, indent=2, ensure_ascii=False) + "\n"
+    )
+
+
+def parse_report(text: str) -> Report:
+    """Return the report that a JSON text holds.
+
+    Raises:
+        RefusedError: it is none, of another version, or names what cannot be a note.
+    """
+    try:
+        data = json.loads(text)
+        if data["version"] != _VERSION:
+            raise RefusedError(f"the report is of version {data['version']!r}; make a new one")
+        proposals = tuple(_read_proposal(each) for each in data["proposals"])
+        return Report(str(data["made"]), str(data["commit"]), proposals)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise RefusedError(
+            "not a report of `vaultmem curate`; make one with `vaultmem curate --save FILE`"
+        ) from None
+
+
+def _read_proposal(data: dict[str, Any]) -> Proposal:
+    names = ("path", "blob", "reason", "into", "into_blob")
+    texts = {name: data[name] for name in names}
+    evidence = data["evidence"]
+    more = tuple((path, blob) for path, blob in data.get("more", ()))
+    told = (*texts.values(), *evidence, *(part for place in more for part in place))
+    if not all(isinstance(each, str) for each in told):
+        raise ValueError
+    action = Action(data["action"])
+    merges = action is Action.MERGE_DUPLICATES
+    for path in (texts["path"], *([texts["into"]] if merges else [])):
+        parse_note_path(path)
+    for blob in (texts["blob"], *([texts["into_blob"]] if merges else [])):
+        if not _BLOB.fullmatch(blob):
+            raise ValueError
+    return Proposal(action, evidence=tuple(evidence), more=more, **texts)
+
+
+# What can be decided of each proposal, as a person is asked: yes, no, and the other way round.
+
+
+class Choice(StrEnum):
+    """A decision: do what is proposed, do it the other way round, or do not."""
+
+    ACCEPT = "accept"
+    OTHER = "other"
+    REJECT = "reject"
+
+
+class Choices(NamedTuple):
+    """What is asked of a proposal, and what comes of each choice; "" where there is no such."""
+
+    question: str
+    accept: str
+    reject: str
+    other: str = ""
+
+
+_NEWER = "the newer one replaces the older"
+_OLDER = "the older one replaces the newer"
+
+#: What comes of it where the note that gives way says more than that.
+PART = "it holds where they differ; the other says more, and stays"
+
+_KEPT = "it is kept, and counts as used now"
+
+#: What is asked of each proposal that waits for a decision; their order is that of the queue: what
+#: may mislead first, what only takes room last.
+CHOICES: Mapping[Action, Choices] = {
+    Action.PROPOSAL: Choices("Shall it be merged?", "it is merged", "it is rejected"),
+    Action.UPDATE: Choices("Is the newer one so now?", _NEWER, "both hold", _OLDER),
+    Action.CONTRADICTION: Choices("Does the newer one hold?", _NEWER, "both hold", _OLDER),
+    Action.VALUE_GROUP: Choices(
+        "Does the newest one hold?", "the newest one replaces the others", "all hold"
+    ),
+    Action.REVIEW_QUARANTINED: Choices(
+        "Can it be trusted?", "it is active", "it stays in quarantine"
+    ),
+    Action.UNREADABLE: Choices("Take it out of sight as it is?", "it is quarantined", ""),
+    Action.MERGE_DUPLICATES: Choices(
+        "Do they say the same?", "the first is merged into the second", "they stay apart"
+    ),
+    Action.NEAR_DUPLICATE: Choices(
+        "Does the longer one say it all?",
+        "the longer one replaces the shorter",
+        "they stay apart",
+        "the shorter one replaces the longer",
+    ),
+    Action.REVALIDATE: Choices("Does it still hold?", "it is confirmed", "it is deprecated"),
+    Action.CANDIDATE: Choices("Shall it count?", "it is promoted", "it is deprecated"),
+    Action.DEPRECATE: Choices("Is it of the past?", "it is deprecated", _KEPT),
+    Action.DEMOTE_STALE: Choices("Is it out of use?", "it is stale", _KEPT),
+    Action.ARCHIVE: Choices("Is it out of use?", "it is archived", _KEPT),
+}
+
+#: The queue's order.
+ORDER = tuple(CHOICES)
+
+
+def name_action(action: str) -> str:
+    """Return what people call an action: contradiction, near duplicate, quarantined."""
+    return action.removeprefix("review_").replace("_", " ")

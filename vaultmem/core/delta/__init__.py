@@ -1,1 +1,0 @@
-"""What differs between two sets of notes, two texts, two commits."""

@@ -1,1 +1,0 @@
-"""Questions, the score of a section, and what a hit says."""

@@ -1,0 +1,443 @@
+"""Read the exports of ChatGPT, Claude.ai, Letta and Mem0.
+
+There is no published schema. The fields are those that `conversations.json` (since 2026 also
+`conversations-000.json` and so on) has in exports: `mapping` from a node's id to message, parent
+and children, and `current_node`, the last message of the branch that was shown.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from vaultmem.core.imports.item import (
+    Conversation,
+    Item,
+    MarkdownFile,
+    MemoryItem,
+    digest_text,
+    divide_text,
+    find_owner,
+    keep_properties,
+    make_talk,
+    make_turn,
+    read_basic_memory,
+    read_claude_memory,
+    read_codex_memory,
+    read_list,
+    read_moment,
+    read_openclaw,
+    read_tags,
+    read_text,
+)
+from vaultmem.core.lifecycle import State
+from vaultmem.core.transcripts.event import TranscriptEvent, dict_of, dicts_of
+
+#: Marks of citations: private characters around what only the site can show.
+_CITED = re.compile("\ue200[^\ue201]*\ue201|[\ue200-\ue203]")
+
+_SHOWN = frozenset({"text", "multimodal_text"})
+
+#: Nodes, or their messages, by the nodes' ids.
+_ById = dict[str, dict[str, Any]]
+
+
+def read_chatgpt(value: dict[str, Any]) -> Iterator[Item]:
+    """Yield what a conversation of an export holds; other objects hold nothing."""
+    mapping = dict_of(value, "mapping")
+    nodes = {name: dict_of(mapping, name) for name in mapping}
+    messages = {name: dict_of(node, "message") for name, node in nodes.items()}
+    key = read_text(value.get("conversation_id")) or read_text(value.get("id"))
+    shown = [messages[name] for name in _walk_back(value.get("current_node"), nodes, messages)]
+    times = value.get("create_time"), value.get("update_time")
+    url = f"https://chatgpt.com/c/{key}"
+    yield from make_talk(key, value.get("title"), map(_read_turn, reversed(shown)), *times, url)
+    for name, message in messages.items():
+        yield from _read_saved(f"{key}/{name}", message)
+
+
+def _walk_back(node: object, nodes: _ById, messages: _ById) -> Iterator[str]:
+    """Yield the nodes from the last one that was shown to the first; other branches are left."""
+    if node not in nodes:
+        ends = [name for name, each in nodes.items() if not read_list(each.get("children"))]
+        node = max(ends, key=lambda name: _time(messages[name]), default=None)
+    seen: set[str] = set()
+    while isinstance(node, str) and node in nodes and node not in seen:
+        seen.add(node)
+        yield node
+        node = nodes[node].get("parent")
+
+
+def _read_turn(message: dict[str, Any]) -> TranscriptEvent | None:
+    """Return what a person saw of a message; None where that is nothing."""
+    role, content = _role(message), dict_of(message, "content")
+    hidden = dict_of(message, "metadata").get("is_visually_hidden_from_conversation") is True
+    if hidden or role not in {"user", "assistant"} or message.get("weight") == 0:
+        return None
+    if message.get("recipient") not in {None, "all"} or content.get("content_type") not in _SHOWN:
+        return None
+    parts = [_read_part(part) for part in read_list(content.get("parts"))]
+    names = dicts_of(dict_of(message, "metadata").get("attachments"))
+    parts += [f"[attached: {name}]" for each in names if (name := read_text(each.get("name")))]
+    text = _CITED.sub("", "\n\n".join(filter(None, parts))).strip()
+    return make_turn(role, text, message.get("create_time")) if text else None
+
+
+def _read_part(part: object) -> str:
+    if not isinstance(part, dict):
+        return read_text(part)
+    kind = read_text(part.get("content_type"))
+    return read_text(part.get("text")) or (f"[{kind.partition('_')[0]}]" if kind else "")
+
+
+def _read_saved(origin: str, message: dict[str, Any]) -> Iterator[MemoryItem]:
+    """Yield what was saved to the account's memory by a message, and its custom instructions."""
+    content, created = dict_of(message, "content"), read_moment(message.get("create_time"))
+    if _role(message) == "assistant" and message.get("recipient") == "bio":
+        text = "\n".join(filter(None, map(read_text, read_list(content.get("parts")))))
+        if text and not text.startswith("{"):
+            yield MemoryItem(origin, text, created=created)
+    if content.get("content_type") != "user_editable_context":
+        return
+    for name in ("user_profile", "user_instructions"):
+        if text := read_text(content.get(name)):
+            title = "Custom instructions: " + name.removeprefix("user_")
+            own = f"{name}/{digest_text(text)}"  # Each conversation has a copy.
+            yield MemoryItem(own, text, title, created=created, said_by="user")
+
+
+def _role(message: dict[str, Any]) -> str:
+    return read_text(dict_of(message, "author").get("role"))
+
+
+def _time(message: dict[str, Any]) -> float:
+    at = read_moment(message.get("create_time"))
+    return at.timestamp() if at else 0.0
+
+
+# Claude.ai's export: conversations, projects with their documents, and what it remembers.
+#
+# There is no published schema. `conversations.json` has `chat_messages` (since 2026 with
+# `parent_message_uuid`, abandoned branches among them); `projects.json`, or a file each in
+# `projects/`, has `prompt_template` and `docs`; `memories.json` has `conversations_memory` and
+# `project_memories` by the project's id. Nothing says which conversation is of which project.
+
+#: A line that stands in bold for a heading.
+_BOLD = re.compile(r"^\*\*([^*\n]+)\*\*[ \t]*$", re.MULTILINE)
+
+_ROLES = {"human": "user", "user": "user", "assistant": "assistant"}
+
+
+def read_claude_ai(value: dict[str, Any]) -> Iterator[Item]:
+    """Yield what an object of an export holds, whichever of its files it stands in."""
+    key = read_text(value.get("uuid"))
+    if isinstance(value.get("chat_messages"), list):
+        said = map(_read_claude_turn, _walk(dicts_of(value["chat_messages"])))
+        times = value.get("created_at"), value.get("updated_at")
+        url = f"https://claude.ai/chat/{key}"
+        yield from make_talk(key, value.get("name"), said, *times, url)
+    elif "prompt_template" in value or isinstance(value.get("docs"), list):
+        yield from _read_project(key, value)
+    else:
+        yield from _read_memory(value)
+
+
+def _walk(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the branch that ends in the newest message; all, where no message names another."""
+    by_id = {read_text(each.get("uuid")): each for each in messages}
+    parents = {read_text(each.get("parent_message_uuid")) for each in messages} - {""}
+    if not parents & by_id.keys():
+        return messages
+    leaves = [each for name, each in by_id.items() if name not in parents]
+    node = max(leaves, key=lambda each: read_text(each.get("created_at")), default=None)
+    branch: list[dict[str, Any]] = []
+    while node is not None and len(branch) < len(messages):
+        branch.append(node)
+        node = by_id.get(read_text(node.get("parent_message_uuid")))
+    return branch[::-1]
+
+
+def _read_claude_turn(message: dict[str, Any]) -> TranscriptEvent | None:
+    role = _ROLES.get(read_text(message.get("sender")), "")
+    blocks = dicts_of(message.get("content"))
+    said = [read_text(each.get("text")) for each in blocks if each.get("type") == "text"]
+    parts = list(filter(None, said)) or [read_text(message.get("text"))]
+    for each in dicts_of(message.get("attachments")):
+        name = read_text(each.get("file_name"))
+        content = read_text(each.get("extracted_content"))
+        parts.append(f"[attached: {name or 'text'}]" + (f"\n{content}" if content else ""))
+    parts += [
+        f"[attached: {name}]"
+        for each in dicts_of(message.get("files"))
+        if (name := read_text(each.get("file_name")))
+    ]
+    text = "\n\n".join(filter(None, parts))
+    return make_turn(role, text, message.get("created_at")) if role and text else None
+
+
+def _read_project(key: str, value: dict[str, Any]) -> Iterator[MemoryItem]:
+    name, created = read_text(value.get("name")), read_moment(value.get("created_at"))
+    told = [read_text(value.get(each)) for each in ("description", "prompt_template")]
+    folders = (name or key,)
+    if text := "\n\n".join(filter(None, told)):
+        title = f"Project {name}: instructions"
+        yield MemoryItem(f"projects/{key}", text, title, folders, created=created, said_by="user")
+    for each in dicts_of(value.get("docs")):
+        text, file = read_text(each.get("content")), read_text(each.get("filename"))
+        at = read_moment(each.get("created_at")) or created
+        if text:
+            origin = f"projects/{key}/{read_text(each.get('uuid')) or file}"
+            yield MemoryItem(origin, text, file, folders, created=at)
+
+
+def _read_memory(value: dict[str, Any]) -> Iterator[MemoryItem]:
+    account = read_text(value.get("account_uuid"))
+    texts = {f"memory/{account}": value.get("conversations_memory")}
+    for key, text in dict_of(value, "project_memories").items():
+        texts[f"memory/{account}/{key}"] = text
+    for origin, text in texts.items():
+        for title, body in divide_text(_BOLD.sub(r"## \1", read_text(text))):
+            yield MemoryItem(f"{origin}#{title}", body, title, ("memory",))
+
+
+# Letta's agents: agent files (`.af`), lists of blocks, and MemFS, a folder of markdown.
+#
+# The file: letta-ai/letta, letta/schemas/agent_file.py (`agents`, `blocks`), and before it one
+# agent with `core_memory`. MemFS: https://docs.letta.com/letta-code/memfs,
+# `<agent>/memory/**/*.md`.
+
+
+def read_letta(value: dict[str, Any]) -> Iterator[Item]:
+    """Yield the blocks of an agent file, or one block of a list, and what was last said."""
+    agents = dicts_of(value.get("agents")) or ([value] if "core_memory" in value else [])
+    owner = read_text(agents[0].get("name")) if len(agents) == 1 else ""
+    for field in ("blocks", "core_memory"):
+        for block in dicts_of(value.get(field)):
+            yield from _read_block(block, owner)
+    for agent in agents:
+        yield from _read_messages(agent)
+    yield from _read_block(value, "")
+
+
+def read_memfs(file: MarkdownFile) -> Iterator[Item]:
+    """Yield the memory that a file of MemFS is."""
+    owner, below = find_owner(file.parts, "memory")
+    if text := read_text(file.body):
+        yield MemoryItem(
+            "/".join((owner, *below)),
+            text,
+            title="/".join(below).removesuffix(".md"),
+            folders=(owner, *below[:-1]),
+            name=file.stem,
+            created=file.modified,
+            own=keep_properties(file.properties),
+        )
+
+
+def _read_block(value: dict[str, Any], owner: str) -> Iterator[MemoryItem]:
+    label, text = read_text(value.get("label")), read_text(value.get("value"))
+    if label and text:
+        named = {"description": value.get("description")}
+        created = read_moment(value.get("created_at"))
+        key = "/".join(filter(None, (owner, read_text(value.get("id")), label)))
+        folders = (owner,) if owner else ()
+        own = keep_properties(named)
+        yield MemoryItem(key, text, label, folders, created=created, own=own)
+
+
+def _read_messages(agent: dict[str, Any]) -> Iterator[Conversation]:
+    messages = dicts_of(agent.get("messages"))
+    turns = tuple(turn for each in messages for turn in _read_message(each))
+    times = [at for each in messages if (at := read_moment(each.get("created_at")))]
+    name = read_text(agent.get("name"))
+    if turns and (key := read_text(agent.get("id")) or name):
+        started, ended = (min(times), max(times)) if times else (None, None)
+        yield Conversation(key, name, turns, started, ended)
+
+
+def _read_message(message: dict[str, Any]) -> Iterator[TranscriptEvent]:
+    """Yield what a user or the agent said; events and tools that it runs are nobody's words."""
+    role, at = read_text(message.get("role")), message.get("created_at")
+    content = message.get("content", message.get("text"))
+    texts = [content] if isinstance(content, str) else [e.get("text") for e in dicts_of(content)]
+    text = "\n".join(filter(None, map(read_text, texts)))
+    if role == "user":
+        told = _read_json(text)
+        text = read_text(told.get("message")) if told.get("type") == "user_message" else text
+        text = "" if told.get("type") not in {None, "user_message"} else text
+    if role in {"user", "assistant"} and text:
+        yield make_turn(role, text, at)
+    for call in dicts_of(message.get("tool_calls")):
+        function = dict_of(call, "function")
+        if function.get("name") == "send_message":
+            said = read_text(_read_json(read_text(function.get("arguments"))).get("message"))
+            if said:
+                yield make_turn("assistant", said, at)
+
+
+def _read_json(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text) if text.startswith("{") else {}
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+# mem0's memories: what `get_all` returns, saved as JSON, and OpenMemory's export.
+#
+# `get_all`: https://docs.mem0.ai/cookbooks/essentials/exporting-memories; of a page or a list
+# alike. OpenMemory's zip has them in `memories.json` (mem0ai/mem0,
+# openmemory/api/app/routers/backup.py).
+
+#: What OpenMemory says of a memory that is not in use.
+_PUT_AWAY = frozenset({"archived", "paused"})
+
+
+def read_mem0(value: dict[str, Any]) -> Iterator[Item]:
+    """Yield the memories of an object: itself, or those that it lists."""
+    names = {read_text(each.get("id")): each for each in dicts_of(value.get("categories"))}
+    for field in ("results", "memories"):
+        for each in dicts_of(value.get(field)):
+            ids = each.get("category_ids")
+            named = [names.get(str(key), {}).get("name") for key in ids or ()] if ids else []
+            yield from _read_mem0_memory(each, read_tags(named))
+    yield from _read_mem0_memory(value, ())
+
+
+def _read_mem0_memory(value: dict[str, Any], tags: tuple[str, ...]) -> Iterator[MemoryItem]:
+    text = next(filter(None, (read_text(value.get(n)) for n in ("memory", "content", "text"))), "")
+    key, state = read_text(value.get("id")), read_text(value.get("state"))
+    if not text or not key or state == "deleted":
+        return
+    named = {name: value[name] for name in ("user_id", "agent_id", "run_id") if value.get(name)}
+    changed = read_moment(value.get("updated_at"))
+    created = read_moment(value.get("created_at")) or changed
+    own = keep_properties({**named, **dict_of(value, "metadata")})
+    yield MemoryItem(
+        key,
+        text,
+        state=State.ARCHIVED if state in _PUT_AWAY else State.CANDIDATE,
+        tags=(*tags, *read_tags(value.get("categories"))),
+        created=created,
+        own={**own, **({"updated": changed} if changed and changed != created else {})},
+    )
+
+
+# Divide a JSON text into its items as it is read: an export may have hundreds of megabytes.
+
+#: Characters that are read at once, and that one item may have.
+_CHUNK, MAX_ITEM = 256 * 1024, 64 * 1024 * 1024
+
+# A text to its end, a bracket, or a text whose end is still to be read.
+_TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]|"', re.DOTALL)
+
+
+def divide_items(read: Callable[[int], str], limit: int = MAX_ITEM) -> Iterator[str | None]:
+    """Yield as texts the objects of a JSON array, or those that stand one after the other.
+
+    None stands for one that is larger than `limit` characters, and for what is cut off. Only
+    brackets are looked at: an item that is no JSON is one like others.
+    """
+    text, place, begin = "", 0, 0
+    depth = floor = 0  # Items stand in `floor` brackets.
+    is_large = False
+    while True:
+        match = _TOKEN.search(text, place)
+        if match is None or match[0] == '"':
+            place = len(text) if match is None else match.start()
+            is_large = is_large or (depth > floor and len(text) - begin > limit)
+            kept = begin if depth > floor and not is_large else place
+            text, place, begin = text[kept:], place - kept, 0
+            more = "" if len(text) > limit else read(max(_CHUNK, len(text)))
+            if not more:
+                break
+            text += more
+            continue
+        place = match.end()
+        if match[0] in {"[", "{"}:
+            if depth == 0:
+                floor = int(match[0] == "[")
+            if depth == floor:
+                begin, is_large = match.start(), False
+            depth += 1
+        elif match[0] in {"]", "}"} and depth:
+            depth -= 1
+            if depth == floor:
+                yield None if is_large else text[begin:place]
+    if depth:
+        yield None
+
+
+# The kinds of what can be imported: whose it is, in which files, and who reads them.
+
+Object = dict[str, Any]
+
+
+class ImportKind(NamedTuple):
+    """A kind: `agent` is who wrote it, `files` which are taken of a folder or zip, from its name.
+
+    `read_object` reads an object of a JSON file, `read_file` a file of markdown; where there is
+    neither, the file is a client's transcript.
+    """
+
+    agent: str
+    files: re.Pattern[str]
+    read_object: Callable[[Object], Iterator[Item]] | None = None
+    read_file: Callable[[MarkdownFile], Iterator[Item]] | None = None
+
+
+def _files(*forms: str) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{form})$" for form in forms))
+
+
+#: Every kind by the name that `import` takes.
+KINDS: Mapping[str, ImportKind] = {
+    "transcripts": ImportKind("import", _files(r"\.jsonl")),
+    "chatgpt": ImportKind("chatgpt", _files(r"/conversations(-\d+)?\.json"), read_chatgpt),
+    "claude-ai": ImportKind(
+        "claude-ai",
+        _files(
+            r"/(conversations(-\d+)?|projects|memories)\.json", r"/(projects|memories)/.+\.json"
+        ),
+        read_claude_ai,
+    ),
+    "claude-memory": ImportKind(
+        "claude-code", _files(r"/memory/.+\.md"), read_file=read_claude_memory
+    ),
+    "codex-memory": ImportKind(
+        "codex",
+        _files(
+            r"/memories/(MEMORY|memory_summary)\.md", r"/memories/(rollout_summaries|skills)/.+\.md"
+        ),
+        read_file=read_codex_memory,
+    ),
+    "mem0": ImportKind("mem0", _files(r"\.json"), read_mem0),
+    "basic-memory": ImportKind("basic-memory", _files(r"\.md"), read_file=read_basic_memory),
+    "openclaw": ImportKind(
+        "openclaw",
+        _files(
+            r"^/[^/]+(/workspace[^/]*)?/(MEMORY|memory|USER|SOUL)\.md",
+            r"^(/[^/]+){0,2}/memory/.+\.md",
+        ),
+        read_file=read_openclaw,
+    ),
+    "letta": ImportKind("letta", _files(r"\.af", r"/memory/.+\.md"), read_letta, read_memfs),
+}
+
+#: Fields that only objects of one kind have, as `guess_kind` looks for them.
+_FIELDS: Mapping[str, frozenset[str]] = {
+    "chatgpt": frozenset({"mapping"}),
+    "claude-ai": frozenset(
+        {"chat_messages", "prompt_template", "conversations_memory", "project_memories"}
+    ),
+    "letta": frozenset({"core_memory", "agents", "blocks"}),
+    "transcripts": frozenset({"sessionId", "parentUuid", "payload"}),
+    "mem0": frozenset({"results", "memories", "memory"}),
+}
+
+
+def guess_kind(value: Object) -> str:
+    """Return the kind that an object of a JSON file looks like, "" if like none."""
+    return next((name for name, fields in _FIELDS.items() if fields & value.keys()), "")

@@ -1,1 +1,0 @@
-"""What notes link to, and which note a link means."""

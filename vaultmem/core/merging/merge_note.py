@@ -1,0 +1,358 @@
+"""Merge three versions of a note: properties one by one, the body line by line.
+
+A merge always ends. Changes of one side alone stay. Of a property that both changed one value stays
+and the other is reported as lost; of words that both changed ours stay, and theirs follow as a
+callout. No state becomes freer than both sides have it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import PurePosixPath
+from typing import NamedTuple, TypeVar
+
+from vaultmem.core.lifecycle import HIDDEN_STATES, rank_state
+from vaultmem.core.merging.properties import divide_block, merge_blocks
+from vaultmem.core.merging.text import Conflict, Loss, Merged, merge_lines, merge_words
+from vaultmem.core.notes.agent_changes import MAX_CONFIRMATIONS, Saying, has_room
+from vaultmem.core.notes.conflict import SAID, Callout, Placed, Speaker, put_in_callouts
+from vaultmem.core.notes.edit_properties import (
+    add_to_list,
+    list_items,
+    quarantine_unread,
+    set_property,
+)
+from vaultmem.core.notes.frontmatter import (
+    Frontmatter,
+    find_said_states,
+    read_frontmatter,
+    read_timestamp,
+)
+from vaultmem.core.notes.note import Note, parse_note
+from vaultmem.core.similarity.canonical import Titled, read_title, state_same
+from vaultmem.core.text.line_diff import find_line_end, split_keys, split_lines
+from vaultmem.errors import RefusedError
+
+# Twins, the same statement made on two sides: one note remains, confirmed by the other author.
+
+
+def merge_twins(paths: tuple[str, str], ours: str, theirs: str, later: str = "") -> Merged | None:
+    """Return one note of two that say the same; None if they do not.
+
+    The one made first stays as it is worded, whichever side that is; of the other, who said it
+    and in which words is kept as `remember` keeps it. A title that one was given stays.
+    """
+    notes = [
+        parse_note(PurePosixPath(path), text.encode("utf-8"))
+        for path, text in zip(paths, (ours, theirs), strict=True)
+    ]
+    if not all(each.matter.body and not each.problem and not each.warnings for each in notes):
+        return None
+    if not state_same(*(Titled(x.visible_body, x.title, x.path.stem) for x in notes)):
+        return None
+    is_ours = is_first(ours, theirs, *(each.matter for each in notes))
+    first, second = notes if is_ours else reversed(notes)
+    if later and not is_ours:
+        later = "ours" if later == "theirs" else "theirs"
+    try:
+        return _join(_call(first, second), _call(second, first), later)
+    except RefusedError:  # Its properties cannot be edited by position.
+        return None
+
+
+def is_first(ours: str, theirs: str, mine: Frontmatter, other: Frontmatter) -> bool:
+    """Tell whether ours was made first; where that is not known, any side, but always the same."""
+    made = [_read_time(matter, "created") for matter in (mine, other)]
+    if made[0] != made[1]:
+        return made[0] < made[1]
+    return ours <= theirs
+
+
+def name_author(note: Note) -> str:
+    """Return who made a note, as `confirmed_by` names it."""
+    return Saying(note.agent, note.session, datetime.min).who
+
+
+def _read_time(matter: Frontmatter, name: str) -> float:
+    prop = matter.get(name)
+    at = read_timestamp(prop.value) if prop and isinstance(prop.value, str) else None
+    return float("inf") if at is None else at
+
+
+def _call(note: Note, other: Note) -> Note:
+    """Return a note under the other's title, where only that one says what its text does not."""
+    if read_title(note.title, note.visible_body) or not read_title(other.title, other.visible_body):
+        return note
+    return parse_note(note.path, set_property(note.text, "title", other.title).encode("utf-8"))
+
+
+def _join(first: Note, second: Note, later: str) -> Merged | None:
+    mine, other = (divide_block(each.text, each.matter) for each in (first, second))
+    if mine is None or other is None:
+        return None
+    parts = merge_blocks((), mine, other, later, first="ours")
+    block = "".join(part.text for part in parts)
+    text = f"{first.text[: first.matter.start]}{block}{first.text[first.matter.end :]}"
+    note = parse_note(first.path, text.encode("utf-8"))
+    values = {part.name: part.prop.value for part in parts if part.prop}
+    if note.problem or {prop.name: prop.value for prop in note.matter.properties} != values:
+        return None
+    losses = tuple(part.loss for part in parts if part.loss)
+    wording = second.visible_body.strip()
+    if wording == first.visible_body.strip():
+        wording = ""
+    elif not has_room(note, wording):
+        losses, wording = (*losses, Loss("", "words", wording)), ""
+    text = _confirm(text, note, first, second, wording)
+    return Merged(text, (), losses, is_twin=True)
+
+
+def _confirm(text: str, merged: Note, first: Note, second: Note, wording: str) -> str:
+    """Return the merged text with who said it again, between those who said it before and after."""
+    said = Saying(second.agent, second.session, datetime.min, wording=wording)
+    text = add_to_list(text, merged, "also_said", said.said)
+    names = (*list_items(first, "confirmed_by"), said.who, *list_items(second, "confirmed_by"))
+    wanted = tuple(name for name in dict.fromkeys(names) if name != name_author(first))[
+        -MAX_CONFIRMATIONS:
+    ]
+    if wanted != list_items(merged, "confirmed_by"):
+        text = set_property(text, "confirmed_by", wanted)
+    made, known = read_timestamp(second.created), read_timestamp(merged.updated)
+    if made is not None and second.created != first.created and made > (known or 0.0):
+        text = set_property(text, "updated", datetime.fromisoformat(second.created))
+    return text
+
+
+_BOM = "\ufeff"
+
+#: The author of a side of which nothing is known.
+NOBODY = Speaker()
+
+_T = TypeVar("_T", str, tuple[str, str])
+
+
+class _Version(NamedTuple):
+    """A version of a note."""
+
+    text: str
+    matter: Frontmatter
+
+    @property
+    def is_readable(self) -> bool:
+        return not (self.matter.problem or self.matter.warnings or self._has_odd_state)
+
+    @property
+    def _has_odd_state(self) -> bool:
+        """Tell whether something else than the property `state` gives a state that hides it."""
+        state = self.matter.get("state")
+        others = {*self.matter.states} - {state and state.value}
+        return not HIDDEN_STATES.isdisjoint(others)
+
+    @property
+    def front(self) -> str:
+        return self.text[: self.matter.body]
+
+    @property
+    def body(self) -> str:
+        return self.text[self.matter.body :]
+
+    @property
+    def frame(self) -> tuple[str, str]:
+        """The lines around the block, both empty where there is none."""
+        return self.text[: self.matter.start], self.text[self.matter.end : self.matter.body]
+
+    @property
+    def values(self) -> dict[str, str | tuple[str, ...]]:
+        return {prop.name: prop.value for prop in self.matter.properties}
+
+    @property
+    def state_rank(self) -> int:
+        """How much its state restricts it, as far as that is clear without reading it."""
+        has_block = self.matter.body or self.matter.problem
+        said = find_said_states(self.text, self.matter) if has_block else []
+        return max(map(rank_state, said), default=rank_state(""))
+
+
+def is_note(path: str) -> bool:
+    """Tell whether a file is merged as a note."""
+    return path.lower().endswith(".md")
+
+
+def merge_texts(
+    path: str, base: str, ours: str, theirs: str, later: str = "", speaker: Speaker = NOBODY
+) -> Merged:
+    """Merge what two sides made of `base`; only markdown (by `path`) is read as a note.
+
+    An empty `base` means a file that both sides added. Other texts are merged as lines, and of
+    lines that both changed ours stay. `later` is the side (`ours`, `theirs`) with the later commit,
+    "" if unknown, and `speaker` who changed theirs.
+    """
+    if theirs in (base, ours):
+        return Merged(ours)
+    if ours == base:
+        return Merged(theirs)
+    marks = [_BOM if text.startswith(_BOM) else "" for text in (base, ours, theirs)]
+    base, ours, theirs = (text.removeprefix(_BOM) for text in (base, ours, theirs))
+    if is_note(path):
+        merged = _merge_note(path, base, ours, theirs, later, speaker)
+    else:
+        merged = merge_lines(base, ours, theirs)
+    return merged._replace(
+        text=_pick(*marks) + merged.text,
+        conflicts=tuple(each._replace(path=path) for each in merged.conflicts),
+        losses=tuple(each._replace(path=path) for each in merged.losses),
+    )
+
+
+def _merge_note(
+    path: str, base: str, ours: str, theirs: str, later: str, speaker: Speaker
+) -> Merged:
+    if not base and (twins := merge_twins((path, path), ours, theirs, later)) is not None:
+        return twins
+    old, mine, other = (_read(text) for text in (base, ours, theirs))
+    later = later or _find_later(mine, other)
+    if mine.is_readable and other.is_readable:
+        merged = _merge_by_property(old, mine, other, later, speaker)
+        if merged is not None:
+            return merged
+    first = base.count("\n", 0, old.matter.body) if old.matter.problem else 0
+    lines = merge_lines(base, ours, theirs, prose=first)
+    if not lines.conflicts and _is_sound(lines.text, mine, other):
+        return lines
+    return _merge_around(old, mine, other, later, speaker)
+
+
+def _read(text: str) -> _Version:
+    return _Version(text, read_frontmatter(text))
+
+
+def _find_later(ours: _Version, theirs: _Version) -> str:
+    """Return which side says that it was changed later, "" if neither does."""
+    times = []
+    for side in (ours, theirs):
+        prop = side.matter.get("updated")
+        at = read_timestamp(prop.value) if prop and isinstance(prop.value, str) else None
+        times.append(at or 0.0)
+    return "" if times[0] == times[1] else "ours" if times[0] > times[1] else "theirs"
+
+
+def _merge_by_property(
+    old: _Version, mine: _Version, other: _Version, later: str, speaker: Speaker
+) -> Merged | None:
+    """Merge block and body apart; None if reading the result would not give what was merged."""
+    before = old if old.is_readable else _Version("", Frontmatter())
+    sides = [divide_block(side.text, side.matter) for side in (before, mine, other)]
+    divided = [side for side in sides if side is not None]
+    if len(divided) < 3:
+        return None
+    first = "" if old.text else _find_first(mine, other)
+    parts = merge_blocks(divided[0], divided[1], divided[2], later, first)
+    block = "".join(part.text for part in parts)
+    frames = [side.frame for side in (old, mine, other)]
+    frame = _pick(*frames)
+    if block and not frame[0]:
+        frame = next(filter(lambda frame: frame[0], (frames[1], frames[2], frames[0])))
+    body = _merge_bodies(old, mine, other, speaker)
+    head, close = (_end_line(part, mine.text, bool(body.text)) for part in frame)
+    found = _read(head + block + close + body.text)
+    is_unclear = found.matter.problem or found.matter.warnings
+    values = {part.name: part.prop.value for part in parts if part.prop}
+    if is_unclear or found.values != values or found.body != body.text:
+        return None
+    return Merged(found.text, body.conflicts, tuple(part.loss for part in parts if part.loss))
+
+
+def _find_first(ours: _Version, theirs: _Version) -> str:
+
+    is_ours = is_first(ours.text, theirs.text, ours.matter, theirs.matter)
+    return "ours" if is_ours else "theirs"
+
+
+def _merge_bodies(old: _Version, mine: _Version, other: _Version, speaker: Speaker) -> Merged:
+    first = mine.text.count("\n", 0, mine.matter.body)
+    return merge_words(old.body, mine.body, other.body, speaker, first)
+
+
+def _merge_around(
+    old: _Version, mine: _Version, other: _Version, later: str, speaker: Speaker
+) -> Merged:
+    """Take one side's frontmatter as a whole, where two cannot be merged, and merge the bodies."""
+    fronts = [side.front for side in (old, mine, other)]
+    front = _pick(*fronts)
+    if fronts[0] not in fronts[1:] and fronts[1] != fronts[2]:
+        front = fronts[1 if _is_chosen(mine, other, later) else 2]
+    body = _merge_bodies(old, mine, other, speaker)
+    text = _end_line(front, mine.text, bool(body.text)) + body.text
+    if mine.is_readable and other.is_readable and not _read(text).is_readable:
+        text, conflict = _append_all(mine.text, other.text, speaker)
+        text = _restrict(text, mine, other)
+        return Merged(text, (conflict,), _find_lost(old, [mine], text))
+    text = _restrict(text, mine, other)
+    front = text.removesuffix(body.text)
+    return Merged(text, body.conflicts, _find_lost(old, [mine, other], front))
+
+
+def _find_lost(old: _Version, sides: Sequence[_Version], front: str) -> tuple[Loss, ...]:
+    """Return what sides put into their frontmatter, or took out, and `front` does not show."""
+    said: Counter[str] = Counter()
+    for side in sides:
+        said |= Counter(side.front.splitlines())
+    lost = said - (Counter(old.front.splitlines()) | Counter(front.splitlines()))
+    losses = [Loss("", "properties", "\n".join(lost.elements()))] if lost else []
+    for name in sorted(old.values.keys() & _read(front).values.keys()):
+        if any(side.is_readable and side.matter.get(name) is None for side in sides):
+            losses.append(Loss("", f'property "{name}"', "(removed)"))
+    return tuple(losses)
+
+
+def _append_all(ours: str, theirs: str, speaker: Speaker) -> tuple[str, Conflict]:
+    """Return ours with all of theirs as a callout after it, where nothing else can be read."""
+    count = len(split_lines(ours))
+    callout = Callout(SAID, speaker, tuple(split_keys(theirs)), 0)
+    conflict = Conflict("", f"lines 1-{count}", ours, theirs)
+    return put_in_callouts(ours, [Placed(callout, count)]), conflict
+
+
+def _is_chosen(mine: _Version, other: _Version, later: str) -> bool:
+    """Tell whether ours is the frontmatter to keep: one that can be read, else restricts more."""
+    ranks = [(bool(side.front) and side.is_readable, side.state_rank) for side in (mine, other)]
+    if ranks[0] != ranks[1]:
+        return ranks[0] > ranks[1]
+    return later == "ours" or (not later and mine.front >= other.front)
+
+
+def _restrict(text: str, mine: _Version, other: _Version) -> str:
+    """Return a note's text so that its state is no freer than that of either side."""
+    wanted = max(mine, other, key=lambda side: side.state_rank)
+    if _read(text).state_rank >= wanted.state_rank:
+        return text
+    said = find_said_states(wanted.text, wanted.matter)
+    try:
+        return set_property(text, "state", max(said, key=rank_state))
+    except RefusedError:
+        return quarantine_unread(text)
+
+
+def _end_line(line: str, text: str, goes_on: bool) -> str:
+    """Return a line of the frame with the end that it needs if something follows."""
+    missing = line and goes_on and not line.endswith("\n")
+    return line + find_line_end(text) if missing else line
+
+
+def _is_sound(merged: str, mine: _Version, other: _Version) -> bool:
+    """Tell whether properties that both sides could read are still read, as one of them has it."""
+    if not (mine.is_readable and other.is_readable):
+        return True
+    found = _read(merged)
+    ours, theirs, values = mine.values, other.values, found.values
+    if found.matter.problem or found.matter.warnings:
+        return False
+    if not ours.keys() & theirs.keys() <= values.keys():
+        return False
+    return all(value in (ours.get(name), theirs.get(name)) for name, value in values.items())
+
+
+def _pick(base: _T, ours: _T, theirs: _T) -> _T:
+    return theirs if ours == base else ours

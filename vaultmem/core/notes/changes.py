@@ -1,0 +1,305 @@
+"""Differences between two states of a vault: files and properties."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from vaultmem.core.notes.note import Note
+from vaultmem.core.notes.properties import Property
+from vaultmem.core.text.display import one_line
+from vaultmem.core.text.line_diff import Hunk, diff_lines, split_lines
+
+#: Git's modes of regular files; others are links and repositories inside this one.
+_REGULAR = ("100644", "100755")
+_EMPTY_BLOB = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
+
+
+class ChangeOp(StrEnum):
+    """What was done to a file, a note or a property."""
+
+    ADD = "add"
+    REMOVE = "remove"
+    REPLACE = "replace"
+
+
+class FileChange(NamedTuple):
+    """A path whose file differs: blob ids and git's modes, "" on the side that has no file.
+
+    `previous` is the path that it had, if that was another one.
+    """
+
+    path: str
+    old_blob: str
+    blob: str
+    old_mode: str
+    mode: str
+    previous: str = ""
+
+    @property
+    def op(self) -> ChangeOp:
+        """What happened to the path."""
+        if not self.old_blob:
+            return ChangeOp.ADD
+        return ChangeOp.REPLACE if self.blob else ChangeOp.REMOVE
+
+    @property
+    def is_regular(self) -> bool:
+        """Tell whether only regular files are involved, no links and no repositories."""
+        return all(mode in _REGULAR for mode in (self.old_mode, self.mode) if mode)
+
+
+def pair_renames(changes: Iterable[FileChange]) -> list[FileChange]:
+    """Join each removal with an addition of the same bytes, and return all by path.
+
+    Only equal bytes count, so nothing has to be read; of several the one of the same file name
+    comes first.
+    """
+    listed = sorted(changes, key=lambda change: change.path)
+    removed: dict[str, list[FileChange]] = {}
+    for change in listed:
+        if change.op is ChangeOp.REMOVE and change.old_blob != _EMPTY_BLOB:
+            removed.setdefault(change.old_blob, []).append(change)
+    if not removed:
+        return listed
+    gone: set[str] = set()
+    joined: dict[str, FileChange] = {}
+    for same_name in (True, False):
+        for change in listed:
+            if change.op is not ChangeOp.ADD or change.path in joined:
+                continue
+            for old in removed.get(change.blob, ()):
+                if old.path in gone or (same_name and _name(old.path) != _name(change.path)):
+                    continue
+                gone.add(old.path)
+                joined[change.path] = change._replace(
+                    old_blob=old.old_blob, old_mode=old.old_mode, previous=old.path
+                )
+                break
+    return [joined.get(change.path, change) for change in listed if change.path not in gone]
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+# What changed between two versions of a note: properties as values, the rest as a diff.
+
+_CONTEXT = 3
+_MAX_TOLD = 8
+_MAX_CHARS = 40
+
+Value = str | tuple[str, ...]
+
+
+class PropertyChange(NamedTuple):
+    """One property's change; the value is empty where the property was not there.
+
+    A nested property, and a value that only changed its type, are shown as written.
+    """
+
+    op: ChangeOp
+    name: str
+    old: Value
+    new: Value
+
+
+class NoteChange(NamedTuple):
+    """How a note changed: it is new, gone, or has other text.
+
+    `body` is a unified diff (hunks alone, numbered by the file's lines) and `added` and `removed`
+    count its lines; `frontmatter_diff` is one of the block, also where no property changed. If
+    the frontmatter of either version cannot be read, `body` is the diff of the whole text.
+    `renamed_from` is the path that it had before, empty if that is unchanged or unknown.
+    """
+
+    op: ChangeOp
+    properties: tuple[PropertyChange, ...] = ()
+    body: tuple[str, ...] = ()
+    added: int = 0
+    removed: int = 0
+    frontmatter_diff: tuple[str, ...] = ()
+    renamed_from: str = ""
+
+    def __bool__(self) -> bool:
+        """Tell whether anything changed."""
+        changed = self.properties or self.body or self.frontmatter_diff or self.renamed_from
+        return self.op != ChangeOp.REPLACE or bool(changed)
+
+
+def compare_notes(old: Note | None, new: Note | None, renamed_from: str = "") -> NoteChange:
+    """Return what changed from one version of a note to another; None where it did not exist.
+
+    Raises:
+        ValueError: there is neither.
+    """
+    if old is None and new is None:
+        raise ValueError("there are no two versions to compare")
+    op = ChangeOp.ADD if old is None else ChangeOp.REMOVE if new is None else ChangeOp.REPLACE
+    whole = any(note is not None and note.matter.problem for note in (old, new))
+    before, after = _divide(old, whole), _divide(new, whole)
+    body, added, removed = diff_text(before[1], after[1], _count_lines(before), _count_lines(after))
+    frontmatter, _, _ = diff_text(before[0], after[0])
+    changes = () if whole else tuple(_compare_properties(old, new))
+    return NoteChange(
+        op=op,
+        properties=changes,
+        body=body,
+        added=added,
+        removed=removed,
+        frontmatter_diff=frontmatter,
+        renamed_from=renamed_from,
+    )
+
+
+def diff_text(
+    old: str, new: str, old_first: int = 0, new_first: int = 0
+) -> tuple[tuple[str, ...], int, int]:
+    """Return a unified diff without its head, and how many lines it adds and removes.
+
+    Line ends are compared too. The texts start behind line `old_first` and `new_first`.
+    """
+    lines, others = split_lines(old), split_lines(new)
+    hunks = diff_lines(lines, others)
+    shown: list[str] = []
+    for group in _group_hunks(hunks):
+        shown += _show_group(group, lines, others, old_first, new_first)
+    added = sum(hunk.new_end - hunk.new_start for hunk in hunks)
+    return tuple(shown), added, sum(hunk.end - hunk.start for hunk in hunks)
+
+
+def summarise_change(change: NoteChange) -> str:
+    """Return a change in one line: `state: candidate -> active, tags +auth, body +3 -1`."""
+    parts = [f"renamed from {_shorten(change.renamed_from)}"] if change.renamed_from else []
+    if change.op != ChangeOp.REPLACE:
+        parts.append("new note" if change.op == ChangeOp.ADD else "removed")
+    told = [] if change.op == ChangeOp.REMOVE else change.properties
+    parts += [_summarise_property(item) for item in told[:_MAX_TOLD]]
+    if len(told) > _MAX_TOLD:
+        parts.append(f"{len(told) - _MAX_TOLD} more properties")
+    if change.frontmatter_diff and not change.properties:
+        parts.append("frontmatter rewritten")
+    if change.body:
+        counts = [f"+{change.added}"] if change.added else []
+        counts += [f"-{change.removed}"] if change.removed else []
+        parts.append(" ".join(["body", *counts]))
+    return ", ".join(parts) or "no change"
+
+
+def _divide(note: Note | None, whole: bool) -> tuple[str, str]:
+    """Return the text of a note before its body, and its body."""
+    if note is None:
+        return "", ""
+    start = 0 if whole else note.matter.body
+    return note.text[:start], note.text[start:]
+
+
+def _count_lines(divided: tuple[str, str]) -> int:
+    return divided[0].count("\n")
+
+
+def _compare_properties(old: Note | None, new: Note | None) -> Iterator[PropertyChange]:
+    before = {prop.name: prop for prop in old.matter.properties} if old else {}
+    after = {prop.name: prop for prop in new.matter.properties} if new else {}
+    for name in [*after, *(name for name in before if name not in after)]:
+        was, now = before.get(name), after.get(name)
+        written = (_show_written(old, was), _show_written(new, now))
+        values = (was.value if was else "", now.value if now else "")
+        nested = any(prop is not None and prop.kind == "map" for prop in (was, now))
+        if was is None or now is None:
+            op = ChangeOp.ADD if was is None else ChangeOp.REMOVE
+        else:
+            op = ChangeOp.REPLACE
+            same = was.kind == now.kind and values[0] == values[1]
+            if same and (not nested or written[0] == written[1]):
+                continue
+            nested = nested or values[0] == values[1]
+        yield PropertyChange(op, name, *(written if nested else values))
+
+
+def _show_written(note: Note | None, prop: Property | None) -> str:
+    """Return a property's value as the text has it."""
+    if note is None or prop is None:
+        return ""
+    block = note.text[note.matter.start : note.matter.end]
+    lines = block.splitlines(keepends=True)
+    written = "".join(lines[prop.first : prop.last])
+    start = sum(map(len, lines[: prop.first]))
+    return (block[slice(*prop.span)] if prop.span[1] > start else written).strip()
+
+
+def _group_hunks(hunks: Sequence[Hunk]) -> Iterator[list[Hunk]]:
+    """Yield hunks whose lines of context would meet, together."""
+    group: list[Hunk] = []
+    for hunk in hunks:
+        if group and hunk.start - group[-1].end > 2 * _CONTEXT:
+            yield group
+            group = []
+        group.append(hunk)
+    if group:
+        yield group
+
+
+def _show_group(
+    group: Sequence[Hunk], old: list[str], new: list[str], old_first: int, new_first: int
+) -> Iterator[str]:
+    """Yield a hunk as `diff -u` writes it, with three lines of context."""
+    lead = min(_CONTEXT, group[0].start)
+    start, new_start = group[0].start - lead, group[0].new_start - lead
+    tail = min(_CONTEXT, len(old) - group[-1].end)
+    end, new_end = group[-1].end + tail, group[-1].new_end + tail
+    yield (
+        f"@@ -{_show_range(start, end, old_first)} +{_show_range(new_start, new_end, new_first)} @@"
+    )
+    at = start
+    for hunk in group:
+        yield from _mark_lines(" ", old[at : hunk.start])
+        yield from _mark_lines("-", old[hunk.start : hunk.end])
+        yield from _mark_lines("+", new[hunk.new_start : hunk.new_end])
+        at = hunk.end
+    yield from _mark_lines(" ", old[at:end])
+
+
+def _show_range(start: int, end: int, first: int) -> str:
+    if end == start:
+        return f"{first + start},0"
+    return f"{first + start + 1}" if end == start + 1 else f"{first + start + 1},{end - start}"
+
+
+def _mark_lines(mark: str, lines: Sequence[str]) -> Iterator[str]:
+    for line in lines:
+        yield mark + line.removesuffix("\n")
+        if not line.endswith("\n"):
+            yield "\\ No newline at end of file"
+
+
+def _summarise_property(change: PropertyChange) -> str:
+    name = _shorten(change.name)
+    old, new = change.old, change.new
+    if isinstance(old or (), tuple) and isinstance(new or (), tuple):
+        was, now = Counter(old), Counter(new)
+        items = [f"+{_shorten(item)}" for item in (now - was).elements()]
+        items += [f"-{_shorten(item)}" for item in (was - now).elements()]
+        if items:
+            more = [f"and {len(items) - _MAX_TOLD} more"] if len(items) > _MAX_TOLD else []
+            return " ".join([name, *items[:_MAX_TOLD], *more])
+        if change.op == ChangeOp.REPLACE:
+            return f"{name} reordered" if old else f"{name} rewritten"
+    if change.op == ChangeOp.ADD:
+        return f"+{name}: {_show(new)}".rstrip()
+    if change.op == ChangeOp.REMOVE:
+        return f"-{name}"
+    return f"{name}: {_show(old)} -> {_show(new)}"
+
+
+def _show(value: Value) -> str:
+    if isinstance(value, tuple):
+        return f"[{_shorten(', '.join(value))}]"
+    return _shorten(value) or '""'
+
+
+def _shorten(text: str) -> str:
+    line = one_line(text)
+    return line if len(line) <= _MAX_CHARS else line[: _MAX_CHARS - 3] + "..."

@@ -1,0 +1,616 @@
+"""Links in a note's text, the names they resolve to, and the code that contains none.
+
+Source: Obsidian Help, "Internal links", "Embed files" and "Basic formatting syntax" (comments).
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import NamedTuple, Protocol, TypeVar
+
+from vaultmem.core.notes.frontmatter import Frontmatter
+from vaultmem.core.notes.properties import Property
+from vaultmem.core.notes.sections import blank_fences, find_fences
+from vaultmem.core.text.paths import fold
+
+# Where a text is code or comment, so that nothing in it is a link.
+#
+# Sources: CommonMark 0.31 ("Code spans", "Indented code blocks", "HTML blocks"); Obsidian Help,
+# "Basic formatting syntax" (`%%` comments).
+
+#: Where spans begin and end, in turn, in the order of the text.
+Edges = Sequence[int]
+
+_MARK = re.compile(r"(?P<ticks>`+)|(?P<html><!--)|(?P<comment>%%)|(?P<gap>\n[ \t]*\r?\n)")
+_TICK = re.compile("`")
+_GAP = re.compile(r"\n[ \t]*\r?\n")
+_LIST_ITEM = re.compile(r"[ \t]*(?:[-+*]|\d{1,9}[.)])(?:[ \t]|$)")
+_INDENTED = re.compile(r" {4}| {0,3}\t")
+
+
+class Marked(NamedTuple):
+    """Code spans, HTML comments and `%%` comments of a text."""
+
+    code: Edges = ()
+    comments: Edges = ()
+    hidden: Edges = ()
+
+
+def drop_unread(
+    matches: Iterable[re.Match[str]],
+    text: str,
+    body: int,
+    prose: str,
+    fences: Sequence[tuple[int, int]],
+) -> Iterator[tuple[re.Match[str], bool]]:
+    """Yield each match that is neither code nor in an HTML comment, and whether `%%` hides it.
+
+    The matches are in order, none goes on in a second line, and they were found in `prose`: the
+    text with its fences blanked. Only the paragraphs that they are in are looked at.
+    """
+    has_comments = "<!--" in prose or ("%" in prose and "%%" in prose)
+    code, comments, hidden = find_marked(text, body, prose) if has_comments else Marked()
+    indented: Edges | None = None
+    gap = "\n\r\n" if "\r" in prose else "\n\n"
+    end = body
+    for match in matches:
+        start = match.start()
+        if start >= end:
+            # From a blank line to the next; where one has blanks in it, these are two paragraphs.
+            begin = prose.rfind(gap, end, start) + 1 or end
+            end = prose.find(gap, start)
+            if end < 0:
+                end = len(prose)
+            paragraph = prose[begin:end]
+            if not has_comments:
+                code = _find_code(paragraph, begin) if "`" in paragraph else ()
+            if indented is None and ("    " in paragraph or "\t" in paragraph):
+                indented = _find_indented(text, body, fences)
+        if not (
+            (code and _touches(code, match))
+            or (comments and _touches(comments, match))
+            or (indented and _touches(indented, match))
+        ):
+            yield match, bool(hidden) and _is_within(hidden, start)
+
+
+def _touches(edges: Edges, match: re.Match[str]) -> bool:
+    return _is_within(edges, match.start()) or _is_within(edges, match.end() - 1)
+
+
+def _is_within(edges: Edges, place: int) -> bool:
+    return bisect_right(edges, place) % 2 == 1
+
+
+def _find_code(paragraph: str, start: int) -> Edges:
+    """Return the code spans of a paragraph without comments that begins at offset `start`."""
+    if "``" in paragraph or "\\`" in paragraph or _GAP.search(paragraph):
+        return [start + place for place in find_marked(paragraph, 0, paragraph).code]
+    ticks = [start + match.start() for match in _TICK.finditer(paragraph)]
+    return ticks[: len(ticks) // 2 * 2]  # The first begins what the second ends.
+
+
+def find_marked(text: str, body: int, prose: str) -> Marked:
+    """Return code spans, HTML comments and `%%` comments; what opens first counts.
+
+    An HTML comment that is never closed reaches to the end; `%%` without a second one is text.
+    """
+    marks = list(_MARK.finditer(prose, body))
+    closings = _pair_ticks(marks)
+    code: list[int] = []
+    comments: list[int] = []
+    hidden: list[int] = []
+    place, opened = body, -1
+    for match in marks:
+        start = match.start()
+        if start < place:
+            continue
+        if match["ticks"] and start in closings:
+            place = closings[start]
+            code += (start, place)
+        elif match["html"]:
+            end = text.find("-->", match.end())
+            place = len(text) if end < 0 else end + 3
+            comments += (start, place)
+        elif match["comment"] and opened < 0:
+            opened = start
+        elif match["comment"]:
+            hidden += (opened, match.end())
+            opened = -1
+    return Marked(code, comments, hidden)
+
+
+def _pair_ticks(marks: list[re.Match[str]]) -> dict[int, int]:
+    """Return where the code span ends that each run of backticks would open, if any does."""
+    closings: dict[int, int] = {}
+    later: dict[int, int] = {}
+    for match in reversed(marks):
+        if match["gap"]:
+            later.clear()  # A code span stays in its paragraph.
+        elif match["ticks"]:
+            length = len(match["ticks"])
+            escaped = match.string[match.start() - 1 : match.start()] == "\\"
+            if (end := later.get(length - escaped)) is not None:
+                closings[match.start()] = end
+            later[length] = match.end()
+    return closings
+
+
+def _find_indented(text: str, body: int, fences: Sequence[tuple[int, int]]) -> Edges:
+    """Return indented code: lines four columns in, behind a blank line, and in no list."""
+    fenced = [place for span in fences for place in span]
+    found: list[int] = []
+    is_blank, is_code, in_list = True, False, False
+    place = body
+    for line in text[body:].splitlines(keepends=True):
+        start, place = place, place + len(line)
+        if line.isspace():
+            is_blank = True
+            continue
+        indented = line[0] in " \t" and _INDENTED.match(line)
+        if fenced and _is_within(fenced, start):
+            is_code = False
+        elif indented and not in_list and (is_blank or is_code):
+            found += (start, place)
+            is_code = True
+        else:
+            is_code = False
+            if _LIST_ITEM.match(line):
+                in_list = True
+            elif is_blank and not line[0].isspace():
+                in_list = False
+        is_blank = False
+    return found
+
+
+# Only `]]` ends a link; a link stays on its line, and of nested brackets the inner ones count.
+# It begins with plain characters, which `re` finds fastest; what stands before is looked at later.
+_WIKILINK = re.compile(r"\[\[(?!\[)((?:[^\[\]\n]|\](?!\])|\[(?!\[))+)\]\]")
+_DESTINATION = re.compile(
+    r"\]\([ \t]*(?:<(?P<angle>[^<>\n]*)>|(?P<bare>[^\s()<>]*(?:\([^\s()]*\)[^\s()<>]*)*))"
+    r"(?:[ \t]+(?:\"[^\"\n]*\"|'[^'\n]*'))?[ \t]*\)"
+)
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
+_ESCAPES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
+
+#: Characters that the text of a markdown link may have.
+_MAX_TEXT = 500
+
+
+class LinkKind(StrEnum):
+    """How a link is written; `PATH` is a plain path in the property `refs`."""
+
+    WIKILINK = "wikilink"
+    MARKDOWN = "markdown"
+    PATH = "path"
+
+
+class Link(NamedTuple):
+    """A link as written: `path` decoded ("" for the note itself), `subpath` behind the first `#`.
+
+    `start` and `end` are where the path is in the note's text (characters), `line` is 1-based.
+    `property` names the property that it is in, "" for the body. A link in a `%%` comment is
+    `hidden`: it is kept up to date and counts nowhere.
+    """
+
+    kind: LinkKind
+    path: str
+    subpath: str
+    text: str
+    start: int
+    end: int
+    line: int
+    is_embed: bool = False
+    property: str = ""
+    is_hidden: bool = False
+
+
+def find_links(
+    text: str, matter: Frontmatter, fences: Sequence[tuple[int, int]] | None = None
+) -> tuple[Link, ...]:
+    """Return the links of a note's text in their order; `fences` are its own, if they are known.
+
+    Not read: code, HTML comments, properties that are not one link as a whole, and anything in
+    frontmatter that cannot be read.
+    """
+    found = _number_lines(text, list(_find_in_properties(text, matter)))
+    if "](" not in text and "[[" not in text:
+        return tuple(found)
+    if fences is None:
+        fences = find_fences(text, matter.body)
+    return (*found, *_find_in_body(text, matter.body, fences))
+
+
+def read_wikilink(text: str, start: int) -> tuple[Link, int] | None:
+    """Return the wikilink whose brackets begin at a place of a text, and where it ends.
+
+    It is not known here whether the place is code. `line` is 0.
+    """
+    match = _WIKILINK.match(text, start)
+    link = _make_wikilink(text, match, 0, is_hidden=False) if match else None
+    return (link, match.end()) if match and link else None
+
+
+def split_destination(written: str) -> tuple[str, str] | None:
+    """Return path and subpath of a markdown link's destination, None if it leads out of the vault.
+
+    Both are as written, so that they can be found again; `decode_destination` reads them.
+    """
+    if not written or ((":" in written or "//" in written) and _SCHEME.match(written)):
+        return None
+    path, _, subpath = written.partition("#")
+    path, mark, _ = path.partition("?")
+    return None if mark and not path else (path, subpath)
+
+
+def decode_destination(text: str) -> str:
+    """Return a markdown link's destination without its percent escapes."""
+    if "%" not in text:
+        return text
+    return _ESCAPES.sub(
+        lambda run: bytes.fromhex(run.group().replace("%", "")).decode("utf-8", "replace"), text
+    )
+
+
+def encode_destination(text: str) -> str:
+    """Return a path as a markdown link's destination: only what would end it is escaped."""
+    return re.sub(r"[\s%#?()<>\\\[\]]", _escape, text)
+
+
+def _escape(match: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in match.group().encode())
+
+
+def _find_in_body(text: str, body: int, fences: Sequence[tuple[int, int]]) -> Iterator[Link]:
+    prose = blank_fences(text, fences)
+    matches = list(_DESTINATION.finditer(prose, body))
+    if wikilinks := list(_WIKILINK.finditer(prose, body)):
+        matches = sorted([*wikilinks, *matches], key=re.Match.start)
+    line, counted = 1, 0
+    for match, is_hidden in drop_unread(matches, text, body, prose, fences):
+        start = match.start()
+        line, counted = line + text.count("\n", counted, start), start
+        if match.re is _WIKILINK:
+            link = _make_wikilink(text, match, line, is_hidden)
+        else:
+            link = _make_markdown_link(text, match, line, is_hidden, body)
+        if link is not None:
+            yield link
+
+
+def _make_wikilink(
+    text: str, match: re.Match[str], line: int, is_hidden: bool, name: str = ""
+) -> Link | None:
+    before = text[match.start() - 1 : match.start()]
+    if before == "\\":
+        return None
+    inner = match[1]
+    target, bar, shown = inner.partition("|")
+    if bar and target.endswith("\\"):  # In a table, the bar is escaped.
+        target = target[:-1]
+    path, mark, subpath = target.partition("#")
+    if not path.strip() and not (mark and subpath.strip()):
+        return None
+    if "](" in path:  # Obsidian takes what is in these brackets for a markdown link.
+        return None
+    start = match.start(1) + len(path) - len(path.lstrip())
+    stripped = path.strip()
+    return Link(
+        kind=LinkKind.WIKILINK,
+        path=stripped,
+        subpath=subpath.strip(),
+        text=shown.strip(),
+        start=start,
+        end=start + len(stripped),
+        line=line,
+        is_embed=before == "!",
+        property=name,
+        is_hidden=is_hidden,
+    )
+
+
+def _make_markdown_link(
+    text: str, match: re.Match[str], line: int, is_hidden: bool, body: int
+) -> Link | None:
+    group = match.lastindex or 0
+    written, closing = match[group], match.start()
+    if (parts := split_destination(written)) is None:
+        return None
+    opening = _find_opening(text, closing, body)
+    if opening < 0:
+        return None
+    path, subpath = parts
+    start = match.start(group)
+    end = start + len(path)
+    is_embed = opening > 0 and text[opening - 1] == "!"
+    if "%" in written:
+        path, subpath = decode_destination(path), decode_destination(subpath)
+    shown = text[opening + 1 : closing]
+    return Link(
+        LinkKind.MARKDOWN, path, subpath, shown, start, end, line, is_embed, is_hidden=is_hidden
+    )
+
+
+def _find_opening(text: str, closing: int, body: int) -> int:
+    """Return where the bracket stands that a link's text begins with, -1 if there is none."""
+    first = max(closing - _MAX_TEXT + 1, body)
+    opening = text.rfind("[", first, closing)
+    if opening < 0:
+        return -1
+    shown = text[opening:closing]
+    if not ("]" in shown or "\\" in shown or "\n\n" in shown or text[opening - 1] == "\\"):
+        return opening  # As nearly all are.
+    depth = 0
+    for place in range(closing, first - 1, -1):
+        mark = text[place]
+        if mark not in "[]\n" or text[place - 1 : place] == "\\":
+            continue
+        if mark == "\n" and text[place - 1 : place] in {"\n", ""}:
+            return -1
+        depth += {"]": 1, "[": -1}.get(mark, 0)
+        if depth == 0 and mark == "[":
+            return place
+    return -1
+
+
+def _find_in_properties(text: str, matter: Frontmatter) -> Iterator[Link]:
+    if matter.problem or not matter.properties:
+        return
+    block = text[matter.start : matter.end]
+    if "[[" not in block and "refs" not in block:
+        return
+    lines = block.splitlines(keepends=True)
+    for prop in matter.properties:
+        values = (prop.value,) if isinstance(prop.value, str) else prop.value
+        start = matter.start + sum(map(len, lines[: prop.first]))
+        piece = "".join(lines[prop.first : prop.last])
+        whole = {value.strip().removeprefix("!") for value in values}
+        for match in _WIKILINK.finditer(text, start, start + len(piece)):
+            unquoted = match.group().replace("''", "'")
+            link = _make_wikilink(text, match, 0, is_hidden=False, name=prop.name)
+            if link and match.group() in whole:
+                yield link
+            elif link and unquoted in whole:  # In single quotes, YAML doubles each of them.
+                yield link._replace(path=link.path.replace("''", "'"))
+        if prop.name == "refs":
+            yield from _find_paths(piece, start, prop)
+
+
+def _find_paths(piece: str, start: int, prop: Property) -> Iterator[Link]:
+    """Yield the items of `refs` that are plain paths, each where it stands if that is plain."""
+    for value in (prop.value,) if isinstance(prop.value, str) else prop.value:
+        item = value.strip()
+        if not item or item.startswith("[[") or _SCHEME.match(item) or "\n" in item:
+            continue
+        path, _, subpath = item.partition("#")
+        place = piece.find(item, piece.find(":") + 1)
+        once = place >= 0 and piece.find(item, place + 1) < 0
+        begin = start + place if once else -1
+        yield Link(
+            kind=LinkKind.PATH,
+            path=path,
+            subpath=subpath,
+            text="",
+            start=begin,
+            end=begin + len(path) if once else -1,
+            line=0,
+            property=prop.name,
+        )
+
+
+def _number_lines(text: str, found: list[Link]) -> Iterator[Link]:
+    line, counted = 1, 0
+    for link in sorted(found, key=lambda each: each.start):
+        if link.start >= 0:
+            line += text.count("\n", counted, link.start)
+            counted = link.start
+        yield link._replace(line=line)
+
+
+def link_to(path: str) -> str:
+    """Return the wikilink that means the note at a path and no other, wherever it stands."""
+    return f"[[{path.removesuffix('.md')}]]"
+
+
+# Which file a link means and where in it, as Obsidian finds it, and how such a link is written.
+
+#: A name with one of these cannot be written as a wikilink.
+UNLINKABLE = frozenset("#^[]|")
+
+
+class Names:
+    """The paths of a vault's files and the notes' aliases, ready to be looked up."""
+
+    def __init__(
+        self, paths: Iterable[str], aliases: Mapping[str, Iterable[str]] | None = None
+    ) -> None:
+        self._by_name: dict[str, list[tuple[str, str]]] = {}
+        for path in paths:
+            folded = fold(path)
+            self._by_name.setdefault(folded.rpartition("/")[2], []).append((folded, path))
+        self._aliases: dict[str, list[tuple[str, str]]] = {}
+        for path, names in (aliases or {}).items():
+            for name in names:
+                self._aliases.setdefault(fold(name.strip()), []).append((fold(path), path))
+
+    def find(self, link: Link, source: str) -> str | None:
+        """Return the path that a link in the note `source` means, None if there is no such file."""
+        if not link.path:
+            return source
+        if link.kind is LinkKind.PATH:
+            return self._find_exact(fold(link.path), link.path)
+        return self.resolve(link.path, source)
+
+    def resolve(self, target: str, source: str) -> str | None:
+        """Return what a link's path means in the note `source`."""
+        wanted = fold(target)
+        folder = fold(source).rpartition("/")[0]
+        for name, written in ((wanted, target), (f"{wanted}.md", f"{target}.md")):
+            if "." in name.rpartition("/")[2] and (found := self._look_up(name, written, folder)):
+                return found
+        return _choose(self._aliases.get(wanted, []), folder, "")
+
+    def is_alone(self, path: str) -> bool:
+        """Tell whether no other file has the name of this one."""
+        return len(self._by_name.get(fold(path).rpartition("/")[2], [])) <= 1
+
+    def _look_up(self, name: str, written: str, folder: str) -> str | None:
+        if name.startswith(("./", "../")):
+            joined = _join(folder, name)
+            return None if joined is None else self._find_exact(joined, "")
+        if name.startswith("/"):
+            return self._find_exact(name[1:], written[1:])
+        if exact := self._find_exact(name, written):
+            return exact
+        ending = f"/{name}"
+        candidates = self._by_name.get(name.rpartition("/")[2], [])
+        return _choose([each for each in candidates if each[0].endswith(ending)], folder, name)
+
+    def _find_exact(self, name: str, written: str) -> str | None:
+        """Return the file at a path; of twins that differ in case, the one as written."""
+        candidates = self._by_name.get(name.rpartition("/")[2], [])
+        found = sorted(path for folded, path in candidates if folded == name)
+        return written if written in found else found[0] if found else None
+
+
+def spell(link: Link, target: str, source: str, names: Names) -> str | None:
+    """Return a link's path as it is to be written so that it means `target` in `source`.
+
+    The way it was written is kept: relative, from the root, with folders, or the bare name, with
+    or without `.md`. None: no path that this kind of link can hold means the target.
+    """
+    has_ending = link.path.lower().endswith(".md") or not target.lower().endswith(".md")
+    whole = target if has_ending else target[:-3]
+    bare = whole.rpartition("/")[2]
+    if link.kind is LinkKind.PATH:
+        return target
+    if link.path.startswith(("./", "../")):
+        wanted = [_relative(whole, source), whole]
+    elif link.path.startswith("/"):
+        wanted = [f"/{whole}", whole]
+    elif "/" in link.path:
+        wanted = [whole]
+    else:
+        wanted = [bare, whole]
+    for path in (*wanted, target):
+        if link.kind is LinkKind.WIKILINK and UNLINKABLE & set(path):
+            continue
+        if names.resolve(path, source) == target:
+            return encode_destination(path) if link.kind is LinkKind.MARKDOWN else path
+    return None
+
+
+def spell_new(target: str, source: str, names: Names, *, is_relative: bool) -> str:
+    """Return the path of a new link to a note, without its ending, as Obsidian writes it.
+
+    It is the bare name where no other file has that, else the whole path; or the way from the
+    folder of `source`, without a leading `./`. What would mean another file is the whole path.
+    """
+    whole = target.removesuffix(".md")
+    if is_relative:
+        written = _relative(whole, source).removeprefix("./")
+    else:
+        written = whole.rpartition("/")[2] if names.is_alone(target) else whole
+    return written if names.resolve(written, source) == target else whole
+
+
+def _choose(candidates: list[tuple[str, str]], folder: str, name: str) -> str | None:
+    """Return the best of these (folded, path): own folder, then shortest, then alphabet."""
+    if not candidates:
+        return None
+    own = f"{folder}/{name}" if folder else name
+    best = min(
+        candidates,
+        key=lambda each: (
+            each[0] != own if name else each[0].rpartition("/")[0] != folder,
+            len(each[1]),
+            each[1],
+        ),
+    )
+    return best[1]
+
+
+def _join(folder: str, name: str) -> str | None:
+    """Return where a relative path leads, None if out of the vault."""
+    parts = folder.split("/") if folder else []
+    for part in name.split("/"):
+        if part == "..":
+            if not parts:
+                return None
+            parts.pop()
+        elif part not in {".", ""}:
+            parts.append(part)
+    return "/".join(parts)
+
+
+def _relative(target: str, source: str) -> str:
+    here, there = source.split("/")[:-1], target.split("/")
+    shared = 0
+    while shared < min(len(here), len(there) - 1) and here[shared] == there[shared]:
+        shared += 1
+    up = [".."] * (len(here) - shared) or ["."]
+    return "/".join([*up, *there[shared:]])
+
+
+#: The name of a block, at its end.
+BLOCK_NAME = re.compile(r"(?:^|(?<=\s))\^([A-Za-z0-9-]+)[ \t]*\r?$", re.MULTILINE)
+
+
+class Place(Protocol):
+    """What a section has to tell."""
+
+    @property
+    def heading(self) -> str:
+        """Its heading, "" where it has none."""
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        """The headings above it, outermost first."""
+
+    @property
+    def start(self) -> int:
+        """Where its text begins in the note's."""
+
+    @property
+    def end(self) -> int:
+        """Where its text ends."""
+
+
+S = TypeVar("S", bound=Place)
+
+
+def find_place(sections: Sequence[S], subpath: str, text: str) -> S | None:
+    """Return the section that a link's subpath means, None if there is none.
+
+    Without a subpath it is the first section. A heading with no text of its own leads to the
+    first section below it. `text` is the note's; blocks are looked for in it.
+    """
+    if not subpath:
+        return sections[0] if sections else None
+    if subpath.startswith("^"):
+        wanted = subpath[1:].strip().casefold()
+        for match in BLOCK_NAME.finditer(text):
+            if match[1].casefold() == wanted:
+                inside = (s for s in sections if s.start <= match.start() <= s.end)
+                return next(inside, None)
+        return None
+    names = [name for part in subpath.split("#") if (name := fold_heading(part))]
+    for section in sections if names else ():
+        if _matches(section, names):
+            return section
+    return None
+
+
+def _matches(section: Place, names: list[str]) -> bool:
+    """Tell whether the wanted headings are among a section's, in their order."""
+    line = [fold_heading(name) for name in (*section.parents, section.heading)]
+    rest = iter(line)
+    return all(name in rest for name in names)
+
+
+def fold_heading(text: str) -> str:
+    """Return a heading's words, by which links find it."""
+    return " ".join(re.findall(r"\w+", text)).casefold()

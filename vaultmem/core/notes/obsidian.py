@@ -1,0 +1,362 @@
+"""Obsidian's conventions: daily notes, excluded files and the settings of a vault.
+
+Source: moment.js's documentation of its format tokens, for the names of daily notes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import date, timedelta
+from enum import StrEnum
+from functools import lru_cache
+from typing import NamedTuple
+
+from vaultmem.core.text.paths import OWN_FOLDERS, PINNED_FILES, fold
+
+# What a vault's `.obsidian` folder says, as far as it concerns notes: one frozen value.
+#
+# Source: the files that Obsidian, Templater and Periodic Notes write; `read_obsidian` of
+# `vaultmem.storage.scan_files` reads them.
+
+#: The folder of the settings, in a vault of Obsidian's.
+FOLDER = ".obsidian"
+
+
+class LinkFormat(StrEnum):
+    """How Obsidian writes the path of a new link."""
+
+    SHORTEST = "shortest"
+    RELATIVE = "relative"
+    ABSOLUTE = "absolute"
+
+
+class DailyNotes(NamedTuple):
+    """Where daily notes are and how they are named; `format` is moment.js's, below `folder`."""
+
+    folder: str = ""
+    format: str = "YYYY-MM-DD"
+
+
+class ObsidianSettings(NamedTuple):
+    """What Obsidian was told about a vault; the defaults are Obsidian's own.
+
+    Folders and files are paths in the vault, "" for its root. `is_there` tells whether there is a
+    `.obsidian` at all. `template_folders` are those of the core plugin and of Templater, in this
+    order; `templates` single notes that are used as templates. `excluded` are the lines of
+    "Excluded files" as written. `problems` say what could not be read, and why.
+    """
+
+    is_there: bool = False
+    template_folders: tuple[str, ...] = ()
+    templates: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+    daily: DailyNotes = DailyNotes()
+    link_format: LinkFormat = LinkFormat.SHORTEST
+    markdown_links: bool = False
+    problems: tuple[str, ...] = ()
+
+
+class _Values:
+    """The values of one file, each read as the type it should have."""
+
+    def __init__(self, name: str, values: Mapping[str, object], problems: list[str]) -> None:
+        self._name = name
+        self._values = values
+        self._problems = problems
+
+    def text(self, key: str) -> str:
+        value = self._values.get(key)
+        if value is not None and not isinstance(value, str):
+            self._problems.append(f'{FOLDER}/{self._name}: "{key}" is not text')
+        return value.strip() if isinstance(value, str) else ""
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        value = self._values.get(key)
+        if value is None:
+            return ()
+        if not isinstance(value, list):
+            self._problems.append(f'{FOLDER}/{self._name}: "{key}" is not a list')
+            return ()
+        return tuple(each.strip() for each in value if isinstance(each, str) and each.strip())
+
+    def inside(self, key: str) -> _Values:
+        value = self._values.get(key)
+        return _Values(self._name, value if isinstance(value, dict) else {}, self._problems)
+
+    def is_on(self, key: str) -> bool:
+        return self._values.get(key) is True
+
+    def each(self, key: str) -> Iterator[_Values]:
+        found = self._values.get(key)
+        for value in found if isinstance(found, list) else ():
+            if isinstance(value, dict):
+                yield _Values(self._name, value, self._problems)
+
+
+_Found = dict[str, object]
+
+
+def _read_app(values: _Values, found: _Found) -> None:
+    found["excluded"] = values.texts("userIgnoreFilters")
+    found["markdown_links"] = values.is_on("useMarkdownLinks")
+    written = values.text("newLinkFormat")
+    found["link_format"] = next((e for e in LinkFormat if e == written), LinkFormat.SHORTEST)
+
+
+def _read_templates(values: _Values, found: _Found) -> None:
+    _add(found, "template_folders", values.text("folder"))
+
+
+def _read_templater(values: _Values, found: _Found) -> None:
+    _add(found, "template_folders", values.text("templates_folder"))
+    for key in ("folder_templates", "file_templates"):
+        for each in values.each(key):
+            _add_template(found, each.text("template"))
+
+
+def _read_daily(values: _Values, found: _Found) -> None:
+    folder, written = clean_path(values.text("folder")), values.text("format")
+    found["daily"] = DailyNotes(folder, written or DailyNotes().format)
+    _add_template(found, values.text("template"))
+
+
+def _read_periodic(values: _Values, found: _Found) -> None:
+    """Read a plugin that stands in for the daily notes, where it is told to."""
+    for period in ("weekly", "monthly", "quarterly", "yearly"):
+        _add_template(found, values.inside(period).text("template"))
+    daily = values.inside("daily")
+    if daily.is_on("enabled"):
+        _read_daily(daily, found)
+
+
+#: The files that are read, below the folder, in the order in which they are heeded.
+READERS: Mapping[str, Callable[[_Values, _Found], None]] = {
+    "app.json": _read_app,
+    "templates.json": _read_templates,
+    "daily-notes.json": _read_daily,
+    "plugins/templater-obsidian/data.json": _read_templater,
+    "plugins/periodic-notes/data.json": _read_periodic,
+}
+
+
+def parse_settings(files: Mapping[str, bytes], problems: list[str]) -> ObsidianSettings:
+    """Return what the files of a `.obsidian` folder say, by their names there.
+
+    What is foreign in them is passed over; `problems` are those of finding them.
+    """
+    found: _Found = {}
+    problems = list(problems)
+    for name, read in READERS.items():
+        if name not in files:
+            continue
+        try:
+            values = json.loads(files[name].decode("utf-8-sig") or "{}")
+        except (ValueError, RecursionError) as error:
+            problems.append(f"{FOLDER}/{name}: not JSON ({error})")
+            continue
+        if isinstance(values, dict):
+            read(_Values(name, values, problems), found)
+        elif values is not None:
+            problems.append(f"{FOLDER}/{name}: not an object of settings")
+    settings = ObsidianSettings(True, problems=tuple(problems))
+    return settings._replace(**found)  # type: ignore[arg-type]
+
+
+def clean_path(written: str) -> str:
+    """Return a path of the settings as the vault has it; "" for the root, or none inside."""
+    parts = [each.strip() for each in written.replace("\\", "/").split("/")]
+    parts = [each for each in parts if each not in {"", "."}]
+    return "" if ".." in parts else "/".join(parts)
+
+
+def _add(found: _Found, key: str, written: str) -> None:
+    known = found.get(key, ())
+    if (path := clean_path(written)) and isinstance(known, tuple) and path not in known:
+        found[key] = (*known, path)
+
+
+def _add_template(found: _Found, written: str) -> None:
+    path = clean_path(written)
+    _add(found, "templates", path if path.lower().endswith(".md") or not path else f"{path}.md")
+
+
+_DATE = re.compile(r"(\d{4}-\d{2}-\d{2})(?!\d)")
+
+_TOKEN = re.compile(
+    r"\[(?P<quoted>[^\[\]]*+)\]|(?P<token>YYYY|YY|Q|Do|D{1,4}|M{1,4}|d{1,4}|E|ww?|WW?|gggg|GGGG"
+    r"|HH?|hh?|mm?|ss?|A|a|X|x)|(?P<other>.)",
+    re.DOTALL,
+)
+
+#: What each token looks like, and which part of a date it is, if any.
+_WORD = r"[^\W\d_]+\.?"
+_SHAPES = {
+    "YYYY": (r"\d{4}", "year"),
+    "YY": (r"\d{2}", "short"),
+    "GGGG": (r"\d{4}", "iso_year"),
+    "MMMM": (_WORD, "name"),
+    "MMM": (_WORD, "name"),
+    "MM": (r"\d{2}", "month"),
+    "M": (r"\d{1,2}", "month"),
+    "Do": (r"\d{1,2}(?=\D)[^\W\d_]{0,3}\.?", "day"),
+    "DDDD": (r"\d{3}", "of_year"),
+    "DDD": (r"\d{1,3}", "of_year"),
+    "DD": (r"\d{2}", "day"),
+    "D": (r"\d{1,2}", "day"),
+    "WW": (r"\d{2}", "week"),
+    "W": (r"\d{1,2}", "week"),
+    "E": (r"\d", "weekday"),
+    **dict.fromkeys(("dddd", "ddd", "dd"), (_WORD, "")),
+    **dict.fromkeys(("A", "a"), ("[AaPp][Mm]", "")),
+    **dict.fromkeys(("X", "x"), (r"\d+", "")),
+    "gggg": (r"\d{4}", ""),
+}
+_NUMBER = (r"\d{1,2}", "")
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+
+
+def read_day(path: str, daily: DailyNotes) -> str:
+    """Return the day that a note's path says, as ISO 8601 text; "" where it says none.
+
+    It is said by the format of daily notes in their folder, else by a name that begins with a date
+    such as 2026-11-21. Names of months are English ones.
+    """
+    if daily.format != DailyNotes().format:
+        folder = f"{daily.folder}/" if daily.folder else ""
+        if fold(path).startswith(fold(folder)):
+            match = _compile(daily.format).fullmatch(path[len(folder) :].rpartition(".")[0])
+            if match and (day := _find_day(match)):
+                return day.isoformat()
+    found = _DATE.match(path.rpartition("/")[2])
+    try:
+        return date.fromisoformat(found[1]).isoformat() if found else ""
+    except ValueError:
+        return ""
+
+
+@lru_cache(maxsize=4)
+def _compile(written: str) -> re.Pattern[str]:
+    """Return what a path below the folder of daily notes looks like; parts are numbered."""
+    parts: list[str] = []
+    for number, match in enumerate(_TOKEN.finditer(written)):
+        if match["token"] is None:
+            parts.append(re.escape(match["quoted"] or match["other"] or ""))
+            continue
+        shape, part = _SHAPES.get(match["token"], _NUMBER)
+        parts.append(f"(?P<{part}_{number}>{shape})" if part else shape)
+    return re.compile("".join(parts))
+
+
+def _find_day(match: re.Match[str]) -> date | None:
+    """Return the day that all parts together mean, None if they contradict or are not enough."""
+    said: dict[str, set[int]] = {}
+    for name, text in match.groupdict().items():
+        part = name.rpartition("_")[0]
+        if part == "name":
+            part = "month"
+            value = _MONTHS.index(text[:3].lower()) + 1 if text[:3].lower() in _MONTHS else 0
+        else:
+            value = int(re.match(r"\d+", text)[0])  # type: ignore[index]
+        if part == "short":
+            part, value = "year", 2000 + value
+        said.setdefault(part, set()).add(value)
+    if any(len(values) > 1 for values in said.values()):
+        return None
+    one = {part: values.pop() for part, values in said.items()}
+    try:
+        if {"year", "month", "day"} <= one.keys():
+            return date(one["year"], one["month"], one["day"])
+        if {"year", "of_year"} <= one.keys():
+            return date(one["year"], 1, 1) + timedelta(one["of_year"] - 1)
+        if {"iso_year", "week", "weekday"} <= one.keys():
+            return date.fromisocalendar(one["iso_year"], one["week"], one["weekday"])
+    except (ValueError, OverflowError):
+        return None
+    return None
+
+
+# Which markdown files of a vault are no notes, by what Obsidian was told, and why.
+
+#: Why a file is no note, as people read it.
+TEMPLATE = "templates"
+EXCLUDED = "excluded in Obsidian"
+
+_MAX_FILTER = 500
+
+# What can make a search for ever: a group that is repeated, many parts of any length.
+_REPEATED_GROUP = re.compile(r"(?<!\\)\)[*+{]")
+_ANY_LENGTH = re.compile(r"(?<!\\)(?:[*+]|\{\d*,\d*\})")
+_MOST_OF_ANY_LENGTH = 4
+
+
+class SetAside:
+    """Tells which files are no notes; `refused` are the filters that cannot be used.
+
+    Obsidian takes `/.../` for a regular expression that is sought anywhere in the path, and any
+    other filter for the path's beginning; case never matters. As there, a filter that is no
+    expression counts as none. One that takes in a whole folder of vaultmem's own hides memories
+    from people's searches, and not from their agents.
+    """
+
+    def __init__(self, settings: ObsidianSettings) -> None:
+        self._folders = tuple(f"{fold(each)}/" for each in settings.template_folders)
+        self._templates = frozenset(map(fold, settings.templates))
+        self.refused: list[str] = []
+        self._searches = [
+            (each.search, tuple(folder for folder in OWN_FOLDERS if each.search(folder)))
+            for each in self._read(settings.excluded)
+        ]
+
+    def __bool__(self) -> bool:
+        return bool(self._folders or self._templates or self._searches)
+
+    def why(self, path: str) -> str:
+        """Return why the file at a path of the vault is no note, "" where nothing says so."""
+        if self._folders or self._templates:
+            folded = fold(path)
+            if folded.startswith(self._folders) or folded in self._templates:
+                return TEMPLATE
+        for search, own in self._searches:
+            if search(path) and not path.startswith(own) and path not in PINNED_FILES:
+                return EXCLUDED
+        return ""
+
+    def _read(self, filters: Iterable[str]) -> Iterable[re.Pattern[str]]:
+        prefixes: list[str] = []
+        for each in filters:
+            if not (len(each) > 2 and each[0] == each[-1] == "/"):
+                if any(folder.startswith(each.lower()) for folder in OWN_FOLDERS):
+                    yield re.compile(f"\\A{re.escape(each)}", re.IGNORECASE)
+                else:
+                    prefixes.append(re.escape(each))
+                continue
+            try:
+                _check_cost(each[1:-1])
+                yield re.compile(each[1:-1], re.IGNORECASE)
+            except (re.error, RecursionError, OverflowError) as error:
+                self.refused.append(f"{each[:80]}: {error}")
+        if prefixes:
+            yield re.compile(f"\\A(?:{'|'.join(prefixes)})", re.IGNORECASE)
+
+
+@lru_cache(maxsize=4)
+def find_set_aside(settings: ObsidianSettings) -> SetAside:
+    """Return what the settings set aside; the same for the same settings."""
+    return SetAside(settings)
+
+
+def _check_cost(pattern: str) -> None:
+    """Refuse what could take longer than anybody waits: settings may come with a clone.
+
+    Raises:
+        re.error: says what of it is refused.
+    """
+    if len(pattern) > _MAX_FILTER:
+        raise re.error(f"longer than {_MAX_FILTER} characters")
+    if _REPEATED_GROUP.search(pattern):
+        raise re.error("a group in it is repeated")
+    if len(_ANY_LENGTH.findall(pattern)) > _MOST_OF_ANY_LENGTH:
+        raise re.error(f"more than {_MOST_OF_ANY_LENGTH} parts of any length")

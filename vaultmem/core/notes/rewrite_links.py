@@ -1,0 +1,141 @@
+"""Change the paths of links in a note's text, or a canvas's, by position; all else stays."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from vaultmem.core.notes.canvas import find_strings, is_canvas
+from vaultmem.core.notes.frontmatter import Frontmatter, read_frontmatter
+from vaultmem.core.notes.links import Link, LinkKind, Names, decode_destination, find_links, spell
+from vaultmem.errors import RefusedError
+
+
+class LinkEdit(NamedTuple):
+    """One link's path and what replaces it."""
+
+    link: Link
+    old: str
+    new: str
+
+
+def plan_edits(
+    text: str, place: tuple[str, str], before: Names, after: Names, moved: tuple[str, str]
+) -> list[LinkEdit]:
+    """Return what to change so that each link of a note means the same file as before.
+
+    `place` is the note's own path before and behind the move, `moved` that of the moved note.
+
+    Raises:
+        RefusedError: a link cannot be written for its file.
+    """
+    edits = []
+    for link in _find_all(place[0], text):
+        if link.start < 0 or not link.path:
+            continue
+        meant = before.find(link, place[0])
+        if meant is None:
+            continue
+        target = moved[1] if meant == moved[0] else meant
+        if after.find(link, place[1]) == target:
+            continue
+        path = spell(link, target, place[1], after)
+        if path is None:
+            raise RefusedError(
+                f"{place[0]}: line {link.line}: no link can name {target}; "
+                "choose a name without # ^ [ ]"
+            )
+        edits.append(LinkEdit(link, text[link.start : link.end], path))
+    return edits
+
+
+def plan_repairs(
+    text: str, place: tuple[str, str], before: Names, after: Names, moved: Mapping[str, str]
+) -> list[LinkEdit]:
+    """Return what to change so that links which lead nowhere mean what they meant before.
+
+    `place` is the note's own path before and after the moves, `moved` the present path of each file
+    that was moved, by its old one. A link that cannot be written for its file is left out.
+    """
+    edits = []
+    for link in _find_all(place[1], text):
+        if link.start < 0 or not link.path or after.find(link, place[1]) is not None:
+            continue
+        meant = before.find(link, place[0])
+        target = None if meant is None else moved.get(meant, meant)
+        if target and (path := spell(link, target, place[1], after)):
+            edits.append(LinkEdit(link, text[link.start : link.end], path))
+    return edits
+
+
+def _find_all(path: str, text: str) -> Iterable[Link]:
+    """Return the links of a note; `text` of a canvas is its JSON."""
+    if is_canvas(path):
+        return find_canvas_links(text)
+    return find_links(text, read_frontmatter(text))
+
+
+def apply_edits(text: str, edits: Sequence[LinkEdit], path: str = "") -> str:
+    """Return the text of the note at `path` with these edits made, which are in the order of links.
+
+    That of a canvas is its JSON.
+
+    Raises:
+        RefusedError: something else than these paths would change.
+    """
+    if not edits:
+        return text
+    parts: list[str] = []
+    place = 0
+    for edit in edits:
+        start = edit.link.start
+        quoted = edit.link.property and text[max(start - 4, 0) : start].rstrip(" [!").endswith("'")
+        new = edit.new.replace("'", "''") if quoted else edit.new
+        new = json.dumps(new, ensure_ascii=False)[1:-1] if is_canvas(path) else new
+        parts += [text[place:start], new]
+        place = edit.link.end
+    changed = "".join([*parts, text[place:]])
+    _check(path, text, changed, edits)
+    return changed
+
+
+def _check(path: str, before: str, after: str, edits: Sequence[LinkEdit]) -> None:
+    """Read the result again: its links must be those of before, with the new paths."""
+    new = {edit.link: edit.new for edit in edits}
+    wanted = []
+    for link in _find_all(path, before):
+        target = new.get(link, link.path)
+        is_encoded = link in new and link.kind is LinkKind.MARKDOWN
+        wanted.append(decode_destination(target) if is_encoded else target)
+    if [link.path for link in _find_all(path, after)] != wanted:
+        raise RefusedError("a link cannot be changed without touching other text; change it there")
+
+
+#: What of a JSON string is one character.
+_CHARACTER = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|.", re.DOTALL
+)
+
+
+def find_canvas_links(text: str) -> Iterator[Link]:
+    """Yield the files of a canvas, and the links in its cards' text, with their places in `text`.
+
+    `line` is that of the JSON. What is no JSON has none.
+    """
+    try:
+        strings = list(find_strings(text)) if json.loads(text) else []
+    except (ValueError, RecursionError):
+        return
+    for key, start, end in strings:
+        line = text.count("\n", 0, start) + 1
+        value = json.loads(text[start - 1 : end + 1])
+        if key == "file":
+            yield Link(LinkKind.PATH, value, "", "", start, end, line)
+            continue
+        found = find_links(value, Frontmatter())
+        places = [match.start() for match in _CHARACTER.finditer(text, start, end)] if found else []
+        places.append(end)
+        for link in found:
+            yield link._replace(start=places[link.start], end=places[link.end], line=line)

@@ -1,1 +1,0 @@
-"""What Obsidian's own settings of a vault say, and what follows from them here."""

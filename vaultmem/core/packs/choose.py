@@ -1,0 +1,392 @@
+"""Choose what goes into a context pack: pinned first, then what is relevant, within a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from functools import lru_cache, partial
+from itertools import chain
+from math import pow
+
+from vaultmem.core.packs.conflicts import (
+    Mark,
+    Remarks,
+    arrange_items,
+    list_marks,
+    list_opponents,
+    rank_authority,
+)
+from vaultmem.core.packs.division import group_by_vault
+from vaultmem.core.packs.pack_item import (
+    LeftOut,
+    LeftWhy,
+    PackForm,
+    PackItem,
+    PackLabels,
+    PackSource,
+    PackStyle,
+    quote,
+)
+from vaultmem.core.packs.pack_text import (
+    Pack,
+    PackAccount,
+    choose_form,
+    count_group,
+    gather_items,
+    group_of,
+    name_note,
+    render_link,
+    render_pack,
+    settle_pack,
+)
+from vaultmem.core.packs.passages import Span, choose_passages, render_passages
+from vaultmem.core.packs.warnings import Wishes, shorten_caution, written_at
+from vaultmem.core.search.query import Hit, NoteKey
+from vaultmem.core.search.terms import count_terms
+from vaultmem.core.text.token_count import Shown, Step, count_tokens, fit_texts, share_room
+from vaultmem.errors import RefusedError
+
+MIN_BUDGET = 100
+
+#: What a section that does not fit takes of the budget at most, so that another one fits.
+_SHORTENED_SHARE = 0.5
+
+#: What sentences about contradictions take of the budget at most.
+_MARKS_SHARE = 0.15
+
+#: Tokens that a section's label is taken to cost, and the power of a section's tokens that its
+#: score is divided by.
+_LABEL, _COST = 20, 0.15
+
+#: Tokens of the text at least for which a section is shortened, and at least for which another
+#: section is looked at.
+_MIN_SHORTENED, _MIN_LEFT = 40, 30
+
+#: Sections that share fewer of their distinct terms do not say one thing: in a short one `3` may
+#: stand for `three`.
+_SHARED_TERMS = 0.5
+
+
+def build_pack(
+    pinned: Iterable[Hit],
+    relevant: Iterable[Hit],
+    trusted: frozenset[NoteKey],
+    source: PackSource,
+    budget: int,
+    pinned_share: float,
+    flat_tokens: int,
+    remarks: Remarks | None = None,
+    style: PackStyle = PackStyle.MARKDOWN,
+    wishes: Wishes = Wishes(),  # noqa: B008 - immutable.
+    labels: PackLabels = PackLabels.SHORT,
+) -> Pack:
+    """Build a pack of at most `budget` tokens.
+
+    Pinned sections may take `pinned_share` of it; the others are named by link, then counted. A
+    relevant section that does not fit is shown by the passages that answer best, or left for a
+    shorter one. Sections that contradict each other stand together, what counts more first.
+    `trusted` are the notes whose promotion is on record; `flat_tokens` is the whole vault.
+
+    Raises:
+        RefusedError: a budget under 100 tokens.
+    """
+    if budget < MIN_BUDGET:
+        raise RefusedError(f"a pack needs a budget of {MIN_BUDGET} tokens or more, not {budget}")
+    form = choose_form(source, style, labels)
+    remarks = remarks or Remarks()
+    empty = PackAccount(pinned=0, relevant=0, sent=budget, budget=budget, flat=flat_tokens)
+    frame = count_tokens(render_pack([], [], 0, source, empty, style, told=remarks.told)) + 4
+    groups = [*group_by_vault(hit for hit in pinned if hit.text).values()]
+    sections = _Sections(groups, wishes.hits, relevant, trusted, remarks, form, budget)
+
+    def render(shown: _ShownSections) -> tuple[Pack, int]:
+        items = sections.list_items(shown)
+        unshown = [hit for hit in shown.values() if isinstance(hit, Hit)]
+        count = sum(item.pinned for item in items)
+        made = Pack(
+            text="",
+            items=tuple(sections.arrange(items)),
+            unshown=tuple(unshown),
+            unnamed=sections.count_pinned() - count - len(unshown),
+            account=PackAccount(count, len(items) - count, 0, budget, flat_tokens),
+            source=source,
+            style=style,
+            pinned_tokens=sections.pinned_tokens,
+            labels=labels,
+            told=remarks.told,
+            left_out=tuple(sections.list_left_out(items)),
+        )
+        text, account = settle_pack(
+            made.items, unshown, made.unnamed, source, made.account, form, remarks.told
+        )
+        return made._replace(text=text, account=account), account.sent
+
+    for_pinned = min(int(budget * pinned_share), budget - frame)
+    needs = [sum(count_tokens(hit.text) + _LABEL for hit in group) for group in groups]
+    shares = share_room(needs, for_pinned)
+
+    def cap(rank: int, left: int) -> int:
+        if rank < len(groups):  # What this vault's and those before it may take together.
+            return left - (budget - frame - for_pinned) - sum(shares[rank + 1 :])
+        return int(budget * wishes.share) if rank == len(groups) else left
+
+    return fit_texts(sections.list_steps(), budget - frame, render, budget, cap)[0]
+
+
+def order_by_worth(hits: Sequence[Hit]) -> list[Hit]:
+    """Return the hits in the order of score for tokens, equals as they were.
+
+    A section of 300 tokens needs a score 1.4 times that of one of 20 to stand before it: in its
+    room there would be others.
+    """
+
+    def worth(hit: Hit) -> float:
+        return hit.score / pow(float(count_tokens(hit.text) + _LABEL), _COST)
+
+    return sorted(hits, key=worth, reverse=True)
+
+
+#: A section, or with True the link to one: what has no room as pinned may be shown as relevant.
+_Key = tuple[NoteKey, int]
+_Place = tuple[_Key, bool]
+_ShownSections = Shown[_Place, "PackItem | Hit"]
+
+
+class _Sections:
+    """The sections that are considered for a pack: what each costs, and which say one thing."""
+
+    def __init__(
+        self,
+        pinned: Sequence[Sequence[Hit]],
+        wishes: Iterable[Hit],
+        relevant: Iterable[Hit],
+        trusted: frozenset[NoteKey],
+        remarks: Remarks,
+        form: PackForm,
+        budget: int,
+    ) -> None:
+        self.pinned_tokens = 0
+        self._pinned = pinned
+        self._wishes = [*wishes]
+        self._relevant = [hit for hit in relevant if hit.text.strip()]
+        self._trusted = trusted
+        self._remarks = remarks
+        self._form = form
+        self._budget = budget
+        self._name = partial(name_note, remarks.handles, form.labels)
+        self._opposed = {note for each in remarks.relations for note in (each.first, each.second)}
+        considered = [*self._relevant, *chain.from_iterable(pinned)]
+        self._known = {hit.note: hit for hit in reversed(considered)}
+        self._said_by: dict[_Key, _Key] = {}
+        self._alike: dict[_Key, list[PackItem]] = {}
+        self._costs: dict[Hashable, int] = {}
+
+    def list_steps(self) -> Iterator[Step[_Place, PackItem | Hit]]:
+        """Yield how each section may be shown: whole, else by its link or by passages.
+
+        The pinned sections of each vault have a rank, then the wishes, then what is relevant.
+        """
+        for rank, group in enumerate(self._pinned):
+            for turn, hit in enumerate(group):
+                yield Step(rank, (0, turn), (hit.key, False), partial(self._offer_own, hit, True))
+                yield Step(rank, (1, turn), (hit.key, True), partial(self._offer_link, hit))
+        rank = len(self._pinned)
+        for turn, hit in enumerate(self._wishes):
+            yield Step(rank, (turn,), (hit.key, False), partial(self._offer_own, hit, False))
+        for turn, hit in enumerate(self._relevant):
+            place = (hit.key, False)
+            yield Step(rank + 1, (0, turn), place, partial(self._offer_relevant, hit, place))
+            yield Step(rank + 1, (1, turn), place, partial(self._offer_more, hit, place))
+
+    def list_items(self, shown: _ShownSections) -> list[PackItem]:
+        """Return what is shown of sections; of those that say one thing, the one that counts most.
+
+        What is pinned or contradicted stays.
+        """
+        items = []
+        for (key, _), item in shown.items():
+            if isinstance(item, Hit):
+                continue
+            if others := self._alike.get(key):
+                is_fixed = item.pinned or item.hit.note in self._opposed
+                best = item if is_fixed else min([item, *others], key=_worth)
+                item = best._replace(alike=1 + len(others))
+            items.append(item)
+        return items
+
+    def list_left_out(self, items: Iterable[PackItem]) -> Iterator[LeftOut]:
+        """Yield what is not among the items, each section once, and why."""
+        shown = {item.hit.key: item.hit for item in items}
+        by_text = {self._said_by.get(key, key): hit for key, hit in shown.items()}
+        considered = [LeftOut(hit, LeftWhy.SHARE, True) for group in self._pinned for hit in group]
+        considered += [LeftOut(hit, LeftWhy.SHARE) for hit in self._wishes]
+        considered += [LeftOut(hit, LeftWhy.ROOM) for hit in self._relevant]
+        first = {each.hit.key: each for each in reversed(considered)}
+        for key, each in reversed(first.items()):
+            instead = by_text.get(self._said_by.get(key, key))
+            if instead is not None and key not in shown:
+                yield LeftOut(each.hit, LeftWhy.ALIKE, instead=instead)
+            elif key not in shown:
+                yield each
+
+    def count_pinned(self) -> int:
+        """Return how many pinned sections there are that no other one says."""
+        return sum(hit.key not in self._said_by for group in self._pinned for hit in group)
+
+    def arrange(self, items: Sequence[PackItem]) -> list[PackItem]:
+        """Return sections in the order of the pack: what belongs together stands side by side."""
+        items = _put_answers_behind(items)
+        arranged = arrange_items(items, self._list_marks(items))
+        if self._form.labels is PackLabels.FULL:
+            return arranged
+        return gather_items(arranged, self._opposed)
+
+    def _offer_own(
+        self, hit: Hit, pinned: bool, shown: _ShownSections, room: int
+    ) -> tuple[PackItem, int] | None:
+        """Return a pinned section or a wish whole, and what it costs."""
+        if (hit.key, False) in shown or self._is_said(hit, shown):
+            return None
+        return self._offer_item(self._make_item(hit, pinned), shown, room)
+
+    def _offer_link(self, hit: Hit, shown: _ShownSections, room: int) -> tuple[Hit, int] | None:
+        """Return a pinned section to be named by its link, and what that costs."""
+        is_shown = (hit.key, False) in shown or hit.key in self._said_by
+        return None if is_shown else (hit, count_tokens(render_link(hit)) + 1)
+
+    def _offer_relevant(
+        self, hit: Hit, place: _Place, shown: _ShownSections, room: int
+    ) -> tuple[PackItem, int] | None:
+        """Return a relevant section whole or else its best passages, and what that costs."""
+        if room < _MIN_LEFT or place in shown:
+            return None
+        found = self._offer_item(self._make_item(hit, False), shown, room)
+        found = found or self._offer_passages(hit, shown, room)
+        # Last, whether it is said already: that takes longest.
+        return None if found is None or self._is_said(hit, shown, found[0]) else found
+
+    def _offer_passages(
+        self, hit: Hit, shown: _ShownSections, room: int
+    ) -> tuple[PackItem, int] | None:
+        """Return the passages that answer best and what they cost, if they earn their label."""
+        most = min(room, int(self._budget * _SHORTENED_SHARE))
+        left = most - self._price(self._make_item(hit, False, ()), shown)
+        for _ in range(3):  # The label and the text may cost more together.
+            if left < _MIN_SHORTENED:
+                break
+            parts = choose_passages(hit.text, hit.matches, left)
+            if not parts:
+                break
+            if found := self._offer_item(self._make_item(hit, False, parts), shown, room):
+                return found
+            left -= left // 8
+        return None
+
+    def _offer_more(
+        self, hit: Hit, place: _Place, shown: _ShownSections, room: int
+    ) -> tuple[PackItem, int] | None:
+        """Return more passages of a section that is shortened, and what they cost."""
+        item = shown.get(place)
+        if not isinstance(item, PackItem) or not item.shortened or room < _MIN_SHORTENED:
+            return None
+        before = count_tokens(quote(item.text))
+        parts = choose_passages(hit.text, hit.matches, before + room)
+        wider = item._replace(text=render_passages(hit.text, parts), parts=parts)
+        cost = count_tokens(quote(wider.text)) - before + 1
+        return (wider, cost) if cost > 1 else None
+
+    def _offer_item(
+        self, item: PackItem, shown: _ShownSections, room: int
+    ) -> tuple[PackItem, int] | None:
+        """Return a section and what it costs, if that fits."""
+        cost = self._price(item, shown)
+        if item.otherwise and cost > room:
+            item = item._replace(otherwise=())  # That there is more, the caution says.
+            cost = self._price(item, shown)
+        self.pinned_tokens += cost if item.pinned else 0
+        if cost > room:
+            return None
+        marks = self._count_marks([*self.list_items(shown), item])
+        return (item, cost) if marks <= int(self._budget * _MARKS_SHARE) else None
+
+    def _make_item(self, hit: Hit, pinned: bool, parts: tuple[Span, ...] | None = None) -> PackItem:
+        """Return a section as it would be shown, with what is to be said of it."""
+        trusted = hit.note in self._trusted
+        shown = hit.text if parts is None else render_passages(hit.text, parts)
+        handle = self._remarks.handles.get(hit.note, "")
+        cut, caution = parts is not None, shorten_caution(hit)
+        item = PackItem(hit, shown, pinned, trusted, cut, caution, "", handle, parts or ())
+        return item._replace(otherwise=hit.otherwise)
+
+    def _price(self, item: PackItem, shown: _ShownSections) -> int:
+        """Return what the pack costs more with a section: it may share a label or a heading."""
+        items = self.list_items(shown)
+        key = group_of(item, self._opposed)
+        group = [each for each in items if group_of(each, self._opposed) == key]
+        marks = self._count_marks([*items, item]) - self._count_marks(items)
+        return self._count_group([*group, item]) - self._count_group(group) + marks
+
+    def _count_group(self, items: Sequence[PackItem]) -> int:
+        """Return what sections cost together; most are priced again with the next one."""
+        key = tuple((*each.hit.key, *each[1:]) for each in items)
+        if key not in self._costs:
+            self._costs[key] = count_group(items, self._form)
+        return self._costs[key]
+
+    def _list_marks(self, items: Sequence[PackItem]) -> list[Mark]:
+        return list_marks(items, self._remarks, self._trusted, self._name, self._known)
+
+    def _count_marks(self, items: Sequence[PackItem]) -> int:
+        """Return the tokens of all marks, with the blank line behind each."""
+        if not self._opposed or not any(item.hit.note in self._opposed for item in items):
+            return 0
+        return sum(count_tokens(f"{mark.text}\n\n") for mark in self._list_marks(items))
+
+    def _is_said(self, hit: Hit, shown: _ShownSections, item: PackItem | None = None) -> bool:
+        """Tell whether a section shown says the same and is no opponent; keep in mind which.
+
+        `item` is what would be shown of it, if it may take that one's place.
+        """
+        opposed = list_opponents(self._remarks.relations, hit.note)
+        for other in (each.hit for each in shown.values() if isinstance(each, PackItem)):
+            if other.note not in opposed and _say_same(hit, other):
+                self._said_by[hit.key] = other.key
+                if item is not None:
+                    self._alike.setdefault(other.key, []).append(item)
+                return True
+        return False
+
+
+def _worth(item: PackItem) -> tuple[bool, int, float]:
+    """Return what sorts sections that say one thing: whole, by authority, the newest first."""
+    return item.shortened, rank_authority(item.hit, item.trusted), -written_at(item.hit)
+
+
+def _say_same(hit: Hit, other: Hit) -> bool:
+    """Tell whether both state the same, or one with a phrase moved to the other end.
+
+    Nothing else is left out of a pack: one word more or less may be another fact.
+    """
+    ours, theirs = _find_terms(hit.text), _find_terms(other.text)
+    if not ours or len(ours & theirs) < _SHARED_TERMS * len(ours | theirs):
+        return False
+    from vaultmem.core.similarity.canonical import say_same  # Its tables take time to read.
+
+    names = (f"{each.record.title} {each.section.heading}" for each in (hit, other))
+    return say_same(hit.text, other.text, *names, may_turn=True)
+
+
+@lru_cache(maxsize=256)
+def _find_terms(text: str) -> frozenset[str]:
+    return frozenset(count_terms(text))
+
+
+def _put_answers_behind(items: Sequence[PackItem]) -> list[PackItem]:
+    """Return the items, each that may answer a note directly behind that note."""
+    answers = [item for item in items if item.hit.beside]
+    ordered = [item for item in items if not item.hit.beside]
+    for answer in reversed(answers):
+        paths = [item.hit.record.path for item in ordered]
+        asked = answer.hit.beside
+        place = paths.index(asked) + 1 if asked in paths else len(ordered)
+        ordered.insert(place, answer)
+    return ordered

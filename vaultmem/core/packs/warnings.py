@@ -1,0 +1,247 @@
+"""Warn of memories to check before use: old claims about things that can change.
+
+"The tests cannot run here" was true on one machine on one day, and "the API does not support tool
+calls" of one version. Such a claim is one of kind `working_context`, one with the tag
+`environment`, or a fact, trace, reflection or skill with a sentence that `core.claims` finds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence, Set
+from functools import cache, lru_cache
+from typing import NamedTuple
+
+from vaultmem.core.languages import find_words, read_lines
+from vaultmem.core.lifecycle import Kind
+from vaultmem.core.notes.frontmatter import read_timestamp
+from vaultmem.core.notes.record import DOUBT, has_tag
+from vaultmem.core.packs.passages import choose_excerpt
+from vaultmem.core.search.query import Hit
+from vaultmem.core.search.terms import count_terms, weak_terms
+from vaultmem.core.similarity.words import CLAUSAL, CONDITIONS, NEGATIONS, ONLY
+from vaultmem.core.text.display import count_things
+
+# Which sentences say that something does not work, exist or support something: it may by now.
+#
+# Such a sentence negates what its subject can do, or that it is there. The words are in the
+# tables `claims.txt` of all languages; docs/reference/languages.md says what each sort of them
+# means.
+
+#: Leaves of a text in UTF-8 its letters, also those that are not ASCII.
+_LETTERS = bytes(code if 97 <= code <= 122 or code >= 128 else 32 for code in range(256))
+
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
+_NOT = re.compile(r"(?<=ca)n['’]t\b|(?<=[a-z])n['’]t\b|(?<=can)not\b")
+_PART = re.compile(r"(?:[^\W_]+-)*([^\W_]+)|([,;:(])")
+
+#: How code is written: `name`, some_name, --flag, name(), /some/path.
+_CODE = re.compile(r"`|\w_\w|(?<!\S)--\w|\(\)|(?<!\S)/\w")
+
+#: Words between a negation and what it negates, at most; and behind a copula.
+_REACH, _NEAR = 4, 2
+
+
+@lru_cache(maxsize=1024)
+def find_claim(text: str) -> str:
+    """Return the first sentence of a text that says so, "" where there is none."""
+    if not _may_claim(text):
+        return ""
+    return next((each for each in _SENTENCE.split(text) if _is_claim(each)), "")
+
+
+def _may_claim(text: str) -> bool:
+    """Tell by its words alone whether a text may say so; most do not."""
+    words = text.lower().encode("utf-8", "surrogatepass").translate(_LETTERS).split()
+    return not any(signs.isdisjoint(words) for signs in _signs())
+
+
+@cache
+def _signs() -> tuple[frozenset[bytes], frozenset[bytes]]:
+    """Return words of which each claim has one, as `_may_claim` reads them: two sets."""
+
+    def encode(*sorts: frozenset[str]) -> frozenset[bytes]:
+        words = frozenset().union(*sorts)
+        return frozenset(word.encode().translate(_LETTERS).split()[0] for word in words)
+
+    lacking = encode(_NEGATIONS, *map(_read, ("broken", "fails", "needs")), frozenset({"t"}))
+    return lacking, encode(*map(_read, ("strong", "weak", "machine", "host", "place")))
+
+
+def _is_claim(sentence: str) -> bool:
+    """Tell whether a clause of a sentence says so; a question asks."""
+    if sentence.endswith("?") or not _may_claim(sentence):
+        return False
+    has_code = bool(_CODE.search(sentence))
+    return any(_says_so(clause, has_code) for clause in _split_clauses(sentence))
+
+
+def _split_clauses(sentence: str) -> Iterator[tuple[str, ...]]:
+    """Yield the words of each clause, in lower case, `can't` as two."""
+    clause: list[str] = []
+    for word, mark in _PART.findall(_NOT.sub(" not", sentence.lower())):
+        if clause and (mark or word in _CLAUSE):
+            yield tuple(clause)
+            clause = []
+        if word:
+            clause.append(word)
+    if clause:
+        yield tuple(clause)
+
+
+def _says_so(clause: Sequence[str], has_code: bool) -> bool:
+    """Tell whether a clause lacks something of a machine, or says so of no person in strong words.
+
+    Orders ("do not ...") and conditions ("if it does not ...") say nothing of what is.
+    """
+    words = frozenset(clause)
+    if clause[0] in CONDITIONS or {clause[0], " ".join(clause[:2])} & _read("order"):
+        return False
+    is_of_host = bool(words & _read("host"))
+    is_of_machine = has_code or is_of_host or bool(words & _read("machine"))
+    is_of_person = bool(words & _read("person"))
+    is_here = not is_of_person and bool(words & _read("place"))
+    if _find_near(clause, _read("needs"), _read("host"), 0, _REACH):
+        return True
+    if words & _read("fails") or _find_near(clause, _read("copula"), _read("broken"), 0, _NEAR):
+        return is_of_machine or is_here
+    if _find_near(clause, _read("none"), _read("machine") | _read("host"), 0, _REACH):
+        return True
+    if _find_near(clause, _NEGATIONS, _read("strong"), _REACH, _REACH):
+        return is_of_machine or not is_of_person
+    is_able = _find_near(clause, _NEGATIONS, _read("weak"), _REACH, _REACH)
+    return is_able and (is_of_machine or is_here)
+
+
+def _find_near(
+    clause: Sequence[str], wanted: Set[str], others: Set[str], before: int, behind: int
+) -> bool:
+    """Tell whether one of the other words stands so many words before or behind a wanted one."""
+    if wanted.isdisjoint(clause) or others.isdisjoint(clause):
+        return False
+    return any(
+        not others.isdisjoint(clause[max(0, at - before) : at + 1 + behind])
+        for at, word in enumerate(clause)
+        if word in wanted
+    )
+
+
+@cache
+def _read(sort: str) -> frozenset[str]:
+    """Return the words of a sort, nouns in both numbers."""
+    found = (line.partition(" ") for line in read_lines("claims"))
+    words = frozenset(said for name, _, said in found if name == sort)
+    is_noun = sort in {"machine", "host"}
+    return words | {f"{word}s" for word in words} if is_noun else words
+
+
+_CLAUSE = CLAUSAL | find_words("conjunction") - find_words("addition") - find_words("alternative")
+
+#: What rules an ability out or limits it; who does it "without" something does it.
+_NEGATIONS = (NEGATIONS | ONLY) - {"without", "ohne", "non"}
+
+
+#: Days after which such a claim is old.
+OLD_DAYS = 60
+
+_KINDS = frozenset(
+    {Kind.SEMANTIC_FACT, Kind.EPISODIC_TRACE, Kind.REFLECTION, Kind.PROCEDURAL_SKILL}
+)
+
+#: Reference material has a version of its own, and is no memory.
+_REFERENCE = "primed/"
+
+
+def quote_claim(hit: Hit) -> str:
+    """Return the sentence of a section that may not be so any more, "" where there is none."""
+    record = hit.record
+    if record.path.startswith(_REFERENCE):
+        return ""
+    if record.kind == Kind.WORKING_CONTEXT or has_tag(record.tags, "environment"):
+        return choose_excerpt(hit.text, ()) or record.title
+    if record.kind not in _KINDS:
+        return ""
+
+    claim = find_claim(f"{record.title}\n{hit.text}")
+    return choose_excerpt(claim, ()) if claim else ""
+
+
+def shorten_caution(hit: Hit) -> str:
+    """Return a section's caution as a pack has it: why a note is in doubt, its file can tell."""
+    is_doubtful = hit.caution.startswith(DOUBT)
+    return DOUBT.rstrip(": ") if is_doubtful else hit.caution
+
+
+def find_caution(hit: Hit, at: float, changed_refs: Sequence[str]) -> str:
+    """Return what is to be said wherever a section is shown, "" for nothing.
+
+    `at` is what counts as now in seconds since the epoch, `changed_refs` what the note rests on
+    and what changed after it was written.
+    """
+    record = hit.record
+    if record.caution != record.conflict:
+        return record.caution
+    check = _check_claim(hit, at, changed_refs)
+    return "; ".join(filter(None, (record.conflict, record.shortened, check)))
+
+
+def _check_claim(hit: Hit, at: float, changed_refs: Sequence[str]) -> str:
+    """Return why a claim has to be checked before use, "" if it has not."""
+    days = int((at - written_at(hit)) // 86_400)
+    if not (changed_refs or days > OLD_DAYS) or not quote_claim(hit):
+        return ""
+    if changed_refs:
+        more = f" and {len(changed_refs) - 1} more" if len(changed_refs) > 1 else ""
+        return f"check before use: {changed_refs[0]}{more} changed since"
+    return f"check before use: {count_things(days, 'day')} old"
+
+
+def written_at(hit: Hit) -> float:
+    """Return when a section's note was written (seconds since the epoch)."""
+    at = read_timestamp(hit.record.updated or hit.record.created)
+    return hit.record.changed if at is None else at
+
+
+# Which preferences a question concerns: those about its words, and those about everything.
+
+#: Of the sections that a question finds, the first ones concern it.
+_FOUND = 10
+
+
+class Preference(NamedTuple):
+    """A section of what the owner prefers, and what that is about; "" if it is everything."""
+
+    hit: Hit
+    about: str
+
+
+class Wishes(NamedTuple):
+    """What the owner prefers, first what concerns the question most, and its share of a pack."""
+
+    hits: Sequence[Hit] = ()
+    share: float = 0.0
+
+
+def choose_preferences(
+    known: Sequence[Preference], question: str, found: Sequence[Hit]
+) -> list[Hit]:
+    """Return the preferences that concern a question, those first that concern it most.
+
+    `found` is what recall finds, best first. Without a question, all concern it.
+    """
+    if not question.strip():
+        return [each.hit for each in sorted(known, key=lambda each: each.about != "")]
+    asked = frozenset(count_terms(question))
+    places = {hit.local_key: place for place, hit in enumerate(found[:_FOUND])}
+    ranked: list[tuple[float, int, int]] = []
+    for number, (hit, about) in enumerate(known):
+        place, share = places.get(hit.local_key), _share_topic(about, asked)
+        if share or not about or place is not None:
+            ranked.append((-share, _FOUND if place is None else place, number))
+    return [known[number].hit for *_, number in sorted(ranked)]
+
+
+def _share_topic(about: str, asked: frozenset[str]) -> float:
+    """Return how much of what a preference is about a question names, 0 to 1."""
+    terms = frozenset(count_terms(about)) - weak_terms()
+    return len(terms & asked) / len(terms) if terms else 0.0

@@ -1,0 +1,292 @@
+"""Find the sentences of a text that state a standing preference of the user.
+
+What is missed costs little: the sentence stays what it was. What is found wrongly is put before
+the owner, so a sentence counts only if its form says that it is no statement and no single request.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from functools import cache
+from typing import NamedTuple
+
+from vaultmem.core.languages import read_lines
+
+# The words by which a standing wish is known, from the tables `standing.txt` of all languages.
+
+#: A sentence that is looked at has words of one of these sorts in it, or forbids with exceptions.
+_SIGNS = ("always", "anchor", "lasting", "leave", "wish", "taste", "third")
+
+_NEVER = re.compile(r"(?!)")
+
+
+@cache
+def read_sort(sort: str) -> frozenset[str]:
+    """Return the words and phrases of a sort."""
+    found = (line.partition(" ") for line in read_lines("standing"))
+    return frozenset(said for name, _, said in found if name == sort)
+
+
+@cache
+def match_sort(*sorts: str) -> re.Pattern[str]:
+    """Return an expression that finds the whole words of any of these sorts, the longest first."""
+    said = frozenset().union(*map(read_sort, sorts))
+    if not said:
+        return _NEVER
+    listed = "|".join(re.escape(each) for each in sorted(said, key=lambda each: (-len(each), each)))
+    return re.compile(rf"(?<![\w'])(?:{listed})(?![\w'])")
+
+
+def has_sign(text: str) -> bool:
+    """Tell whether a text in lower case may hold a standing wish at all.
+
+    Most do not, and are told so without an expression: to make these ready takes milliseconds.
+    """
+    words = frozenset(re.findall(r"[^\W_]+(?:'[^\W_]+)*", text))
+    if _sign_words().isdisjoint(words):
+        return False
+    flat = " ".join(text.split())
+    return _has_phrase(flat, *_SIGNS) or (_has_phrase(flat, "unless") and _has_phrase(flat, "dont"))
+
+
+def _has_phrase(flat: str, *sorts: str) -> bool:
+    return any(phrase in flat for sort in sorts for phrase in read_sort(sort))
+
+
+@cache
+def _sign_words() -> frozenset[str]:
+    """Return the longest word of each phrase that a standing wish has at least one of."""
+    phrases = frozenset().union(*map(read_sort, (*_SIGNS, "unless")))
+    return frozenset(max(each.replace(",", "").split(), key=len) for each in phrases)
+
+
+#: Words of a text beyond which it is taken for a document that somebody passed on.
+_LONGEST = 150
+#: Words of a standing sentence, at most and at least; words of what it is about, at most.
+_MOST_WORDS, _FEWEST_WORDS, _MOST_ABOUT = 60, 3, 8
+
+#: Words before a "from now on" that has others behind it, at most: `Hey Claude, from now on ...`.
+_MOST_BEFORE = 3
+
+_FENCED = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1|\Z)", re.DOTALL | re.MULTILINE)
+#: What a program put into somebody's turn, and what a note or a mail quotes.
+_TAGGED = re.compile(r"<([a-zA-Z](?:[\w-]*\w)?)|<!--|%%")
+_QUOTED = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
+_HEADING = re.compile(r"^ {0,3}#{1,6}[ \t].*$|^[ \t]*\|.*$", re.MULTILINE)
+_EDGE = " \t\n,;:.!-–—"
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_ITEM = re.compile(r"[ \t]*(?:[-*+]|\d+[.)])[ \t]+(?:\[.\][ \t]+)?")
+_EMPHASIS = str.maketrans("", "", "*`")
+
+
+class Speaker(StrEnum):
+    """Whose words a text is: the owner's own, or an agent's, which can only report a wish."""
+
+    OWNER = "owner"
+    AGENT = "agent"
+
+
+class Standing(NamedTuple):
+    """A sentence that is a standing wish, and what it is about; "" if that is everything."""
+
+    text: str
+    about: str
+
+
+def find_standing(text: str, speaker: Speaker) -> tuple[Standing, ...]:
+    """Return the standing wishes in a text, in their order, each once.
+
+    In what looks like a document, an order counts only where it speaks of "me". Of an agent's
+    words only those count that report what the user prefers.
+    """
+    if not has_sign(_even(text)):
+        return ()
+    from vaultmem.core.similarity.statement import split_sentences
+
+    prose = _QUOTED.sub("", _drop_tagged(_FENCED.sub("", text)))
+    plain = _HEADING.sub("", prose)
+    is_document = plain != prose or len(plain.split()) > _LONGEST
+    found: dict[str, Standing] = {}
+    for sentence in _join_abbreviated(split_sentences(plain)):
+        told = " ".join(_drop_item(sentence).split())
+        if _is_standing(told, speaker, is_document):
+            found.setdefault(_even(told), Standing(told, find_topic(told)))
+    return tuple(found.values())
+
+
+def _drop_tagged(text: str) -> str:
+    """Return a text without what is tagged; each end that it lacks is looked for once."""
+    parts: list[str] = []
+    missing: set[str] = set()
+    place = 0
+
+    def find(mark: str, start: int) -> int:
+        at = -1 if mark in missing else text.find(mark, start)
+        missing.update([mark] if at < 0 else [])
+        return at + len(mark) if at >= 0 else 0
+
+    for opening in _TAGGED.finditer(text):
+        if opening.start() < place:
+            continue
+        start, closing = opening.end(), "-->" if opening[0] == "<!--" else opening[0]
+        if opening[1]:
+            start, closing = find(">", start), f"</{opening[1]}>"
+        if start and (end := find(closing, start)):
+            parts += [text[place : opening.start()], " "]
+            place = end
+    return "".join([*parts, text[place:]])
+
+
+def find_topic(sentence: str) -> str:
+    """Return what a standing wish holds for, in its own words; "" if it names nothing."""
+    plain = sentence.translate(_EMPHASIS)
+    for start, end in _find_conditions(_even(plain)):
+        words = [each.strip(_EDGE) for each in plain[start:end].split()]
+        while words and words[0].lower() in read_sort("talk"):
+            del words[0]
+        while words and words[-1].lower() in read_sort("talk"):
+            del words[-1]
+        if 0 < len(words) <= _MOST_ABOUT:
+            return " ".join(words)
+    return ""
+
+
+def _find_conditions(even: str) -> Iterator[tuple[int, int]]:
+    """Yield where the clauses stand that say when a wish holds, without what opens them."""
+    wish = match_sort("wish").search(even)
+    for match in match_sort("about").finditer(even, wish.end() if wish else 0):
+        comma = even.find(",", match.end())
+        yield match.end(), comma if comma >= 0 else len(even)
+    if (first := re.match(r"for ([^,]{3,60}),", even)) and not match_sort("once").search(first[1]):
+        yield first.span(1)
+
+
+def _is_standing(sentence: str, speaker: Speaker, is_document: bool) -> bool:
+    even = _even(sentence).strip(_EDGE)
+    count = len(_WORD.findall(even))
+    if sentence.rstrip().endswith("?") or not _FEWEST_WORDS <= count <= _MOST_WORDS:
+        return False
+    if match_sort("third").match(even):
+        return not match_sort("once").search(even)
+    if speaker is not Speaker.OWNER:
+        return False
+    if is_document and not match_sort("me", "please").search(even):
+        return False
+    body = _drop_opening(even)
+    return _is_wish(body) or _is_order(body, is_asked="please" in even or "bitte" in even)
+
+
+def _is_wish(even: str) -> bool:
+    """Tell whether a sentence says what "I" prefer, and not about one case alone."""
+    if match_sort("once").search(even):
+        return False
+    if match_sort("wish").match(even):
+        return True
+    taste = match_sort("taste").match(even)
+    if taste is None:
+        return False
+    return _first_word(even[taste.end() :]) not in read_sort("statement") - {"my"}
+
+
+def _is_order(even: str, is_asked: bool) -> bool:
+    """Tell whether a sentence asks for something for good: each time, in one case, or unless."""
+    is_lasting, body = _drop_lasting(even)
+    if is_lasting and match_sort("wish", "want", "please").match(body):
+        return True
+    condition, main = _divide(body)
+    main = _drop_opening(main)
+    before = match_sort("before").match(main)
+    if before:
+        main = main[before.end() :].strip(_EDGE)
+    always = match_sort("always").match(main)
+    if always:
+        is_verb_next = always[0] not in read_sort("always-second")  # Else it may stand at the end.
+        return _is_imperative(main[always.end() :], is_verb_next)
+    if before:
+        return False
+    words = _WORD.findall(main)
+    if len(words) > 2 and any(each in read_sort("always-second") for each in words[1:3]):
+        return _is_imperative(main, False) and not words[0].endswith(
+            tuple(read_sort("second-ending"))
+        )
+    if match_sort("once").search(main) or not _is_imperative(main):
+        return is_lasting and is_asked
+    is_anchored = match_sort("anchor").match(condition) or match_sort("anchor").search(main)
+    if is_lasting or is_anchored or match_sort("leave").search(main):
+        return True
+    return bool(match_sort("dont").match(main) and match_sort("unless").search(main))
+
+
+def _divide(even: str) -> tuple[str, str]:
+    """Return the condition that a sentence begins with, "" if with none, and the rest."""
+    opens = match_sort("about", "anchor").match(even) or re.match(r"for\b", even)
+    if not opens:
+        return "", even
+    head, comma, rest = even.partition(", ")
+    if head in read_sort("about") | {"jedes mal"}:
+        second, comma, rest = rest.partition(", ")
+        head = f"{head}, {second}"
+    return (head, rest) if comma else ("", even)
+
+
+def _drop_lasting(even: str) -> tuple[bool, str]:
+    """Tell whether a sentence says that it holds from now on, and return it without that."""
+    lasting = match_sort("lasting").search(even)
+    if not lasting:
+        return False, even
+    before, after = even[: lasting.start()].strip(_EDGE), even[lasting.end() :].strip(_EDGE)
+    if before and after and len(before.split()) > _MOST_BEFORE:
+        return False, even
+    return True, _drop_opening(f"{before} {after}".strip())
+
+
+def _drop_opening(even: str) -> str:
+    while (match := match_sort("opening").match(even)) and not match_sort("before").match(even):
+        rest = even[match.end() :].strip(_EDGE)
+        if not rest:
+            break
+        even = rest
+    return even
+
+
+def _is_imperative(even: str, is_verb_next: bool = True) -> bool:
+    """Tell whether words can be an order: they begin like no statement, with a verb in English."""
+    words = _WORD.findall(even)
+    if not words:
+        return False
+    if match_sort("dont").match(even):
+        return True
+    if words[0] in read_sort("statement") or (words[1:] and words[1] in read_sort("verb")):
+        return False
+    endings = tuple(read_sort("stating-ending"))
+    is_form = is_verb_next and words[0].endswith(endings) and words[0] not in read_sort("order")
+    return not is_form
+
+
+def _join_abbreviated(sentences: Iterable[str]) -> list[str]:
+    """Return sentences, those joined that were divided behind a `Dr.`."""
+    found: list[str] = []
+    for sentence in sentences:
+        last = found[-1].rpartition(" ")[2].lower() if found else ""
+        if last in read_sort("abbreviation"):
+            found[-1] = f"{found[-1]} {sentence}"
+        else:
+            found.append(sentence)
+    return found
+
+
+def _drop_item(sentence: str) -> str:
+    match = _ITEM.match(sentence)
+    return sentence[match.end() :] if match else sentence
+
+
+def _first_word(even: str) -> str:
+    match = _WORD.search(even)
+    return match[0] if match else "it"
+
+
+def _even(text: str) -> str:
+    """Return a text in lower case with plain apostrophes, without emphasis."""
+    return text.translate(_EMPHASIS).lower().replace("’", "'")

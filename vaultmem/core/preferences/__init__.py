@@ -1,1 +1,0 @@
-"""Standing wishes: how they are known, and which of them concern a question."""

@@ -1,0 +1,1 @@
+"""Queries and ranking: parse a query, choose eligible sections and score them."""

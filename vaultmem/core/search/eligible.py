@@ -1,0 +1,350 @@
+"""Choose the sections that a query can return, and correct misspelt terms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vaultmem.core.search.query import RankingWeights, Statistics
+from vaultmem.core.search.terms import FIELDS
+
+Numbers = NDArray[np.int64]
+Whole = NDArray[np.integer[Any]]
+Floats = NDArray[np.float32]
+
+_DAY = 86_400.0
+
+_NONE = np.empty(0, np.float32)
+
+
+def link_neighbours(
+    rows: NDArray[np.int64],
+    times: NDArray[np.float64],
+    labels: tuple[Whole, Numbers],
+    size: int,
+    nearest: int,
+    longest: float,
+) -> NDArray[np.int32] | None:
+    """Return the nearest neighbours of each row (shape: 2 * nearest, size; -1 where none).
+
+    `rows` are in the order in which they were written; a neighbour has a label in common: the
+    session (an odd number), or a tag and a date of its own (`times` in seconds, one for each of
+    `rows`, else nan) at most `longest` away. First come the nearest before, the second nearest
+    before and so on, then those after. `labels` are all rows' labels and where each row's begin.
+    None if nothing has a neighbour.
+    """
+    flat, starts = labels
+    sizes = np.diff(starts)[rows]
+    total = int(sizes.sum())
+    if not total:
+        return None
+    # One entry for each label of each row, sorted by label and then by the order of writing.
+    position = np.repeat(np.arange(len(rows)), sizes)
+    offset = np.arange(total) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    label = flat[starts[rows][position] + offset]
+    order = np.lexsort((position, label))
+    position, label = position[order], label[order]
+    before: list[NDArray[np.int64]] = []
+    for step in range(1, nearest + 1):
+        same = np.flatnonzero(label[step:] == label[:-step])
+        apart = times[position[same + step]] - times[position[same]]
+        same = same[(label[same] & 1 == 1) | (np.abs(apart) <= longest)]
+        before.append(position[same + step] * len(rows) + position[same])
+    edges = sort_distinct(np.concatenate(before))
+    if not len(edges):
+        return None
+    later, earlier = edges // len(rows), edges % len(rows)
+    found = np.full((2 * nearest, size), -1, np.int32)
+    _put_last(found[:nearest], rows, later, earlier)
+    turned = np.lexsort((-later, earlier))
+    _put_last(found[nearest:], rows, earlier[turned], later[turned])
+    return found
+
+
+def _put_last(
+    found: NDArray[np.int32],
+    rows: NDArray[np.int64],
+    of: NDArray[np.int64],
+    neighbour: NDArray[np.int64],
+) -> None:
+    """Write the last few of each run of equal `of` into a table, the very last first."""
+    ends = np.append(np.flatnonzero(np.diff(of)), len(of) - 1)
+    sizes = np.diff(np.concatenate([[-1], ends]))
+    for nth in range(len(found)):
+        enough = sizes > nth
+        at = ends[enough] - nth
+        found[nth, rows[of[at]]] = rows[neighbour[at]]
+
+
+class EligibleRows(NamedTuple):
+    """Arrays with one value a section of the index (a row); what is not eligible counts nowhere.
+
+    `mask` says which are eligible, `size` how many, `is_all` whether all are, and `statistics` what
+    they, or all among which they count, are together. `place` is the place
+    of a section's note in the order of paths, and `times` has the time that was given for it
+    (seconds; one value a note); `norm` the length part of the formula (infinite for
+    what is not eligible), `recency` 0 to 1, `state_weight` what the state of its note counts for,
+    and `neighbours` (shape: 2 * nearest, rows) the rows before and after, -1 where there is none;
+    None if no section has any.
+    """
+
+    mask: NDArray[np.bool_]
+    size: int
+    is_all: bool
+    place: NDArray[np.int32]
+    times: NDArray[np.float64]
+    norm: Floats
+    k1: float
+    b: float
+    mean: float
+    recency: Floats
+    state_weight: Floats
+    neighbours: NDArray[np.int32] | None
+    statistics: Statistics
+    #: What whoever asks wants to keep for the next question, by name, each by row or by term.
+    kept: dict[str, dict[Any, Any]]
+
+
+def make_eligible(
+    columns: Mapping[str, Whole],
+    documents: Sequence[tuple[int, float]],
+    states: Sequence[int],
+    state_weights: Sequence[float],
+    labels: tuple[Whole, Numbers],
+    links_alone: Numbers,
+    weights: RankingWeights,
+    now: float,
+) -> EligibleRows:
+    """Choose the rows of `documents`, given with their times in the order of their paths.
+
+    What is dated later than `now` (seconds since the epoch) counts as of now.
+    `states` are the numbers of the states that are eligible, `state_weights` what each state
+    counts for; `labels` are all rows' labels and where each row's begin, `links_alone` the rows
+    that are links and hardly more. A note's own date counts, else the time that was given
+    (seconds).
+    """
+    document = columns["document"]
+    place = np.full(int(document.max(initial=0)) + 1, -1, np.int32)
+    listed = np.asarray([number for number, _ in documents], np.int64)
+    times = np.asarray([*(time for _, time in documents), 0.0])
+    known = listed < len(place)
+    place[listed[known]] = np.flatnonzero(known)
+    place = place[document]
+    is_wanted = np.zeros(len(state_weights), np.bool_)
+    is_wanted[list(states)] = True
+    mask = (place >= 0) & is_wanted[columns["state"]]
+    changed = times[place]
+    neighbours = _find_neighbours(columns, mask, changed, place, labels, weights)
+    count = int(np.count_nonzero(mask))
+    written = _date_rows(columns, changed)
+    latest = written.max(initial=0.0, where=mask & (written <= now + _DAY))
+    title, tags, body = (int(columns[f"{name}_length"].sum(where=mask)) for name in FIELDS)
+    chosen = EligibleRows(
+        mask=mask,
+        size=count,
+        is_all=count == len(mask),
+        place=place,
+        times=times,
+        norm=_NONE,
+        k1=0.0,
+        b=0.0,
+        mean=0.0,
+        state_weight=np.asarray(state_weights, np.float32)[columns["state"]],
+        recency=_NONE,
+        neighbours=neighbours,
+        statistics=Statistics(),
+        kept={},
+    )
+    own = Statistics(count, (title, tags, body), float(latest))
+    return weigh_rows(chosen, columns, links_alone, own, weights)
+
+
+def weigh_rows(
+    chosen: EligibleRows,
+    columns: Mapping[str, Whole],
+    links_alone: Numbers,
+    statistics: Statistics,
+    weights: RankingWeights,
+) -> EligibleRows:
+    """Return chosen rows with what their scores take from all among which they count.
+
+    These are the ones that `statistics` are of: they themselves, or others too.
+    """
+    mean = statistics.mean(weights)
+    k1, b = weights.choose_k1(mean), weights.choose_b(mean)
+    # In place: of a million sections, each step would be eight megabytes more.
+    norm = _weigh_lengths(columns, weights)
+    norm *= k1 * b / max(mean, 1e-9)
+    norm += k1 * (1 - b)
+    norm[links_alone] *= weights.links_alone
+    norm[~chosen.mask] = np.inf
+    written = _date_rows(columns, chosen.times[chosen.place])
+    return chosen._replace(
+        norm=norm.astype(np.float32),
+        k1=k1,
+        b=b,
+        mean=mean,
+        recency=_measure_recency(written, statistics.newest, weights),
+        statistics=statistics,
+        kept={},
+    )
+
+
+def _weigh_lengths(columns: Mapping[str, Whole], weights: RankingWeights) -> NDArray[np.float64]:
+    length = np.zeros(len(columns["document"]))
+    for name, weight in zip(FIELDS, (weights.title, weights.tags, weights.body), strict=True):
+        length += weight * columns[f"{name}_length"]
+    return length
+
+
+def _date_rows(columns: Mapping[str, Whole], changed: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return when each row was written, in seconds since the epoch."""
+    written = np.maximum(columns["created"], columns["updated"]).astype(np.float64)
+    np.copyto(written, changed, where=written == 0)
+    return written
+
+
+def _measure_recency(
+    written: NDArray[np.float64], newest: float, weights: RankingWeights
+) -> Floats:
+    """Return 1 for the newest of the eligible rows, and half of it for each half-life before.
+
+    What is dated later than tomorrow is as new as that, and makes nothing else older; a day, since
+    dates without a zone are read as UTC. `written` is used up.
+    """
+    written -= newest
+    np.minimum(written, 0, out=written)
+    written /= _DAY * weights.half_life
+    return np.exp2(written, out=written).astype(np.float32)
+
+
+def _find_neighbours(
+    columns: Mapping[str, Whole],
+    mask: NDArray[np.bool_],
+    changed: NDArray[np.float64],
+    place: NDArray[np.int32],
+    labels: tuple[Whole, Numbers],
+    weights: RankingWeights,
+) -> NDArray[np.int32] | None:
+    """Link the short notes of one section that share a label, in the order of time, then path."""
+    if not len(labels[0]):
+        return None
+    sections = np.bincount(columns["document"][mask], minlength=int(columns["document"].max()) + 1)
+    alone = sections[columns["document"]] == 1
+    short = columns["body_length"] <= weights.neighbour_terms
+    rows = np.flatnonzero(mask & alone & short & (labels[1][1:] > labels[1][:-1]))
+    created = np.where(columns["created"] > 0, columns["created"], columns["updated"])[rows]
+    rows = rows[(order := np.lexsort((place[rows], np.where(created, created, changed[rows]))))]
+    own = np.where(created > 0, created, np.nan)[order]
+    limits = (len(weights.neighbours), weights.neighbour_days * _DAY)
+    return link_neighbours(rows, own, labels, len(mask), *limits)
+
+
+def sort_distinct(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the different numbers in ascending order, without what `numpy.unique` imports."""
+    ordered = np.sort(numbers)
+    first = np.ones(len(ordered), np.bool_)
+    first[1:] = ordered[1:] != ordered[:-1]
+    return ordered[first]
+
+
+# Words of the vault that are spelt almost as one that is not there.
+
+#: Letters that a stemmer takes off a word at most.
+_SUFFIX = 6
+
+#: A byte's bit in a word's set of letters: one for each letter, one for all else.
+_BITS = np.array(
+    [1 << (byte - 97 if 97 <= byte <= 122 else 26) for byte in range(256)], dtype=np.uint32
+)
+_COUNTS = np.array([byte.bit_count() for byte in range(256)], dtype=np.uint8)
+
+
+def allow_distance(word: str, is_alone: bool = False) -> int:
+    """Return how many letters may be wrong: 1 from 5 letters on, 2 from 8, none in numbers.
+
+    Of a word that is alone, whose question has nothing else to go by: from 4 on, and from 6.
+    """
+    if not word.isalpha():
+        return 0
+    once, twice = (4, 6) if is_alone else (5, 8)
+    return (len(word) >= once) + (len(word) >= twice)
+
+
+class Spellings(NamedTuple):
+    """The terms of a segment: their UTF-8, joined, where each begins, and the letters of each."""
+
+    names: bytes
+    starts: NDArray[np.int64]
+    sets: NDArray[np.uint32]
+
+
+def read_spellings(names: bytes, starts: NDArray[np.uint32]) -> Spellings:
+    """Return terms, given as joined UTF-8 and where each begins and the last ends."""
+    edges = starts.astype(np.int64)
+    letters = _BITS[np.frombuffer(names, np.uint8)]
+    sets = np.bitwise_or.reduceat(letters, edges[:-1]) if len(edges) > 1 else letters[:0]
+    return Spellings(names, edges, sets)
+
+
+def find_near_stems(
+    word: str, stem: str, terms: Spellings, most: int, is_alone: bool = False
+) -> list[tuple[int, str]]:
+    """Return the terms that may be the stem of the word that was meant, each with a distance.
+
+    They differ in at most `most` letters from the word's own stem, or from how the word begins:
+    the stem of `educaton` is the word itself, that of `education` is `educ`. Where only the
+    beginning is alike, the first letter must be one of the first two; where
+    the word is not alone (`is_alone`), in all of it.
+    """
+    if not len(terms.sets):
+        return []
+    key, own = (np.frombuffer(each.encode(), np.uint8) for each in (word, stem))
+    lengths = np.diff(terms.starts)
+    begins = np.bitwise_or.accumulate(_BITS[key])[np.minimum(lengths, len(key)) - 1]
+    firsts = np.frombuffer(terms.names, np.uint8)[terms.starts[:-1]]
+    # A wrong letter changes the set of letters by two at most.
+    fits = _count_bits(terms.sets ^ begins) <= 2 * most
+    fits &= (lengths >= max(3, len(key) - _SUFFIX)) & (lengths < len(key))
+    fits &= (firsts == key[0]) | (firsts == key[1])
+    alike = _count_bits(terms.sets ^ np.bitwise_or.reduce(_BITS[own])) <= 2 * most
+    alike &= np.abs(lengths - len(own)) <= most
+    fits |= alike if is_alone else alike & (firsts == key[0])
+    found = []
+    for number in np.flatnonzero(fits).tolist():
+        name = terms.names[terms.starts[number] : terms.starts[number + 1]].decode(
+            "utf-8", "replace"
+        )
+        distance = min(measure_distance(each, name, most) for each in (stem, word[: len(name)]))
+        if distance <= most and name.isalpha():
+            found.append((distance, name))
+    return sorted(found)
+
+
+def _count_bits(sets: NDArray[np.uint32]) -> NDArray[np.integer[Any]]:
+    counts: NDArray[np.integer[Any]] = _COUNTS[sets.view(np.uint8)].reshape(-1, 4).sum(1)
+    return counts
+
+
+@lru_cache(maxsize=16_384)  # Vaults that are asked as one have most of their words in common.
+def measure_distance(one: str, other: str, most: int) -> int:
+    """Return how many letters are wrong, missing, too many or exchanged with the next.
+
+    Beyond `most`, any larger number. Source: the "optimal string alignment" distance.
+    """
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for i, a in enumerate(one, 1):
+        above, before, row = before, row, [i]
+        for j, b in enumerate(other, 1):
+            cost = min(before[j] + 1, row[-1] + 1, before[j - 1] + (a != b))
+            if i > 1 and j > 1 and a == other[j - 2] and one[i - 2] == b:
+                cost = min(cost, above[j - 2] + 1)
+            row.append(cost)
+        if min(row) > most:
+            return most + 1
+    return row[-1]

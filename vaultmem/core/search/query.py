@@ -1,0 +1,553 @@
+"""A query, its filters, its weights and its hits.
+
+A section's `strength` is its relevance by words over the idf of all that was asked, where a word
+that the vault does not have counts as the rarest: a mean gain for each word, which neither the
+length of the question nor the size of the vault shifts. `coverage` is the share of that idf that
+is in the section. docs/decisions/0012 has how often evidence was there at each level.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import re
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+from itertools import chain
+from typing import NamedTuple
+
+from vaultmem.core.lifecycle import HIDDEN_STATES, Kind, State, is_proposal
+from vaultmem.core.notes.conflict import Otherwise
+from vaultmem.core.notes.record import NoteRecord, SectionRecord, has_tag
+from vaultmem.core.search.terms import (
+    count_terms,
+    has_cjk,
+    is_stop_term,
+    list_compounds,
+    list_pieces,
+    mark_stop_word,
+    name_piece,
+    stem_word,
+    term_sequence,
+)
+from vaultmem.errors import RefusedError
+
+
+class Match(NamedTuple):
+    """One query term in a section: its fields, what it adds to the score, and its weighted idf.
+
+    `word` is what was asked, where that is not the term itself.
+    """
+
+    term: str
+    fields: tuple[str, ...]
+    score: float
+    idf: float = 0.0
+    word: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The word that people see."""
+        return self.word or self.term
+
+
+#: A note among those of several vaults: its vault's name, its path and its blob id.
+NoteKey = tuple[str, str, str]
+
+
+class Further(NamedTuple):
+    """Another section of a note that was found: its heading, the heading's line, its score."""
+
+    heading: str
+    line: int
+    score: float
+
+
+class Hit(NamedTuple):
+    """A section with its text and score; `text` leaves the heading out.
+
+    `refs` names the refs that hold it, where several were looked at together; `linked_from` is the
+    note whose link brought it a share of that note's score; `replaces` are the notes that its own
+    says it supersedes; `beside` is the note that asks what this one, written next, may answer;
+    `also` are further sections of its note, where a hit stands for its note; `caution` says why it
+    must be checked before use, or is in doubt; `vault` is the name of its own, where several were
+    asked; `otherwise` is what another side of a merge says in place of words of it; `shown_line` is
+    the sentence that shows the note where `text` has none, of its full text or another section.
+
+    score = (sum of the matches + closeness + passage + named + neighbours + recency) *
+    state_weight, see `core.finding.ranking`; where vectors were asked too (`semantic` is their
+    score), it is their blend with the words' relevance. `asked` is the weighted idf of all terms
+    of the question.
+
+    Where a reranker put the best in its order, `rerank` is its own score, and `score` that of the
+    place which the section has now.
+    """
+
+    record: NoteRecord
+    section: SectionRecord
+    text: str
+    score: float
+    matches: tuple[Match, ...]
+    closeness: float
+    state_weight: float
+    refs: tuple[str, ...] = ()
+    linked_from: str = ""
+    passage: float = 0.0
+    neighbours: float = 0.0
+    recency: float = 0.0
+    semantic: float = 0.0
+    named: float = 0.0
+    replaces: tuple[str, ...] = ()
+    asked: float = 0.0
+    rerank: float | None = None
+    beside: str = ""
+    also: tuple[Further, ...] = ()
+    caution: str = ""
+    vault: str = ""
+    otherwise: tuple[Otherwise, ...] = ()
+    shown_line: str = ""
+
+    @property
+    def note(self) -> NoteKey:
+        """The note among all that are searched; refs can have different blobs of one path."""
+        return self.vault, self.record.path, self.record.blob
+
+    @property
+    def key(self) -> tuple[NoteKey, int]:
+        """The section among all that are searched: its note, and its position in that."""
+        return self.note, self.section.ordinal
+
+    @property
+    def local_key(self) -> tuple[int, int]:
+        """The section within its own vault: its document, and its position in that."""
+        return self.record.document, self.section.ordinal
+
+    @property
+    def coverage(self) -> float:
+        """The share of what was asked that the section has."""
+        return sum(match.idf for match in self.matches) / (self.asked or 1.0)
+
+    @property
+    def relevance(self) -> float:
+        """The score by words alone, before recency and state."""
+        words = sum(match.score for match in self.matches)
+        return words + (self.closeness + self.passage + self.named + self.neighbours)
+
+    @property
+    def strength(self) -> float:
+        """The relevance by words over what was asked, see the module."""
+        return self.relevance / (self.asked or 1.0)
+
+    @property
+    def address(self) -> str:
+        """The section's address: `path#Heading` as in Obsidian, behind its vault's name if any."""
+        path = f"{self.vault}:{self.record.path}" if self.vault else self.record.path
+        return f"{path}#{self.section.heading}" if self.section.heading else path
+
+    @property
+    def name(self) -> str:
+        """The note's title, and the heading where that says something else."""
+        title, heading = self.record.title, self.section.heading
+        return title if heading.casefold() in title.casefold() else f"{title} > {heading}"
+
+
+def asks(text: str) -> bool:
+    """Tell whether a text ends with a question."""
+    return text.rstrip().endswith(("?", "？"))
+
+
+#: Further sections that stand under a note's best one at most, and the share of its score that
+#: each has at least.
+_FURTHER = 3
+_SHARE = 0.5
+
+
+def group_places(notes: Sequence[Hashable], scores: Sequence[float]) -> list[list[int]]:
+    """Return the places of the sections of each note that count, both best first.
+
+    `notes` and `scores` are those of sections, best first. What a group leaves out is too weak
+    beside its first, or one too many.
+    """
+    groups: dict[Hashable, list[int]] = {}
+    for place, (note, score) in enumerate(zip(notes, scores, strict=True)):
+        group = groups.get(note)
+        if group is None:
+            groups[note] = [place]
+        elif len(group) <= _FURTHER and score >= _SHARE * scores[group[0]]:
+            group.append(place)
+    return list(groups.values())
+
+
+def group_hits(hits: Sequence[Hit]) -> list[Hit]:
+    """Return each note's best hit, best first, with the note's further sections in `also`."""
+    notes = [hit.note for hit in hits]
+    if len(set(notes)) == len(notes):
+        return list(hits)
+    groups = group_places(notes, [hit.score for hit in hits])
+    return [_join([hits[place] for place in group]) for group in groups]
+
+
+def _join(hits: Sequence[Hit]) -> Hit:
+    """Return the first hit with the others, and what stands under it already, in `also`."""
+    best, *others = hits
+    further = (*best.also, *(point_at(hit.section, hit.score) for hit in others))
+    return best._replace(also=tuple({each.line: each for each in further}.values())[:_FURTHER])
+
+
+def point_at(section: SectionRecord, score: float) -> Further:
+    """Return what names a section of a note that is shown by another."""
+    return Further(section.heading, section.line, score)
+
+
+#: Strength from which an answer is no accident, and from which it is strong.
+_WEAK, _STRONG = 0.1, 0.4
+
+#: Sections, the best, by which an answer is judged.
+JUDGED = 3
+
+#: Share of what was asked that a strong answer has, at least.
+_COVERAGE = 0.25
+
+
+class Sureness(StrEnum):
+    """What an answer is worth: `none` says that what was found probably answers nothing."""
+
+    STRONG = "strong"
+    WEAK = "weak"
+    NONE = "none"
+
+
+def judge_hits(hits: Sequence[Hit]) -> Sureness:
+    """Tell how sure an answer is by its best sections."""
+    first = hits[:JUDGED]
+    if any(map(is_strong, first)):
+        return Sureness.STRONG
+    if any(hit.strength >= _WEAK or (hit.semantic and not hit.matches) for hit in first):
+        return Sureness.WEAK
+    return Sureness.NONE
+
+
+def is_strong(hit: Hit) -> bool:
+    """Tell whether a section answers: a single word of several is no answer, however rare.
+
+    Neither are stop words.
+    """
+    is_alone = len(hit.matches) == 1 and hit.coverage < 1
+    if all(is_stop_term(match.term) for match in hit.matches):
+        return False
+    return hit.strength >= _STRONG and hit.coverage >= _COVERAGE and not is_alone
+
+
+def tell_replaced(replaced: Mapping[str, str]) -> list[str]:
+    """Return what is to be said of words that the vault does not have, a line each."""
+    return [
+        f'"{word}" is not in this vault; searched for "{other}".'
+        for word, other in replaced.items()
+    ]
+
+
+def tell_sureness(sureness: Sureness | None, elsewhere: str = "") -> list[str]:
+    """Return what is to be said of an answer that is not strong, a line each.
+
+    None says that nothing was found, `elsewhere` who has an answer.
+    """
+    told = "Nothing in this vault answers that." if sureness is None else _TOLD.get(sureness, "")
+    return [line for line in (told, elsewhere and f"{elsewhere}.") if line]
+
+
+_TOLD = {
+    Sureness.WEAK: "Not sure: this has only a part of what was asked.",
+    Sureness.NONE: "Probably nothing in this vault answers that; this comes nearest.",
+}
+
+
+# What is asked: plain words, never query syntax, and filters.
+
+MAX_QUERY_CHARS = 1_000_000
+
+#: Characters of a question that are looked through for the words of its terms.
+_NAMED_CHARS = 20_000
+
+#: Different terms that are searched: of a longer question, those that fewest sections have.
+MAX_TERMS = 64
+
+
+class NoteFilter(NamedTuple):
+    """Which notes are eligible; an empty filter lets all but hidden states through.
+
+    A preference that waits for the owner's word is no evidence: it has to be asked for by kind or
+    state, and what it was found in says the same.
+    `paths` are shell patterns on the whole path, or folders; `since` and `until` bound the note's
+    own date, else the time of its bytes (seconds since the epoch). `past` lets through what another
+    note replaced, too, and `with_archived` archived notes. Of `conflicted` notes others say
+    otherwise, whatever their own state is.
+    """
+
+    kinds: frozenset[Kind] = frozenset()
+    states: frozenset[State] = frozenset()
+    tags: tuple[str, ...] = ()
+    context: str = ""
+    pinned: bool | None = None
+    any_state: bool = False
+    with_archived: bool = False
+    session: str = ""
+    agent: str = ""
+    paths: tuple[str, ...] = ()
+    since: float | None = None
+    until: float | None = None
+    past: bool = False
+    conflicted: bool = False
+
+    @property
+    def wanted_states(self) -> frozenset[State]:
+        """The states of eligible notes."""
+        if self.states or self.any_state:
+            return self.states or frozenset(State)
+        shown = {State.DEPRECATED} if self.past else set()
+        shown |= {State.ARCHIVED} if self.with_archived else set()
+        return frozenset(State) - (HIDDEN_STATES - shown)
+
+    @property
+    def shows_proposals(self) -> bool:
+        """Tell whether preferences that nobody promoted are eligible."""
+        return self.any_state or bool(self.states or self.kinds)
+
+    @property
+    def is_by_state_alone(self) -> bool:
+        """Tell whether nothing but a note's state decides."""
+        return self == NoteFilter(
+            states=self.states,
+            any_state=self.any_state,
+            with_archived=self.with_archived,
+            past=self.past,
+        )
+
+    def admits(self, record: NoteRecord) -> bool:
+        """Tell whether a note is eligible."""
+        return (
+            record.state in self.wanted_states
+            and (self.shows_proposals or not is_proposal(record.kind, record.state))
+            and (not self.kinds or record.kind in self.kinds)
+            and self.pinned in {None, record.pinned}
+            and (not self.context or f"{record.context}/".startswith(f"{self.context}/"))
+            and all(has_tag(record.tags, tag) for tag in self.tags)
+            and self.session in {"", record.session}
+            and self.agent in {"", record.agent}
+            and (not self.conflicted or bool(record.conflict))
+            and (not self.paths or any(_is_inside(record.path, each) for each in self.paths))
+            and self._admits_date(record)
+        )
+
+    def _admits_date(self, record: NoteRecord) -> bool:
+        if self.since is None and self.until is None:
+            return True
+        at = _read_timestamp(record.updated or record.created, record.changed)
+        return (self.since is None or at >= self.since) and (self.until is None or at <= self.until)
+
+
+def _is_inside(path: str, pattern: str) -> bool:
+    """Tell whether a path matches a shell pattern, or lies in a folder of that name."""
+    pattern = pattern.rstrip("/")
+    return fnmatch.fnmatchcase(path, pattern) or path.startswith(f"{pattern}/")
+
+
+def _read_timestamp(text: str, otherwise: float) -> float:
+    """Return a note's own date in seconds since the epoch, in local time as people give theirs."""
+    with contextlib.suppress(ValueError, OverflowError, OSError):
+        return datetime.fromisoformat(text).timestamp()
+    return otherwise
+
+
+class RecallQuery(NamedTuple):
+    """A question as index terms in their order, with filters and the number of hits wanted.
+
+    `compounds` are the further terms of what the question writes in one piece; of a question of
+    stop words alone, they can be its stop words. `replaced` are words
+    that the vault does not have, each with the one of the vault that is searched instead; `near`
+    are the terms of these.
+    """
+
+    text: str
+    terms: tuple[str, ...]
+    limit: int = 10
+    filter: NoteFilter = NoteFilter()
+    compounds: tuple[str, ...] = ()
+    replaced: tuple[tuple[str, str], ...] = ()
+    near: frozenset[str] = frozenset()
+
+    @property
+    def is_of_stop_words(self) -> bool:
+        """Tell whether the query has no other words than stop words."""
+        return bool(self.compounds) and all(map(is_stop_term, (*self.terms, *self.compounds)))
+
+    @property
+    def words(self) -> dict[str, str]:
+        """The word that was asked, as people are to see it, for each term that is searched."""
+        named = {stem_word(other): other for _, other in self.replaced}
+        text = self.text[:_NAMED_CHARS]
+        words = (word for word in re.findall(r"[^\W_]+", text) if not has_cjk(word))
+        for word, terms in chain(
+            ((word, count_terms(word)) for word in words),
+            ((piece, name_piece(piece)) for piece in list_pieces(text)),
+        ):
+            for term in terms or filter(None, [mark_stop_word(word.lower())]):
+                named.setdefault(term, word)
+        return {term: named.get(term, term) for term in (*self.terms, *self.compounds)}
+
+
+def parse_query(text: str, limit: int = 10, note_filter: NoteFilter | None = None) -> RecallQuery:
+    """Return the query that a text asks; operators, wildcards and quotes are plain marks.
+
+    Raises:
+        RefusedError: the text is longer than a million characters, or the limit under 1.
+    """
+    if len(text) > MAX_QUERY_CHARS:
+        raise RefusedError(
+            f"the query has {len(text):,} characters; ask with {MAX_QUERY_CHARS:,} at most"
+        )
+    if limit < 1:
+        raise RefusedError(f"{limit} sections cannot be found; ask for 1 or more")
+    terms = tuple(term_sequence(text))
+    compounds = tuple(term for term in list_compounds(text) if term not in terms)
+    return RecallQuery(
+        text=text, terms=terms, limit=limit, filter=note_filter or NoteFilter(), compounds=compounds
+    )
+
+
+def keep_rarest(query: RecallQuery, counts: Mapping[str, int]) -> RecallQuery:
+    """Return a long question with those of its terms alone that fewest sections contain.
+
+    `counts` has the number of sections that contain each term.
+    """
+    different = dict.fromkeys([*query.terms, *query.compounds])
+    if len(different) <= MAX_TERMS:
+        return query
+    kept = set(sorted(filter(counts.__getitem__, different), key=counts.__getitem__)[:MAX_TERMS])
+    return query._replace(
+        terms=tuple(term for term in query.terms if term in kept),
+        compounds=tuple(term for term in query.compounds if term in kept),
+    )
+
+
+# The parameters of the ranking, and the figures that a score takes from all sections.
+#
+# benchmarks/README.md has what each parameter was measured to do. Statistics of several vaults
+# are added up, so that a section's score is the one it would have in a single vault of all their
+# notes (J. Callan, "Distributed Information Retrieval", 2000: global against local statistics).
+
+
+class RankingWeights(NamedTuple):
+    """The parameters of the score, see `core.finding.ranking`.
+
+    Pairs named `short` and `long` are for vaults whose sections have `short_length` terms or
+    fewer in the mean, and `long_length` or more; between them they go over in a straight line.
+    """
+
+    title: float = 2.0
+    tags: float = 1.5
+    body: float = 1.0
+    short_length: float = 50.0
+    long_length: float = 150.0
+    short_k1: float = 0.9
+    long_k1: float = 1.75
+    short_b: float = 0.2
+    long_b: float = 0.85
+    #: What a weak word counts for among others.
+    weak: float = 0.5
+    #: What the nearest word counts for where the question's own is not in the vault.
+    near: float = 0.7
+    #: Of a side-by-side pair of query terms, in shares of the smaller idf; of the whole query
+    #: as a phrase, in shares of all idf.
+    pair: float = 0.6
+    phrase: float = 0.3
+    #: Of a title that is the question's words, in shares of all idf.
+    named: float = 1.0
+    #: Of a turn whose speaker the question names, in shares of its own score.
+    speaker: float = 0.25
+    #: What the length part of a section counts times that is links to other notes alone.
+    links_alone: float = 4.0
+    #: Terms of a passage, and the share of the best one in the score of a longer section.
+    passage_terms: int = 80
+    passage_share: float = 0.5
+    #: What the nearest and the second nearest neighbour give of their scores, before and after
+    #: alike, and the most terms that a note with neighbours has.
+    neighbours: tuple[float, ...] = (0.3, 0.1)
+    neighbour_terms: int = 120
+    #: Neighbours lift a note in full up to the score that this many have by themselves, and by
+    #: this share of the rest beyond it.
+    lift_place: int = 5
+    lift_share: float = 0.1
+    #: Days between neighbours by a tag alone, at most.
+    neighbour_days: float = 30.0
+    #: Days after which recency is half.
+    half_life: float = 30.0
+    #: The best sections by words whose neighbours and age count, at least; and of these, those
+    #: whose words' order is looked at.
+    candidates: int = 96
+    read: int = 32
+
+    def choose_k1(self, mean: float) -> float:
+        """Return k1 for a mean length in weighted terms."""
+        return self._between(self.short_k1, self.long_k1, mean)
+
+    def choose_b(self, mean: float) -> float:
+        """Return b for a mean length in weighted terms."""
+        return self._between(self.short_b, self.long_b, mean)
+
+    def _between(self, short: float, long: float, mean: float) -> float:
+        share = (mean - self.short_length) / (self.long_length - self.short_length)
+        return short + (long - short) * min(max(share, 0.0), 1.0)
+
+
+#: One configuration for all vaults.
+WEIGHTS = RankingWeights()
+
+
+class Statistics(NamedTuple):
+    """Figures of the sections that a query can find.
+
+    `lengths` are the terms of all titles, tags and bodies, `newest` the date of the newest section
+    in seconds since the epoch. `counts` has the number of these sections that contain each term of
+    the query, `totals` the number of all sections that do, whether the query can find them or not.
+    `near` has, for each misspelt word, words of the vault with a similar spelling, each with the
+    number of sections that contain its term.
+    """
+
+    sections: int = 0
+    lengths: tuple[int, int, int] = (0, 0, 0)
+    newest: float = 0.0
+    counts: Mapping[str, int] = {}
+    totals: Mapping[str, int] = {}
+    near: Mapping[str, Mapping[str, int]] = {}
+
+    def mean(self, weights: RankingWeights) -> float:
+        """Return the mean length of a section in weighted terms."""
+        title, tags, body = self.lengths
+        length = weights.title * title + weights.tags * tags + weights.body * body
+        return length / self.sections if self.sections else 1.0
+
+
+def add_statistics(parts: Iterable[Statistics]) -> Statistics:
+    """Return the figures of several vaults as those of one."""
+    sections, newest = 0, 0.0
+    title = tags = body = 0
+    counts: dict[str, int] = {}
+    totals: dict[str, int] = {}
+    near: dict[str, dict[str, int]] = {}
+    for part in parts:
+        sections += part.sections
+        title += part.lengths[0]
+        tags += part.lengths[1]
+        body += part.lengths[2]
+        newest = max(newest, part.newest)
+        _add(counts, part.counts)
+        _add(totals, part.totals)
+        for word, others in part.near.items():
+            _add(near.setdefault(word, {}), others)
+    return Statistics(sections, (title, tags, body), newest, counts, totals, near)
+
+
+def _add(sums: dict[str, int], counts: Mapping[str, int]) -> None:
+    for term, count in counts.items():
+        sums[term] = sums.get(term, 0) + count

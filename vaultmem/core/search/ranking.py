@@ -1,0 +1,568 @@
+"""Score sections for a query, by words and by how close the words are.
+
+BM25F: S. Robertson, H. Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009),
+in its simple form with one length norm for all fields:
+
+    tf(t, d)  = sum over fields f of  w_f * count of t in field f of d
+    len(d)    = sum over fields f of  w_f * terms in field f of d
+    words     = sum over terms t of
+                q(t) * idf(t) * (k1 + 1) * tf / (tf + k1 * (1 - b + b * len / mean))
+    idf(t)    = ln(1 + (N - n_t + 0.5) / (n_t + 0.5))
+    q(t)      = 2 m / (1 + m) for a term that the question has m times, half of that for a weak word
+
+N, n_t and the mean are counted over the eligible sections alone, so a filter or another commit
+gives the scores that a vault of just those notes would give; over several vaults they are sums
+(`weights`). The best by words are looked at
+again (`closeness`; `named` is the part of a title or speaker that the question names):
+
+    relevance = words + closeness + passage + named + neighbours
+    score     = ((1 - w) * relevance + w * best * recency) * state_weight
+
+where best is the largest relevance and w the `recency` of vaultmem.yaml: bounded, so that a strong
+old match still wins.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vaultmem.core.search.eligible import EligibleRows, sort_distinct
+from vaultmem.core.search.query import RankingWeights
+
+Numbers = NDArray[np.int64]
+Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+
+#: A term's rows, and the codes of its counts in title, tags and body.
+Postings = tuple[Numbers, NDArray[np.uint32]]
+
+
+class Share(NamedTuple):
+    """One term's part: its weighted idf, and its rows with the codes of its counts and scores."""
+
+    idf: float
+    rows: Numbers
+    codes: NDArray[np.uint32]
+    scores: Floats
+    #: The rows that whom the term names has said.
+    said: Numbers
+
+
+def weigh_query(
+    query: Sequence[str], weak: frozenset[str], weights: RankingWeights
+) -> dict[str, float]:
+    """Return each term of a question with what it counts for."""
+    counts = Counter(query)
+    only_weak = all(term in weak for term in counts)
+    return {
+        term: 2 * count / (1 + count) * (weights.weak if term in weak and not only_weak else 1)
+        for term, count in counts.items()
+    }
+
+
+def weigh_share(share: Share, weight: float) -> Share:
+    """Return a term's part where the term counts `weight` times."""
+    if weight == 1:
+        return share
+    scores = share.scores * np.float32(weight)
+    return share._replace(idf=share.idf * weight, scores=scores)
+
+
+def weigh_counts(counts: NDArray[np.integer[Any]], weights: RankingWeights) -> Floats:
+    """Return the weighted frequency for each code (shape of `counts`: codes, 3)."""
+    worth = np.array([weights.title, weights.tags, weights.body], np.float32)
+    return counts.astype(np.float32) @ worth
+
+
+def count_rows(rows: Numbers, eligible: EligibleRows) -> int:
+    """Return how many of some rows are eligible."""
+    return len(rows) if eligible.is_all else int(np.count_nonzero(eligible.mask[rows]))
+
+
+def measure_idf(sections: int, found: int) -> float:
+    """Return the idf of a term that so many of so many sections have."""
+    return math.log1p((sections - found + 0.5) / (found + 0.5))
+
+
+def score_term(
+    postings: Postings, said: Numbers, frequencies: Floats, eligible: EligibleRows, idf: float
+) -> Share:
+    """Score the sections that have a term; those that are not eligible score 0.
+
+    `frequencies` are the weighted ones of all codes, `said` the rows that the term marks.
+    """
+    rows, codes = postings
+    scores = frequencies[codes]
+    scores /= scores + eligible.norm[rows]  # Infinite where a section is not eligible.
+    scores *= idf * (eligible.k1 + 1)
+    return Share(idf, rows, codes, scores, said)
+
+
+def add_shares(shares: Sequence[Share], total: Floats) -> None:
+    """Add all terms' scores to those of the rows."""
+    for share in shares:
+        np.add.at(total, share.rows, share.scores)  # No row twice; quicker than by `+=`.
+
+
+def best_rows(
+    total: Floats, limit: int, place: NDArray[np.integer[Any]], shares: Sequence[Share] = ()
+) -> Numbers:
+    """Return at most `limit` rows that score above 0, best first, ties by place, then by row.
+
+    What scored least of the `limit` best of one term is a bound that spares looking at most rows.
+    """
+    rows = (total > max(_find_bound(total, limit, shares), 0.0)).nonzero()[0]
+    scores = total[rows]
+    if len(rows) > limit > 0:
+        at = len(scores) - limit
+        kept = scores >= scores[scores.argpartition(at)[at]]
+        rows, scores = rows[kept], scores[kept]
+    return rows[order_best(scores, place[rows], limit)]
+
+
+def order_best(
+    scores: NDArray[np.floating[Any]], place: NDArray[np.integer[Any]], limit: int
+) -> Numbers:
+    """Return where the `limit` best scores stand, best first, ties by place, then as they come."""
+    return np.lexsort((place, -scores))[: max(limit, 0)]
+
+
+def _find_bound(total: Floats, limit: int, shares: Sequence[Share]) -> float:
+    """Return a score that at least `limit` rows reach, a little lowered; 0 if that is unknown."""
+    large = [share for share in shares if len(share.rows) >= limit > 0]
+    if not large:
+        return 0.0
+    rarest = min(large, key=lambda share: len(share.rows))
+    scores = total[rarest.rows]
+    at = len(scores) - limit
+    return float(np.nextafter(scores[scores.argpartition(at)[at]], np.float32(0)))
+
+
+class Ranking(NamedTuple):
+    """The best rows, best first, and the parts of their scores (shape of each: rows)."""
+
+    rows: Numbers
+    score: Doubles
+    closeness: Doubles
+    passage: Doubles
+    neighbours: Doubles
+    recency: Doubles
+    semantic: Doubles
+    named: Doubles
+
+    def cut(self, chosen: Numbers | Sequence[int]) -> Ranking:
+        """Return some of the rows, in the order in which they are named."""
+        chosen = np.asarray(chosen, np.int64)
+        return Ranking(self.rows[chosen], *(part[chosen] for part in self.parts))
+
+    @property
+    def parts(self) -> tuple[Doubles, ...]:
+        """The score and its parts."""
+        return self[1:]
+
+
+def count_candidates(limit: int, weights: RankingWeights) -> int:
+    """Return how many of the best by words are ranked for a number of hits."""
+    return max(2 * limit, weights.candidates)
+
+
+def count_read(limit: int, weights: RankingWeights) -> int:
+    """Return in how many of the best by words the order of words counts."""
+    return max(2 * limit, weights.read)
+
+
+def rank_rows(
+    total: Floats,
+    best: Numbers,
+    read: Numbers,
+    added: tuple[Doubles, Doubles, Doubles],
+    neighbours: NDArray[np.int32] | None,
+    weights: RankingWeights,
+) -> Ranking:
+    """Return the best rows and their neighbours with their relevance, in no order.
+
+    `total` has the score by words of all rows and a zero after them, which stands for a missing
+    neighbour; it is changed. `read` are those of the best, in ascending order, to which closeness,
+    best passage and named title are `added`.
+    """
+    total[read] += added[0] + added[1] + added[2]
+    best = np.concatenate([read, best[~np.isin(best, read)]])
+    rows, gained = _add_neighbours(total, best, neighbours, weights)
+    empty = np.zeros(len(rows))
+    parts = np.zeros((3, len(rows)))
+    parts[:, : len(read)] = added
+    return Ranking(
+        rows=rows,
+        score=total[rows] + gained,
+        closeness=parts[0],
+        passage=parts[1],
+        neighbours=gained,
+        recency=empty,
+        semantic=empty,
+        named=parts[2],
+    )
+
+
+def _add_neighbours(
+    total: Floats, best: Numbers, table: NDArray[np.int32] | None, weights: RankingWeights
+) -> tuple[Numbers, Doubles]:
+    """Return the best, then the neighbours of each, and the share each gets of its neighbours.
+
+    A neighbour that contains no word of the question is not found: its presence could not be
+    explained.
+    """
+    if table is None or not len(best):
+        return best, np.zeros(len(best))
+    near = sort_distinct(table[:, best].ravel().astype(np.int64))
+    near = near[(near >= 0) & (total[near] > 0)]
+    rows = np.concatenate([best, near[~np.isin(near, best)]])
+    gained = np.zeros(len(rows))
+    for share, nth in zip([*weights.neighbours] * 2, table[:, rows], strict=True):
+        gained += share * total[nth].astype(np.float64)
+    return rows, _damp_above(total[rows], gained, weights)
+
+
+def _damp_above(own: Floats, gained: Doubles, weights: RankingWeights) -> Doubles:
+    """Reduce the gain that lifts a section above the `lift_place`-th best to a share of it.
+
+    The first places belong to sections that answer by themselves: two half-relevant notes that
+    lift each other would be above them.
+    """
+    if len(own) <= weights.lift_place:
+        return gained
+    place = len(own) - weights.lift_place
+    room = np.clip(np.partition(own, place)[place] - own, 0, gained)
+    damped: Doubles = room + weights.lift_share * (gained - room)
+    return damped
+
+
+def apply_decay(ranking: Ranking, recency: Floats, share: float, best: float = 0.0) -> Ranking:
+    """Return a ranking whose scores are (1 - share) * relevance + share * best * recency.
+
+    If no `best` is given, it is the largest relevance of these.
+    """
+    if not share or not len(ranking.rows):
+        return ranking
+    best = best or float(ranking.score.max())
+    change = share * (best * recency[ranking.rows] - ranking.score)
+    return ranking._replace(score=ranking.score + change, recency=change)
+
+
+def order_rows(
+    ranking: Ranking, eligible: EligibleRows, ordinals: NDArray[np.integer[Any]]
+) -> Ranking:
+    """Return a ranking, best first, scores times the weights of the notes' states.
+
+    Equal scores are in the order of path, then of each section's position in its note.
+    """
+    rows = ranking.rows
+    score = ranking.score * eligible.state_weight[rows]
+    order = np.lexsort((ordinals[rows], eligible.place[rows], -score.round(5)))
+    order = order[score[order] > 0]
+    return ranking._replace(score=score).cut(order)
+
+
+#: How many of the nearest a question is moved towards, and how far.
+FEEDBACK = 3
+FEEDBACK_WEIGHT = 0.5
+
+
+def blend_scores(
+    words: NDArray[np.floating[Any]], meaning: NDArray[np.floating[Any]], weight: float
+) -> NDArray[np.float32]:
+    """Return the blended scores of one query's candidates, 0..1 (shape: candidates).
+
+    `weight` is the share of `words`, 0 to 1. A candidate whose meaning is not known (nan) gets
+    the mean of the others: it is judged by its words alone.
+    """
+    known = np.isfinite(meaning)
+    scaled = np.full(len(meaning), 0.0, np.float64)
+    if known.any():
+        scaled[known] = _scale(meaning[known])
+        scaled[~known] = scaled[known].mean()
+    blended: NDArray[np.float32] = (weight * _scale(words) + (1 - weight) * scaled).astype(
+        np.float32
+    )
+    return blended
+
+
+def best_of_each(
+    scores: NDArray[np.float32], order: NDArray[np.int64], starts: NDArray[np.int64]
+) -> NDArray[np.float32]:
+    """Return the highest score of each group (shape: groups).
+
+    `order` puts the scores of a group side by side, `starts` is where each group begins then.
+    """
+    if not len(starts):
+        return np.zeros(0, np.float32)
+    best: NDArray[np.float32] = np.maximum.reduceat(scores[order], starts)
+    return best
+
+
+def best_groups(scores: NDArray[np.float32], limit: int) -> list[int]:
+    """Return at most `limit` groups, best first, those of lower number first where equal.
+
+    Groups of -inf are left out. The numbers are those of sorted keys, so that an index with
+    another past chooses the same.
+    """
+    limit = min(limit, len(scores))
+    least = np.partition(scores, len(scores) - limit)[len(scores) - limit] if limit else 0.0
+    top = np.flatnonzero((scores >= least) & (scores > -np.inf))
+    return [int(group) for group in top[np.lexsort((top, -scores[top]))][:limit]]
+
+
+def move_towards(asked: NDArray[np.float32], nearest: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return a question's vector moved towards the nearest ones (shape: nearest, dimensions)."""
+    moved = asked + FEEDBACK_WEIGHT * nearest.mean(axis=0)
+    scaled: NDArray[np.float32] = (moved / max(float(np.linalg.norm(moved)), 1e-12)).astype(
+        np.float32
+    )
+    return scaled
+
+
+def _scale(values: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+    """Return the values with the lowest as 0 and the highest as 1; all 0 where they are equal."""
+    if not len(values):
+        return np.zeros(0, np.float64)
+    low, high = float(values.min()), float(values.max())
+    if high - low < 1e-12:
+        return np.zeros(len(values), np.float64)
+    return (values.astype(np.float64) - low) / (high - low)
+
+
+K = TypeVar("K")
+
+#: What a linked section gets of the score of the best section that links to it.
+LINK_SHARE = 0.3
+
+
+def share_scores(
+    ranked: Sequence[tuple[K, float]], links: Mapping[K, Sequence[K]], share: float = LINK_SHARE
+) -> list[tuple[K, float, K | None]]:
+    """Return sections with their new scores, best first, and which one each got a share from.
+
+    `ranked` are sections with their own scores, `links` the sections that each of these links to.
+    A share is passed on once: it is of a section's own score, never of what it was given. Among
+    equal scores, what came first stays first.
+    """
+    own = dict(ranked)
+    given: dict[K, tuple[float, K]] = {}
+    for key, score in ranked:
+        for target in links.get(key, ()):
+            if target != key and score * share > given.get(target, (0.0, key))[0]:
+                given[target] = (score * share, key)
+    found = [(key, score + given.get(key, (0.0,))[0], given.get(key)) for key, score in ranked]
+    found += [(key, gift[0], gift) for key, gift in given.items() if key not in own]
+    found.sort(key=lambda each: -round(each[1], 5))
+    return [(key, score, gift[1] if gift else None) for key, score, gift in found]
+
+
+# What the order of a section's terms adds to its score: closeness, its title, its best passage.
+#
+# Closeness: query terms that stand side by side in title, tags or body add 0.6 of the smaller idf
+# of each pair (T. Tao, C. Zhai, "An Exploration of Proximity Measures in Information Retrieval",
+# 2007, measures why), the whole query as a phrase another 0.3 of all idf.
+#
+# Titles: one that has all words of the question and no others adds all idf once more, else times
+# the share of its words that the question has, and the share of the question's idf that it has to
+# the power of four: a long message that has one word of a title in common is not about that
+# title.
+#
+# Passages: a section much longer than a passage is scored half as a whole and half by its best
+# passage, as if that were a section of its own under the same title (J. Callan, "Passage-Level
+# Evidence in Document Retrieval", 1994).
+
+Vectors = NDArray[np.float64]
+
+
+class Sequences(NamedTuple):
+    """The places of some sections' terms: title, one place of none, tags, another, body.
+
+    `marks` has all sections' places: 1 for the first of the query's terms and so on, 0 for any
+    other. `starts` says where each section begins and the last ends; `title` and `tags` are the
+    terms of these fields in each section.
+    """
+
+    marks: NDArray[np.unsignedinteger[Any]]
+    starts: Numbers
+    title: Numbers
+    tags: Numbers
+
+
+class Occurrences(NamedTuple):
+    """Where query terms stand: place in `Sequences.marks`, section, and number of the term."""
+
+    place: Numbers
+    section: Numbers
+    term: Numbers
+
+
+def measure_order(
+    sequences: Sequences,
+    query: Sequence[int],
+    idf: Vectors,
+    words: NDArray[np.float32],
+    said: NDArray[np.bool_],
+    norm: tuple[float, float, float],
+    weights: RankingWeights,
+) -> tuple[Vectors, Vectors, Vectors]:
+    """Return closeness, what the best passage adds, and what a title or speaker that is named does.
+
+    `query` are the terms in the order of the question, as places in `idf`; `words` is what the
+    sections score by words, and `said` which of them somebody said whom the question names. `norm`
+    is k1, b and the mean length.
+    """
+    found = find_occurrences(sequences)
+    close = measure_closeness(found, len(words), query, idf, weights)
+    named = measure_titles(sequences, found, idf, weights)
+    passage = measure_passages(sequences, found, idf * (norm[0] + 1), norm, weights)
+    named = named + weights.speaker * (words + close + passage) * said
+    return close, passage, named
+
+
+def find_occurrences(sequences: Sequences) -> Occurrences:
+    """Find where the query's terms stand."""
+    place = sequences.marks.nonzero()[0]
+    term = sequences.marks[place].astype(np.int64) - 1
+    return Occurrences(place, sequences.starts.searchsorted(place, "right") - 1, term)
+
+
+def measure_closeness(
+    found: Occurrences, count: int, query: Sequence[int], idf: Vectors, weights: RankingWeights
+) -> Vectors:
+    """Return what the order of words adds to each of `count` sections.
+
+    `query` are the terms in the order of the question, as places in `idf`.
+    """
+    bonus = np.zeros(count)
+    many = len(idf)
+    wanted = [(a, b) for a, b in pairwise(query) if a != b]
+    if not wanted:
+        return bonus
+    gains = np.zeros((many, many))
+    for a, b in wanted:
+        gains[a, b] = weights.pair * min(idf[a], idf[b])
+    first, second = found.term[:-1], found.term[1:]
+    beside = (
+        (found.place[1:] - found.place[:-1] == 1)
+        & (found.section[1:] == found.section[:-1])
+        & (gains[first, second] > 0)
+    ).nonzero()[0]
+    if not len(beside):
+        return bonus
+    pairs = first[beside] * many + second[beside]
+    keys = sort_distinct(found.section[beside] * (many * many) + pairs)
+    sections, pairs = np.divmod(keys, many * many)
+    bonus += np.bincount(sections, gains.ravel()[pairs], count)
+    complete = np.flatnonzero(np.bincount(sections, minlength=count) == len(set(wanted)))
+    for section in complete:
+        if _has_phrase(found, int(section), query):
+            bonus[section] += weights.phrase * sum(idf[term] for term in query)
+    return bonus
+
+
+def measure_titles(
+    sequences: Sequences, found: Occurrences, idf: Vectors, weights: RankingWeights
+) -> Vectors:
+    """Return what each section's title adds that has the question's words and few others."""
+    count, many = len(sequences.title), len(idf)
+    offset = found.place - sequences.starts[found.section]
+    kept = (offset < sequences.title[found.section]).nonzero()[0]
+    if not len(kept):
+        return np.zeros(count)
+    section = found.section[kept]
+    wanted = np.bincount(section, minlength=count) / np.maximum(sequences.title, 1)
+    is_there = np.zeros((count, many))
+    is_there[section, found.term[kept]] = 1
+    mass = float(idf.sum())
+    covered = (is_there * idf).sum(1) / max(mass, 1e-9)
+    added: Vectors = weights.named * mass * covered**4 * wanted
+    return added
+
+
+def _has_phrase(found: Occurrences, section: int, query: Sequence[int]) -> bool:
+    first, last = np.searchsorted(found.section, [section, section + 1])
+    places, terms = found.place[first:last].tolist(), found.term[first:last].tolist()
+    wanted, length = list(query), len(query)
+    return any(
+        terms[n] == wanted[0]
+        and terms[n : n + length] == wanted
+        and places[n + length - 1] - places[n] == length - 1
+        for n in range(len(terms) - length + 1)
+    )
+
+
+def measure_passages(
+    sequences: Sequences,
+    found: Occurrences,
+    gain: Vectors,
+    norm: tuple[float, float, float],
+    weights: RankingWeights,
+) -> Vectors:
+    """Return what the best passage adds to (or takes from) the score of each section.
+
+    `gain` is each term's idf times (k1 + 1); `norm` is k1, b and the mean length.
+    """
+    change = np.zeros(len(sequences.title))
+    head = sequences.title + sequences.tags + 2
+    length = sequences.starts[1:] - sequences.starts[:-1] - head
+    long = (length > 1.5 * weights.passage_terms).nonzero()[0]
+    if not len(long):
+        return change
+    # From here on, `section` counts the long ones alone.
+    renumbered = np.full(len(change), -1)
+    renumbered[long] = np.arange(len(long))
+    kept = (renumbered[found.section] >= 0).nonzero()[0]
+    section = renumbered[found.section[kept]]
+    head, length, title = head[long], length[long], sequences.title[long]
+    offset = found.place[kept] - sequences.starts[long][section]
+    in_body = offset - head[section]
+    is_head = in_body < 0
+    # One row of counts for each passage, and behind them one for each section's head.
+    parts = np.rint(length / weights.passage_terms).astype(np.int64)
+    first = parts.cumsum() - parts
+    many, bodies = len(gain), int(parts.sum())
+    row = first[section] + in_body * parts[section] // length[section]
+    row[is_head] = bodies + section[is_head]
+    weight = np.full(len(row), weights.body)
+    weight[is_head] = np.where((offset < title[section])[is_head], weights.title, weights.tags)
+    counts = np.bincount(
+        row * many + found.term[kept], weight, (bodies + len(long)) * many
+    ).reshape(-1, many)
+    heads = counts[bodies:]
+    extra = weights.title * title + weights.tags * sequences.tags[long]
+    size = weights.body * length
+    scores = _score(
+        np.concatenate(
+            [
+                counts[:bodies] + heads.repeat(parts, 0),
+                np.add.reduceat(counts[:bodies], first) + heads,
+            ]
+        ),
+        np.concatenate([(size / parts + extra).repeat(parts), size + extra]),
+        gain,
+        norm,
+    )
+    best = np.maximum.reduceat(scores[:bodies], first)
+    change[long] = weights.passage_share * (best - scores[bodies:])
+    return change
+
+
+def _score(
+    frequency: NDArray[np.floating[Any]],
+    length: NDArray[np.floating[Any]],
+    gain: Vectors,
+    norm: tuple[float, float, float],
+) -> Vectors:
+    k1, b, mean = norm
+    lengths = (k1 * (1 - b)) + (k1 * b / max(mean, 1e-9)) * length
+    # No product of matrices, whose last bits depend on how many rows there are.
+    scores: Vectors = (frequency / (frequency + lengths[:, None]) * gain).sum(1)
+    return scores

@@ -1,1 +1,0 @@
-"""Tasks: what is to be done, where it stands, and one bounded view."""

@@ -1,0 +1,1 @@
+"""Text: paths, display, tokens, differences and timestamps, without any knowledge of notes."""

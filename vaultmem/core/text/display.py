@@ -1,0 +1,185 @@
+"""Text for people: safe to print, counted, aligned, and compared for look-alike characters."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Sequence
+
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
+
+#: How a byte that is no UTF-8 is shown: Python keeps it as a lone surrogate.
+_BYTES = {0xDC00 + byte: f"\\x{byte:02x}" for byte in range(0x80, 0x100)}
+
+
+def escape_bytes(text: str) -> str:
+    r"""Return text that is UTF-8, with bytes that are not as escapes: `gr\xfcn.txt`."""
+    if text.isascii():
+        return text
+    return text.translate(_BYTES).encode("utf-8", "replace").decode()
+
+
+def clean_text(text: str) -> str:
+    """Return text without control and bidirectional characters, tabs kept."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        mark
+        for mark in escape_bytes(text)
+        if mark == "\t" or unicodedata.category(mark) not in _UNSEEN
+    )
+
+
+def one_line(text: str) -> str:
+    """Return text in one line, with what cannot be seen shown as an escape."""
+    if text.isprintable():
+        return text
+    return "".join(
+        mark if mark.isprintable() else mark.encode("unicode_escape").decode()
+        for mark in escape_bytes(text)
+    )
+
+
+def name_some(names: Sequence[str], most: int = 3) -> str:
+    """Return the first of some names in one line, and how many more there are."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return f"{', '.join(map(one_line, names[:most]))}{more}"
+
+
+# Names that look alike: by letters of other scripts, quotes and hidden marks.
+
+#: Characters that look like a Latin letter or digit, by that. Source: `confusables.txt` 15.1 of
+#: Unicode's Technical Standard 39; without letters that NFKC makes Latin, and right-to-left ones.
+_ALIKE = {
+    "2": "ƧϨᒿꙄꛯꝚ",
+    "3": "ƷȜЗӠⳌꝪꞫ𑣊𖼻𝈆",
+    "4": "Ꮞ𑢯",
+    "5": "Ƽ𑢻",
+    "6": "бᏮⳒ𑣕",
+    "7": "𐓒𑣆𝈒",
+    "8": "Ȣȣ৪੪𐌚",
+    "9": "৭੧୨൭ⳊꝮ𑢬𑣌𑣖",
+    "a": "ɑΑαАаᎪᗅ⍺ꓮ𐊠𖽀",
+    "b": "ƄΒВЬᏏᏴᑲᖯᗷꓐꞴ𐊂𐊡𐌁",
+    "c": "ϲϹСсᏟᴄⲤⲥꓚꮯ𐊢𐌂𐐕𐐽𐔜𑣩𑣲🝌",
+    "d": "ԁᎠᏧᑯᗞᗪꓒꓓ",
+    "e": "ΕЕеҽᎬ℮⋿ⴹꓰꬲ𐊆𑢦𑢮",
+    "f": "ϜքᖴẝꓝꞘꞙꬵ𐊇𐊥𐔥𑢢𑣂𝈓",
+    "g": "ƍɡԌցᏀᏳᶃꓖ",
+    "h": "ΗНһհᎻᏂᕼⲎꓧ𐋏",
+    "i": "ıɩɪ˛ͺιіӏᎥ⍳ꙇꭵ𑣃",
+    "j": "ͿϳЈјᎫᒍꓙꞲ",
+    "k": "ΚКᏦᛕⲔꓗ𐔘",
+    "l": "ƖǀΙІӀ۱Ꮮᒪᛁ∣⏽ⲒⳐⵏꓡꓲ￨𐊊𐌉𐌠𐐛𐔦𑢣𑢲𖼖𖼨𝈪",
+    "m": "ΜϺМᎷᗰᛖⲘꓟ𐊰𐌑",
+    "n": "ΝոռⲚꓠ𐔓",
+    "o": "ΟοσОоՕօ۵०০੦૦ଠ୦௦౦೦ഠ൦๐໐ဝ၀ჿዐᴏᴑⲞⲟⵔ〇ꓳꬽ𐊒𐊫𐐄𐐬𐓂𐓪𐔖𑓐𑢵𑣈𑣗𑣠",
+    "p": "ΡρРрᏢᑭ⍴Ⲣⲣꓑ𐊕",
+    "q": "ԛգզⵕ",
+    "r": "ƦгᎡᏒᖇᴦⲅꓣꭇꭈꮁ𐒴𖼵𝈖",
+    "s": "ƽЅѕՏᏕᏚꓢꜱꮪ𐊖𐐠𐑈𑣁𖼺",
+    "t": "ΤТᎢ⊤⟙Ⲧꓔ𐊗𐊱𐌕𑢼𖼊🝨",
+    "u": "ʋυՍսሀᑌᴜ∪⋃ꓴꞟꭎꭒ𐓎𐓶𑢸𑣘𖽂",
+    "v": "νѴѵ۷Ꮩᐯᴠ∨⋁ⴸꓦꛟꮩ𐔝𑜆𑢠𑣀𖼈𝈍",
+    "w": "ɯѡԜԝաᎳᏔᴡꓪꮃ𑜊𑜎𑜏𑣦𑣯",
+    "x": "×ΧХхᕁᕽ᙭᙮ᚷ╳⤫⤬⨯ⲬⵝꓫꞳ𐊐𐊴𐌗𐌢𐔧𑣬",
+    "y": "ɣʏΥγУуҮүყᎩᎽᶌỿⲨꓬꭚ𐊲𑢤𑣜𖽃",
+    "z": "ΖᏃᴢꓜꮓ𐋵𑢩𑣄𑣥",
+    "ae": "ÆæӔӕ",
+    "ao": "Ꜵꜵ",
+    "oe": "Œœ",
+    "oo": "∞ꚘꚙꝎꝏ",
+}
+
+#: The letters and digits of ASCII that many fonts draw alike, as in `confusables.txt`.
+_ASCII = str.maketrans("i1|0", "lllo")
+
+_BY_MARK = {mark: latin for latin, marks in _ALIKE.items() for mark in marks}
+#: A small letter goes with its capital, or names would differ by case.
+_SMALL = {mark.lower(): latin for mark, latin in _BY_MARK.items() if len(mark.lower()) == 1}
+_LATIN = str.maketrans(_SMALL | _BY_MARK)
+
+#: Marks that change how the one before them is drawn, or nothing at all.
+_INVISIBLE = frozenset(map(chr, (0x34F, 0x115F, 0x1160, 0x3164, *range(0xFE00, 0xFE10))))
+
+
+def fold_lookalikes(name: str) -> str:
+    """Return the letters and digits of a name, so that names that look alike are the same.
+
+    It is for comparisons alone, as the skeletons of Unicode's Technical Standard 39. A name without
+    letters and digits is "".
+    """
+    seen = (c for c in name if unicodedata.category(c) != "Cf" and c not in _INVISIBLE)
+    plain = unicodedata.normalize("NFKC", "".join(seen).translate(_LATIN)).translate(_LATIN)
+    folded = plain.casefold().translate(_LATIN).translate(_ASCII)
+    return "".join(c for c in folded if c.isalnum() or unicodedata.category(c)[0] == "M")
+
+
+# How many there are of something, in words.
+
+
+def count_things(number: int, what: str) -> str:
+    """Return a number and what there is of it: `1 commit`, `1,200 files`."""
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
+# A plot in plain text.
+
+Point = tuple[float, float]
+
+
+def plot_lines(
+    series: Sequence[tuple[str, Sequence[Point]]],
+    x_name: str,
+    y_name: str,
+    width: int = 56,
+    height: int = 12,
+) -> str:
+    """Return lines of points in a frame; both axes are logarithmic, values must be above 0.
+
+    `series` are a mark (one character) and its points. Where marks meet, the later one is seen.
+    """
+    points = [point for _, each in series for point in each]
+    if not points:
+        return ""
+    (left, right), (low, high) = (_range([p[axis] for p in points]) for axis in (0, 1))
+    rows = [[" "] * width for _ in range(height)]
+    for mark, each in series:
+        for x, y in each:
+            column = round((math.log10(x) - left) / (right - left) * (width - 1))
+            row = round((math.log10(y) - low) / (high - low) * (height - 1))
+            rows[height - 1 - min(max(row, 0), height - 1)][min(max(column, 0), width - 1)] = mark
+    labels = {
+        height - 1 - round((k - low) / (high - low) * (height - 1)): 10**k
+        for k in range(math.ceil(low), math.floor(high) + 1)
+    }
+    side = max([len(_short(value)) for value in labels.values()], default=0)
+    lines = [f"{'':{side}}  {y_name}"]
+    for number, cells in enumerate(rows):
+        label = _short(labels[number]) if number in labels else ""
+        lines.append(f"{label:>{side}} |{''.join(cells)}".rstrip())
+    lines.append(f"{'':{side}} +{'-' * width}")
+    scale = [" "] * (width + 8)
+    for k in range(math.ceil(left), math.floor(right) + 1):
+        text = _short(10**k)
+        start = max(round((k - left) / (right - left) * (width - 1)) - len(text) // 2, 0)
+        scale[start : start + len(text)] = text
+    lines.append(f"{'':{side}}  {''.join(scale).rstrip()}  {x_name}")
+    return "\n".join(lines)
+
+
+def _range(values: Sequence[float]) -> tuple[float, float]:
+    """Return the powers of ten that values lie between, whole ones, at least one apart.
+
+    A value that is hardly beyond one (100,002) counts as that one.
+    """
+    low = math.floor(math.log10(min(values)) + 0.01)
+    high = math.ceil(math.log10(max(values)) - 0.01)
+    return float(low), float(max(high, low + 1))
+
+
+def _short(value: float) -> str:
+    for unit, size in (("M", 1_000_000), ("k", 1_000)):
+        if value >= size:
+            return f"{value / size:g}{unit}"
+    return f"{value:g}"

@@ -1,0 +1,88 @@
+"""Values as what JSON has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from vaultmem.core.text.display import escape_bytes
+
+
+def as_named(value: Any) -> Any:
+    """Return a named tuple as a dict by field, and so all that it holds; else the value itself."""
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, dict):
+        return {key: as_named(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [as_named(item) for item in value]
+    return value
+
+
+def as_plain(value: Any) -> Any:
+    """Return named tuples, sets and paths as what JSON has; bytes that are no UTF-8 are escaped."""
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, Mapping):
+        return {escape_bytes(str(key)): as_plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [as_plain(item) for item in value]
+    if isinstance(value, str):
+        return escape_bytes(value)
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    return escape_bytes(str(value))
+
+
+def pick(value: Any, names: str) -> dict[str, Any]:
+    """Return attributes of a value by their names; with `?` behind it, what is empty is null."""
+    return {
+        name.rstrip("?"): (getattr(value, name.rstrip("?")) or None)
+        if name[-1] == "?"
+        else getattr(value, name)
+        for name in names.split()
+    }
+
+
+def as_typed(value: Any, hint: Any) -> Any:
+    """Return what JSON has as the type that an annotation names, such as a named tuple.
+
+    A named tuple is read by the names of its fields, or by their order. Fields that it does not
+    have are ignored; those that are missing have their defaults.
+
+    Raises:
+        ValueError: the value is not of this type.
+        TypeError: a field is missing that has no default.
+    """
+    kind, inner = get_origin(hint) or hint, get_args(hint)
+    if hasattr(kind, "_fields") and isinstance(value, dict | list):
+        hints = get_type_hints(kind)
+        given = value if isinstance(value, dict) else dict(zip(kind._fields, value, strict=False))
+        named = [name for name in kind._fields if name in given]
+        return kind(**{name: as_typed(given[name], hints[name]) for name in named})
+    if kind is tuple and isinstance(value, list):
+        each = inner[:1] * len(value) if inner[-1:] == (...,) else inner
+        return tuple(as_typed(item, of) for item, of in zip(value, each, strict=True))
+    if not fits(value, hint):
+        raise ValueError(f"not {getattr(hint, '__name__', hint)}: {str(value)[:60]}")
+    return value
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Tell whether a value, with all that it holds, is of the type that an annotation names."""
+    kind, inner = get_origin(hint) or hint, get_args(hint)
+    if kind in {Union, UnionType}:
+        return any(fits(value, each) for each in inner)
+    if kind is float:
+        return isinstance(value, int | float)
+    if not isinstance(value, kind) or isinstance(value, bool) is not (kind is bool):
+        return False
+    if hasattr(kind, "_fields"):
+        hints = get_type_hints(kind)
+        return all(fits(getattr(value, name), hints[name]) for name in kind._fields)
+    if kind is dict:
+        return all(fits(k, inner[0]) and fits(each, inner[1]) for k, each in value.items())
+    if kind is tuple and inner[-1:] == (...,):
+        return all(fits(each, inner[0]) for each in value)
+    return kind is not tuple or (len(value) == len(inner) and all(map(fits, value, inner)))

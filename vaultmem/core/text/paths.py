@@ -1,0 +1,286 @@
+"""Paths inside a vault: check them, make new ones, and keep them portable."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from itertools import accumulate, chain
+from pathlib import PurePosixPath
+
+from vaultmem.core.text.display import escape_bytes
+from vaultmem.errors import RefusedError
+
+#: Notes that are pinned by their name, in the order in which a pack shows them.
+PINNED_FILES = ("MEMORY.md", "USER.md", "AGENTS.md", "SOUL.md")
+
+#: The heading in MEMORY.md under which stands what sessions learned.
+LEARNED = "Learned"
+
+#: The diary of dreams tells of notes as they were: it is no evidence, and its links may break.
+DREAMS = PurePosixPath("DREAMS.md")
+
+#: The folder of sessions' turns.
+TRANSCRIPTS = "transcripts"
+
+#: The folders at the root that vaultmem writes notes into.
+OWN_FOLDERS = ("notes/", "primed/", "sessions/", "tasks/")
+
+#: The folder of skeletons for notes, where nobody says otherwise.
+TEMPLATES = "templates"
+
+#: How the names of notes end; a canvas is one that is only read.
+NOTE_ENDINGS = (".md", ".canvas")
+
+#: Folders at the vault's root whose files are never notes, with `is_template_folder`.
+NOT_NOTES = frozenset({TEMPLATES, TRANSCRIPTS, "media"})
+
+# Marks and numbers may stand before it: `_templates`, `99 - Template`.
+_TEMPLATES = re.compile(r"[\W\d_]*templates?", re.IGNORECASE)
+
+#: Files at the vault's root that vaultmem generates.
+GENERATED = frozenset({"CONTEXT.md"})
+
+# What Windows and Obsidian forbid, control characters, line breaks and marks of direction.
+_FORBIDDEN = re.compile(
+    r'[\x00-\x1f\x7f-\x9f<>:"|?*\\\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]'
+)
+#: Devices; and short names (`VAULTM~1.YAM`) by which NTFS may know another file, but no note.
+_RESERVED = re.compile(
+    r"(?i)^((con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]) *(\..*)?"
+    r"|[^.~]{1,6}~\d{1,6}(\.(?!md$)[^.]{0,3})?)$"
+)
+_TEMPORARY = ("~", ".tmp", ".swp", ".swx", ".part", ".crdownload")
+MAX_NAME_BYTES = 200
+
+# What Syncthing, Dropbox, Obsidian Sync and vaultmem itself call the second of two versions.
+_CONFLICT_COPY = re.compile(
+    r"(?i)\.sync-conflict-\d{8}-\d{6}|\([^()]*conflicted copy[^()]*\)"
+    r"|\.conflict-\d{8}T\d{6}-[0-9a-f]{4}\b"
+)
+
+
+def parse_note_path(text: str) -> PurePosixPath:
+    """Return `text` as a path inside the vault, for a note that may exist already.
+
+    Raises:
+        RefusedError: empty, absolute, not UTF-8, leaves the vault, enters `.git`, or has a NUL.
+    """
+    if not is_text(text):
+        raise RefusedError(f'"{escape_bytes(text)}" is not UTF-8; rename it to have it as a note')
+    if not text.strip() or "\0" in text:
+        raise RefusedError(f"{text!r} is not a path; name a note relative to the vault")
+    path = PurePosixPath(text)
+    if path.is_absolute() or text.startswith("\\") or re.match(r"^[A-Za-z]:[\\/]", text):
+        raise RefusedError(f'"{text}" is absolute; name the note relative to the vault')
+    for part in re.split(r"[\\/]", text):
+        if part == "..":
+            raise RefusedError(f'"{text}" leaves the vault; name a note inside it')
+        if fold_as_disks_do(part) in {".git", "git~1"}:
+            raise RefusedError(f'"{text}" is inside git\'s own folder; name a note')
+    return path
+
+
+def fold_as_disks_do(name: str) -> str:
+    """Return a name as HFS+ and NTFS compare it: no case, unseen marks, streams or final dots."""
+    seen = "".join(mark for mark in name if unicodedata.category(mark) != "Cf")
+    folded = " ".join(unicodedata.normalize("NFKC", seen).casefold().split())
+    return folded.partition(":")[0].rstrip(". ")
+
+
+def check_new_name(path: PurePosixPath) -> None:
+    """Make sure that every system and Obsidian can hold a new note of this name.
+
+    Raises:
+        RefusedError: says which part of the name is forbidden and why.
+    """
+    for part in path.parts:
+        if match := _FORBIDDEN.search(part):
+            raise RefusedError(f"{path!s}: {match.group()!r} is not allowed in a note's name")
+        if _RESERVED.match(part):
+            raise RefusedError(f'{path}: "{part}" is a reserved name on Windows; choose another')
+        if part != part.rstrip(". ") or part != part.lstrip():
+            raise RefusedError(f'{path}: "{part}" starts or ends with a space or dot; drop it')
+        if part.startswith("."):
+            raise RefusedError(f'{path}: hidden names are not notes; drop the dot of "{part}"')
+        if len(part.encode()) > MAX_NAME_BYTES:
+            raise RefusedError(f"{path}: a name may be {MAX_NAME_BYTES} bytes long at most")
+    if not is_note_path(path):
+        raise RefusedError(f"{path}: not a place for a note; use notes/<context>/<name>.md")
+
+
+def is_note_path(path: PurePosixPath) -> bool:
+    """Tell whether a file at `path` is a note: markdown or a canvas, visible, not generated."""
+    return bool(path.stem) and is_note_name(str(path))
+
+
+def is_note_name(path: str) -> bool:
+    """Tell whether a vault-relative path is a note's, as `is_note_path` does; for many paths."""
+    if not path.lower().endswith(NOTE_ENDINGS) or not is_text(path):
+        return False
+    parts = path.split("/")
+    if parts[0] in NOT_NOTES or path in GENERATED or any(map(is_hidden, parts)):
+        return False
+    return len(parts) == 1 or not is_template_folder(parts[0])
+
+
+def is_template_folder(name: str) -> bool:
+    """Tell whether a folder at the root is one of templates by its name: `Templates`, `_templates`.
+
+    Deeper in a vault only Obsidian's settings say so: there are notes about templates.
+    """
+    return bool(_TEMPLATES.fullmatch(name))
+
+
+def is_forbidden(mark: str) -> bool:
+    """Tell whether no system, or no reader of notes, can have a character in a name."""
+    return bool(_FORBIDDEN.match(mark)) or unicodedata.category(mark) in {"Cc", "Cn", "Co", "Cs"}
+
+
+def is_reserved(name: str) -> bool:
+    """Tell whether Windows keeps a name for itself."""
+    return bool(_RESERVED.match(name))
+
+
+def is_text(path: str) -> bool:
+    """Tell whether a name is text: bytes that are no UTF-8 are lone surrogates in it.
+
+    Git and the file system take any bytes for a name. What is none can be moved and kept as it is,
+    but it is no note, and neither stored nor offered.
+    """
+    return path.isascii() or path == path.encode("utf-8", "replace").decode()
+
+
+def is_hidden(name: str) -> bool:
+    """Tell whether a file or folder of this name is hidden or an editor's temporary file."""
+    return name[0] in ".~#" or name.lower().endswith(_TEMPORARY) or name == "4913"
+
+
+def is_conflict_copy(name: str) -> bool:
+    """Tell whether a file's name says that it is one of two versions that were not merged."""
+    return bool(_CONFLICT_COPY.search(name))
+
+
+def fold(text: str) -> str:
+    """Return the form in which names that a link cannot tell apart are the same."""
+    return text.lower() if text.isascii() else unicodedata.normalize("NFC", text).casefold()
+
+
+def fold_name(path: PurePosixPath) -> str:
+    """Return the form in which twins (case, NFC and NFD) have the same name."""
+    return fold(str(path))
+
+
+def find_twins(paths: Iterable[str]) -> list[tuple[str, ...]]:
+    """Return the paths that differ in case, or in NFC and NFD, alone, those together."""
+    by_name: dict[str, list[str]] = {}
+    for path in paths:
+        by_name.setdefault(fold(path), []).append(path)
+    return sorted(tuple(sorted(each)) for each in by_name.values() if len(each) > 1)
+
+
+def slugify(text: str) -> str:
+    """Return a file name's stem for a title: lower-case words joined by hyphens, 60 at most."""
+    plain = unicodedata.normalize("NFC", text).lower()
+    words = re.findall(r"[^\W_]+", plain)
+    slug = ""
+    for word in words:
+        longer = f"{slug}-{word}" if slug else word
+        if len(longer) > 60 or len(longer.encode()) > 150:
+            break
+        slug = longer
+    slug = slug or "".join(words)[:40] or "note"
+    return f"{slug}-note" if _RESERVED.match(slug) else slug
+
+
+def note_context(path: PurePosixPath) -> str:
+    """Return what a note is about by its folder: `notes/auth/x.md` gives "auth"."""
+    parents = path.parts[:-1]
+    if parents and parents[0] in {"notes", "primed"}:
+        parents = parents[1:]
+    return "/".join(parents)
+
+
+# Paths as a commit from anywhere has them: which harm a clone, and which some system cannot hold.
+#
+# Git takes nearly any bytes for a name, and whoever makes objects by hand may use those that its
+# commands refuse.
+
+#: The longest path in bytes; Windows' own limit is 260 characters, with the folder around it.
+MAX_PATH_BYTES = 400
+
+#: The longest path that Linux can hold, in bytes; macOS' limit is a fourth of it.
+_LONGEST_PATH = 4_000
+
+#: A short name by which NTFS may know one of git's own files.
+_SHORT = re.compile(r"(?i)git.*~\d+")
+
+_DRIVE = re.compile(r"[A-Za-z]:")
+
+
+def find_danger(path: str) -> str:
+    """Return why a path must be in no commit at all, "" if it may: it leaves the clone's folder.
+
+    Or some disk takes a part of it for git's own folder.
+    """
+    if "\\" in path:
+        return "has a backslash, which divides folders on Windows"
+    if _DRIVE.match(path):
+        return "names a drive"
+    if len(path) > _LONGEST_PATH:
+        return "is longer than any system can hold"
+    for part in path.split("/"):
+        if part in {"", ".", ".."}:
+            return "leaves the vault, or is absolute"
+        seen = fold_as_disks_do(part)
+        if seen == ".git" or _SHORT.fullmatch(seen):
+            return "is inside git's own folder, on some disk"
+    return ""
+
+
+def find_hindrance(path: str) -> str:
+    """Return why not every system can hold a file of this path, "" if all can."""
+    if not is_text(path):
+        return "is not UTF-8"
+    if len(path.encode()) > MAX_PATH_BYTES:
+        return f"is longer than {MAX_PATH_BYTES} bytes"
+    for part in path.split("/"):
+        if odd := next(filter(is_forbidden, part), ""):
+            return f"has {odd!a}, which not every system can hold"
+        if is_reserved(part):
+            return "has a name that Windows keeps for itself"
+        if part != part.rstrip(". ") or part != part.lstrip():
+            return "has a name that begins with a space, or ends with a space or a dot"
+        if len(part.encode()) > MAX_NAME_BYTES:
+            return f"has a name longer than {MAX_NAME_BYTES} bytes"
+    return ""
+
+
+def is_owners(path: str) -> bool:
+    """Tell whether a file says how a vault works: its settings, and all that is hidden.
+
+    Settings in a folder make a vault of it, for who works there.
+    """
+    parts = path.split("/")
+    return fold_as_disks_do(parts[-1]) == "vaultmem.yaml" or any(map(_is_hidden, parts))
+
+
+def _is_hidden(name: str) -> bool:
+    return next((mark for mark in name if unicodedata.category(mark) != "Cf"), "") == "."
+
+
+def find_new_twins(added: Iterable[str], siblings: Iterable[str]) -> list[tuple[str, str]]:
+    """Return those of the added paths of which some disk has only one, each with its twin.
+
+    `siblings` are all the paths in the folders on the way to them, those of folders too.
+    """
+    known: dict[str, set[str]] = {}
+    ways = {path: list(accumulate(path.split("/"), "{}/{}".format)) for path in added}
+    for path in (*siblings, *chain.from_iterable(ways.values())):
+        known.setdefault(fold(path), set()).add(path)
+    found = []
+    for path, way in sorted(ways.items()):
+        twins = (other for whole in way for other in known[fold(whole)] - {whole})
+        if twin := next(twins, ""):
+            found.append((path, twin))
+    return found

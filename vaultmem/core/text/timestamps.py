@@ -1,0 +1,76 @@
+"""Parse dates and timestamps as users write them; the result of a check."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import date, datetime, time
+from enum import StrEnum
+from typing import NamedTuple
+
+from vaultmem.errors import RefusedError
+
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+_TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?")
+
+#: What some people write for a day, and others read as another one.
+_AMBIGUOUS = re.compile(
+    r"\d{1,4}([/.])\d{1,2}\1\d{1,4}|\d{1,2}-\d{1,2}-\d{2,4}|\d{4}-\d{1,2}-\d{1,2}"
+)
+
+_FORM = "write a day as 2026-10-01 or a moment as 2026-10-01T12:00"
+
+
+def is_timestamp(text: str) -> bool:
+    """Tell whether a text is meant as a date or timestamp, be it a good one or not."""
+    return any(form.fullmatch(text.strip()) for form in (_DAY, _TIMESTAMP, _AMBIGUOUS))
+
+
+def parse_timestamp(text: str, end_of_day: bool = False) -> float:
+    """Return a date or timestamp as seconds since the epoch, local time where unsaid.
+
+    A date is its first second, or with `end_of_day` its last.
+
+    Raises:
+        RefusedError: it is neither, there is no such date, or it could be read as two.
+    """
+    plain = text.strip()
+    try:
+        if _DAY.fullmatch(plain):
+            clock = time(23, 59, 59) if end_of_day else time()
+            return datetime.combine(date.fromisoformat(plain), clock).timestamp()
+        if _TIMESTAMP.fullmatch(plain):
+            return datetime.fromisoformat(plain).timestamp()
+    except (ValueError, OverflowError, OSError) as error:
+        raise RefusedError(f'"{text}": there is no such moment ({error}); {_FORM}') from None
+    if _AMBIGUOUS.fullmatch(plain):
+        raise RefusedError(f'"{text}": an ambiguous day; {_FORM}')
+    raise RefusedError(f'"{text}" is neither a day nor a moment; {_FORM}')
+
+
+# What one check of a vault found.
+
+
+class Verdict(StrEnum):
+    """How a check ended; a warning may be as it should be."""
+
+    OK = "ok"
+    WARNING = "warning"
+    PROBLEM = "problem"
+
+
+class Check(NamedTuple):
+    """One check: what it found in one line, the files meant, the remedy, and what was mended."""
+
+    name: str
+    verdict: Verdict = Verdict.OK
+    told: str = ""
+    paths: tuple[str, ...] = ()
+    remedy: str = ""
+    fixed: tuple[str, ...] = ()
+
+
+def count_found(name: str, verdict: Verdict, told: str, found: Iterable[str], remedy: str) -> Check:
+    """Return a check that is ok where nothing is found, and else says how many there are."""
+    paths = tuple(found)
+    return Check(name, verdict, f"{told}: {len(paths):,}", paths, remedy) if paths else Check(name)

@@ -1,0 +1,463 @@
+"""Read transcripts of Claude Code, Codex, Copilot and Gemini, line by line.
+
+The form is Claude Code's own and nowhere documented; this is what versions 2.0 to 2.1 write.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from vaultmem.core.transcripts.event import (
+    Deed,
+    Kind,
+    Source,
+    TranscriptEvent,
+    as_text,
+    dict_of,
+    dicts_of,
+    read_patch,
+    steps_of,
+    strip_added,
+    text_of,
+)
+
+_EXIT = re.compile(r"\A(?:Error: )?Exit code (\d{1,3})\b")
+_TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle"}
+_DEEDS = {
+    "Write": Deed.WROTE,
+    "Edit": Deed.EDITED,
+    "MultiEdit": Deed.EDITED,
+    "NotebookEdit": Deed.EDITED,
+}
+
+
+def is_claude(whole: dict[str, Any]) -> bool:
+    """Tell whether a line has the form of Claude Code's."""
+    known = {"user", "assistant", "summary", "file-history-snapshot"}
+    return "sessionId" in whole or whole["type"] in known
+
+
+def read_claude(whole: dict[str, Any]) -> Iterator[TranscriptEvent]:
+    """Yield what a line tells; at least one event, which has the session and its folder."""
+    source = Source(
+        session=text_of(whole, "sessionId"),
+        folder=text_of(whole, "cwd"),
+        branch=text_of(whole, "gitBranch"),
+        agent="claude-code",
+        is_side=whole.get("isSidechain") is True,
+    )
+    plain = TranscriptEvent(Kind.META, source, text_of(whole, "timestamp"))
+    found = list(_read(whole, plain))
+    yield from found or [plain]
+
+
+def _read(whole: dict[str, Any], plain: TranscriptEvent) -> Iterator[TranscriptEvent]:
+    kind, message = whole["type"], dict_of(whole, "message")
+    if kind == "summary" or kind in _TITLES:
+        if text := text_of(whole, _TITLES.get(kind, kind)):
+            yield plain._replace(kind=Kind.TITLE, text=text)
+    elif kind == "attachment":  # What the user typed while the agent was at work.
+        yield from _read_queued(dict_of(whole, "attachment"), plain)
+    elif kind == "user" and whole.get("isCompactSummary") is True:
+        yield plain._replace(kind=Kind.SUMMARY, text=as_text(message.get("content")))
+    elif kind == "user" and whole.get("isMeta") is not True:
+        yield from _read_user(message.get("content"), dict_of(whole, "toolUseResult"), plain)
+    elif kind == "assistant":
+        yield from _read_assistant(whole, message, plain)
+
+
+def _read_queued(attached: dict[str, Any], plain: TranscriptEvent) -> Iterator[TranscriptEvent]:
+    by_person = text_of(dict_of(attached, "origin"), "kind") in {"", "human"}
+    if attached.get("type") != "queued_command" or attached.get("isMeta") is True or not by_person:
+        return
+    if text := strip_added(as_text(attached.get("prompt"))):
+        yield plain._replace(kind=Kind.REQUEST, text=text)
+
+
+def _read_user(
+    content: object, used: dict[str, Any], plain: TranscriptEvent
+) -> Iterator[TranscriptEvent]:
+    parts = [{"type": "text", "text": content}] if isinstance(content, str) else dicts_of(content)
+    said = [text for p in parts if p.get("type") == "text" and (text := strip_added(as_text([p])))]
+    if said:
+        yield plain._replace(kind=Kind.REQUEST, text="\n\n".join(said))
+    for part in parts:
+        if part.get("type") == "tool_result":
+            text = as_text(part.get("content"))
+            failed = part.get("is_error") is True
+            code = _EXIT.match(text)
+            done = Deed.CREATED if used.get("type") == "create" else None
+            yield plain._replace(
+                kind=Kind.RESULT,
+                text=text,
+                call=text_of(part, "tool_use_id"),
+                path=text_of(used, "filePath") if done else "",
+                deed=done,
+                exit=int(code[1]) if failed and code else 0 if used and not failed else None,
+                is_error=failed,
+            )
+
+
+def _read_assistant(
+    whole: dict[str, Any], message: dict[str, Any], plain: TranscriptEvent
+) -> Iterator[TranscriptEvent]:
+    # What the client says in the model's place: that the service failed, or that it was stopped.
+    if whole.get("isApiErrorMessage") is True or message.get("model") == "<synthetic>":
+        return
+    content = message.get("content")
+    parts = [{"type": "text", "text": content}] if isinstance(content, str) else dicts_of(content)
+    for part in parts:
+        if part.get("type") == "text" and (text := text_of(part, "text").strip()):
+            if not text.startswith("API Error"):
+                yield plain._replace(kind=Kind.ANSWER, text=text)
+        elif part.get("type") == "tool_use":
+            yield _read_call(part, plain)
+
+
+def _read_call(part: dict[str, Any], plain: TranscriptEvent) -> TranscriptEvent:
+    name, given = text_of(part, "name"), dict_of(part, "input")
+    return plain._replace(
+        kind=Kind.CALL,
+        text=f"{name} {as_text(part.get('input'))}",
+        tool=name,
+        call=text_of(part, "id"),
+        path=text_of(given, "file_path", "notebook_path"),
+        deed=_DEEDS.get(name),
+        command=text_of(given, "command") if name in {"Bash", "PowerShell"} else "",
+        steps=steps_of(given.get("todos")) if name == "TodoWrite" else None,
+    )
+
+
+# Read a line of Codex's transcripts (~/.codex/sessions/YYYY/MM/DD/rollout-*.jsonl).
+#
+# Each line is {timestamp, type, payload}. `response_item` is what the model was sent and said;
+# `event_msg` says the same for the screen and is passed over. Sources: openai/codex, codex-rs/
+# protocol/src/protocol.rs (RolloutItem) and models.rs (ResponseItem); versions 0.46 to 0.169.
+
+#: How a command ended: in the head of its output, or in output that is JSON.
+_CODEX_EXIT = re.compile(r"^(?:Process exited with code|Exit code:) (-?\d{1,10})", re.MULTILINE)
+_EXIT_FIELD = re.compile(r'\\?"exit_code\\?": ?(-?\d{1,10})')
+_OUTPUT = re.compile(r"^Output:$", re.MULTILINE)
+_FAILED = re.compile(r"\A(?:Script failed|aborted by user|apply_patch verification failed|failed )")
+
+#: In a script that the model wrote, its commands and patches: `tools.exec_command({"cmd": "ls"})`.
+_SCRIPTED = re.compile(r'tools\.(?:exec|shell)_command\(\{[^{}]*?"?cmd"?:\s*("(?:[^"\\]|\\.)*")')
+_PATCH = re.compile(r'"(?:\*\*\* Begin Patch)(?:[^"\\]|\\.)*"')
+
+
+def read_codex(whole: dict[str, Any], known: Source) -> Iterator[TranscriptEvent]:
+    """Yield what a line tells; at least one event. `known` is what lines before it told."""
+    payload = dict_of(whole, "payload")
+    plain = TranscriptEvent(Kind.META, known._replace(agent="codex"), text_of(whole, "timestamp"))
+    if whole["type"] == "session_meta":
+        plain = plain._replace(source=_read_head(payload, known))
+    elif whole["type"] == "turn_context" and (folder := text_of(payload, "cwd")):
+        plain = plain._replace(source=plain.source._replace(folder=folder))
+    found: list[TranscriptEvent] = []
+    if whole["type"] == "response_item":
+        found = [*_read_item(payload, plain)]
+    elif whole["type"] == "compacted" and (text := text_of(payload, "message")):
+        found = [plain._replace(kind=Kind.SUMMARY, text=text)]
+    yield from found or [plain]
+
+
+def _read_head(payload: dict[str, Any], known: Source) -> Source:
+    """Return whose transcript it is; of one that was forked, the first head is its own."""
+    if known.session:
+        return known
+    side = payload.get("thread_source") == "subagent" or "subagent" in dict_of(payload, "source")
+    branch = text_of(dict_of(payload, "git"), "branch")
+    return Source(text_of(payload, "id"), text_of(payload, "cwd"), branch, "codex", side)
+
+
+def _read_item(payload: dict[str, Any], plain: TranscriptEvent) -> Iterator[TranscriptEvent]:
+    kind = text_of(payload, "type")
+    if kind == "message":
+        role, parts = text_of(payload, "role"), dicts_of(payload.get("content"))
+        texts = [text_of(part, "text") for part in parts]
+        if role == "user":  # Of several parts, each may be the client's.
+            texts = [strip_added(text) for text in texts]
+        text = "\n".join(filter(None, texts)).strip()
+        if text and role in {"user", "assistant"}:
+            said = Kind.REQUEST if role == "user" else Kind.ANSWER
+            yield plain._replace(kind=said, text=text)
+    elif kind in {"function_call", "custom_tool_call", "local_shell_call"}:
+        yield from _read_codex_call(payload, plain)
+    elif kind in {"function_call_output", "custom_tool_call_output"}:
+        yield _read_result(payload, plain)
+
+
+def _read_codex_call(payload: dict[str, Any], plain: TranscriptEvent) -> Iterator[TranscriptEvent]:
+    name = text_of(payload, "name") or "shell"
+    asked = payload.get("arguments") or payload.get("input") or payload.get("action")
+    given = _decode(asked)
+    call = plain._replace(kind=Kind.CALL, tool=name, call=text_of(payload, "call_id"))
+    if name == "update_plan":
+        yield call._replace(text=f"{name} {as_text(asked)}", steps=steps_of(given.get("plan")))
+        return
+    command = _command(given)
+    text = asked if isinstance(asked, str) else command
+    patch = "\n".join(_loads(each) for each in _PATCH.findall(text)) or command or text
+    patch = as_text(given["input"]) if name == "apply_patch" and "input" in given else patch
+    commands = [_loads(each) for each in _SCRIPTED.findall(text)] if name == "exec" else []
+    files = read_patch(patch)
+    shown = call._replace(text=f"{name} {as_text(asked)}")
+    if not files:
+        shown = shown._replace(command="\n".join(commands) or command)
+    yield shown._replace(path=files[0][0], deed=files[0][1]) if files else shown
+    yield from (call._replace(path=path, deed=deed) for path, deed in files[1:])
+
+
+def _command(given: dict[str, Any]) -> str:
+    """Return the command of a call; of one that a shell is to read, what it reads."""
+    words = given.get("cmd", given.get("command"))
+    if isinstance(words, list):
+        listed = [each for each in words if isinstance(each, str)]
+        is_shell = len(listed) > 2 and listed[1] in {"-c", "-lc", "-Command", "/c"}
+        return listed[2] if is_shell else " ".join(listed)
+    return words if isinstance(words, str) else ""
+
+
+def _read_result(payload: dict[str, Any], plain: TranscriptEvent) -> TranscriptEvent:
+    text = as_text(payload.get("output"))
+    head = text[: mark.end()] if (mark := _OUTPUT.search(text)) else text[:400]
+    codes = _CODEX_EXIT.findall(head)
+    if text.startswith(("{", "Script ")):
+        codes += _EXIT_FIELD.findall(text)
+    # A script runs several commands: one that failed matters.
+    code = next((int(each) for each in codes if int(each)), 0) if codes else None
+    return plain._replace(
+        kind=Kind.RESULT,
+        text=as_text(_decode(text).get("output", text)) if text.startswith("{") else text,
+        call=text_of(payload, "call_id"),
+        exit=code,
+        is_error=bool(code) or bool(_FAILED.match(text)),
+    )
+
+
+def _decode(asked: object) -> dict[str, Any]:
+    if isinstance(asked, str):
+        try:
+            asked = json.loads(asked)
+        except (ValueError, RecursionError):
+            return {}
+    return asked if isinstance(asked, dict) else {}
+
+
+def _loads(text: str) -> str:
+    try:
+        return str(json.loads(text))
+    except ValueError:  # JavaScript knows more escapes than JSON.
+        return text[1:-1]
+
+
+# Read a line of Copilot CLI's transcripts (~/.copilot/session-state/SESSION/events.jsonl).
+#
+# Each line is {type, data, id, timestamp, parentId}, and `agentId` where a helper of the agent
+# speaks. Source: session-events.schema.json in its package, version 1.0.102, and files it wrote.
+
+_COPILOT_DEEDS = {"create": Deed.CREATED, "edit": Deed.EDITED, "str_replace_editor": Deed.EDITED}
+_SHELLS = {"bash", "powershell"}
+
+#: Who else than the user a user's message may be from; behind these is which one.
+_NOT_USERS = ("agent-", "skill-", "system")
+
+
+def is_copilot(whole: dict[str, Any]) -> bool:
+    """Tell whether a line has the form of Copilot CLI's."""
+    return "parentId" in whole and isinstance(whole.get("data"), dict)
+
+
+def read_copilot(whole: dict[str, Any]) -> Iterator[TranscriptEvent]:
+    """Yield what a line tells; at least one event."""
+    data = dict_of(whole, "data")
+    place = dict_of(data, "context")
+    source = Source(
+        text_of(data, "sessionId"),
+        text_of(place, "cwd"),
+        text_of(place, "branch"),
+        "copilot",
+        bool(text_of(whole, "agentId")),
+    )
+    plain = TranscriptEvent(Kind.META, source, text_of(whole, "timestamp"))
+    found = list(_read_copilot(text_of(whole, "type"), data, plain))
+    yield from found or [plain]
+
+
+def _read_copilot(
+    kind: str, data: dict[str, Any], plain: TranscriptEvent
+) -> Iterator[TranscriptEvent]:
+    text = text_of(data, "content").strip()
+    if kind == "user.message":
+        text = strip_added(text)
+        if text and not text_of(data, "source").startswith(_NOT_USERS):
+            yield plain._replace(kind=Kind.REQUEST, text=text)
+    elif kind == "assistant.message":
+        if text:
+            yield plain._replace(kind=Kind.ANSWER, text=text)
+    elif kind == "session.title_changed":
+        yield plain._replace(kind=Kind.TITLE, text=text_of(data, "title"))
+    elif kind == "tool.execution_start":
+        yield from _read_copilot_call(data, plain._replace(call=text_of(data, "toolCallId")))
+    elif kind == "tool.execution_complete":
+        yield _read_copilot_result(data, plain._replace(call=text_of(data, "toolCallId")))
+
+
+def _read_copilot_call(data: dict[str, Any], plain: TranscriptEvent) -> Iterator[TranscriptEvent]:
+    name, given = text_of(data, "toolName"), dict_of(data, "arguments")
+    told = as_text(data.get("arguments"))
+    first = plain._replace(
+        kind=Kind.CALL,
+        text=f"{name} {told}",
+        tool=name,
+        path=text_of(given, "path"),
+        deed=_COPILOT_DEEDS.get(name),
+        command=text_of(given, "command") if name in _SHELLS else "",
+    )
+    patch = read_patch(text_of(given, "input", "patch") or told)
+    if not patch:
+        yield first
+    for number, (path, deed) in enumerate(patch):
+        yield first._replace(path=path, deed=deed, text="" if number else first.text)
+
+
+def _read_copilot_result(data: dict[str, Any], plain: TranscriptEvent) -> TranscriptEvent:
+    code = dict_of(data, "shellExecution").get("exitCode")
+    ended = code if isinstance(code, int) else 0 if data.get("success") is True else None
+    return plain._replace(
+        kind=Kind.RESULT,
+        text=text_of(dict_of(data, "result"), "content")
+        or text_of(dict_of(data, "error"), "message"),
+        exit=ended,
+        is_error=ended != 0,
+    )
+
+
+# Read a line of Gemini CLI's transcripts (~/.gemini/tmp/PROJECT/chats/session-*.jsonl).
+#
+# The first line tells the session; each other is a message, told anew whenever it gets more, or
+# `$set` and `$rewindTo`. Source: google-gemini/gemini-cli, packages/core/src/services/
+# chatRecordingService.ts, version 0.61. The one-piece .json of versions before is not read.
+
+_GEMINI_EXIT = re.compile(r"^Exit Code: (\d{1,3})", re.MULTILINE)
+_GEMINI_DEEDS = {"write_file": Deed.WROTE, "replace": Deed.EDITED}
+
+
+def is_gemini(whole: dict[str, Any]) -> bool:
+    """Tell whether a line has the form of Gemini CLI's."""
+    return "projectHash" in whole or "$set" in whole or whole.get("type") == "gemini"
+
+
+def read_gemini(whole: dict[str, Any], known: Source) -> Iterator[TranscriptEvent]:
+    """Yield what a line tells; at least one event. `known` is what lines before it told."""
+    source = known._replace(agent="gemini")
+    if "projectHash" in whole and not known.session:
+        side = whole.get("kind") == "subagent"
+        source = source._replace(session=text_of(whole, "sessionId"), is_side=side)
+    plain = TranscriptEvent(Kind.META, source, text_of(whole, "timestamp", "startTime"))
+    found = list(_read_gemini(whole, plain))
+    yield from found or [plain]
+
+
+def _read_gemini(whole: dict[str, Any], plain: TranscriptEvent) -> Iterator[TranscriptEvent]:
+    text = as_text(whole.get("content")).strip()
+    told = plain._replace(call=text_of(whole, "id"))
+    if summary := text_of(dict_of(whole, "$set"), "summary"):
+        yield plain._replace(kind=Kind.TITLE, text=summary)
+    elif whole.get("type") == "user":
+        if text := strip_added(text):
+            yield told._replace(kind=Kind.REQUEST, text=text)
+    elif whole.get("type") == "gemini":
+        if text:
+            yield told._replace(kind=Kind.ANSWER, text=text)
+        for call in dicts_of(whole.get("toolCalls")):
+            yield from _read_gemini_call(call, plain)
+
+
+def _read_gemini_call(told: dict[str, Any], plain: TranscriptEvent) -> Iterator[TranscriptEvent]:
+    name, given = text_of(told, "name"), dict_of(told, "args")
+    at = text_of(told, "timestamp") or plain.at
+    plain = plain._replace(at=at, call=text_of(told, "id"))
+    yield plain._replace(
+        kind=Kind.CALL,
+        text=f"{name} {as_text(given)}",
+        tool=name,
+        path=text_of(given, "file_path"),
+        deed=_GEMINI_DEEDS.get(name),
+        command=text_of(given, "command") if name == "run_shell_command" else "",
+        steps=steps_of(given.get("todos")) if name == "write_todos" else None,
+    )
+    text = "\n".join(map(_result_text, dicts_of(told.get("result"))))
+    code = _GEMINI_EXIT.search(text)
+    failed = text_of(told, "status") in {"error", "cancelled"}
+    yield plain._replace(
+        kind=Kind.RESULT,
+        text=text,
+        exit=int(code[1]) if code else None if failed else 0,
+        is_error=failed or bool(code and int(code[1])),
+    )
+
+
+def _result_text(part: dict[str, Any]) -> str:
+    answer = dict_of(dict_of(part, "functionResponse"), "response")
+    return text_of(answer, "output", "error") or text_of(part, "text")
+
+
+# Read a line of a transcript, whichever client wrote it.
+
+NOTHING = Source()
+
+
+def read_line(data: bytes, known: Source = NOTHING) -> tuple[TranscriptEvent, ...] | None:
+    """Return what a line tells; None if it is broken or no line of these forms.
+
+    `known` is whose transcript it is, as `join_source` gathered it from the lines before.
+    """
+    try:
+        whole = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(whole, dict):
+        return None
+    if is_gemini(whole) or (known.agent == "gemini" and "id" in whole):
+        return tuple(read_gemini(whole, known))
+    if not isinstance(whole.get("type"), str):
+        return None
+    if is_copilot(whole):
+        return tuple(read_copilot(whole))
+    if isinstance(whole.get("payload"), dict):
+        return tuple(read_codex(whole, known))
+    return tuple(read_claude(whole)) if is_claude(whole) else None
+
+
+def join_source(known: Source, told: Source) -> Source:
+    """Return whose transcript it is after a line: what was told first, and the first folder."""
+    return Source(
+        session=known.session or told.session,
+        folder=known.folder or told.folder,
+        branch=told.branch or known.branch,
+        agent=known.agent or told.agent,
+        is_side=told.is_side if not known.agent else known.is_side,
+    )
+
+
+def describe_turn(event: TranscriptEvent) -> tuple[str, str] | None:
+    """Return a session's turn as who speaks and what; None for what is no turn of it.
+
+    What a helper of the agent did is its own talk, and what a client says is nobody's.
+    """
+    role = _ROLES.get(event.kind)
+    if role is None or event.source.is_side or not event.text.strip():
+        return None
+    return role, event.text
+
+
+_ROLES: dict[Any, str] = {
+    Kind.REQUEST: "user",
+    Kind.ANSWER: "assistant",
+    Kind.CALL: "tool",
+    Kind.RESULT: "result",
+}

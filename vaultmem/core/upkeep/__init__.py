@@ -1,1 +1,0 @@
-"""What a memory is worth, and what is to be done with it."""

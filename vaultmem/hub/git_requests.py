@@ -1,0 +1,360 @@
+"""Git over HTTP by git's own `http-backend`: the smart protocol, and nothing else of a repository.
+
+What git's client can ask of a vault is four requests; their addresses are matched as a whole, so
+that no other file of a repository, and none beside it, has one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import IO, NamedTuple
+
+from anyio import to_thread
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.types import Message, Receive, Scope, Send
+
+from vaultmem.errors import VaultError
+from vaultmem.hub.cgi import Limits, RefusedRequestError, collect_body, run_program
+from vaultmem.hub.guests import read_push, warn_of_end
+from vaultmem.services.hub.grants import GRANT, ORIGIN, Grant
+from vaultmem.services.hub.hub_folder import KEPT, TOLD, Entry, Hub, Update, read_hub, record
+from vaultmem.services.hub.hub_folder import Limits as HubLimits
+from vaultmem.services.hub.receiving import FETCH_FIRST
+from vaultmem.storage.user_files import is_vault_name
+from vaultmem.web.asking import read_count
+
+#: Below what address the repositories are.
+BASE = "/git/"
+
+_PLACE = re.compile(r"/git/([^/]+)\.git/(info/refs|git-upload-pack|git-receive-pack)")
+
+_READ, _WRITE, _REFS = "git-upload-pack", "git-receive-pack", "info/refs"
+
+_COMMAND = ("git", "http-backend")
+
+#: What of this process's environment a program is told.
+_KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH")
+
+#: Bytes of what a client says that reads: which commits it wants and has. Git itself takes as much.
+_MOST_ASKED = 10 * 1024 * 1024
+
+#: Bytes of the end of an answer that are kept; and what of a push git says there that it refuses.
+_END = 16 * 1024
+_REFUSED = re.compile(
+    rb"(?:unpack(?! ok\n)|ng (refs/[^ \n]{1,250})) (?!pre-receive hook declined)([^\n]{1,200})\n"
+)
+
+#: Seconds for which the next part of a body is waited for: a push may come over a slow line.
+_PATIENCE, _PATIENCE_OF_PUSHES = 10.0, 60.0
+
+#: Why git did not move a ref, and what its answer contains if another push had moved it.
+_NOT_MOVED = b"failed to update ref"
+_MOVED = re.compile(re.escape(FETCH_FIRST.encode()) + rb"|but expected|already exists")
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+class Asked(NamedTuple):
+    """A request of git's client: of which vault, by which service, and where in its repository."""
+
+    vault: str
+    service: str
+    place: str
+
+    @property
+    def writes(self) -> bool:
+        """Tell whether it is a part of a push."""
+        return self.service == _WRITE
+
+
+class Admitted(NamedTuple):
+    """Who may ask what they asked, and what the repository's check is told; else why they may not.
+
+    A refusal is a status and its words.
+    """
+
+    grant: Grant | None = None
+    environment: Mapping[str, str] = _NOTHING
+    status: int = 0
+    told: str = ""
+
+
+#: Says who asks, and whether they may.
+Admit = Callable[[Request, Asked], Awaitable[Admitted]]
+
+
+class _Exchange(NamedTuple):
+    """A request that may be answered: what is asked, in which environment, and what is allowed."""
+
+    asked: Asked
+    environment: Mapping[str, str]
+    allowed: HubLimits
+
+    @property
+    def caller(self) -> Caller:
+        """Return the caller, for whom slots are counted."""
+        return Caller(self.environment["REMOTE_USER"], self.asked.writes)
+
+    @property
+    def is_push(self) -> bool:
+        """Tell whether refs are to be moved."""
+        return self.asked.writes and self.asked.place != _REFS
+
+    @property
+    def limits(self) -> Limits:
+        """Return what the program and the body may take."""
+        cpu = self.allowed.cpu_seconds
+        if self.asked.writes:
+            return Limits(self.allowed.push_bytes + _MOST_ASKED, cpu, _PATIENCE_OF_PUSHES)
+        return Limits(_MOST_ASKED, cpu, _PATIENCE)
+
+
+class GitApp:
+    """Answers git's clients for the repositories of a hub; `pushed` hears which vault changed."""
+
+    def __init__(self, hub: Hub, admit: Admit, pushed: Callable[[str], None]) -> None:
+        self._hub = hub
+        self._admit = admit
+        self._pushed = pushed
+        self._slots = ProgramSlots()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        request = Request(scope)
+        asked = _read_asked(request)
+        admitted = await self._admit(request, asked)
+        if admitted.grant is None:
+            await refuse_git(admitted.status, admitted.told)(scope, receive, send)
+            return
+        send = warn_of_end(admitted.grant, send)
+        environment = {**self._describe(request, asked, admitted.grant), **admitted.environment}
+        exchange = _Exchange(asked, environment, await to_thread.run_sync(self._read_limits))
+        size = exchange.limits.size
+        said = read_count(request.headers.get("content-length", "0"), size + 1)
+        try:
+            if said is None or said > size:
+                raise RefusedRequestError(413, f"that is over {size:,} bytes")
+            await self._answer(exchange, receive, send)
+        except RefusedRequestError as refusal:
+            await refuse_git(refusal.status, refusal.told)(scope, receive, send)
+
+    def _read_limits(self) -> HubLimits:
+        """Return what hub.yaml allows now; as at the start if it is broken: the hook rejects."""
+        try:
+            return read_hub(self._hub.folder).limits
+        except VaultError:
+            return self._hub.limits
+
+    async def _answer(self, exchange: _Exchange, receive: Receive, send: Send) -> None:
+        """Answer when the body has arrived: one that does not come keeps no slot from others."""
+        limits, end = exchange.limits, _End(send)
+        with self._slots.await_body(exchange.caller):
+            body = await collect_body(receive, limits, self._hub.folder)
+        if body is None:  # The client has gone.
+            return
+        with body:
+            async with self._slots.take(exchange.caller):
+                if exchange.is_push and await self._refuse(exchange, body, send):
+                    return
+                words, environment = _COMMAND, exchange.environment
+                await run_program(words, environment, body, limits, receive, end.send)
+        if exchange.is_push:
+            self._pushed(exchange.asked.vault)
+            for outcome, lines in (("refused", end.read_refused()), ("late", end.read_late())):
+                if lines:
+                    await to_thread.run_sync(self._record, exchange, [], lines, outcome)
+
+    async def _refuse(self, exchange: _Exchange, body: IO[bytes], send: Send) -> bool:
+        """Return whether a push was refused: then its pack is not unpacked.
+
+        The audit log has it before the client gets an answer.
+        """
+        push = await to_thread.run_sync(read_push, body, exchange.allowed)
+        if push is None:
+            raise RefusedRequestError(400, "that is no push as git sends it")
+        if push.refusal is None:
+            return False
+        refs, told = push.updates[:KEPT], [str(push.refusal)]
+        await to_thread.run_sync(self._record, exchange, refs, told, "refused")
+        kind = f"application/x-{_WRITE}-result".encode()
+        headers = [(b"content-type", kind), (b"cache-control", b"no-cache")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": push.write_report()})
+        return True
+
+    def _record(
+        self, exchange: _Exchange, refs: Sequence[Update], refused: Sequence[str], outcome: str
+    ) -> None:
+        """Write into the audit log what was refused without the check of a push."""
+        asked, environment = exchange.asked, exchange.environment
+        who = exchange.caller.name, environment.get(GRANT, ""), environment.get(ORIGIN, "")
+        details = {"refs": [each._asdict() for each in refs], "refused": list(refused)}
+        record(self._hub, Entry(time.time(), *who, "push", (asked.vault,), outcome, details))
+
+    def _describe(self, request: Request, asked: Asked, grant: Grant) -> dict[str, str]:
+        """Return the environment of `http-backend`: nothing of this process's but where git is.
+
+        It is not told how long a body is: one that it knows the length of, and that ends before,
+        as where this process is killed, it awaits for good, and with a whole core (git 2.39).
+        """
+        headers = request.headers
+        said = {
+            "CONTENT_TYPE": headers.get("content-type"),
+            "HTTP_CONTENT_ENCODING": headers.get("content-encoding"),
+            "GIT_PROTOCOL": headers.get("git-protocol"),
+        }
+        return {
+            **{name: os.environ[name] for name in _KEPT if name in os.environ},
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_PROJECT_ROOT": os.fspath(self._hub.repositories),
+            "GIT_HTTP_EXPORT_ALL": "1",
+            "GATEWAY_INTERFACE": "CGI/1.1",
+            "REQUEST_METHOD": request.method,
+            "PATH_INFO": f"/{asked.vault}.git/{asked.place}",
+            "QUERY_STRING": f"service={asked.service}" if asked.place == _REFS else "",
+            "REMOTE_USER": grant.name,  # Without one, http-backend takes no push.
+            **{name: value for name, value in said.items() if value is not None},
+        }
+
+
+def refuse_git(status: int, told: str) -> PlainTextResponse:
+    """Return an answer whose words git shows to whoever gave the command."""
+    headers = {"Connection": "close", "Cache-Control": "no-store"}
+    if status == 401:
+        headers["WWW-Authenticate"] = 'Basic realm="vaultmem", charset="UTF-8"'
+    if status == 503:
+        headers["Retry-After"] = "30"
+    return PlainTextResponse(f"{told}\n", status, headers)
+
+
+def _read_asked(request: Request) -> Asked:
+    """Return what is asked for, with a service that is "" if git's client asks nothing like it."""
+    place = _PLACE.fullmatch(request.url.path)
+    vault = place[1] if place and is_vault_name(place[1]) else ""
+    if place is None or not vault:
+        return Asked("", "", "")
+    if place[2] == _REFS:
+        service = request.url.query.removeprefix("service=")
+        is_right = request.method == "GET" and service in (_READ, _WRITE)
+    else:
+        service = place[2]
+        kind = f"application/x-{service}-request"
+        is_right = request.method == "POST" and request.headers.get("content-type") == kind
+        if service == _WRITE:  # No client packs a push again, and it may unpack to anything.
+            is_right &= "content-encoding" not in request.headers
+    return Asked(vault, service if is_right else "", place[2])
+
+
+class _End:
+    """Sends an answer, and keeps its end, where git says what of a push it did not take."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._text = b""
+
+    async def send(self, message: Message) -> None:
+        self._text = (self._text + message.get("body", b""))[-_END:]
+        await self._send(message)
+
+    def read_refused(self) -> list[str]:
+        """Return what was refused, with why, but for what the check has put into the audit log."""
+        return self._list_refused(is_late=False)
+
+    def read_late(self) -> list[str]:
+        """Return what was refused since another push came first, after the check."""
+        return [] if FETCH_FIRST.encode() in self._text else self._list_refused(is_late=True)
+
+    def _list_refused(self, is_late: bool) -> list[str]:
+        found = _REFUSED.findall(self._text)
+        said = ((ref or b"the push", why) for ref, why in found if self._is_late(why) == is_late)
+        lines = (b": ".join(each).decode("utf-8", "replace") for each in said)
+        return [f"{line}; git itself refuses it" for line in lines][:TOLD]
+
+    def _is_late(self, why: bytes) -> bool:
+        return why == _NOT_MOVED and bool(_MOVED.search(self._text))
+
+
+#: Programs at once of callers that have one already: in all, and of one; and the seconds for which
+#: a request waits for a slot. Reading and writing count apart.
+_MANY, _MANY_OF_ONE = 16, 6
+_WAIT = 20.0
+
+#: Programs at once, up to which a caller that has none gets one. Some are kept for pushes.
+_MOST, _KEPT_FOR_PUSHES = 48, 16
+
+#: Bodies of one caller that may be on their way at once.
+_ARRIVING = 16
+
+_FULL = "too many ask at once; ask again in a minute"
+
+
+class Caller(NamedTuple):
+    """A caller by name, for reading or for writing: both count apart."""
+
+    name: str
+    writes: bool
+
+
+class ProgramSlots:
+    """Count programs that run and bodies that are awaited, in all and for each caller."""
+
+    def __init__(self) -> None:
+        self._free = asyncio.Condition()
+        self._busy: Counter[Caller] = Counter()
+        self._arriving: Counter[Caller] = Counter()
+
+    @contextlib.contextmanager
+    def await_body(self, caller: Caller) -> Iterator[None]:
+        """Count a body that is on its way for the time of a `with`.
+
+        Raises:
+            RefusedRequestError: too many of this caller are.
+        """
+        if self._arriving[caller] >= _ARRIVING:
+            raise RefusedRequestError(503, _FULL)
+        self._arriving[caller] += 1
+        try:
+            yield
+        finally:
+            self._arriving[caller] -= 1
+            self._arriving += Counter()  # Drops what is 0.
+
+    @contextlib.asynccontextmanager
+    async def take(self, caller: Caller) -> AsyncIterator[None]:
+        """Have a place for the time of a `with`.
+
+        Raises:
+            RefusedRequestError: none was free for 20 seconds.
+        """
+        async with self._free:
+            try:
+                async with asyncio.timeout(_WAIT):
+                    await self._free.wait_for(lambda: self._has_room(caller))
+            except TimeoutError:
+                raise RefusedRequestError(503, _FULL) from None
+            self._busy[caller] += 1
+        try:
+            yield
+        finally:
+            await asyncio.shield(self._leave(caller))
+
+    def _has_room(self, caller: Caller) -> bool:
+        total, own = self._busy.total(), self._busy[caller]
+        if own:
+            return total < _MANY and own < _MANY_OF_ONE
+        return total < (_MOST if caller.writes else _MOST - _KEPT_FOR_PUSHES)
+
+    async def _leave(self, caller: Caller) -> None:
+        async with self._free:
+            self._busy[caller] -= 1
+            self._busy += Counter()
+            self._free.notify_all()

@@ -1,0 +1,287 @@
+"""The hub's process: its port, its pool of vaults, and an orderly end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from anyio import to_thread
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import Receive, Scope, Send
+
+from vaultmem.errors import BusyError, RefusedError
+from vaultmem.hub.gate import HubGate, HubSite, RequestLog
+from vaultmem.hub.git_requests import BASE as GIT
+from vaultmem.hub.git_requests import GitApp
+from vaultmem.hub.guests import Guests, make_visitor
+from vaultmem.hub.overall import ROUTES, Overall, build_overall, show_vaults, sign_in, sign_out
+from vaultmem.hub.pool_workers import Doorkeeper, HubPool
+from vaultmem.hub.vault_apps import BASE, MCP_PATH, VaultApps, keep, make_caller
+from vaultmem.mcp_server.run import McpPlace
+from vaultmem.serve.http import AsyncThread, Place, Port
+from vaultmem.services.fleet.clone import write_metrics
+from vaultmem.services.fleet.pool import Pool
+from vaultmem.services.hub.grants import Grant
+from vaultmem.services.hub.hub_folder import Hub
+from vaultmem.services.hub.repositories import list_repositories
+from vaultmem.storage.atomic import drop_file
+from vaultmem.storage.git.git_locks import PATIENCE, find_locks, is_git_at_work
+from vaultmem.storage.git.git_locks import Place as GitPlace
+from vaultmem.storage.lock import hold_lock
+from vaultmem.web.app import STATIC, tell_nothing_here
+from vaultmem.web.asking import refuse
+from vaultmem.web.rendering import Site, choose_shared
+from vaultmem.workers import Caller
+
+# The app of a hub, and of a fleet: which address leads to git, to a vault, or to all of them.
+
+
+class Front:
+    """Answers over HTTP for the vaults of a pool, by the grants of a hub; an ASGI app.
+
+    `with_git` is whether the hub has their repositories: git passes its door there. Else who writes
+    does that here.
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        hub_site: HubSite,
+        find_pool: Callable[[], Pool],
+        with_git: bool = True,
+    ) -> None:
+        self._hub = hub
+        self._site = site = hub_site.site
+        log = RequestLog(hub)
+        self._overall = Overall(hub, find_pool, log, site.environment)
+        doorkeeper = None if with_git else Doorkeeper(hub)
+        self._vaults = VaultApps(hub, site, find_pool, log, doorkeeper)
+        self._agents: OrderedDict[str, McpPlace] = OrderedDict()
+        self._find_pool = find_pool
+        guests = Guests(hub)
+        self._own = self._make_own(guests)
+        self._gate = HubGate(self._divide, hub_site, guests, log)
+        self._git = GitApp(hub, self._gate.admit, self._vaults.notice) if with_git else None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        is_git = scope["type"] == "http" and scope["path"].startswith(GIT)
+        app = self._git if is_git and self._git is not None else self._gate
+        await app(scope, receive, send)
+
+    async def close(self) -> None:
+        """End what goes on for long, so that nobody waits for its end."""
+        self._vaults.close()
+        for each in self._agents.values():
+            each.close()
+
+    async def _divide(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request that was let in on to a vault, to agents' place, or to pages over all."""
+        path = scope["path"]
+        if scope["type"] == "http" and path.startswith(BASE):
+            await self._vaults(scope, receive, send)
+        elif scope["type"] == "http" and path == MCP_PATH:
+            await self._find_agents(Request(scope).state.grant)(scope, receive, send)
+        else:
+            await self._own(scope, receive, send)
+
+    def _make_own(self, guests: Guests) -> Starlette:
+        app = Starlette(
+            routes=[
+                Route("/", show_vaults),
+                Route("/sign-in", sign_in, methods=["GET", "POST"]),
+                Route("/sign-out", sign_out, methods=["POST"]),
+                Route("/alive", _tell_alive),
+                Route("/metrics", self._show_metrics),
+                *ROUTES,
+                Mount("/static", StaticFiles(directory=STATIC)),
+            ],
+            middleware=[Middleware(GZipMiddleware, minimum_size=1_000)],
+            exception_handlers={404: tell_nothing_here, 405: tell_nothing_here},
+        )
+        app.state.guests, app.state.site, app.state.overall = guests, self._site, self._overall
+        return app
+
+    def _find_agents(self, grant: Grant) -> McpPlace:
+        """Return where somebody's agent is served over all vaults, made anew with another grant."""
+
+        def make() -> McpPlace:
+            build = partial(build_overall, self._overall, grant, self._find_vault)
+            return McpPlace(build, self._site.hosts, self._site.origins, MCP_PATH)
+
+        key = json.dumps([grant.id, grant.scopes])
+        return keep(self._agents, key, make, McpPlace.close)
+
+    def _find_vault(self, name: str, grant: Grant) -> tuple[Any, Caller]:
+        visitor = make_visitor(grant, name, "mcp")
+        return self._vaults.find_workers(name), make_caller(visitor, self._site.environment)
+
+    async def _show_metrics(self, request: Request) -> Response:
+        grant: Grant = request.state.grant
+        if not any("*" in each for each in grant.scopes.values()):
+            return refuse(request, 404, "Nothing is measured here, or not for you.")
+        told = await to_thread.run_sync(lambda: write_metrics(self._find_pool().status()))
+        return PlainTextResponse(told, media_type="text/plain; version=0.0.4")
+
+
+async def _tell_alive(_: Request) -> Response:
+    return PlainTextResponse("alive\n")
+
+
+#: Seconds that pushes and answers that are under way have when the process ends.
+_GRACE = 20
+
+#: Seconds between two looks whether a signal came.
+_LOOK = 1.0
+
+#: Seconds for which a connection stays open between two requests: git thinks between them.
+_KEEP_ALIVE = 75
+
+
+class Served(NamedTuple):
+    """How a hub or a fleet is served.
+
+    Behind a proxy (`by_proxy`), browsers come by HTTPS, and what it says of addresses counts.
+    """
+
+    place: Place
+    by_proxy: bool = False
+    environment: Mapping[str, str] = {}
+
+
+class HubServer:
+    """A port at which a hub is served; nobody is answered before `start`."""
+
+    def __init__(self, hub: Hub, served: Served) -> None:
+        """Take the port.
+
+        Raises:
+            RefusedError: as `Port` does.
+        """
+        self._hub = hub
+        self._ends = contextlib.ExitStack()
+        self._asked = threading.Event()
+        self._port = Port(served.place)
+        names = frozenset({*self._port.hosts, *served.place.names})
+        scheme = "https" if served.by_proxy else "http"
+        shared = choose_shared(served.environment)
+        site = Site(hub.folder, names, "", hub.folder, environment=shared, scheme=scheme)
+        self._site = HubSite(site, served.by_proxy)
+        self.port = self._port.port
+        named = served.place.names[:1]
+        self.address = f"{scheme}://{named[0]}" if named and served.by_proxy else self._port.address
+
+    def start(
+        self,
+        find_pool: Callable[[], Pool] | None = None,
+    ) -> None:
+        """Begin to answer.
+
+        Without `find_pool`, it is the pool of the hub's own repositories, and git is served too.
+
+        Raises:
+            RefusedError: another process serves this hub.
+        """
+        try:
+            self._ends.enter_context(hold_lock(self._hub.folder / "serve.lock", 0.0))
+        except BusyError:
+            told = "another process serves this hub; end that one first"
+            raise RefusedError(f"{self._hub.folder}: {told}") from None
+        with_git = find_pool is None
+        if find_pool is None:
+            self._ends.callback(Sweeper(self._hub).stop)
+            own = HubPool(self._hub)
+            self._ends.callback(own.close)
+            find_pool = own.find
+        front = Front(self._hub, self._site, find_pool, with_git)
+        talks = AsyncThread()
+        self._ends.callback(talks.close)
+        settings = {"timeout_graceful_shutdown": _GRACE, "timeout_keep_alive": _KEEP_ALIVE}
+        self._port.answer_by(front, talks, **settings)
+        self._ends.callback(self._port.close, _GRACE)
+        self._ends.callback(lambda: talks.run(front.close()).result(_GRACE))
+
+    def close(self) -> None:
+        """Bring what is under way to its end, and answer nobody any more."""
+        self._ends.close()
+
+    def heed_signals(self) -> None:
+        """Let SIGINT and SIGTERM end the wait, from now on; called in the main thread."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: self._asked.set())
+
+    def wait(self) -> None:
+        """Serve until a signal, and close."""
+        for name in [name for name in os.environ if name.startswith("GIT_")]:
+            del os.environ[name]  # No thread may find another's git settings.
+        self.heed_signals()
+        try:
+            while not self._asked.wait(_LOOK):  # A signal that another thread got wakes nobody.
+                pass
+        finally:
+            self.close()
+
+
+#: Seconds between two looks, or as many times as long as one takes, if that is more.
+_PAUSE, _REST = 10.0, 100
+
+#: What a push brings, while it is checked.
+_INCOMING = "objects/*incoming-*"
+
+
+class Sweeper:
+    """Looks from time to time, in a thread of its own, until it is stopped."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sweeper", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            begun = time.monotonic()
+            for repository in list_repositories(self._hub).values():
+                sweep(repository, time.time())
+            if self._ended.wait(max(_PAUSE, _REST * (time.monotonic() - begun))):
+                return
+
+
+def sweep(repository: Path, now: float) -> None:
+    """Remove locks and half pushes of gits that are gone; of one that works, nothing is."""
+    left = [file for file, age in find_locks(repository, now).items() if age > PATIENCE]
+    incoming = [each for each in repository.glob(_INCOMING) if _age_of(each, now) > PATIENCE]
+    if not (left or incoming) or is_git_at_work(GitPlace(repository, repository)):
+        return
+    for file in left:
+        drop_file(file)
+    for folder in incoming:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _age_of(folder: Path, now: float) -> float:
+    try:
+        return now - folder.lstat().st_mtime
+    except OSError:
+        return 0.0

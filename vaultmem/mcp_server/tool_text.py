@@ -1,0 +1,249 @@
+"""Format answers of MCP tools as lines within a token budget, with the remedy of an error."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from urllib.parse import unquote
+
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+
+from vaultmem.errors import NoteNotFoundError
+from vaultmem.mcp_server.tool import Tool, cut_text, tell_behind
+from vaultmem.operations.declaration import MOST
+from vaultmem.storage.watch_socket import GOODBYE
+
+if TYPE_CHECKING:
+    from vaultmem.vault import Vault
+
+
+#: A longer line (bytes) ends its connection.
+_LONGEST = 1 << 26
+
+
+class LineConnection:
+    """A client's connection: the lines that come, and those that go.
+
+    `at_end` is awaited when the client has ended in order, before it is hung up on.
+    """
+
+    def __init__(self, connection: socket.socket, at_end: Callable[[], Awaitable[object]]) -> None:
+        self._connection = connection
+        self._at_end = at_end
+        self._has_ended = False
+        self._is_held = False
+        self._task: asyncio.Task[None] | None = None
+        self._writer: asyncio.StreamWriter | None = None
+
+    async def serve(self, server: Server[Any]) -> None:
+        """Serve until the client goes, or `leave`."""
+        self._task = asyncio.create_task(self._serve(server))
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+
+    def hold(self) -> None:
+        """Take no more requests; what was taken is still answered."""
+        self._is_held = True
+
+    async def leave(self) -> None:
+        """End, and tell the client that nothing is left half done."""
+        with contextlib.suppress(OSError):
+            await self.write(GOODBYE.decode())
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _serve(self, server: Server[Any]) -> None:
+        reader, writer = await asyncio.open_unix_connection(sock=self._connection, limit=_LONGEST)
+        self._reader, self._writer = reader, writer
+        try:
+            await self._talk(server)
+            if self._has_ended:
+                await self._at_end()
+        finally:
+            writer.close()
+
+    async def _talk(self, server: Server[Any]) -> None:
+        both = cast(Any, self)
+        try:
+            async with stdio_server(both, both) as (reading, writing):
+                await server.run(reading, writing, server.create_initialization_options())
+        except* (OSError, ValueError):  # The client went in the middle, or sends no lines.
+            pass
+
+    def __aiter__(self) -> LineConnection:
+        """Give the lines that come."""
+        return self
+
+    async def __anext__(self) -> str:
+        """Return the next line."""
+        line = await self._reader.readline()
+        while self._is_held and line and line != GOODBYE:  # The client asks another process.
+            line = await self._reader.readline()
+        self._has_ended = line == GOODBYE
+        if not line or self._has_ended:
+            raise StopAsyncIteration
+        return line.decode("utf-8", "replace")
+
+    async def write(self, line: str) -> None:
+        """Send a line, once the client has room for it."""
+        if self._writer is not None:
+            self._writer.write(line.encode())
+            await self._writer.drain()
+
+    async def flush(self) -> None:
+        """Do nothing: a line that was written is on its way."""
+
+
+# What an error recommends, said for who calls tools: errors name commands, as for a shell.
+#
+# A command becomes the call of the tool that does the same, and an option the argument of its
+# name. What no tool does stays a command, and is called one.
+
+
+class _Step(NamedTuple):
+    """A tool, its action, and the argument for what a command names without an option."""
+
+    tool: str
+    action: str = ""
+    named: str = ""
+
+
+#: What commands are as tools.
+STEPS = {
+    "recall": _Step("recall"),
+    "list": _Step("recall"),
+    "log": _Step("history", "log", "path"),
+    "history": _Step("history", "log", "path"),
+    "blame": _Step("history", "blame", "path"),
+    "review": _Step("history", "review"),
+    "resolve": _Step("checkpoint", "resolve", "path"),
+    "branch": _Step("checkpoint", "branch", "ref"),
+    "checkpoint": _Step("checkpoint", "", "note"),
+    "promote": _Step("promote", "", "paths"),
+    "session start": _Step("session", "start"),
+    "session resume": _Step("session", "resume", "session"),
+    "session list": _Step("session", "list"),
+    "task add": _Step("task", "add", "title"),
+}
+
+#: And what those are that list, if nothing is named.
+LISTS = {"branch": _Step("history", "branches"), "resolve": _Step("history", "conflicts")}
+
+_COMMAND = re.compile(r"`vaultmem ([^`]+)`")
+_OPTION = re.compile(r"(?:^|(?<=[ ,;(]))--([a-z-]+)")
+
+
+def tell_caller(text: str, tools: Mapping[str, Tool], called: str = "") -> str:
+    """Return an error's text for who may call these tools, and has called one of them."""
+    known = tools[called].takes["properties"] if called else {}
+    parts = _COMMAND.split(text)  # Every second one is a command.
+    parts[::2] = [
+        _OPTION.sub(lambda found: f'"{found[1]}"' if found[1] in known else found[0], each)
+        for each in parts[::2]
+    ]
+    parts[1::2] = [
+        _name_call(each, tools) or f"`vaultmem {each}` (in a shell; no tool does it)"
+        for each in parts[1::2]
+    ]
+    return "".join(parts)
+
+
+def _name_call(command: str, tools: Mapping[str, Tool]) -> str:
+    """Return the call that does what a command does, "" if there is none."""
+    words = command.split(" ")
+    count = 2 if " ".join(words[:2]) in STEPS else 1
+    step = LISTS.get(command) or STEPS.get(" ".join(words[:count]))
+    if step is None or step.tool not in tools:
+        return ""
+    takes = tools[step.tool].takes["properties"]
+    given: dict[str, Any] = {"action": step.action} if step.action else {}
+    named, *options = map(str.strip, _OPTION.split(" ".join(words[count:])))
+    pairs = zip(options[::2], options[1::2], strict=True)
+    for name, value in [*([(step.named, named)] if named else []), *pairs]:
+        if not value or name not in takes:
+            return ""  # It goes on in a way that the tool does not.
+        given[name] = [value] if takes[name]["type"] == "array" else value
+    told = json.dumps(given, ensure_ascii=False) if given else ""
+    return f"`{f'{step.tool} {told}'.strip()}`"
+
+
+# What resources and prompts show of a vault, without the SDK: a process that has none makes it.
+
+PACK = "vaultmem://pack"
+NOTE = "vaultmem://note/"
+
+#: Notes that are listed at a time; each page is made of all that follow.
+PAGE = 1_000
+
+_SHOWN = "d.state <> 'quarantined'"
+
+#: Tokens of what the last session knew, at most; the vault's pack comes on top.
+_RESTORE_BUDGET = 2_000
+
+
+def list_page(after: str, vault: Vault) -> tuple[list[tuple[str, str, str]], bool]:
+    """Return a page of notes behind a path, with title and facts, and whether more follow."""
+    from vaultmem.services.projects.scope import view_project
+
+    vault = view_project(vault)
+    records = vault.view.records(f"{_SHOWN} AND d.path > ?", [after])
+    page = [
+        (record.path, record.title, f"{record.kind}, {record.state}") for record in records[:PAGE]
+    ]
+    return page, len(records) > PAGE
+
+
+def list_matches(column: str, text: str, vault: Vault) -> list[str]:
+    """Return the paths or titles of notes that have a text in them, those that begin so first."""
+    from vaultmem.services.projects.scope import view_project
+
+    found = view_project(vault).view.records(
+        f"{_SHOWN} AND instr(lower(d.{column}), lower(?))", [text]
+    )
+    values = {getattr(record, column) for record in found}
+    return sorted(values, key=lambda value: (not value.lower().startswith(text.lower()), value))
+
+
+def render_resource(uri: str, vault: Vault) -> str:
+    """Return the text behind an address.
+
+    Raises:
+        NoteNotFoundError: there is no such resource.
+    """
+    if uri == PACK or uri.startswith(f"{PACK}/"):
+        return _render_pack(vault, unquote(uri[len(PACK) + 1 :]))
+    if uri.startswith(NOTE):
+        from vaultmem.mcp_server.note_tools import read_tool
+
+        return read_tool(vault, {"path": unquote(uri[len(NOTE) :]), "budget": MOST}).text
+    raise NoteNotFoundError(f"{uri}: no such resource; notes are {NOTE}PATH, the pack is {PACK}")
+
+
+def _render_pack(vault: Vault, query: str) -> str:
+    from vaultmem.services.packs.build import AskPack, ask_pack
+    from vaultmem.services.projects.scope import view_project
+
+    made = ask_pack(view_project(vault), AskPack(query, names_tool=True))
+    return tell_behind(vault, cut_text(made.pack.text, 0, MOST)[0])
+
+
+def tell_state(about: str, vault: Vault) -> str:
+    """Return what the last session here knew, if there was one, and what the vault has to add."""
+    from vaultmem.services.packs.build import AskPack, ask_pack
+    from vaultmem.services.projects.scope import view_project
+    from vaultmem.services.sessions.identify import require_session
+    from vaultmem.services.sessions.restore_session import restore_session
+
+    found = ask_pack(view_project(vault), AskPack(about, names_tool=True))
+    made = tell_behind(vault, found.pack.text)
+    try:
+        last = restore_session(vault, require_session(vault, or_last=True), _RESTORE_BUDGET)
+    except NoteNotFoundError:
+        return made
+    return f"{last.text.rstrip()}\n\n{made}"

@@ -1,0 +1,383 @@
+"""Notes, hits, commits and sessions as JSON data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from vaultmem.core.text.json_values import as_named
+
+if TYPE_CHECKING:
+    from vaultmem.core.notes.changes import PropertyChange
+    from vaultmem.core.packs.receipt import Receipt
+    from vaultmem.core.reference import PrimePlan
+    from vaultmem.core.search.evaluation import Figure
+    from vaultmem.services.changes.commit import CommitReport
+    from vaultmem.services.exchange.import_reference import Unpriming
+    from vaultmem.services.history.blame import Blame, BlamedLine, Trace, Version
+    from vaultmem.services.history.commits import Log
+    from vaultmem.services.history.diff import Operation, ShownCommit, VaultDiff
+    from vaultmem.services.history.explain import ChangeStep, Ground
+    from vaultmem.services.history.restore_note import Restored, Undone
+    from vaultmem.services.lifecycle.supersede import Supersession
+    from vaultmem.services.lifecycle.transition import Promotion, Transition
+    from vaultmem.services.memory.new_note import Unconfirmed
+    from vaultmem.services.packs.evaluate import Bisected, Evaluation
+    from vaultmem.services.packs.question_file import AddedQuestion
+    from vaultmem.services.packs.receipts import Replay
+    from vaultmem.storage.git.log import Commit
+
+
+def counts_json(what: str, counts: Iterable[tuple[str, int]]) -> dict[str, Any]:
+    """Return by how many notes each name is borne."""
+    return {what: [{"name": name, "notes": notes} for name, notes in counts]}
+
+
+def edited_json(path: PurePosixPath, blob: str, **properties: Any) -> dict[str, Any]:
+    """Return a note whose properties were set: its new blob id, and what they are now."""
+    return {"path": str(path), "blob": blob, **properties}
+
+
+def forgotten_json(
+    paths: Sequence[str],
+    kept: Sequence[str],
+    commits: Iterable[tuple[str, str]] | None,
+    *,
+    is_dry: bool,
+) -> dict[str, Any]:
+    """Return the notes that went or would go; `commits` is None where no reason was given."""
+    return {
+        "would_forget" if is_dry else "forgotten": paths,
+        "kept_pinned": kept,
+        **({} if commits is None else {"commits": commits_json(commits)}),
+    }
+
+
+def unconfirmed_json(done: Unconfirmed) -> dict[str, Any]:
+    """Return who no longer counts as having said a note again, and in which words they did."""
+    return {
+        "path": done.path,
+        "who": done.confirmation.who,
+        "wording": done.confirmation.wording,
+        "commits": commits_json(done.report.commits),
+    }
+
+
+def restored_json(done: Restored) -> dict[str, Any]:
+    """Return a note that is again as it was in a commit."""
+    return {
+        "path": done.path,
+        "path_then": done.path_then or None,
+        "blob": done.blob,
+        "old_blob": done.old_blob or None,
+        "commit": done.commit,
+        "changed": done.is_changed,
+        "commits": commits_json(done.commits),
+        "candidates": done.candidates,
+    }
+
+
+def undone_json(done: Undone) -> dict[str, Any]:
+    """Return a commit that was taken back, its notes, and the commit of that."""
+    return {
+        "undone": done.commit.commit,
+        "paths": done.paths,
+        "commit": done.report.commit or None,
+        "candidates": done.report.candidates,
+    }
+
+
+def primed_json(source: str, plan: PrimePlan, *, is_dry: bool) -> dict[str, Any]:
+    """Return what taking in reference material did or would do."""
+    return {
+        "source": source,
+        "dry_run": is_dry,
+        "added": plan.added,
+        "changed": plan.changed,
+        "removed": plan.removed,
+        "unchanged": len(plan.unchanged),
+        "kept": plan.kept,
+    }
+
+
+def unprimed_json(plan: Unpriming, *, is_dry: bool) -> dict[str, Any]:
+    """Return which notes of a source went or would go, and which stay."""
+    return {"would_remove" if is_dry else "removed": plan.removed, "kept": plan.kept}
+
+
+def report_json(report: CommitReport) -> dict[str, Any]:
+    """Return the commits that an event made."""
+    return {
+        "commit": report.commit or None,
+        "commits": commits_json(report.commits),
+        "paths": report.paths,
+        "skipped": report.skipped,
+    }
+
+
+def commits_json(commits: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
+    """Return commits that are given as id and subject."""
+    return [{"commit": commit, "subject": subject} for commit, subject in commits]
+
+
+def promoted_json(done: Promotion) -> dict[str, Any]:
+    """Return which notes are active now, which of them are on record, and the commits."""
+    promoted = [{"path": path, "from": before, "to": "active"} for path, before in done.notes]
+    return {"promoted": promoted, "trusted": done.trusted, **report_json(done.report)}
+
+
+def moved_json(done: Transition) -> dict[str, Any]:
+    """Return which notes went to another state, and the commit."""
+    moves = [{"path": m.path, "from": m.before, "to": m.after} for m in done.moves]
+    return {"moved": moves, "commit": done.report.commit or None}
+
+
+def superseded_json(done: Supersession) -> dict[str, Any]:
+    """Return which note no longer holds, which holds instead, and the commit."""
+    return {
+        "old": done.old,
+        "new": done.new,
+        "from": done.before,
+        "unsaid": done.unsaid,
+        "commit": done.report.commit or None,
+    }
+
+
+# Commits, changes and the origin of lines as JSON.
+
+
+def commit_json(commit: Commit) -> dict[str, Any]:
+    """Return who made a commit, when and why."""
+    return {
+        "commit": commit.commit,
+        "time": commit.time,
+        "author": commit.author,
+        "email": commit.email,
+        "subject": commit.subject,
+        "body": commit.body,
+        "event": commit.event,
+        "agent": commit.agent,
+        "claimed_by": commit.claimed_by or None,
+        "session": commit.session,
+        "intent": commit.intent,
+        "confidence": read_confidence(commit),
+        "tool_call": commit.tool_call,
+    }
+
+
+def log_json(found: Log) -> dict[str, Any]:
+    """Return a vault's events, and whether a shallow clone may lack older ones."""
+    return {"commits": list(map(commit_json, found.commits)), "shallow": found.is_cut}
+
+
+def shown_json(shown: ShownCommit) -> dict[str, Any]:
+    """Return a commit with what it changed."""
+    return {
+        **commit_json(shown.commit),
+        "parents": shown.commit.parents,
+        "operations": list(map(operation_json, shown.operations)),
+        "shallow": shown.is_end,
+    }
+
+
+def diff_json(found: VaultDiff) -> list[dict[str, Any]]:
+    """Return what differs between two moments, note by note."""
+    return list(map(operation_json, found.operations))
+
+
+def operation_json(operation: Operation) -> dict[str, Any]:
+    """Return what changed in a file."""
+    file, note = operation.file, operation.note
+    return {
+        "op": file.op,
+        "path": file.path,
+        "from": file.previous or None,
+        "blob": file.blob or None,
+        "old_blob": file.old_blob or None,
+        "properties": [_property_json(change) for change in note.properties] if note else [],
+        "body": {
+            "added": note.added,
+            "removed": note.removed,
+            "diff": "\n".join(note.body),
+        }
+        if note
+        else None,
+        "frontmatter_diff": "\n".join(note.frontmatter_diff) if note else "",
+        "remark": operation.remark or None,
+    }
+
+
+def trace_json(found: Trace) -> dict[str, Any]:
+    """Return what each commit did to a note."""
+    return {"path": found.path, "versions": list(map(_version_json, found.versions))}
+
+
+def _version_json(version: Version) -> dict[str, Any]:
+    from vaultmem.services.history.diff import summarise_operation
+
+    return {
+        "commit": commit_json(version.commit) if version.commit else None,
+        "who": version.who,
+        "agent": version.agent,
+        "claimed_by": version.claimed_by or None,
+        "session": version.session,
+        "summary": summarise_operation(version.operation),
+        **operation_json(version.operation),
+    }
+
+
+def blame_json(found: Blame) -> list[dict[str, Any]]:
+    """Return each line of a note and where it comes from."""
+    return [line_json(line, found.ends) for line in found.lines]
+
+
+def line_json(line: BlamedLine, ends: frozenset[str]) -> dict[str, Any]:
+    """Return a line of a note and where it comes from."""
+    return {"line": line.number, "text": line.text, **origin_json(line, ends)}
+
+
+def origin_json(line: BlamedLine | ChangeStep, ends: frozenset[str]) -> dict[str, Any]:
+    """Return who wrote something, and the commit that brought it; all null but `who` if none."""
+    commit = line.commit
+    return {
+        "commit": commit.commit if commit else None,
+        "committed": commit is not None,
+        "time": commit.time if commit else None,
+        "who": line.who,
+        "agent": line.agent,
+        "claimed_by": line.claimed_by or None,
+        "author": commit.author if commit else None,
+        "email": commit.email if commit else None,
+        "subject": commit.subject if commit else None,
+        "event": commit.event if commit else None,
+        "session": line.session,
+        "intent": commit.intent if commit else None,
+        "confidence": read_confidence(commit) if commit else None,
+        "tool_call": commit.tool_call if commit else None,
+        "shallow": commit is not None and commit.commit in ends,
+    }
+
+
+def explained_json(query: str, grounds: Sequence[Ground]) -> dict[str, Any]:
+    """Return the facts and decisions that mention what was asked."""
+    return {"query": query, "grounds": list(map(ground_json, grounds))}
+
+
+def ground_json(ground: Ground) -> dict[str, Any]:
+    """Return a fact or decision that mentions something, and its origins."""
+    record, section = ground.hit.record, ground.hit.section
+    return {
+        "path": record.path,
+        "heading": section.heading or None,
+        "line": section.line,
+        "blob": record.blob,
+        "title": record.title,
+        "kind": record.kind,
+        "state": record.state,
+        "text": ground.hit.text,
+        "steps": [{**origin_json(step, ground.ends), "lines": step.lines} for step in ground.steps],
+        "supersedes": [
+            {"name": link.name, "path": link.path or None} for link in ground.supersedes
+        ],
+        "superseded_by": [{"name": link.name, "path": link.path} for link in ground.superseded_by],
+    }
+
+
+def read_confidence(commit: Commit) -> float | None:
+    """Return the confidence that a commit names, None if that is no number from 0 to 1."""
+    try:
+        number = float(commit.confidence)
+    except ValueError:
+        return None
+    return number if 0 <= number <= 1 else None
+
+
+def _property_json(change: PropertyChange) -> dict[str, Any]:
+    return {
+        "op": change.op,
+        "name": change.name,
+        "old": None if change.op == "add" else change.old,
+        "new": None if change.op == "remove" else change.new,
+    }
+
+
+# What was judged by packs, and receipts, as JSON.
+
+
+def bisected_json(done: Bisected, first_bad: Iterable[ShownCommit]) -> dict[str, Any]:
+    """Return the steps of a bisection, and what the commits changed that it ended at."""
+    found = [
+        {**commit_json(each.commit), "operations": list(map(operation_json, each.operations))}
+        for each in first_bad
+    ]
+    return {"first_bad": found, "untested": done.untested, "steps": done.steps}
+
+
+def judged_json(reasons: Sequence[str]) -> dict[str, Any]:
+    """Return whether a pack is as expected, and if not why."""
+    return {"as_expected": not reasons, "reasons": reasons}
+
+
+def evaluation_json(made: Evaluation) -> dict[str, Any]:
+    """Return what an evaluation measured, and how each question was answered."""
+    budgets = made.asked.budgets
+    return {
+        "depth": made.asked.depth,
+        "budgets": budgets,
+        "left_out": made.left_out or None,
+        "runs": [
+            {
+                "at": run.at or None,
+                "commit": run.commit or None,
+                "settings": run.settings,
+                "lacks": run.lacks or None,
+                **_figures_json(run.figures),
+            }
+            for run in made.runs
+        ],
+        "difference": _figures_json(made.difference) if made.difference else None,
+        "questions": [
+            {
+                "line": question.line,
+                "question": question.text,
+                "at": question.at or None,
+                "notes": question.notes,
+                "says": question.says,
+                "answers": [run.judged[number] for run in made.runs],
+            }
+            for number, question in enumerate(made.questions)
+        ],
+    }
+
+
+def _figures_json(figures: Sequence[Figure]) -> dict[str, Any]:
+    recall, ndcg, *packs = figures
+    return {"recall": recall, "ndcg": ndcg, "packs": packs}
+
+
+def added_question_json(done: AddedQuestion) -> dict[str, Any]:
+    """Return a question that was taken from a receipt, and whether it is new in its file."""
+    question = done.question
+    return {"question": question.text, "notes": question.notes, "added": done.is_new}
+
+
+def receipts_json(receipts: Iterable[Receipt]) -> dict[str, Any]:
+    """Return a list of receipts."""
+    return {"receipts": list(map(receipt_json, receipts))}
+
+
+def replayed_json(replay: Replay) -> dict[str, Any]:
+    """Return a receipt, the text of the pack that it stands for, and what of it git has lost."""
+    gone = [
+        {"path": each.path, "heading": each.heading or None, "blob": each.blob}
+        for each in replay.gone
+    ]
+    return {**receipt_json(replay.receipt), "text": replay.text, "gone": gone}
+
+
+def receipt_json(receipt: Receipt) -> dict[str, Any]:
+    """Return a receipt without the texts that it keeps."""
+    content: dict[str, Any] = as_named(receipt)
+    del content["texts"]
+    return content

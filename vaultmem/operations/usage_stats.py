@@ -1,0 +1,240 @@
+"""Operations on what recalls and packs showed, and what they cost: stats, recent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+from vaultmem.core.text.display import count_things, one_line
+from vaultmem.core.text.json_values import pick
+from vaultmem.operations.declaration import Arg, Front, Line, Operation, Takes
+from vaultmem.operations.schemas import record, rows
+
+if TYPE_CHECKING:
+    from vaultmem.services.health.economics import Stats, Sums
+    from vaultmem.services.packs.receipts import Shown
+    from vaultmem.vault import Vault
+
+#: Sessions and questions that are listed at most.
+_LISTED = 10
+
+_RARE = {Front.MCP: "an agent names a note, a session and a date by the tool's own arguments"}
+
+
+class StatsRequest(NamedTuple):
+    """Whose recalls and packs are counted."""
+
+    session: Annotated[str, Arg("Only this session.", most=200, metavar="ID")] = ""
+
+
+class RecentRequest(NamedTuple):
+    """Which recalls and packs are listed."""
+
+    note: Annotated[
+        str,
+        Arg(
+            "Only where this note was shown.",
+            most=1_000,
+            takes=Takes.WORD,
+            metavar="[NOTE]",
+            excused=_RARE,
+        ),
+    ] = ""
+    limit: Annotated[
+        int, Arg("Calls at most.", "", 1, 1_000, flags=("-n", "--limit"), metavar="N")
+    ] = 20
+    from_agent: Annotated[
+        str, Arg("Only what this agent was shown.", most=200, metavar="ID", excused=_RARE)
+    ] = ""
+    from_session: Annotated[
+        str, Arg("Only what this session was shown.", most=200, metavar="ID", excused=_RARE)
+    ] = ""
+    since: Annotated[str, Arg("Only then or later (2026-10-01).", most=40, metavar="WHEN")] = ""
+    says: Annotated[
+        str | None,
+        Arg(
+            "Only what showed a section with this text.", most=1_000, metavar="TEXT", excused=_RARE
+        ),
+    ] = None
+
+
+def stats(vault: Vault, asked: StatsRequest) -> Stats:
+    """Show what recalls and packs cost in tokens, and saved.
+
+    They save against flat memory: the whole vault in the prompt, once for each pack. Of a
+    fleet, what each vault holds is shown, and at which commit it is.
+
+    Examples:
+      vaultmem stats
+    """
+    from vaultmem.services.health.economics import read_stats
+
+    return read_stats(vault, asked.session)
+
+
+def stats_data(found: Stats) -> dict[str, Any]:
+    """Return what packs and recalls cost, in all and by session, and what they found."""
+    return {
+        **pick(found, "notes flat"),
+        "packs": _sums_data(found.packs),
+        "recalls": _sums_data(found.recalls),
+        "sessions": [
+            {
+                **pick(each, "agent? session?"),
+                "packs": _sums_data(each.packs),
+                "recalls": _sums_data(each.recalls),
+                "last": each.last,
+            }
+            for each in found.sessions
+        ],
+        "found_nothing": [{"query": query, "times": times} for query, times in found.failed],
+        "most_recalled": [pick(each, "path times last best") for each in found.most],
+        "never_recalled": found.never,
+    }
+
+
+def _sums_data(sums: Sums) -> dict[str, Any]:
+    return pick(sums, "calls sent flat saved empty")
+
+
+def stats_lines(found: Stats, asked: StatsRequest) -> Iterator[Line]:
+    """Yield what packs and recalls cost, by session too, and what they found."""
+    yield from _sum_lines(found)
+    if not asked.session and len(found.sessions) > 1:
+        yield from _session_lines(found)
+    if found.failed:
+        yield Line("")
+        yield Line("questions that found nothing")
+        for query, times in found.failed[:_LISTED]:
+            yield Line(f"  {times:>4}  {one_line(query)}")
+    if found.most:
+        yield Line("")
+        yield Line("recalled most")
+        for each in found.most:
+            yield Line(f"  {each.times:>4}  {one_line(each.path)}")
+    yield Line("")
+    yield Line(f"never recalled  {count_things(len(found.never), 'note')}", "dim")
+    for path in found.never[:3]:
+        yield Line(f"        {one_line(path)}")
+
+
+def _sum_lines(found: Stats) -> Iterator[Line]:
+    packs, recalls = found.packs, found.recalls
+    saved = f"{packs.saved:,} saved" + (f", {packs.flat / packs.sent:.1f}x" if packs.sent else "")
+    notes = count_things(found.notes, "note")
+    yield Line(f"vault    {notes}, {found.flat:,} tokens as flat memory")
+    yield Line(f"packs    {packs.calls:,}, {packs.sent:,} tokens sent, {saved}")
+    yield Line(f"recalls  {recalls.calls:,}, {recalls.sent:,} tokens sent")
+    empty = count_things(packs.empty + recalls.empty, "question")
+    yield Line(f"nothing  {empty} found nothing")
+
+
+def _session_lines(found: Stats) -> Iterator[Line]:
+    yield Line("")
+    yield Line("sessions, the latest first")
+    for each in found.sessions[:_LISTED]:
+        name = f"{each.agent or 'person'} {each.session}".strip()
+        yield Line(
+            f"  {one_line(name):<32}  {each.packs.calls:>5,} packs  "
+            f"{each.recalls.calls:>5,} recalls  {each.packs.sent + each.recalls.sent:>9,} sent  "
+            f"{each.packs.saved:>11,} saved"
+        )
+    if len(found.sessions) > _LISTED:
+        yield Line(f"  and {len(found.sessions) - _LISTED:,} more")
+
+
+def recent(vault: Vault, asked: RecentRequest) -> list[Shown]:
+    """Show what was shown last: what, to whom, for which question.
+
+    What is pinned in every pack is left out; a pack's receipt has it (`vaultmem replay`). With
+    --says, packs are read from their receipts, so notes count as they were then, pinned ones too.
+
+    Examples:
+      vaultmem recent
+      vaultmem recent refund-rules -n 5
+      vaultmem recent --says "120 refunds a minute" --from-agent codex
+    """
+    from vaultmem.core.text.timestamps import parse_timestamp
+    from vaultmem.services.packs.receipts import list_recent, list_saying
+    from vaultmem.services.views.read_notes import resolve_address
+
+    says = asked.says
+    look = partial(list_recent, vault) if says is None else partial(list_saying, vault, says)
+    return look(
+        asked.limit,
+        agent=asked.from_agent,
+        session=asked.from_session,
+        path=str(resolve_address(vault, asked.note)[0]) if asked.note else "",
+        since=parse_timestamp(asked.since) if asked.since else 0.0,
+    )
+
+
+def recent_data(shown: Sequence[Shown]) -> dict[str, Any]:
+    """Return what was shown, to whom and when."""
+    return {"calls": list(map(call_data, shown))}
+
+
+def call_data(shown: Shown) -> dict[str, Any]:
+    """Return one recall or pack: its question, who asked, and what was shown."""
+    (call, sections), receipt = shown
+    return {
+        "time": _format_time(call.at),
+        **pick(call, "kind query agent? session?"),
+        "tokens": call.sent,
+        "receipt": receipt or None,
+        "shown": [
+            {"path": path, "heading": heading or None, "score": score}
+            for path, heading, score in sections
+        ],
+    }
+
+
+def recent_lines(shown: Sequence[Shown], asked: RecentRequest) -> Iterator[Line]:
+    """Yield each recall and pack with what it showed."""
+    if not shown:
+        told = (
+            "Nothing was shown yet." if asked.says is None else "Nothing with that text was shown."
+        )
+        yield Line(told)
+    for each in shown:
+        yield from call_lines(each)
+
+
+def call_lines(shown: Shown) -> Iterator[Line]:
+    """Yield when a recall or pack was, whose it was, its question, and the sections it showed."""
+    (call, sections), receipt = shown
+    who = " ".join(filter(None, (call.agent or "person", call.session)))
+    told = f"  receipt {receipt}" if receipt else ""
+    cost = f"{call.kind}  {one_line(who)}  {call.sent:,} tokens{told}"
+    yield Line(_format_time(call.at)[:16].replace("T", " "), "yellow", f"  {cost}")
+    yield Line(f"    {one_line(call.query) or '(no question)'}")
+    for path, heading, _ in sections:
+        yield Line(f"    {path}#{heading}" if heading else f"    {path}", "dim")
+
+
+def _format_time(at: float) -> str:
+    """Return a time, given in seconds since the epoch, as ISO 8601 with this machine's offset."""
+    return datetime.fromtimestamp(at).astimezone().isoformat(timespec="seconds")
+
+
+STATS = Operation(
+    "stats",
+    "GET /stats",
+    run=stats,
+    request=StatsRequest,
+    data=stats_data,
+    lines=stats_lines,
+    gives=record(notes="integer", flat="integer", packs="object", recalls="object"),
+)
+
+RECENT = Operation(
+    "recent",
+    "GET /recent",
+    run=recent,
+    request=RecentRequest,
+    data=recent_data,
+    lines=recent_lines,
+    gives=record(calls=rows(time="string", kind="string", query="string", shown=rows())),
+)

@@ -1,0 +1,602 @@
+"""Branches, syncs, checks, usage and other facts about a vault as JSON data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vaultmem.core.text.json_values import as_named
+from vaultmem.operations.note_data import commit_json, report_json
+
+if TYPE_CHECKING:
+    from vaultmem.core.curation.proposal import Report
+    from vaultmem.core.merging.text import Conflict
+    from vaultmem.core.text.timestamps import Check
+    from vaultmem.services.changes.commit import CommitReport
+    from vaultmem.services.clients.connect import Connection, SettingsChange, ShownConnection
+    from vaultmem.services.curation.compact import Compacted
+    from vaultmem.services.curation.decide import Applied, Decided
+    from vaultmem.services.curation.dedup import Merge
+    from vaultmem.services.curation.dream import Dream
+    from vaultmem.services.curation.review import Item
+    from vaultmem.services.exchange.run_import import ImportReport
+    from vaultmem.services.fleet.clone import VaultStats
+    from vaultmem.services.fleet.jobs import Believers, Comparison, Differing, JobResults
+    from vaultmem.services.health.economics import PinnedNote
+    from vaultmem.services.health.status import GitStatus, VaultStatus
+    from vaultmem.services.hub.grants import Grant
+    from vaultmem.services.hub.hub_folder import Entry, Hub
+    from vaultmem.services.memory.create_vault import Created, InitPlan
+    from vaultmem.services.merging.branches import ListedBranch, ResetReport
+    from vaultmem.services.merging.settle import MergeReport
+    from vaultmem.services.merging.text_conflicts import Resolved, Unsettled
+    from vaultmem.services.syncing.sync import SyncPlan, SyncResult
+    from vaultmem.services.vaults.companions import ListedVault
+    from vaultmem.services.views.update_index import SyncReport
+    from vaultmem.services.watching.generated_context import RenderedContext
+    from vaultmem.services.watching.lease import Watching
+    from vaultmem.services.watching.watch import Happened
+    from vaultmem.vault import Vault
+
+
+def connected_json(
+    client: str, changes: Sequence[SettingsChange], *, is_dry: bool
+) -> dict[str, Any]:
+    """Return the changes of a client's settings that were or would be made."""
+    return {"client": client, "dry_run": is_dry, "changes": changes}
+
+
+def connections_json(found: Sequence[Connection], installed: Sequence[str]) -> dict[str, Any]:
+    """Return which clients know a vault, where that is written, and which are there without one."""
+    return {"connections": found, "installed": installed}
+
+
+def shown_json(shown: Sequence[ShownConnection]) -> dict[str, Any]:
+    """Return what goes into a client's settings, and where they are."""
+    return {"shown": shown}
+
+
+def skill_json(path: Path, action: str) -> dict[str, Any]:
+    """Return where the skill stands or stood, and what was done with it."""
+    return {"path": str(path), "action": action}
+
+
+def import_json(report: ImportReport) -> dict[str, Any]:
+    """Return what an import took in, or would: of each file how many of what, and which."""
+    commits = report.commits
+    return {
+        "kind": report.kind,
+        "dry_run": report.dry_run,
+        "sources": [
+            {"name": name, "outcomes": dict(sorted(counts.items()))}
+            for name, counts in report.counts.items()
+        ],
+        "items": report.taken,
+        "turns": report.turns,
+        "commit": commits.commit or None,
+    }
+
+
+# Branches, merges of them, and conflicts that these left in notes, as JSON.
+
+
+def branches_json(found: Iterable[ListedBranch]) -> dict[str, Any]:
+    """Return the branches, each compared with what is checked out."""
+    rows = [{**as_named(b.branch), **as_named(b), "folder": b.branch.folder or None} for b in found]
+    for row in rows:
+        del row["branch"]
+    return {"branches": rows}
+
+
+def branch_json(name: str, commit: str, *, is_removed: bool) -> dict[str, Any]:
+    """Return a branch that was made or removed, and the commit that it was at."""
+    return {"branch": name, "commit": commit, "removed": is_removed}
+
+
+def reset_json(done: ResetReport) -> dict[str, Any]:
+    """Return a branch that was moved, and the ref that keeps what it was at."""
+    return {**done._asdict(), "backup": done.backup or None}
+
+
+def switched_json(name: str, commit: str, files: int) -> dict[str, Any]:
+    """Return the branch that is checked out now, and how many files changed."""
+    return {"branch": name, "commit": commit, "files": files}
+
+
+def merge_json(done: MergeReport) -> dict[str, Any]:
+    """Return what was merged into what, and what both sides had changed or made."""
+    return {
+        "merged": bool(done.commit),
+        "commit": done.commit or None,
+        **_told_json(done),
+    }
+
+
+def planned_json(plan: MergeReport) -> dict[str, Any]:
+    """Return what a merge would do."""
+    return {
+        "would_merge": plan.needed and not plan.refused,
+        **_told_json(plan),
+        "refused": plan.refused or None,
+    }
+
+
+def _told_json(told: MergeReport) -> dict[str, Any]:
+    return {
+        "source": told.source,
+        "into": told.into,
+        "paths": told.paths,
+        "losses": told.losses,
+        "conflicts": told.conflicts,
+        "twins": told.twins,
+    }
+
+
+def unmerged_json(conflicts: Sequence[Conflict]) -> dict[str, Any]:
+    """Return why nothing was merged."""
+    return {"merged": False, "conflicts": conflicts}
+
+
+def untaken_json(conflicts: Sequence[Conflict]) -> dict[str, Any]:
+    """Return why no note was taken over from a branch, and so none promoted."""
+    return {"promoted": [], "commit": None, "conflicts": conflicts}
+
+
+def conflicts_json(found: Sequence[Unsettled], unmerged: Sequence[str]) -> dict[str, Any]:
+    """Return the conflicts of notes, and the files at which git has stopped."""
+    return {"conflicts": found, "unmerged": unmerged}
+
+
+def resolved_json(done: Resolved) -> dict[str, Any]:
+    """Return the note that was decided about, and the commit."""
+    report = report_json(done.report)
+    return {"resolved": done.path, "decided": done.decided, "removed": done.is_gone, **report}
+
+
+# What pinned notes cost in each pack, as JSON.
+
+
+def pinned_json(notes: Sequence[PinnedNote], tokens: int, budget: int) -> dict[str, Any]:
+    """Return what is pinned, what it costs in each pack, and what a pack may cost."""
+    shown = [
+        {
+            "path": each.record.path,
+            "title": each.record.title,
+            "kind": each.record.kind,
+            "sections": each.sections,
+            "tokens": each.tokens,
+        }
+        for each in notes
+    ]
+    return {"pinned": shown, "tokens": tokens, "budget": budget}
+
+
+# What many vaults return at once, as JSON.
+
+
+def fleet_stats_json(found: Mapping[str, VaultStats], missing: Mapping[str, str]) -> dict[str, Any]:
+    """Return what each vault holds, and of which that is not known."""
+    return {
+        "vaults": [_of(name, each._asdict()) for name, each in found.items()],
+        "missing": missing,
+    }
+
+
+def fleet_judged_json(judged: Mapping[str, Sequence[str]], done: JobResults) -> dict[str, Any]:
+    """Return which vaults' packs are as expected, and why others are not."""
+    vaults = [
+        _of(name, {"as_expected": not reasons, "reasons": reasons})
+        for name, reasons in judged.items()
+    ]
+    return {"as_expected": not any(judged.values()), "vaults": vaults, **_done_json(done)}
+
+
+def believers_json(found: Believers) -> dict[str, Any]:
+    """Return who believes something, the first before the others."""
+    believers = [{"vault": name, **each._asdict()} for name, each in found.believers]
+    told = {"others": found.others, "missing": found.missing, "behind": found.behind}
+    return {"believers": believers, **told}
+
+
+def duplicates_json(found: Comparison) -> dict[str, Any]:
+    """Return what is stated in several vaults, and what is nearly the same."""
+    return {"same": found.same, "near": _differing_json(found.near), **_compared_json(found)}
+
+
+def contradictions_json(found: Comparison) -> dict[str, Any]:
+    """Return in what notes of several vaults contradict each other."""
+    pairs = _differing_json(found.contradicting)
+    return {"contradictions": pairs, **_compared_json(found)}
+
+
+def _differing_json(pairs: Sequence[Differing]) -> list[dict[str, Any]]:
+    return [
+        {
+            **each._asdict(),
+            "differences": [
+                {"kind": kind, "older": older or None, "newer": newer or None}
+                for kind, older, newer in each.differences
+            ],
+        }
+        for each in pairs
+    ]
+
+
+def _compared_json(found: Comparison) -> dict[str, Any]:
+    counts = {"vaults": found.vaults, "notes": found.notes, "asked": found.asked}
+    return {**counts, "missing": found.missing, "behind": found.behind}
+
+
+def fleet_curated_json(
+    found: Mapping[str, Sequence[Mapping[str, Any]]], done: JobResults
+) -> dict[str, Any]:
+    """Return what would be proposed in each vault."""
+    vaults = [_of(name, {"proposals": proposals}) for name, proposals in found.items()]
+    return {"vaults": vaults, **_done_json(done)}
+
+
+def fleet_compacted_json(
+    found: Mapping[str, Mapping[str, Any]], done: JobResults
+) -> dict[str, Any]:
+    """Return what would be shortened in each vault, and what stays and why."""
+    names = ("path", "step", "idle_days", "tokens", "tokens_left")
+    vaults = []
+    for vault, plan in found.items():
+        steps = [
+            {**{name: each[name] for name in names}, "from": each["before"]}
+            for each in plan["steps"]
+        ]
+        vaults.append(_of(vault, {"steps": steps, "exempt": plan["exempt"]}))
+    return {"vaults": vaults, **_done_json(done)}
+
+
+def _of(vault: str, told: Mapping[str, Any]) -> dict[str, Any]:
+    return {"vault": vault, **told}
+
+
+def _done_json(done: JobResults) -> dict[str, Any]:
+    return {"asked": done.asked, "missing": done.missing, "behind": done.behind}
+
+
+# The state of a vault as JSON: what was read, what is wrong, what git has, who watches it.
+
+
+def init_json(plan: InitPlan, created: Created | None = None, name: str = "") -> dict[str, Any]:
+    """Return what `init` would do to a folder or, with what it did, the vault that it is now."""
+    report = created and created.report
+    return {
+        "vault": str(plan.root),
+        "is_vault": plan.is_vault or created is not None,
+        "repository": str(plan.repository) if plan.repository else None,
+        "new_repository": created.new_repository if created else plan.repository is None,
+        "added": created.added if created else plan.added,
+        "files": len(plan.files),
+        "bytes": plan.size,
+        "private": plan.private,
+        "credentials": plan.credentials,
+        "kept_out": created.kept_out if created else plan.kept_out,
+        "released": created.released if created else (),
+        "listed_as": name or None,
+        "left_out": plan.left_out,
+        "excluded": created.excluded if created else (),
+        "configured": created.configured if created else (),
+        "commit": (report and report.commit) or None,
+        "person_problem": (created and created.person_problem) or None,
+        "notes": created.vault.view.totals()[0] if created else None,
+        "problems": _problems_json(created.vault.manifest.problems() if created else ()),
+    }
+
+
+def indexed_json(vault: Vault, report: SyncReport) -> dict[str, Any]:
+    """Return what a vault holds, and what was new in it."""
+    notes, tokens = vault.view.totals()
+    return {
+        "notes": notes,
+        "tokens": tokens,
+        "added": report.added,
+        "changed": report.changed,
+        "removed": report.removed,
+        "seconds": round(report.seconds, 3),
+        "problems": _problems_json(vault.manifest.problems()),
+    }
+
+
+def status_json(vault: Vault, found: VaultStatus) -> dict[str, Any]:
+    """Return what a vault holds, who watches it, and what is not committed."""
+    return {
+        "vault": vault.show_folder(str(vault.root)),
+        "settings_problem": found.settings_problem or None,
+        "git": None if found.git is None else _git_json(found.git),
+        "agent": found.author.agent or None,
+        "session": found.author.session or None,
+        "ref": found.ref or None,
+        "watcher": found.watcher,
+        "notes": found.notes,
+        "tokens": found.tokens,
+        "kinds": found.kinds,
+        "states": found.states,
+        "proposed": found.proposed,
+        "to_decide": found.to_decide,
+        "index": {
+            "in_sync": found.is_in_sync,
+            "problem": found.sync_problem or None,
+            "added": found.sync.added,
+            "changed": found.sync.changed,
+            "removed": found.sync.removed,
+        },
+        "waiting": found.waiting,
+        "in_doubt": _problems_json(found.in_doubt),
+        "trust_problem": found.trust_problem or None,
+        "problems": _problems_json(found.problems),
+        "passed_over": found.passed_over,
+    }
+
+
+def _git_json(git: GitStatus) -> dict[str, Any]:
+    return {
+        "problem": git.problem or None,
+        "branch": git.head.branch or None,
+        "commit": git.head.commit or None,
+        "obstacle": git.obstacle or None,
+        "person_problem": git.person_problem or None,
+        "uncommitted": git.uncommitted,
+        "skipped": git.left_out,
+        "credentials": git.credentials,
+        "kept_out": git.kept_out,
+        "sync": git.sync,
+        "proposals": git.proposals,
+        "moved_links": git.moved_links,
+        "events": list(map(commit_json, git.events)),
+    }
+
+
+def _problems_json(problems: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"path": path, "problem": problem} for path, problem in problems]
+
+
+def contexts_json(rendered: Iterable[RenderedContext]) -> dict[str, Any]:
+    """Return the files that are rendered from a vault, and which of them changed."""
+    contexts = [
+        {"path": each.path, "changed": each.changed, "problem": each.problem or None}
+        for each in rendered
+    ]
+    return {"contexts": contexts}
+
+
+def checks_json(checks: Sequence[Check], *, is_ok: bool) -> dict[str, Any]:
+    """Return what was examined, and whether all of it is well."""
+    return {"ok": is_ok, "checks": checks}
+
+
+def watcher_json(found: Watching | None) -> dict[str, Any]:
+    """Return whether a vault is watched, and by whom."""
+    return {"watching": found is not None, "watcher": found}
+
+
+def daemon_json(found: Watching, log: Path) -> dict[str, Any]:
+    """Return who watches from now on, and the file that it writes to."""
+    return {"watcher": found, "log": str(log)}
+
+
+def happened_json(happened: Happened, time: str) -> dict[str, Any]:
+    """Return one thing that the watcher did or met, and when (ISO 8601)."""
+    return {"time": time, **as_named(happened)}
+
+
+def trusted_json(paths: Sequence[str], signer: str, allowed: str) -> dict[str, Any]:
+    """Return what is trusted, who signed it, and whose signature counts from now on."""
+    return {"trusted": list(paths), "signer": signer or None, "allowed": allowed or None}
+
+
+# What a hub's commands say, as JSON; no token is in it but the one that has just been made.
+
+
+def hub_json(hub: Hub) -> dict[str, Any]:
+    """Return a hub that was made."""
+    return {"folder": str(hub.folder)}
+
+
+def repository_json(name: str, folder: Path, branch: str = "", commits: int = 0) -> dict[str, Any]:
+    """Return a vault that a hub has got, by its bare repository."""
+    return {"name": name, "folder": str(folder), "branch": branch, "commits": commits}
+
+
+def removed_json(name: str, kept: Path) -> dict[str, Any]:
+    """Return a vault that was taken out, and where its repository is kept."""
+    return {"name": name, "kept": str(kept)}
+
+
+def granted_json(
+    grant: Grant, token: str, others: Iterable[Grant] = (), replaced: Grant | None = None
+) -> dict[str, Any]:
+    """Return a grant that was made, with its token.
+
+    `others` of the same name count as before; the one that it `replaced` ends at its `expires`.
+    """
+    return {
+        **_describe(grant),
+        "token": token,
+        "others": [each.id for each in others],
+        "replaces": _describe(replaced) if replaced else None,
+    }
+
+
+def grants_json(grants: Iterable[Grant], now: float) -> dict[str, Any]:
+    """Return who may do what; `counts` is whether the token still does."""
+    return {"grants": [{**_describe(each), "counts": each.is_alive(now)} for each in grants]}
+
+
+def log_json(entries: Iterable[Entry]) -> dict[str, Any]:
+    """Return what was done, asked and refused, newest first."""
+    return {"entries": [each._asdict() for each in entries]}
+
+
+def _describe(grant: Grant) -> dict[str, Any]:
+    times = {name: getattr(grant, name) or None for name in ("used", "expires", "revoked")}
+    return {
+        "id": grant.id,
+        "name": grant.name,
+        "kind": grant.kind.value,
+        "scopes": {scope.value: list(each) for scope, each in grant.scopes.items()},
+        "emails": list(grant.emails),
+        "agents": list(grant.agents),
+        "created": grant.created,
+        **times,
+        "replaced_by": grant.replaced_by or None,
+    }
+
+
+# Syncs with a remote, done or planned, as JSON.
+
+
+def sync_json(report: SyncResult, review: int, proposals: int) -> dict[str, Any]:
+    """Return what a sync did, or why it did not all of it.
+
+    `review` counts what came and is to be decided, `proposals` the proposed branches that wait.
+    """
+    merged = report.merged
+    return {
+        "outcome": report.outcome.value,
+        "remote": report.remote,
+        "branch": report.branch,
+        "checkpoint": report.checkpoint or None,
+        "fetched": report.fetched,
+        "merged": None if merged is None else merge_json(merged),
+        "followed": report.followed,
+        "pushed": report.pushed,
+        "waiting": report.waiting,
+        "rescued": report.rescued or None,
+        "told": report.told or None,
+        "evidence": report.evidence or None,
+        "conflicts": report.conflicts,
+        "token_ends": report.token_ends or None,
+        "review": review,
+        "proposals": proposals,
+        "removed": report.removed,
+        "kept": report.kept,
+        "left_out": dict(report.left_out),
+    }
+
+
+def sync_plan_json(plan: SyncPlan) -> dict[str, Any]:
+    """Return what a sync would do."""
+    return {
+        "remote": plan.remote,
+        "branch": plan.branch,
+        "uncommitted": plan.uncommitted,
+        "fetched": plan.fetched,
+        "waiting": plan.waiting,
+        "merge": None if plan.merge is None else planned_json(plan.merge),
+        "told": plan.told or None,
+    }
+
+
+# What looks after a vault as JSON: curate, dream, compact, dedup.
+
+
+def curated_json(found: Report, done: Applied | None) -> dict[str, Any]:
+    """Return what is proposed, and what was done of it where that was asked for."""
+    made = {"made": found.made, "proposals": found.proposals}
+    counts = {"applied": len(done.done), "already": len(done.already)} if done else {}
+    return {**made, **counts, "commit": (done.report.commit or None) if done else None}
+
+
+def queue_json(items: Iterable[Item], count: int) -> dict[str, Any]:
+    """Return what waits for a decision, with the notes of each; `count` is of all that wait."""
+    return {"waiting": count, "items": [_item_json(each) for each in items]}
+
+
+def _item_json(item: Item) -> dict[str, Any]:
+    from vaultmem.core.curation.proposal import CHOICES
+
+    proposal = item.proposal
+    choices = CHOICES[proposal.action]
+    return {
+        "id": item.id,
+        "action": proposal.action,
+        "question": choices.question,
+        "choices": {
+            name: told for name in ("accept", "other", "reject") if (told := getattr(choices, name))
+        },
+        "reason": proposal.reason,
+        "evidence": proposal.evidence,
+        "notes": [
+            {
+                "path": side.path,
+                "title": side.title,
+                "state": side.state,
+                "agent": side.agent or None,
+                "session": side.session or None,
+                "written": side.written or None,
+                "commit": side.commit or None,
+                "text": side.text,
+            }
+            for side in item.sides
+        ],
+    }
+
+
+def decided_json(decided: Iterable[Decided]) -> dict[str, Any]:
+    """Return what was decided, and the commit of each decision."""
+    return {
+        "decided": [
+            {
+                "id": each.proposal.id,
+                "action": each.proposal.action,
+                "path": each.proposal.path,
+                "choice": each.choice,
+                "told": each.told,
+                "commit": each.report.commit or None,
+            }
+            for each in decided
+        ]
+    }
+
+
+def dream_json(done: Dream) -> dict[str, Any]:
+    """Return what was weighed, what was promoted, and what may leave MEMORY.md."""
+    return {
+        "candidates": done.candidates,
+        "promoted": [each.path for each in done.promoted],
+        "left": [each.path for each in done.left],
+        "moves": done.moves,
+        "commit": done.report.commit or None,
+    }
+
+
+def compacted_json(done: Compacted) -> dict[str, Any]:
+    """Return the steps that are due or done, what stays and why, and the commits."""
+    steps = [
+        {
+            "path": each.path,
+            "step": each.step,
+            "from": each.before,
+            "idle_days": each.idle_days,
+            "tokens": each.tokens,
+            "tokens_left": each.tokens_left,
+        }
+        for each in done.steps
+    ]
+    commits = [each.commit for each in done.reports if each.commit]
+    return {"steps": steps, "exempt": done.exempt, "commits": commits}
+
+
+def merged_json(merges: Sequence[Merge], report: CommitReport | None) -> dict[str, Any]:
+    """Return the notes that were merged into others, or with no report would be."""
+    shown = [{"keep": m.keep, "merge": m.drop} for m in merges]
+    name = "merged" if report else "would_merge"
+    return {name: shown, "commit": (report.commit or None) if report else None}
+
+
+# The list of the user's vaults as JSON.
+
+
+def vaults_json(listed: Iterable[ListedVault]) -> dict[str, Any]:
+    """Return the vaults of the list, and how they are."""
+    return {"vaults": listed}
+
+
+def listed_json(name: str, path: str) -> dict[str, Any]:
+    """Return what was put on the list, or taken off it."""
+    return {"name": name, "path": path}

@@ -1,0 +1,1 @@
+"""The fleet on several machines: the only package that imports Ray."""

@@ -1,0 +1,433 @@
+"""Ray actors that keep clones of a fleet's vaults, one actor for each node."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar, TypeVarTuple
+from zlib import crc32
+
+import ray
+from ray.exceptions import GetTimeoutError, RayError, RayTaskError
+from ray.util import list_named_actors
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from vaultmem import __version__
+from vaultmem.errors import BusyError, FaultError, NoteNotFoundError, RefusedError, VaultError
+from vaultmem.services.fleet.clone import (
+    NodeStatus,
+    NodeVaults,
+    PoolStatus,
+    Source,
+    check_sources,
+    describe_pool,
+)
+from vaultmem.services.fleet.clones import FRESH_FOR, LATE, Clones
+from vaultmem.services.fleet.pool import THREADS, Each, Lane, Opening, Pool
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+#: What the actors of a fleet and those who ask them have to agree on.
+VERSION = f"{__version__}+3"
+
+#: Where a fleet's actors are found in a cluster.
+NAMESPACE = "vaultmem"
+
+#: What of a CPU Ray counts for a node, so that it is on a machine that has one for work.
+_SHARE = 0.01
+
+#: Seconds within which a cluster has to be reached, and within which nodes have to end.
+_REACHED_WITHIN, _ENDED_WITHIN = 5.0, 30.0
+
+#: How often Ray repeats a read whose node is lost: without end, as each time that it does not reach
+#: the node counts, and ten tries are used up before the node is there again.
+_TRIES = -1
+
+
+def _in_lane(lane: Lane, tries: int = _TRIES) -> Callable[[Method], Method]:
+    """Have Ray run a method in threads of a lane, and again where its node is lost."""
+    marked: Callable[[Method], Method]
+    marked = ray.method(concurrency_group=lane.value, max_task_retries=tries)
+    return marked
+
+
+class Plan(NamedTuple):
+    """What a fleet is: its vaults, how many nodes, and where each machine has its clones.
+
+    `{node}` in the `folder` is Ray's id of the machine, where several are one. A remote that was
+    asked is not asked again for `fresh_for` seconds.
+    """
+
+    sources: Sequence[Source]
+    folder: str
+    nodes: int = 0
+    fresh_for: float = FRESH_FOR
+    version: str = VERSION
+
+
+class Node:
+    """An actor that keeps clones on its machine, of the vaults that it is asked for.
+
+    If its machine is lost, Ray starts it on another one, and it fetches them there.
+    """
+
+    def __init__(self, name: str, plan: Plan) -> None:
+        self._name = name
+        self._plan = plan
+        machine = ray.get_runtime_context().get_node_id()[:12]
+        folder = Path(plan.folder.replace("{node}", machine)).expanduser()
+        self._clones = Clones(folder, plan.sources, plan.fresh_for)
+
+    @ray.method(max_task_retries=_TRIES)  # type: ignore[untyped-decorator]
+    def describe(self) -> Plan:
+        """Return what the fleet is."""
+        return self._plan
+
+    @ray.method(max_task_retries=_TRIES)  # type: ignore[untyped-decorator]
+    def answer(self) -> None:
+        """Do nothing: a caller that waits for this learns that the node is there."""
+
+    @_in_lane(Lane.READ)
+    def read(self, name: str, work: Callable[..., Any], args: Sequence[Any]) -> Any:
+        """Return what a function makes of the clone of a vault."""
+        return work(self._clones, name, *args)
+
+    @_in_lane(Lane.LONG)
+    def long(self, name: str, work: Callable[..., Any], args: Sequence[Any]) -> Any:
+        """Return what a function makes of the clone of a vault, which may take minutes."""
+        return work(self._clones, name, *args)
+
+    @_in_lane(Lane.WRITE, tries=0)
+    def write(self, name: str, work: Callable[..., Any], args: Sequence[Any], _: None) -> Any:
+        """Return what a function writes to a vault; it is not tried again.
+
+        Ray sends it once the last argument is there, the node's `answer`.
+        """
+        return work(self._clones, name, *args)
+
+    @_in_lane(Lane.READ)
+    def call_part(
+        self,
+        given: Mapping[str, Sequence[Any]],
+        work: Callable[..., Each[Any]],
+        opening: Opening,
+        args: Sequence[Any],
+    ) -> Each[Any]:
+        """Return what a function makes of the clones of some vaults together."""
+        return work(self._clones, given, opening, *args)
+
+    @_in_lane(Lane.LONG)
+    def look(self) -> NodeVaults:
+        """Return how the node is."""
+        found = self._clones.describe()
+        return found._replace(status=found.status._replace(name=self._name))
+
+
+def name_node(number: int) -> str:
+    """Return the name by which the cluster knows a node."""
+    return f"node-{number}"
+
+
+def start_nodes(plan: Plan) -> None:
+    """Start a node on each machine that has a CPU for Ray's work.
+
+    Ray moves a node to another machine if its own is lost. Calls may overtake each other: in order,
+    those behind a write that waits for the lost node would wait for ever.
+
+    Raises:
+        VaultError: there is no such machine.
+    """
+    alive = [each for each in ray.nodes() if each["Alive"] and each["Resources"].get("CPU")]
+    if not alive:
+        raise VaultError("no machine of this cluster has a CPU to work with (`--num-cpus`)")
+    plan = plan._replace(nodes=len(alive))
+    lanes = {lane.value: count for lane, count in THREADS.items()}
+    started = []
+    for number, machine in enumerate(alive):
+        made = ray.remote(concurrency_groups=lanes)(Node).options(
+            name=name_node(number),
+            lifetime="detached",
+            max_restarts=-1,
+            allow_out_of_order_execution=True,
+            num_cpus=_SHARE,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(machine["NodeID"], soft=True),
+        )
+        started.append(made.remote(name_node(number), plan))
+    ray.get([each.answer.remote() for each in started])
+
+
+def stop_nodes() -> None:
+    """End the nodes, and wait until their names are free; their folders stay."""
+    for name in list_named_actors():
+        with contextlib.suppress(ValueError):
+            ray.kill(ray.get_actor(name))
+    end = time.monotonic() + _ENDED_WITHIN
+    while list_named_actors() and time.monotonic() < end:
+        time.sleep(0.1)
+
+
+def join_cluster(address: str) -> None:
+    """Use the cluster at an address: HOST:PORT, or auto for the one of this machine.
+
+    It is joined without Ray's words and without its handlers of signals.
+
+    Raises:
+        VaultError: there is none.
+    """
+    _check_reached(address)
+    is_main = threading.current_thread() is threading.main_thread()
+    kept = signal.getsignal(signal.SIGTERM) if is_main else None  # Ray takes it for itself.
+    given = {"address": address, "log_to_driver": False, "logging_level": "ERROR"}
+    try:
+        ray.init(namespace=NAMESPACE, ignore_reinit_error=True, **given)
+    except (OSError, RuntimeError, ValueError) as error:
+        why = str(error).strip().splitlines()[0]
+        also = "if it asks for Ray's token, set RAY_AUTH_MODE=token"
+        raise VaultError(f"{address}: no cluster could be used: {why}; {also}") from None
+    finally:
+        if kept is not None:
+            signal.signal(signal.SIGTERM, kept)
+    _keep_silent()
+
+
+def _check_reached(address: str) -> None:
+    """Check that a process listens at HOST:PORT: Ray tries for minutes, and tells of each try.
+
+    Raises:
+        VaultError: none does.
+    """
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not (host and port.isdecimal()):
+        return
+    try:
+        socket.create_connection((host, int(port)), _REACHED_WITHIN).close()
+    except OSError as error:
+        raise VaultError(
+            f"{address}: no cluster is reached there ({error.strerror or error}); "
+            "`ray start --head` says the address of its own"
+        ) from None
+
+
+def _keep_silent() -> None:
+    """Keep what Ray tells of dead processes off standard output, where answers go.
+
+    It prints that whatever `log_to_driver` says, and has no setting against it; a later Ray that
+    names this differently prints it again.
+    """
+    from ray._private import worker
+
+    worker.print_to_stdstream = lambda *given, **named: None
+
+
+# A fleet as a pool: a node of a cluster answers for each vault; if it is lost, another does.
+
+T = TypeVar("T")
+Args = TypeVarTuple("Args")
+
+#: Seconds within which a node says what the fleet is, and how it is itself.
+_ANSWERS_WITHIN = 30.0
+
+#: Seconds more than the vaults have that a node has to answer for them.
+_GRACE = 2.0
+
+#: What is said of a vault whose node is not there, and of a write of which the end is not known.
+AWAY = "its node is not there; it comes back on another machine, ask again in a few seconds"
+UNKNOWN = (
+    "its node died meanwhile, so it may be written or not; look at the vault before you write it "
+    "again"
+)
+
+
+class RayPool(Pool):
+    """The fleet of the cluster at an address; `close` leaves it as it is.
+
+    A vault is asked of the node that its name chooses. If that node's machine is lost, Ray starts
+    the node elsewhere and repeats what was only read; a write that was cut off is not repeated.
+
+    Raises:
+        VaultError: there is no such cluster.
+        NoteNotFoundError: no fleet runs there.
+        RefusedError: the fleet is another version's.
+    """
+
+    def __init__(self, address: str) -> None:
+        join_cluster(address)
+        self._lock = threading.Lock()
+        self._is_current = False
+        self._names: list[str] = []
+        self._nodes: list[Any] = []
+        self._find_nodes()
+
+    @property
+    def names(self) -> Sequence[str]:
+        """All vaults, in the order of their sources."""
+        self._find_nodes()
+        return self._names
+
+    def submit(
+        self,
+        name: str,
+        work: Callable[[Clones, str, *Args], T],
+        *args: *Args,
+        lane: Lane = Lane.READ,
+    ) -> Future[T]:
+        """Have a function called on the node of a vault."""
+        node = self._nodes[self._choose_node(name)]
+        if lane is Lane.WRITE:
+            return self._watch(node.write.remote(name, work, args, node.answer.remote()), UNKNOWN)
+        return self._watch(getattr(node, lane.value).remote(name, work, args), AWAY)
+
+    def call_parts(
+        self,
+        given: Mapping[str, Sequence[Any]],
+        work: Callable[..., Each[T]],
+        opening: Opening,
+        *args: Any,
+    ) -> Each[T]:
+        """Call a function for some vaults, once on each node that has some."""
+        divided: dict[int, dict[str, Sequence[Any]]] = {}
+        for name, own in given.items():
+            divided.setdefault(self._choose_node(name), {})[name] = own
+        running = {
+            self._nodes[number].call_part.remote(part, work, opening, args): part
+            for number, part in divided.items()
+        }
+        seconds = None if opening.seconds is None else opening.seconds + _GRACE
+        _, late = ray.wait([*running], num_returns=len(running), timeout=seconds)
+        results: dict[str, T] = {}
+        missing: dict[str, str] = {}
+        for reference, part in running.items():
+            if reference in late:
+                ray.cancel(reference)
+                missing |= dict.fromkeys(part, LATE)
+                continue
+            try:
+                found = ray.get(reference)
+                results |= found.results
+                missing |= found.missing
+            except RayError as error:
+                cause = self._translate(error, AWAY)
+                if not isinstance(cause, BusyError):
+                    raise cause from None
+                missing |= dict.fromkeys(part, str(cause))
+        return Each(
+            {name: results[name] for name in given if name in results},
+            {name: missing[name] for name in given if name in missing},
+        )
+
+    def status(self) -> PoolStatus:
+        """Return how the fleet is; a node that does not answer is named."""
+        self._find_nodes()
+        asked = [node.look.remote() for node in self._nodes]
+        ray.wait(asked, num_returns=len(asked), timeout=_ANSWERS_WITHIN)
+        found = []
+        for number, reference in enumerate(asked):
+            try:
+                found.append(ray.get(reference, timeout=0))
+            except (RayError, GetTimeoutError):
+                silent = NodeStatus(name_node(number), problem="does not answer")
+                found.append(NodeVaults(silent, {}, {}))
+        return describe_pool(self._names, found)
+
+    def stop(self) -> None:
+        """End the fleet; its folders stay."""
+        stop_nodes()
+
+    def close(self) -> None:
+        """Leave the cluster; the fleet stays."""
+        ray.shutdown()
+
+    def _choose_node(self, name: str) -> int:
+        """Return the number of the node that a vault is asked of.
+
+        Raises:
+            NoteNotFoundError: there is no such vault.
+        """
+        self._find_nodes()
+        if name not in self._names:
+            raise NoteNotFoundError(f"{name}: no vault of that name")
+        return crc32(name.encode()) % len(self._nodes)
+
+    def _find_nodes(self) -> None:
+        """Find the nodes and what they are to hold, if that may have changed."""
+        with self._lock:
+            if self._is_current:
+                return
+            plan = find_plan()
+            try:
+                self._nodes = [ray.get_actor(name_node(n)) for n in range(plan.nodes)]
+            except ValueError:
+                raise BusyError(AWAY) from None
+            self._names = [each.name for each in plan.sources]
+            self._is_current = True
+
+    def _watch(self, reference: Any, lost: str) -> Future[Any]:
+        """Return what a call comes to; `lost` is said where its node does not answer any more."""
+        future: Future[Any] = Future()
+
+        def finish(done: Future[Any]) -> None:
+            error = done.exception()
+            if not future.set_running_or_notify_cancel():
+                return
+            if error is None:
+                future.set_result(done.result())
+            else:
+                future.set_exception(self._translate(error, lost))
+
+        future.add_done_callback(lambda done: done.cancelled() and ray.cancel(reference))
+        reference.future().add_done_callback(finish)
+        return future
+
+    def _translate(self, error: BaseException, lost: str) -> BaseException:
+        """Return what was raised on the node; if it was lost, the fleet may be another by now."""
+        if not isinstance(error, RayTaskError):
+            self._is_current = False
+            return BusyError(lost)
+        cause = error.cause
+        if isinstance(cause, VaultError | OSError):
+            return cause
+        return FaultError(str(cause or error).partition("\n")[0])
+
+
+def find_plan() -> Plan:
+    """Return what the fleet of the cluster is, as the first node says that answers.
+
+    Raises:
+        NoteNotFoundError: no fleet runs there.
+        RefusedError: the fleet is another version's.
+        VaultError: it does not answer.
+    """
+    try:
+        asked = [ray.get_actor(name).describe.remote() for name in list_named_actors()]
+        if not asked:
+            raise NoteNotFoundError(
+                "no fleet runs in this cluster; `vaultmem fleet start` starts one"
+            )
+        ready, _ = ray.wait(asked, timeout=_ANSWERS_WITHIN)
+        plan: Plan = ray.get(ready[0] if ready else asked[0], timeout=0)
+    except (RayError, GetTimeoutError, ValueError) as error:
+        raise VaultError(f"the fleet does not answer ({type(error).__name__})") from None
+    if plan.version != VERSION:
+        raise RefusedError(f"the fleet is vaultmem {plan.version}, this is {VERSION}; use the same")
+    return plan
+
+
+def start_fleet(
+    address: str, sources: Iterable[Source], folder: str, fresh_for: float = FRESH_FOR
+) -> RayPool:
+    """Start a fleet in a cluster, in place of the one that is there; it stays after `close`.
+
+    Raises:
+        VaultError: there is no such cluster, or no machine in it that may do work.
+    """
+    plan = Plan(tuple(check_sources(sources).values()), folder, fresh_for=fresh_for)
+    join_cluster(address)
+    stop_nodes()
+    start_nodes(plan)
+    return RayPool(address)

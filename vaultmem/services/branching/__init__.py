@@ -1,1 +1,0 @@
-"""Branches without a checkout: write, switch, merge, take over."""

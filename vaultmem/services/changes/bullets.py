@@ -1,0 +1,76 @@
+"""Take a dream's bullet out of MEMORY.md with what its note no longer is: in the same change."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from vaultmem.core.curation.memory_file import MEMORY, find_bullets
+from vaultmem.core.lifecycle import HIDDEN_STATES
+from vaultmem.core.notes.note import UnreadableNoteError, parse_note
+from vaultmem.core.text.paths import fold, parse_note_path
+from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
+from vaultmem.services.changes.change import Change, Step
+from vaultmem.storage.git.blame import blame_file
+from vaultmem.storage.git.log import read_commits
+from vaultmem.vault import Vault
+
+
+def drop_bullets(vault: Vault, change: Change) -> None:
+    """Leave out the lines that a dream wrote of notes which this change removes or hides.
+
+    A line that a person wrote or edited stays, and so does one whose name another note has too.
+    """
+    gone = [path for path, step in change.steps.items() if _is_gone(path, step)]
+    head = vault.head() if gone and change.is_folder else None
+    if head is None or not head.commit:
+        return
+    try:
+        memory = change.read(MEMORY)
+    except (NoteNotFoundError, RefusedError):
+        return
+    found = {line for path in gone for line in _find_lines(vault, change, memory.text, path)}
+    lines = memory.text.splitlines(keepends=True)
+    dreamt = read_dreamt(vault, head.commit) if found else set()
+    left = [
+        line for n, line in enumerate(lines) if n not in found or line.rstrip("\r\n") not in dreamt
+    ]
+    if len(left) == len(lines) or memory.encoding:
+        return
+    change.replace(MEMORY, "".join(left).encode("utf-8"), memory.blob)
+    if change.event is not None and change.event.only:
+        change.event = change.event._replace(only=(*change.event.only, str(MEMORY)))
+
+
+def _is_gone(path: str, step: Step) -> bool:
+    """Tell whether a note is removed, or in a state that no pack shows."""
+    if step.data is None:
+        return True
+    if not step.before or not any(state.encode() in step.data for state in HIDDEN_STATES):
+        return False
+    try:
+        return parse_note(parse_note_path(path), step.data).state in HIDDEN_STATES
+    except UnreadableNoteError:
+        return False
+
+
+def _find_lines(vault: Vault, change: Change, text: str, path: str) -> Iterator[int]:
+    """Yield the lines that lead to a note, and to no other that is or will be there."""
+    for line, link in find_bullets(text, path).items():
+        wanted = fold(f"/{link}.md")
+        others = {*vault.manifest.blobs(), *change.steps} - {path}
+        if not any(fold(f"/{other}").endswith(wanted) for other in others):
+            yield line
+
+
+def read_dreamt(vault: Vault, commit: str) -> set[str]:
+    """Return the lines of MEMORY.md as they are in a commit that a dream's own commit wrote."""
+    origins, known = [], {}
+    with contextlib.suppress(VaultError):  # It may be in no commit yet.
+        origins = blame_file(vault.history, commit, str(MEMORY))
+        known = read_commits(vault.history, {origin.commit for origin in origins})
+    return {
+        origin.text.rstrip("\r")
+        for origin in origins
+        if known[origin.commit].event == "promote" and known[origin.commit].agent
+    }

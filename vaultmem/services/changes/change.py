@@ -1,0 +1,201 @@
+"""What a verb wants of notes: which are put, replaced or removed, and as which event."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import Generic, NamedTuple, TypeVar
+
+from vaultmem.core.indexing.section_texts import digest_body
+from vaultmem.core.lifecycle import OWNER_KINDS, State
+from vaultmem.core.notes.edit_properties import write_state
+from vaultmem.core.notes.encoding import describe_encoding, open_to_edit
+from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
+from vaultmem.core.text.blob import blob_id
+from vaultmem.errors import ChangedError, ConflictError, NoteNotFoundError, RefusedError
+from vaultmem.services.changes.commit import CommitReport
+from vaultmem.services.changes.ownership import AuthorScope
+from vaultmem.services.changes.parts import Event
+from vaultmem.services.views.read_notes import find_problem, read_as_written, read_bytes
+from vaultmem.services.views.withdraw import is_trust_named
+from vaultmem.storage.files import read_file_and_mode, read_known
+from vaultmem.vault import Vault
+
+T = TypeVar("T")
+
+
+class Step(NamedTuple):
+    """What a note becomes: `before` is its blob id now ("" for none), no data removes it.
+
+    `mode` are the permission bits of a new file, None for the usual ones.
+    """
+
+    before: str
+    data: bytes | None
+    mode: int | None = None
+
+
+class Change:
+    """What a verb wants of the notes of one place, which `seen` shows; nothing is written yet.
+
+    Only a person makes a text active again that was trusted; an agent's change makes the note one
+    of the `candidates`.
+    """
+
+    def __init__(self, seen: Vault) -> None:
+        self.seen = seen
+        self.steps: dict[str, Step] = {}
+        self.event: Event | None = None
+        self.is_left = True
+        self.whose = AuthorScope.OTHERS
+        self.candidates: list[str] = []
+        self._known: dict[str, str] = {}
+
+    @property
+    def is_folder(self) -> bool:
+        """Tell whether it is the folder that changes, not a branch."""
+        return self.seen.view.is_work_tree
+
+    def read(self, path: PurePosixPath) -> Note:
+        """Return a note as it is there, or as this change leaves it.
+
+        Raises:
+            NoteNotFoundError: there is no such note.
+            RefusedError: it is no file that can be read as a note.
+        """
+        step = self.steps.get(str(path))
+        if step is not None and step.data is not None:
+            return parse_note(path, step.data)
+        note = read_as_written(self.seen, path)
+        if not self.is_folder and (problem := find_problem(self.seen, path)):
+            raise RefusedError(f"{path}: {problem}; mend it where that branch is checked out")
+        self._expect(path, note.blob)
+        self._known[str(path)] = note.blob
+        return note
+
+    def _expect(self, path: PurePosixPath, blob: str) -> None:
+        """Allow a note to be changed that nobody changed since it was read.
+
+        Raises:
+            ChangedError: it is not the version that was to be changed.
+        """
+        expected = self.seen.expected.get(str(path))
+        if expected is not None and blob not in expected:
+            raise ChangedError(
+                f"{path}: changed since it was read as {', '.join(sorted(expected))}; read it again"
+            )
+
+    def read_bytes(self, note: Note) -> bytes:
+        """Return the bytes of a note that was read.
+
+        Raises:
+            ConflictError: somebody saved it since.
+        """
+        step = self.steps.get(str(note.path))
+        ours = step.data if step is not None else None
+        data = read_bytes(self.seen, note.path) if ours is None else ours
+        if blob_id(data) != note.blob:
+            raise ConflictError(f"{note.path}: somebody changed it meanwhile; read it again")
+        return data
+
+    def put(self, path: PurePosixPath, data: bytes, mode: int | None = None) -> bytes:
+        """Make a new note, and return its bytes."""
+        data = self._demote(path, data, None)
+        self.steps[str(path)] = Step("", data, mode)
+        return data
+
+    def move(self, old: PurePosixPath, blob: str, new: PurePosixPath, data: bytes) -> None:
+        """Move a note whose blob id is `blob`, with its permissions; its bytes may change."""
+        mode = read_file_and_mode(self.seen.root, old)[1] & 0o777 if self.is_folder else None
+        self.steps[str(new)] = Step("", data, mode)
+        self.remove(old, blob)
+
+    def replace(self, path: PurePosixPath, data: bytes, blob: str) -> bytes:
+        """Give a note whose blob id is `blob` other bytes, and return what they are.
+
+        Nothing happens where they are its own.
+        """
+        first = self.steps.get(str(path))
+        if first is not None:
+            data = self._demote(path, data, first.data)
+            self.steps[str(path)] = first._replace(data=data)
+            return data
+        self._expect(path, blob)
+        self._known.setdefault(str(path), blob)
+        if blob_id(data) != blob:
+            data = self._demote(path, data, self._read_blob(str(path), blob))
+        if blob_id(data) != blob:
+            self.steps[str(path)] = Step(blob, data)
+        return data
+
+    def _demote(self, path: PurePosixPath, data: bytes, before: bytes | None) -> bytes:
+        """Return a note's bytes, as a candidate where an agent may not make it active."""
+        agent = self.seen.author.agent
+        if self.seen.may_activate(agent) or not (digest := _digest_in_force(path, data)):
+            return data
+        is_so = digest == _digest_in_force(path, before)
+        if is_so or not is_trust_named(self.seen, (str(path), digest)):
+            return data
+        text, as_bytes = open_to_edit(data)
+        self.candidates.append(str(path))
+        return as_bytes(write_state(text, State.CANDIDATE, f"{agent} may not make it active"))
+
+    def read_before(self, path: str) -> bytes | None:
+        """Return the bytes that a step is made for, None where there are none."""
+        blob = self.steps[path].before
+        return self._read_blob(path, blob) if blob else None
+
+    def _read_blob(self, path: str, blob: str) -> bytes | None:
+        if self.is_folder and (data := read_known(self.seen.root, path, blob)) is not None:
+            return data
+        if self.seen.head() is None:
+            return None
+        try:
+            return self.seen.history.objects.read(blob)[1]
+        except NoteNotFoundError:  # Somebody saved it just now.
+            return None
+
+    def remove(self, path: PurePosixPath, blob: str) -> None:
+        """Remove a note whose blob id is `blob`."""
+        self._expect(path, blob)
+        self._known.setdefault(str(path), blob)
+        self.steps[str(path)] = Step(blob, None)
+
+    def commit(self, event: Event, whose: AuthorScope = AuthorScope.ANYBODY) -> None:
+        """Make it one commit; what `whose` uncommitted words were there before go in others."""
+        self.event, self.whose, self.is_left = event, whose, False
+
+    def leave(self, event: Event | None = None, whose: AuthorScope = AuthorScope.OTHERS) -> None:
+        """Leave it to the next event; a branch, where nothing can wait, gets this one."""
+        self.event, self.whose, self.is_left = event, whose, True
+
+    def find_touched(self) -> dict[str, str]:
+        """Return the notes that were there and are changed or committed: path to blob id."""
+        named = {*self.steps, *(self.event.only if self.event else ())}
+        return {path: blob for path, blob in self._known.items() if path in named}
+
+
+def _digest_in_force(path: PurePosixPath, data: bytes | None) -> str:
+    """Return the digest of an active policy, skill or preference, "" for any other bytes."""
+    try:
+        note = parse_note(path, data or b"")
+    except UnreadableNoteError:
+        return ""
+    is_active = note.kind in OWNER_KINDS and note.state is State.ACTIVE and not note.problem
+    return digest_body(note) if is_active else ""
+
+
+def refuse_foreign(note: Note) -> None:
+    """Allow a note's text to be changed: what is written is UTF-8, and nothing else is converted.
+
+    Raises:
+        RefusedError: its bytes are something else.
+    """
+    if note.encoding:
+        raise RefusedError(f"{note.path}: {describe_encoding(note.encoding)}")
+
+
+class Written(NamedTuple, Generic[T]):
+    """What a plan returned, and the commits that were made."""
+
+    value: T
+    report: CommitReport

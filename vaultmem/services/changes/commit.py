@@ -1,0 +1,352 @@
+"""Commit an event: what others wrote goes first, in commits of their own.
+
+Pending files are split into parts by their owners, and each part is a commit. All of them are made
+at once, or none is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from vaultmem.core.commit_message import format_message, name_files, read_subject
+from vaultmem.core.text.blob import blob_id
+from vaultmem.core.text.json_values import as_named
+from vaultmem.core.text.paths import slugify
+from vaultmem.errors import ConflictError, DamagedError, PendingError, RefusedError
+from vaultmem.services.changes.operation import Operation, operate
+from vaultmem.services.changes.ownership import (
+    CLOSE,
+    AuthorScope,
+    Pending,
+    find_pending,
+    is_pending,
+    is_persons,
+    read_hand_edits,
+    refuse_named,
+)
+from vaultmem.services.changes.parts import (
+    CHECKPOINT,
+    Event,
+    Part,
+    Plan,
+    join_moves,
+    split_all,
+    split_edits,
+    split_event,
+    split_notes,
+    split_said,
+)
+from vaultmem.services.views.open_view import find_branch
+from vaultmem.services.views.withdraw import review_commits
+from vaultmem.storage.git.checkout import HeadTree
+from vaultmem.storage.git.commit_draft import Draft, File, Identity, Settings, TreeEntry
+from vaultmem.storage.git.git_locks import PATIENCE
+from vaultmem.storage.git.introduced import Brought
+from vaultmem.storage.journal import REMOVED, Author
+from vaultmem.storage.session_table import ActiveSessions
+from vaultmem.vault import Vault
+
+#: What came of a commit that a fault ended.
+UNCOMMITTED = "not committed, but the notes are safe on disk"
+
+#: In the state database: the hint at what commits a write was given.
+_HINTED = "commit_hint"
+
+#: A commit that was made: its id and its subject.
+Made = tuple[str, str]
+
+
+class CommitReport(NamedTuple):
+    """Commits made, oldest first, as (id, subject); the event's own is `commit` ("" if none).
+
+    `skipped` are files that were left out, with the reason; `has_closed` says that a session ended.
+    `candidates` are policies, skills and preferences that an agent could not make active.
+    """
+
+    commits: tuple[Made, ...] = ()
+    commit: str = ""
+    paths: tuple[str, ...] = ()
+    skipped: Mapping[str, str] = MappingProxyType({})
+    has_closed: bool = False
+    candidates: tuple[str, ...] = ()
+
+
+def save_checkpoint(vault: Vault, note: str = "", even_if_clean: bool = False) -> CommitReport:
+    """Commit all changes; the author's own part is `checkpoint: {note}`.
+
+    Without a note, its subject names the files. A clean tree makes no commit, unless
+    `even_if_clean` is set.
+
+    Raises:
+        RefusedError: the branch is not checked out, or something looks like a credential.
+        PendingError: git cannot take a commit now.
+    """
+    if branch := find_branch(vault):
+        raise RefusedError(
+            f"{branch}: not checked out, so each write there is a commit already; "
+            "there is nothing to checkpoint"
+        )
+    text = " ".join(note.split())
+    subject = f"{CHECKPOINT}: {text}" if text else ""
+    event = Event(CHECKPOINT, subject, vault.author, intent="checkpoint")
+    return commit_event(vault, event, even_if_clean)
+
+
+def commit_event(vault: Vault, event: Event, even_if_clean: bool = False) -> CommitReport:
+    """Commit what changed since the last commit, each author's part on its own.
+
+    All these commits come to be together, or none. A clean tree makes no commit, unless
+    `even_if_clean` is set. Events that had to wait are committed first.
+
+    Raises:
+        PendingError: git cannot take a commit now; the event is kept and committed later.
+        RefusedError: something looks like a credential; nothing was committed.
+    """
+    refuse_named(event.author, event.subject, event.body)
+
+    def split(pending: Pending, has_waited: bool) -> Plan:
+        return split_event(vault, event, pending, even_if_clean or has_waited)
+
+    with vault.lock():
+        try:
+            return _commit_after_waiting(vault, split)
+        except PendingError as error:
+            vault.operations.add_waiting(as_named(event))
+            raise PendingError(
+                f"not committed: {error}; the notes are safe on disk and "
+                f"`{event.subject or event.name}` "
+                "is committed with the next checkpoint or promote"
+            ) from None
+
+
+def commit_said(vault: Vault) -> CommitReport:
+    """Commit what was said by hand (see `ownership`), after a person's other edits.
+
+    `skipped` names the notes of it that look like a credential, or whose session wrote one.
+
+    Raises:
+        PendingError: git cannot take a commit now. The notes say all there is to know, so nothing
+            is kept.
+    """
+    return _commit_after_waiting(vault, lambda pending, _: split_said(vault, pending))
+
+
+def commit_edits(vault: Vault, may_commit: Callable[[], bool] = lambda: True) -> CommitReport:
+    """Commit a person's changes as one `edit`; an agent's wait for an event.
+
+    `may_commit` is asked once the index has what is on disk. `skipped` names what looks like a
+    credential and what no commit takes.
+
+    Raises:
+        PendingError: git cannot take a commit now. Nothing is kept: the files are on disk.
+    """
+
+    def split(pending: Pending, _: bool) -> Plan:
+        return split_edits(vault, pending) if may_commit() else Plan([])
+
+    return _commit_after_waiting(vault, split)
+
+
+def commit_all(vault: Vault) -> CommitReport:
+    """Commit all that no commit has, each author's part on its own, and no event besides.
+
+    Raises:
+        PendingError: git cannot take a commit now.
+        RefusedError: something looks like a credential; nothing was committed.
+    """
+    return _commit_after_waiting(vault, lambda pending, _: split_all(vault, pending))
+
+
+def commit_earlier(
+    vault: Vault, notes: Mapping[str, str], scope: AuthorScope = AuthorScope.OTHERS
+) -> list[Made]:
+    """Commit these notes (path to blob id) as they are, before vaultmem changes them.
+
+    So the change that follows never takes somebody else's words under its own author, what is
+    removed can be had back from git, and what was said by hand is on record. What cannot be
+    committed now (another git is at work, a note with a credential) is left to the next event.
+
+    Raises:
+        ConflictError: a note was saved since it was read. An agent's change of the words that were
+            read would be the first commit with them.
+    """
+    if not notes or vault.head() is None:
+        return []
+    wanted = {path for path, edit in read_hand_edits(vault, notes).items() if edit.event}
+    if vault.config.edit_commits:
+        wanted |= {path for path, blob in notes.items() if is_pending(vault, path, blob, scope)}
+    if not wanted or vault.history.obstacle(patience=PATIENCE):
+        return []
+
+    def split(pending: Pending) -> Plan:
+        now = {path: each.blob for path, each in HeadTree(vault.state).entries(wanted).items()}
+        for path, file in pending.of(wanted).items():
+            now[path] = blob_id(file[1]) if file else REMOVED
+        for path in wanted & now.keys() - pending.skipped.keys():
+            if now[path] != notes[path]:
+                raise ConflictError(f"{path}: somebody changed it meanwhile; read it again")
+        return split_notes(vault, pending, wanted)
+
+    try:
+        return operate(vault, "nothing was written", lambda _: _commit(vault, split)[1])
+    except PendingError:
+        return []
+
+
+def hint_commit(vault: Vault) -> str:
+    """Return what commits what was just written, "" if it is committed or that was said before."""
+    if vault.state.get(_HINTED) or vault.head() is None:
+        return ""
+    if not any(vault.journal.has_writes(path) for path in vault.notices.written):
+        return ""
+    vault.state.put(_HINTED, "said")
+    after = vault.config.commit_edits_after_seconds
+    if after and is_persons(vault.author):
+        return (
+            f"not committed yet; `vaultmem watch` commits it after {after:,} seconds without a "
+            "save, `vaultmem checkpoint` at once"
+        )
+    ends = "" if is_persons(vault.author) else " or the end of the session"
+    return f"not committed yet; the next `vaultmem checkpoint`{ends} commits it"
+
+
+def _commit_after_waiting(vault: Vault, split: Callable[[Pending, bool], Plan]) -> CommitReport:
+    """Commit the events that had to wait, then the parts of what is pending.
+
+    `split` is told whether an event had waited.
+    """
+    waited: list[Made] = []
+
+    def work(_: Operation) -> CommitReport:
+        waited.extend(_commit_waiting(vault))
+        plan, made = _commit(vault, lambda pending: split(pending, bool(waited)))
+        has_closed = any(part.event.name == CLOSE for part in plan.parts)
+        report = CommitReport((*waited, *made), skipped=plan.skipped, has_closed=has_closed)
+        if not plan.has_own:
+            return report
+        return report._replace(commit=made[-1][0], paths=tuple(plan.parts[-1].files))
+
+    return operate(vault, UNCOMMITTED, work)
+
+
+def _commit_waiting(vault: Vault) -> list[Made]:
+    """Commit the events that had to wait.
+
+    Raises:
+        PendingError: they still have to.
+    """
+    if obstacle := vault.history.obstacle(patience=PATIENCE):
+        raise PendingError(obstacle)
+    made: list[Made] = []
+    for number, stored in vault.operations.list_waiting():
+        event = _restore(stored)
+        made += _commit(vault, partial(split_event, vault, event, even_if_clean=False))[1]
+        vault.operations.drop_waiting(number)
+    return made
+
+
+def _restore(stored: dict[str, Any]) -> Event:
+    """Return an event as it was kept while it had to wait, where tuples became lists."""
+    known = {name: value for name, value in stored.items() if name in Event._fields}
+    lists = {name: tuple(stored.get(name, ())) for name in ("body", "only")}
+    return Event(**{**known, **lists, "author": Author(**stored["author"])})
+
+
+def _commit(vault: Vault, split: Callable[[Pending], Plan]) -> tuple[Plan, list[Made]]:
+    """Split what is pending into parts and commit them all at once.
+
+    Raises:
+        RefMovedError: another commit came first; what is on disk has to be compared with it.
+    """
+    pending = find_pending(vault)
+    plan = join_moves(split(pending), pending)
+    return plan, _write(vault, pending.parent, plan.parts)
+
+
+def _write(vault: Vault, parent: str, parts: Sequence[Part]) -> list[Made]:
+    """Make the commits, and remember that they were made."""
+    history = vault.history
+    if not parts:
+        history.settle_index()
+        return []
+    at = int(vault.now())
+    settings = history.settings()
+    drafts = [draft_event(vault, part.event, part.files, at, settings) for part in parts]
+    commits = history.write_commits(drafts, parent, settings)
+    changes = [
+        (path, file and TreeEntry(file[0], blob_id(file[1])))
+        for part in parts
+        for path, file in part.files.items()
+    ]
+    entries = dict(changes)  # As the last of the commits has them.
+    # A database that proves to be damaged is made anew, and then learns of the commits from git.
+    done = vault.leaving_to_next()
+    with done, contextlib.suppress(DamagedError), vault.state.transaction():
+        vault.journal.clear({path: e.blob if e else REMOVED for path, e in entries.items()})
+        vault.manifest.put_commit_dates({(p, e.blob): at for p, e in changes if e})
+        HeadTree(vault.state).advance(history, parent, commits[-1], entries)
+        for part in parts:
+            if part.event.name == CLOSE:
+                ActiveSessions(vault.state_folder).drop(part.event.author.session)
+        if vault.state.get("head") == parent:
+            brought = [
+                Brought(path, blob_id(file[1]) if file else "", commit, at)
+                for part, commit in zip(parts, commits, strict=True)
+                for path, file in part.files.items()
+            ]
+            review_commits(vault, parent, brought[::-1])
+            vault.state.put("head", commits[-1])
+            vault.state.put("head_time", str(at))
+    return [
+        (commit, read_subject(draft.message)) for commit, draft in zip(commits, drafts, strict=True)
+    ]
+
+
+def draft_event(
+    vault: Vault,
+    event: Event,
+    files: Mapping[str, File],
+    at: int,
+    settings: Settings | None = None,
+) -> Draft:
+    """Return the commit that an event and its files make, at a time in seconds since the epoch."""
+    identity = _identity(vault, event.author, settings)
+    return Draft(files, _write_message(event, files), identity, at)
+
+
+def _write_message(event: Event, files: Mapping[str, File]) -> str:
+    trailers = {
+        "Agent-Id": event.author.agent,
+        "Session-Id": event.author.session,
+        "Intent": event.intent,
+        "Confidence": "" if event.confidence is None else f"{event.confidence:g}",
+        "Tool-Call": event.author.tool_call,
+        "Vault-Event": event.name,
+    }
+    body = event.body or tuple(map(_describe_change, files.items()))
+    return format_message(event.subject or _name_by_files(event, files), body, trailers)
+
+
+def _name_by_files(event: Event, files: Mapping[str, File]) -> str:
+    """Return the subject of an event that is named after what it wrote, else what it removed."""
+    written = [path for path, file in files.items() if file is not None]
+    return name_files(event.name if written else f"{event.name}: removed", written or files)
+
+
+def _describe_change(change: tuple[str, File]) -> str:
+    path, file = change
+    return f"{'removed' if file is None else 'wrote'} {path}"
+
+
+def _identity(vault: Vault, author: Author, settings: Settings | None) -> Identity:
+    """Return an agent's identity as vaultmem.yaml has it, the person's as git has it."""
+    agent = author.agent
+    if not agent:
+        return vault.history.person(settings).identity
+    name, _, email = vault.config.author.partition("<")
+    address = email.replace("{agent}", slugify(agent)).rstrip("> ").strip()
+    return Identity(name.replace("{agent}", agent).strip(), address)

@@ -1,0 +1,158 @@
+"""Write single notes: a new one, another property, other tags; what nobody asked for stays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import PurePosixPath
+
+from vaultmem.core.commit_message import name_files
+from vaultmem.core.lifecycle import parse_kind, parse_state
+from vaultmem.core.notes.agent_changes import find_guarded, is_owners_file
+from vaultmem.core.notes.canvas import is_canvas
+from vaultmem.core.notes.edit_properties import (
+    PropertyValue,
+    list_items,
+    mark_as_memory,
+    remove_property,
+    set_property,
+)
+from vaultmem.core.notes.frontmatter import PropertyReader
+from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
+from vaultmem.core.text.blob import blob_id
+from vaultmem.core.text.paths import check_new_name, is_note_path
+from vaultmem.errors import RefusedError
+from vaultmem.services.changes.change import Change, Written
+from vaultmem.services.changes.parts import Event
+from vaultmem.services.changes.write import Edit, replace_text, write
+from vaultmem.storage.files import MAX_FILE_BYTES
+from vaultmem.vault import Vault
+
+
+def edit_note(vault: Vault, path: PurePosixPath, edit: Edit, kind: str = "write") -> str:
+    """Replace a note's text by `edit(note)` and return the new blob id.
+
+    On a branch, `kind` is what the commit's first line says was done.
+
+    Raises:
+        ConflictError, RefusedError: as for `edit_as`.
+    """
+    event = Event("write", name_files(kind, [str(path)]), vault.author, intent="refine")
+    return blob_id(edit_as(vault, path, edit, lambda _: event).value)
+
+
+def edit_as(
+    vault: Vault, path: PurePosixPath, edit: Edit, name_event: Callable[[bytes], Event]
+) -> Written[bytes]:
+    """Replace a note's text by `edit(note)`, and return what it is then.
+
+    A save by somebody else in between is kept: the edit is made again on their text. On a
+    branch that is not checked out, the edit is a commit there, as the event of the new bytes.
+
+    Raises:
+        ConflictError: they kept saving; the note is theirs.
+        RefusedError: the edit cannot be made on this text.
+    """
+
+    def plan(change: Change) -> bytes:
+        data = replace_text(change, change.read(path), edit)
+        change.leave(name_event(data))
+        return data
+
+    return write(vault, plan)
+
+
+def set_note_property(
+    vault: Vault, path: PurePosixPath, name: str, value: PropertyValue | None
+) -> str:
+    """Set a property, or remove it where the value is None; return the new blob id."""
+    if name == "kind" and isinstance(value, str):
+        value = parse_kind(value).value
+    if name == "state" and isinstance(value, str):
+        value = parse_state(value).value
+    kind = ("pin" if value else "unpin") if name == "pinned" else "write"
+    if value is None:
+        return edit_note(vault, path, lambda note: remove_property(note.text, name), kind)
+
+    def change(note: Note) -> str:
+        text = set_property(note.text, name, value)
+        return mark_as_memory(path, text, note.kind) if name == "state" else text
+
+    return edit_note(vault, path, change, kind)
+
+
+def change_tags(
+    vault: Vault, path: PurePosixPath, add: tuple[str, ...], remove: tuple[str, ...]
+) -> tuple[str, tuple[str, ...]]:
+    """Add tags to and remove tags from a note's `tags`; return its new blob id and all tags."""
+    texts = []
+
+    def change(note: Note) -> str:
+        texts.append(_change_tags(note, add, remove))
+        return texts[-1]
+
+    blob = edit_note(vault, path, change, "tag")
+    return blob, parse_note(path, texts[-1].encode("utf-8")).tags
+
+
+def _change_tags(note: Note, add: tuple[str, ...], remove: tuple[str, ...]) -> str:
+    names = PropertyReader(note.matter).names_like("tags", "tag")
+    name = names[0] if names else "tags"
+    tags = list_items(note, name)
+    gone = {tag.lstrip("#").casefold() for tag in remove}
+    kept = [tag for tag in tags if tag.lstrip("#").casefold() not in gone]
+    have = {tag.lstrip("#").casefold() for tag in kept}
+    kept += [tag.lstrip("#") for tag in add if tag.lstrip("#").casefold() not in have]
+    return note.text if tuple(kept) == tags else set_property(note.text, name, tuple(kept))
+
+
+def write_note(vault: Vault, path: PurePosixPath, text: str) -> str:
+    """Create a note with exactly this text and return its blob id; durable and indexed.
+
+    Raises:
+        ConflictError: a file of that name exists.
+        RefusedError: an unsafe name, larger than 1 MiB, or it looks like a credential.
+    """
+    check_new_name(path)
+    if not is_note_path(path) or is_canvas(str(path)):
+        raise RefusedError(f"{path}: not the name of a note; notes end in .md")
+    check_text(path, text)
+    data = text.encode("utf-8")
+
+    def plan(change: Change) -> None:
+        change.put(path, data)
+        change.leave(Event("write", "", vault.author, intent="observe"))
+
+    write(vault, plan)
+    return blob_id(data)
+
+
+def check_text(path: PurePosixPath, text: str) -> None:
+    """Allow a text to become a note's.
+
+    Raises:
+        RefusedError: larger than 1 MiB, or not text.
+    """
+    try:
+        size = len(text.encode("utf-8"))
+    except UnicodeEncodeError:
+        raise RefusedError(f"{path}: the text is not UTF-8; nothing was written") from None
+    if "\0" in text:
+        raise RefusedError(f"{path}: the text has NUL characters; nothing was written")
+    if size > MAX_FILE_BYTES:
+        raise RefusedError(f"{path}: a note holds {MAX_FILE_BYTES:,} bytes at most; divide it")
+
+
+def check_rewrite(path: PurePosixPath, before: Note | None, text: str) -> None:
+    """Allow an agent's new text of a note, `before` being the note that it replaces, if any.
+
+    Raises:
+        RefusedError: the text sets one of the guarded properties, or is none.
+    """
+    try:
+        after = parse_note(path, text.encode("utf-8"))
+    except (UnreadableNoteError, UnicodeEncodeError) as error:
+        raise RefusedError(f"{path}: {error}") from None
+    if before is None and is_owners_file(str(path)):
+        raise RefusedError(f"{path}: pinned by its name; a person creates it")
+    for name in find_guarded(before, after):
+        raise RefusedError(f'{path}: "{name}" is not set by rewriting a note; leave it as it is')

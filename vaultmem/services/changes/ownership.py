@@ -1,0 +1,594 @@
+"""Ownership: who wrote which uncommitted bytes, and which credentials they contain.
+
+`parts` makes commits of it. Which agent wrote what plain git committed is in `attribution`.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum
+from functools import cache
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple
+
+from vaultmem.core.lifecycle import State
+from vaultmem.core.notes.conflict import find_conflict
+from vaultmem.core.notes.encoding import decode_text
+from vaultmem.core.notes.frontmatter import read_frontmatter
+from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
+from vaultmem.core.notes.renames import count_lines, find_renamed
+from vaultmem.core.notes.sections import find_fences
+from vaultmem.core.secrets.rules import IGNORE_NAME, SETTINGS_NAME
+from vaultmem.core.secrets.scan import ALLOW_MARK, SecretFinding, find_secrets, mask_secrets
+from vaultmem.core.sessions.session import FOLDER
+from vaultmem.core.text.blob import blob_id
+from vaultmem.core.text.display import name_some
+from vaultmem.core.text.line_diff import match_lines, split_bytes
+from vaultmem.core.text.paths import is_note_name
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.views.update_index import sync_to_read, sync_vault
+from vaultmem.storage.files import (
+    MAX_ATTACHMENT_MIB,
+    UnsafeFileError,
+    find_max_bytes,
+    hash_file,
+    read_file_and_mode,
+    read_known,
+)
+from vaultmem.storage.git.checkout import HeadTree
+from vaultmem.storage.git.commit_draft import File, TreeEntry
+from vaultmem.storage.git.objects import is_refused_name
+from vaultmem.storage.git.trees import find_entry
+from vaultmem.storage.journal import REMOVED, Author, Owner, Owners
+from vaultmem.storage.yaml_file import find_in_texts
+from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from vaultmem.config import Config
+
+
+# What looks like a credential in what is to be written or committed: one check for both.
+
+#: How to get on where something that looks like a credential is none, or has to be there.
+HOW_TO_ALLOW = (
+    "remove it, or allow it: `gitleaks:allow` on its line, PATH:RULE:LINE in .gitleaksignore, "
+    "or the note under allow_secrets in vaultmem.yaml"
+)
+
+#: What was in a file before, None where there was none.
+Before = Callable[[str], bytes | None]
+
+
+def find_leaks(
+    vault: Vault,
+    files: Mapping[str, bytes | None],
+    before: Before = lambda _: None,
+    mark: str = ALLOW_MARK,
+) -> dict[str, list[str]]:
+    """Return, by path, where something looks like a credential and what like.
+
+    What was there `before`, or in a file that goes now, is no leak: it has happened.
+    """
+    return find_leaks_in(vault.root, vault.config, files, before, mark)
+
+
+def find_leaks_in(
+    root: Path,
+    config: Config,
+    files: Mapping[str, bytes | None],
+    before: Before = lambda _: None,
+    mark: str = ALLOW_MARK,
+) -> dict[str, list[str]]:
+    """Do as `find_leaks` for a folder, under these settings."""
+    looked = {
+        path: decode_text(data).text
+        for path, data in files.items()
+        if data is not None and not config.allows_secrets(path)
+    }
+
+    @cache
+    def read_gone() -> str:
+        gone = (before(path) for path, data in files.items() if data is None)
+        return "\n".join(decode_text(data).text for data in gone if data is not None)
+
+    places: dict[str, list[str]] = {}
+    all_found = find_in_texts(root, list(looked.items()), mark)
+    for (path, text), found in zip(looked.items(), all_found, strict=True):
+        shown = mask_secrets(path)
+        if not found and shown == path:
+            continue
+        old = before(path)
+        if shown != path and old is None:
+            places.setdefault(path, []).append(f"{shown}: its name")
+        known = "" if old is None else decode_text(old).text
+        for each in found:
+            secret = text[each.start : each.end]
+            if not secret or (secret not in known and secret not in read_gone()):
+                places.setdefault(path, []).append(f"{shown}:{each.line}: {each.rule}")
+    return places
+
+
+def make_allowances(leaks: Mapping[str, Iterable[str]]) -> list[str]:
+    """Return the lines of a .gitleaksignore that allow these places; a file's name has none."""
+    found = []
+    for path, places in leaks.items():
+        for place in places:
+            line, mark, rule = place.removeprefix(f"{path}:").partition(": ")
+            found += [f"{path}:{rule}:{line}"] if mark and line.isdecimal() else []
+    return found
+
+
+def find_leaks_since(vault: Vault, files: Mapping[str, File], commit: str) -> dict[str, list[str]]:
+    """Do as `find_leaks` for files of which `commit` has what was before ("" for none)."""
+
+    def before(path: str) -> bytes | None:
+        entry = find_entry(vault.history, commit, path) if commit else None
+        return None if entry is None else vault.history.objects.read(entry.blob)[1]
+
+    return find_leaks(vault, {path: file and file[1] for path, file in files.items()}, before)
+
+
+def refuse_leaks(vault: Vault, files: Mapping[str, bytes | None], before: Before) -> None:
+    """Write no file that brings in what looks like a credential; an agent's mark allows nothing.
+
+    Raises:
+        RefusedError: one does; the text says where, by which rule, and what to do.
+    """
+    found = find_leaks(vault, files, before, _choose_mark(vault))
+    if places := [place for each in found.values() for place in each]:
+        how = f", or {HOW_TO_ALLOW}" if vault.is_person else ""
+        raise RefusedError(
+            f"not written, this looks like a credential: {'; '.join(places)}. "
+            f"Write where it is kept, not the value{how}"
+        )
+
+
+def refuse_named(author: Author, subject: str = "", body: Iterable[str] = ()) -> None:
+    """Let nothing that looks like a credential get into a commit's message, nor into a name.
+
+    Raises:
+        RefusedError: it would.
+    """
+    if any(map(find_secrets, (author.agent, author.session, author.tool_call))):
+        raise RefusedError("the name of the agent or session looks like a credential; rename it")
+    for found in find_secrets("\n".join((subject, *body))):
+        raise RefusedError(
+            f"nothing was done: the message or reason looks like a credential ({found.rule}); "
+            "reword it"
+        )
+
+
+def look_for_leaks(vault: Vault, path: str, text: str) -> list[SecretFinding]:
+    """Return what looks like a credential in a text that is to be written as a note, or in it.
+
+    For whoever can say better than `refuse_leaks` where it came from.
+    """
+    if vault.config.allows_secrets(path):
+        return []
+    return find_in_texts(vault.root, [(path, text)], _choose_mark(vault))[0]
+
+
+def _choose_mark(vault: Vault) -> str:
+    """Return what allows a line: an agent cannot allow itself one, which anybody could tell it."""
+    return ALLOW_MARK if vault.is_person else ""
+
+
+#: Files besides the scan's that belong to a vault, hidden by their names.
+HIDDEN_FILES = (".gitignore", ".gitattributes", SETTINGS_NAME, IGNORE_NAME)
+
+#: The events that an edit by hand can be: a candidate made active, and a session ended.
+PROMOTE = "promote"
+CLOSE = "session-close"
+
+_LARGER = "larger than"
+
+#: Values of `status` that end a session.
+_CLOSED = frozenset({"ok", "error", "canceled"})
+
+#: More pairs of notes than this are not compared by their lines; git has such a limit, too.
+_MOST_PAIRS = 40_000
+
+
+class AuthorScope(Enum):
+    """Whose uncommitted bytes are meant, seen from the present author."""
+
+    OTHERS = 1
+    OTHERS_AND_EDITS = 2  # Also what the present author, a person, edited by hand.
+    ANYBODY = 3
+
+
+class Pending(NamedTuple):
+    """Files that differ from the commit `parent`, by path, with their owners.
+
+    `skipped` are files that no commit takes, with the reason. `moved` has for new files the paths
+    that they had before, be it in no commit.
+    """
+
+    parent: str
+    files: dict[str, File]
+    owners: dict[str, Owner]
+    skipped: dict[str, str]
+    moved: dict[str, str]
+
+    def of(self, paths: Iterable[str]) -> dict[str, File]:
+        """Return those of the files that have these paths."""
+        return {path: self.files[path] for path in sorted(paths) if path in self.files}
+
+    def without(self, reasons: Mapping[str, str]) -> Pending:
+        """Return the same without some files, each skipped for its reason."""
+        files = {path: file for path, file in self.files.items() if path not in reasons}
+        return self._replace(files=files, skipped={**self.skipped, **reasons})
+
+    def find_before(self, path: str) -> str:
+        """Return the path that HEAD has of a new file that was moved, "" if it was not."""
+        while path and (path not in self.files or self.files[path] is not None):
+            path = self.moved.get(path, "")
+        return path
+
+    def written_by(self, author: Author) -> list[str]:
+        """Return the paths of what an author wrote in its session, or in none that was named."""
+        owners = sorted(self.owners.items())
+        return [path for path, (who, _) in owners if who and is_own(who, author)]
+
+    def by_hand(self) -> set[str]:
+        """Return the paths of what a person changed or removed without vaultmem."""
+        return {path for path in self.files if self.owners[path].author is None}
+
+
+def is_own(written: Author, author: Author) -> bool:
+    """Tell whether `author` wrote it: in the same session, or in none that was named."""
+    return written.agent == author.agent and written.session in {"", author.session}
+
+
+def is_persons(written: Author | None) -> bool:
+    """Tell whether a person wrote it, by hand or by a command outside of sessions."""
+    return written is None or is_own(written, Author(""))
+
+
+def find_pending(vault: Vault) -> Pending:
+    """Compare what is on disk with HEAD; only files that may differ are read."""
+    sync_vault(vault)
+    return _compare(vault)
+
+
+def read_pending(vault: Vault) -> Pending:
+    """Compare as `find_pending` does, to show it; where another process writes, with what was."""
+    sync_to_read(vault)
+    return _compare(vault)
+
+
+def is_pending(vault: Vault, path: str, blob: str, scope: AuthorScope) -> bool:
+    """Tell, without asking git, whether no commit has these bytes and authors in `scope` did them.
+
+    What an agent wrote and a person edited, or moved, is of others to both of them.
+    """
+    if vault.manifest.is_committed(path, blob):
+        return False
+    if scope is AuthorScope.ANYBODY:
+        return True
+    owners = Owners(vault.journal, lambda path: _find_head(vault, path))
+    owner = owners.find(path, blob, lambda: read_known(vault.root, path, blob) or b"")
+    if owner.author is None and (owner.draft or scope is AuthorScope.OTHERS_AND_EDITS):
+        return True
+    return not is_own(owner.author or Author(""), vault.author)
+
+
+def find_author(vault: Vault, path: str, blob: str) -> Author | None:
+    """Return who wrote bytes that no commit has, None for a person by hand.
+
+    The table of what HEAD has must be that of HEAD now.
+    """
+    return Owners(vault.journal, lambda path: _find_head(vault, path)).find_author(path, blob)
+
+
+def find_line_authors(vault: Vault, path: str, blob: str, data: bytes) -> list[Author]:
+    """Return for each line of what is on disk who wrote it, if no commit has it.
+
+    A person may have edited what an agent wrote: then the lines that both have are the agent's.
+    """
+    lines = split_bytes(data)
+    owner = Owners(vault.journal).find(path, blob, lambda: data)
+    authors = [owner.author or Author("")] * len(lines)
+    if owner.draft:
+        for _, start, length in match_lines(split_bytes(owner.draft.data), lines):
+            authors[start : start + length] = [owner.draft.author] * length
+    return authors
+
+
+def _find_head(vault: Vault, path: str) -> str:
+    """Return the blob id that HEAD has of a path, "" for none."""
+    entry = HeadTree(vault.state).entries([path]).get(path)
+    return entry.blob if entry else ""
+
+
+def _compare(vault: Vault) -> Pending:
+    parent = vault.history.head().commit
+    head = HeadTree(vault.state)
+    head.follow(vault.history, parent)
+    changed, gone = head.difference()
+    changed += [path for path in HIDDEN_FILES if (vault.root / path).is_file()]
+    changed += _find_followed(vault, parent, gone)
+    entries = head.entries(changed)
+    ignored = vault.history.ignored([path for path in changed if path not in entries])
+    files: dict[str, File] = {}
+    skipped: dict[str, str] = {}
+    for path in changed:
+        entry = entries.get(path)
+        found = None if path in ignored else _read(vault, path, entry, skipped)
+        if found is None:
+            continue
+        mode, data = found
+        blob = blob_id(data)
+        vault.manifest.set_blob(path, blob)
+        if entry is None or entry.blob != blob:
+            files[path] = (entry.mode if entry else mode, data)
+    missing = {path for path in gone if is_gone(vault, path)}
+    files |= dict.fromkeys(missing - vault.history.find_skipped(missing))
+    owners = _find_owners(vault, files)
+    new = [path for path, file in files.items() if file and path not in entries]
+    moved = _find_moved(vault, files, owners, new)
+    return Pending(parent, files, owners, skipped, moved)
+
+
+def _find_followed(vault: Vault, parent: str, gone: Sequence[str]) -> list[str]:
+    """Return those of the files that only HEAD has which no scan looks at, if they differ.
+
+    What vaultmem itself writes by its settings is for no commit.
+    """
+    config = vault.config
+    if not config.ignore:
+        return []
+    passed = [each for each in gone if each not in config.generated and config.is_ignored(each)]
+    differing = vault.history.differing(parent) if passed else set()
+    return [each for each in passed if each in differing]
+
+
+def _read(
+    vault: Vault, path: str, entry: TreeEntry | None, skipped: dict[str, str]
+) -> tuple[str, bytes] | None:
+    """Return a file's git mode and bytes, None where no commit takes it; `skipped` gets why.
+
+    A large file that is as `entry`, what HEAD has of it, is nothing to speak of.
+    """
+    if is_refused_name(path):
+        skipped[path] = "git takes no file of this name"
+        return None
+    most = find_max_bytes(path, vault.config.attachments_max_mib)
+    try:
+        data, mode = read_file_and_mode(vault.root, PurePosixPath(path), most)
+    except NoteNotFoundError:
+        return None
+    except UnsafeFileError as error:
+        if "larger" in str(error):
+            if entry and hash_file(vault.root, PurePosixPath(path)) == entry.blob:
+                vault.manifest.set_blob(path, entry.blob)
+            else:
+                skipped[path] = f"{_LARGER} {most // 1024 // 1024} MiB"
+        return None
+    if conflict := _find_conflict(path, data):
+        skipped[path] = conflict
+        return None
+    return ("100755" if mode & 0o100 else "100644"), data
+
+
+def _find_conflict(path: str, data: bytes) -> str:
+    """Return what to say of conflict markers in a file, "" if it has none."""
+    text = decode_text(data).text
+    if not is_note_name(path):
+        return find_conflict(text)
+    return find_conflict(text, find_fences(text, read_frontmatter(text).body))
+
+
+def is_gone(vault: Vault, path: str) -> bool:
+    """Tell whether there is nothing, or a folder, where a file was."""
+    try:
+        return stat.S_ISDIR((vault.root / path).lstat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:  # It cannot be looked at, which is not the same.
+        return False
+
+
+def _find_owners(vault: Vault, files: Mapping[str, File]) -> dict[str, Owner]:
+    """Return the owner of each file; a draft with a credential is not brought back."""
+    owners = Owners(
+        vault.journal,
+        lambda path: _find_head(vault, path),
+        lambda draft: not find_leaks(vault, {draft.path: draft.data}),
+    )
+
+    def find(path: str, file: File) -> Owner:
+        data = file[1] if file else b""
+        return owners.find(path, blob_id(data) if file else REMOVED, lambda: data)
+
+    return {path: find(path, file) for path, file in sorted(files.items())}
+
+
+def _find_moved(
+    vault: Vault, files: Mapping[str, File], owners: Mapping[str, Owner], new: Iterable[str]
+) -> dict[str, str]:
+    """Return which paths new files had before, an agent's draft included."""
+    drafts = {path: owner.draft for path, owner in owners.items() if owner.draft}
+    moved = {path: draft.path for path, draft in drafts.items() if draft.path != path}
+    gone = HeadTree(vault.state).entries(path for path, file in files.items() if file is None)
+    removed = {
+        path: (entry.blob, _name_agent(owners[path]))
+        for path, entry in gone.items()
+        if path not in moved.values()
+    }
+    added: dict[str, tuple[bytes, str]] = {}
+    for path in new if removed else ():
+        draft, file = drafts.get(path), files[path]
+        if draft is None and file is not None:
+            added[path] = (file[1], _name_agent(owners[path]))
+        elif draft is not None and draft.path not in gone:
+            added[draft.path] = (draft.data, draft.author.agent)
+    return moved | _match_moves(vault, added, removed) if added else moved
+
+
+def _name_agent(owner: Owner) -> str:
+    return owner.author.agent if owner.author else ""
+
+
+def _match_moves(
+    vault: Vault, added: Mapping[str, tuple[bytes, str]], removed: Mapping[str, tuple[str, str]]
+) -> dict[str, str]:
+    """Return which of the new notes were moved: the path before, by the path now.
+
+    Of new notes the bytes are known, of removed ones the blob, of both the agent ("": a person).
+    An agent's new note never counts as one that a person removed, nor a person's as an agent's.
+    """
+    moves: dict[str, str] = {}
+    same: dict[tuple[str, str], list[str]] = {}
+    for old, gone in sorted(removed.items(), reverse=True):
+        same.setdefault(gone, []).append(old)
+    for path, (data, agent) in sorted(added.items()):
+        found = same.get((blob_id(data), agent))
+        if found and data.strip():
+            moves[path] = found.pop()
+    moved = set(moves.values())
+    left = {old: gone for old, gone in removed.items() if old not in moved}
+    if not left or len(left) * (len(added) - len(moves)) > _MOST_PAIRS:
+        return moves
+    try:
+        read = list(vault.history.objects.read_all(blob for blob, _ in left.values()))
+    except NoteNotFoundError:  # A clone may lack them.
+        return moves
+    lines = {path: count_lines(data) for path, (_, data) in zip(left, read, strict=True)}
+    for path, (data, agent) in sorted(added.items()):
+        if path in moves:
+            continue
+        possible = {old: lines[old] for old, (_, who) in left.items() if bool(who) == bool(agent)}
+        own = {old for old in possible if left[old][1] == agent}
+        if old := find_renamed(possible, count_lines(data), own):
+            moves[path] = old
+            del left[old]
+    return moves
+
+
+class HandEdit(NamedTuple):
+    """A note as it is on disk, and the event that its edit is: PROMOTE, CLOSE, or "" for none."""
+
+    note: Note
+    event: str
+
+
+def read_hand_edits(vault: Vault, blobs: Mapping[str, str]) -> dict[str, HandEdit]:
+    """Return by path those notes of the folder that still have these blob ids and HEAD has not.
+
+    It is told by what HEAD has of a note, so that nobody has to have looked in between.
+    """
+    notes = {
+        path: data
+        for path, blob in blobs.items()
+        if is_note_name(path) and (data := read_known(vault.root, path, blob)) is not None
+    }
+    HeadTree(vault.state).follow(vault.history, vault.history.head().commit)
+    return _read_edits(vault, notes)
+
+
+def find_hand_events(vault: Vault, pending: Pending, paths: Iterable[str]) -> list[HandEdit]:
+    """Return those of the pending edits by hand that are events.
+
+    A first commit says nothing of what was before.
+    """
+    by_hand = pending.of(pending.by_hand().intersection(paths)) if pending.parent else {}
+    # Many notes may be new at once, and of them only sessions, and what was seen, say something.
+    known = {*HeadTree(vault.state).entries(by_hand), *vault.journal.candidates()}
+    known |= vault.journal.agents_paths()
+    notes = {
+        path: file[1]
+        for path, file in by_hand.items()
+        if file and is_note_name(path) and (path in known or path.startswith(f"{FOLDER}/"))
+    }
+    return [edit for edit in _read_edits(vault, notes).values() if edit.event]
+
+
+def _read_edits(vault: Vault, notes: Mapping[str, bytes]) -> dict[str, HandEdit]:
+    """Return those of the notes that can be read and that HEAD has otherwise, or not at all."""
+    entries = HeadTree(vault.state).entries(notes)
+    candidates = vault.journal.candidates() if notes else set()
+    found: dict[str, HandEdit] = {}
+    for path, data in notes.items():
+        entry = entries.get(path)
+        note = None if entry and entry.blob == blob_id(data) else _read_note(path, data)
+        if note is None or note.problem:
+            continue
+        event = _find_event(vault, note, entry, path in candidates)
+        if event and find_author(vault, path, note.blob) is not None:
+            event = ""  # What a command wrote is the command's to commit.
+        found[path] = HandEdit(note, event)
+    return found
+
+
+def _find_event(vault: Vault, note: Note, entry: TreeEntry | None, was_candidate: bool) -> str:
+    """Return the event that made a note what it is from what it was: in HEAD, if HEAD has it.
+
+    What no commit has was a candidate if it was seen as one, or vaultmem wrote it as one.
+    """
+    path = str(note.path)
+    was_closed = False
+    if note.state != State.ACTIVE and not _is_closed(note):
+        return ""  # Whatever it was, it says nothing now.
+    if entry is not None:
+        before = _read_committed(vault, path, entry.blob)
+        was_candidate = before is not None and before.state == State.CANDIDATE
+        was_closed = before is not None and _is_closed(before)
+    elif not was_candidate:
+        drafts = [_read_note(path, each.data) for each in vault.journal.find_drafts(path)[:1]]
+        was_candidate = any(each and each.state == State.CANDIDATE for each in drafts)
+    if _is_closed(note) and not was_closed:
+        return CLOSE
+    return PROMOTE if was_candidate and note.state == State.ACTIVE else ""
+
+
+def _is_closed(note: Note) -> bool:
+    """Tell whether it is the note of a session that has ended."""
+    prop = note.matter.get("status")
+    status = prop.value.strip().lower() if prop and isinstance(prop.value, str) else ""
+    return note.path.parts[0] == FOLDER and status in _CLOSED
+
+
+def _read_committed(vault: Vault, path: str, blob: str) -> Note | None:
+    try:
+        return _read_note(path, vault.history.objects.read(blob)[1])
+    except NoteNotFoundError:
+        return None
+
+
+def _read_note(path: str, data: bytes) -> Note | None:
+    try:
+        return parse_note(PurePosixPath(path), data)
+    except UnreadableNoteError:
+        return None
+
+
+def describe_skipped(skipped: Mapping[str, str]) -> list[str]:
+    """Return a line for each reason why files were left out, with the first of their names."""
+    paths: dict[str, list[str]] = {}
+    for path, reason in skipped.items():
+        paths.setdefault(reason, []).append(path)
+    return [f"{name_some(found)}: {reason}" for reason, found in paths.items()]
+
+
+def find_too_large(skipped: Mapping[str, str]) -> dict[str, str]:
+    """Return those of the files left out that are too large to be committed."""
+    return {path: why for path, why in skipped.items() if why.startswith(_LARGER)}
+
+
+def describe_too_large(skipped: Mapping[str, str]) -> list[str]:
+    """Return lines with the files that are in no commit because of their size, and the remedy."""
+    large = find_too_large(skipped)
+    if not large:
+        return []
+    remedies = ["divide the note"] * any(map(is_note_name, large))
+    if not all(map(is_note_name, large)):
+        remedies += [
+            f"`attachments_max_mib: N` in vaultmem.yaml (N up to {MAX_ATTACHMENT_MIB}) has files "
+            "that are not notes committed up to N MiB"
+        ]
+    reason = "no commit has them, so other machines do not get them"
+    return [*describe_skipped(large), f"{reason}; {'; '.join(remedies)}"]

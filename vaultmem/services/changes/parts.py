@@ -1,0 +1,319 @@
+"""Split what no commit has yet into the commits of an event, by who wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from textwrap import wrap
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+from vaultmem.core.commit_message import COLUMNS, cut
+from vaultmem.core.secrets.scan import mask_secrets
+from vaultmem.core.sessions.session_note import parse_session
+from vaultmem.core.text.display import count_things
+from vaultmem.errors import RefusedError
+from vaultmem.services.changes.ownership import (
+    CLOSE,
+    HOW_TO_ALLOW,
+    PROMOTE,
+    Pending,
+    find_hand_events,
+    find_leaks_since,
+    is_own,
+    is_persons,
+)
+from vaultmem.storage.git.commit_draft import File
+from vaultmem.storage.journal import Author
+from vaultmem.storage.session_table import ActiveSessions
+from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.core.sessions.session import Session
+
+#: How the reason begins for which a file with a credential is left out.
+LEAK = "looks like a credential"
+
+#: The event by which an author commits what changed. A person's own has their edits by hand.
+CHECKPOINT = "checkpoint"
+
+#: The event of a removal, whose commit says why.
+FORGET = "forget"
+
+
+class Event(NamedTuple):
+    """One of the events that become a commit.
+
+    `subject` is its first line, "" for one that names the files.
+
+    `only` limits the event's own commit to these paths; empty means all that its author wrote.
+    Hand edits of others go first. With `without_leaks`, files with what looks like a credential are
+    left out, and do not refuse the event.
+    """
+
+    name: str
+    subject: str
+    author: Author
+    body: tuple[str, ...] = ()
+    intent: str = ""
+    confidence: float | None = None
+    only: tuple[str, ...] = ()
+    without_leaks: bool = False
+
+
+class Part(NamedTuple):
+    """A commit that is to be made: why, and which files are in it."""
+
+    event: Event
+    files: dict[str, File]
+
+
+class Plan(NamedTuple):
+    """All commits of one event, in order; the last is the event's own if `has_own`."""
+
+    parts: list[Part]
+    has_own: bool = False
+    skipped: Mapping[str, str] = MappingProxyType({})
+
+
+def split_event(vault: Vault, event: Event, pending: Pending, even_if_clean: bool) -> Plan:
+    """Put what is not the event's own before it: what others wrote, and what was said by hand.
+
+    A note that the event names says nothing but the event. What a session wrote that goes on stays
+    that session's to commit, but where a person commits.
+    """
+    if not pending.files and not even_if_clean:
+        return Plan([], skipped=pending.skipped)
+    event = event._replace(author=_with_session(event, pending))
+    pending = pending.without(_find_running(vault, event, pending))
+    own, by_hand = _find_own(vault, event, pending), pending.by_hand()
+    others = by_hand if event.only else set(pending.files)
+    leaks = _find_leaks(vault, pending, own | others)
+    if not event.without_leaks:
+        _refuse_leaks({path: leaks[path] for path in leaks if path in own or not event.only})
+    pending = pending.without(_describe_leaks(leaks))
+    said, pending = _split_said(vault, pending, by_hand - set(event.only), event.only)
+    files = pending.of(own.difference(*(part.files for part in said)))
+    has_own = bool(files) or not event.only
+    if event.only and not vault.config.edit_commits:
+        others = set()
+    last = [*said, Part(event, files)] if has_own else said
+    return Plan(_split_before(pending, others, last), has_own, pending.skipped)
+
+
+def split_said(vault: Vault, pending: Pending) -> Plan:
+    """Split off what was said by hand, and before it a person's other edits; all else waits."""
+    by_hand = pending.by_hand()
+    pending = pending.without(_describe_leaks(_find_leaks(vault, pending, by_hand)))
+    said, pending = _split_said(vault, pending, by_hand)
+    edits = by_hand if said and vault.config.edit_commits else set()
+    return Plan(_split_before(pending, edits, said), bool(said), pending.skipped)
+
+
+def split_edits(vault: Vault, pending: Pending) -> Plan:
+    """Split off a person's changes, and before them what agents had written there; others wait."""
+    edits = {path for path in pending.files if is_persons(pending.owners[path].author)}
+    return split_notes(vault, pending, edits, f"; {HOW_TO_ALLOW}")
+
+
+def split_notes(vault: Vault, pending: Pending, paths: Set[str], remedy: str = "") -> Plan:
+    """Split these files by who wrote them; one that looks like a credential waits."""
+    leaks = _describe_leaks(_find_leaks(vault, pending, paths))
+    held = {path: f"{why}{remedy}" for path, why in leaks.items()}
+    return _split_by_owner(vault, pending.without(held), paths)
+
+
+def split_all(vault: Vault, pending: Pending) -> Plan:
+    """Split all there is by who wrote it, and what it says by hand; there is no event of its own.
+
+    Raises:
+        RefusedError: something looks like a credential.
+    """
+    _refuse_leaks(_find_leaks(vault, pending, pending.files))
+    return _split_by_owner(vault, pending, pending.files.keys())
+
+
+def join_moves(plan: Plan, pending: Pending) -> Plan:
+    """Put the removal of a moved note into the commit that first has it under its new name.
+
+    So git follows its lines to those who wrote them. What is forgotten stays with its reason.
+    """
+    files = [dict(part.files) for part in plan.parts]
+    homes = {path: at for at, part in enumerate(files) for path in part if part[path] is None}
+    written: set[str] = set()
+    for at, part in enumerate(plan.parts):
+        for path, file in part.files.items():
+            old = pending.moved.get(path, "")
+            if not file or path in written or not (old in pending.files or old in written):
+                continue
+            home = homes.get(old, at)
+            if plan.parts[home].event.name != FORGET:
+                files[home].pop(old, None)
+                files[at][old] = None
+        written |= part.files.keys()
+    # An event that is named after its files makes no commit without any.
+    has_own = plan.has_own and bool(files[-1] or plan.parts[-1].event.subject)
+    last = len(files) - 1 if has_own else -1
+    return plan._replace(
+        has_own=has_own,
+        parts=[
+            part._replace(files=files[at])
+            for at, part in enumerate(plan.parts)
+            if files[at] or at == last
+        ],
+    )
+
+
+def make_close(session: Session, author: Author, summary: str = "") -> Event:
+    """Return the event of a session that has ended; it tells the first line of a summary."""
+    told = (summary or session.summary).strip().partition("\n")[0].strip()
+    agent = f"agent {author.agent}" if author.agent else ""
+    lines = (f"session {session.facts.id}", agent, f"status {session.facts.status}")
+    body = (*filter(None, lines), *wrap(told, COLUMNS))
+    return Event(CLOSE, name_session(CLOSE, session, told), author, body, "checkpoint")
+
+
+def name_session(kind: str, session: Session, told: str = "") -> str:
+    """Return the subject of what happens to a session: its goal, else what is told of it.
+
+    What looks like a credential there is left out, for no commit would be made that says it.
+    """
+    facts = session.facts
+    title = "" if facts.title.strip().lower() == facts.id.lower() else facts.title
+    counts = ", ".join(
+        count_things(count, noun)
+        for count, noun in ((facts.decisions, "decision"), (facts.questions, "open question"))
+        if count
+    )
+    tail = f" ({counts})" if counts else ""
+    what = " ".join(mask_secrets(facts.goal or title or told or facts.id).split())
+    return f"{kind}: {cut(what, COLUMNS - len(f'{kind}: {tail}'))}{tail}"
+
+
+def name_leaks(vault: Vault, pending: Pending) -> tuple[str, ...]:
+    """Return where something looks like a credential, which keeps all from being committed."""
+    found = _find_leaks(vault, pending, pending.files)
+    return tuple(place for places in found.values() for place in places)
+
+
+def _with_session(event: Event, pending: Pending) -> Author:
+    """Name the one session in which the author wrote, where the event itself names none."""
+    paths = event.only or pending.owners
+    written = {pending.owners[path].author for path in paths if path in pending.owners}
+    sessions = {each.session for each in written if each and each.agent == event.author.agent}
+    sessions.discard("")
+    if event.author.session or len(sessions) != 1:
+        return event.author
+    return event.author._replace(session=sessions.pop())
+
+
+def _find_running(vault: Vault, event: Event, pending: Pending) -> dict[str, str]:
+    """Return what others wrote whose session's process is there, by path, with why it waits."""
+    if event.only or not event.author.agent:
+        return {}
+    active = ActiveSessions(vault.state_folder)
+    authors = {path: owner.author for path, owner in pending.owners.items()}
+    others = {who for who in authors.values() if who and not is_own(who, event.author)}
+    running = {who for who in others if (found := active.find(who.session)) and found.is_there}
+    return {
+        path: f"of {who.agent}'s session {who.session}, which goes on"
+        for path, who in authors.items()
+        if who in running
+    }
+
+
+def _find_own(vault: Vault, event: Event, pending: Pending) -> set[str]:
+    """Return the paths of the event's own commit."""
+    if event.only:
+        return pending.files.keys() & set(event.only)
+    is_persons_checkpoint = event.name == CHECKPOINT and not event.author.agent
+    by_hand = is_persons_checkpoint or not vault.config.edit_commits
+    return {*pending.written_by(event.author), *(pending.by_hand() if by_hand else ())}
+
+
+def _split_by_owner(vault: Vault, pending: Pending, paths: Set[str]) -> Plan:
+    """Split these files by who wrote them, and what they say by hand."""
+    said, pending = _split_said(vault, pending, paths)
+    return Plan(_split_before(pending, paths, said), skipped=pending.skipped)
+
+
+def _split_said(
+    vault: Vault, pending: Pending, paths: Set[str], named: Iterable[str] = ()
+) -> tuple[list[Part], Pending]:
+    """Return what these files say by hand: one promotion, and each session's end.
+
+    With a session's end goes what it wrote, but for what is `named` by the event itself. If that
+    looks like a credential the session's note waits: what is pending is returned without it.
+    """
+    edits = find_hand_events(vault, pending, paths)
+    promoted = [str(each.note.path) for each in edits if each.event == PROMOTE]
+    parts = [Part(_make_promotion(promoted), pending.of(promoted))] if promoted else []
+    held: dict[str, str] = {}
+    taken = {*named, *(str(each.note.path) for each in edits)}
+    for note in (each.note for each in edits if each.event == CLOSE):
+        session = parse_session(note)
+        author = Author(session.facts.agent, session.facts.id)
+        wrote = set(pending.written_by(author)) - taken
+        files = pending.of({str(note.path), *wrote})
+        if leaks := _find_leaks(vault, pending, files):
+            held[str(note.path)] = next(iter(_describe_leaks(leaks).values()))
+            continue
+        begins = next(filter(None, map(str.strip, note.visible_body.splitlines())), "")
+        parts.append(Part(make_close(session, author, session.summary or begins), files))
+        taken |= wrote
+    return parts, pending.without(held)
+
+
+def _split_before(pending: Pending, paths: Set[str], last: Sequence[Part]) -> list[Part]:
+    """Split these files by who wrote them, and put that before the `last` parts, if not in them.
+
+    What an agent wrote comes before what a person changed of it by hand.
+    """
+    whose = {path: part.event.author for part in last for path in part.files}
+    files = pending.of(paths - whose.keys())
+    authors = {path: pending.owners[path].author for path in files}
+    drafts: dict[str, File] = {}
+    writers: dict[str, Author | None] = {}
+    for path, file in pending.files.items():
+        draft = pending.owners[path].draft
+        if draft is None or file is None:
+            continue
+        if path in files or (path in whose and not is_own(draft.author, whose[path])):
+            drafts[draft.path] = (file[0], draft.data)
+            writers[draft.path] = draft.author
+    return [*_group(drafts, writers), *_group(files, authors), *last]
+
+
+def _group(files: Mapping[str, File], authors: Mapping[str, Author | None]) -> list[Part]:
+    """Return a part for each author and session: a person's `edit`, an agent's `write`."""
+    groups: dict[Author, dict[str, File]] = {}
+    for path in sorted(files):
+        written = authors[path] or Author("")
+        groups.setdefault(written._replace(tool_call=""), {})[path] = files[path]
+    ordered = sorted(groups.items(), key=lambda each: (each[0].agent, each[0].session))
+    return [
+        Part(Event("write" if who.agent else "edit", "", who, intent="observe"), some)
+        for who, some in ordered
+    ]
+
+
+def _make_promotion(paths: Sequence[str]) -> Event:
+    lines = tuple(f"{path}: candidate to active" for path in paths)
+    return Event(PROMOTE, "", Author(""), lines, "refine")
+
+
+def _find_leaks(vault: Vault, pending: Pending, paths: Iterable[str]) -> dict[str, list[str]]:
+    """Return, by path, where something looks like a credential that HEAD does not have."""
+    return find_leaks_since(vault, pending.of(paths), pending.parent)
+
+
+def _refuse_leaks(leaks: Mapping[str, list[str]]) -> None:
+    if places := [place for found in leaks.values() for place in found]:
+        raise RefusedError(
+            f"not committed, this looks like a credential: {'; '.join(places)}. To go on: "
+            f"{HOW_TO_ALLOW}"
+        )
+
+
+def _describe_leaks(leaks: Mapping[str, list[str]]) -> dict[str, str]:
+    """Return why files are left out, by path."""
+    return {path: f"{LEAK} ({places[0]})" for path, places in leaks.items()}

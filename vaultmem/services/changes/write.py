@@ -1,0 +1,290 @@
+"""Write a planned change as one transaction: to the folder or to another branch.
+
+A verb says of the notes of one place, the folder or a branch, what is to be put, replaced or
+removed, and as which event. It is asked again where somebody else changed the same notes
+meanwhile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from pathlib import PurePosixPath
+from typing import TypeVar
+
+from vaultmem.core.commit_message import read_subject
+from vaultmem.core.lifecycle import State
+from vaultmem.core.notes.encoding import CANVAS, open_to_edit
+from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
+from vaultmem.core.text.blob import blob_id
+from vaultmem.errors import ConflictError, PendingError, RefusedError, naming_faults
+from vaultmem.services.changes.bullets import drop_bullets
+from vaultmem.services.changes.change import Change, Step, Written, refuse_foreign
+from vaultmem.services.changes.commit import CommitReport, commit_earlier, commit_event, draft_event
+from vaultmem.services.changes.operation import Operation, operate
+from vaultmem.services.changes.ownership import refuse_leaks, refuse_named
+from vaultmem.services.changes.parts import Event
+from vaultmem.services.views.open_view import find_branch, look_at
+from vaultmem.services.views.update_index import sync_paths
+from vaultmem.storage.files import MAX_FILE_BYTES
+from vaultmem.storage.git.commit_draft import REGULAR, File, Move, TreeEntry
+from vaultmem.storage.git.trees import FOLDER, list_places
+from vaultmem.storage.journal import REMOVED
+from vaultmem.vault import Vault
+
+# Write to a branch that is not checked out: each write is a commit of its own there.
+#
+# There is no folder that could hold what is not committed, so nothing can wait for a later event.
+# Work tree, index and editors see nothing of it.
+
+_NEW = "100644"
+
+
+def write_to_branch(vault: Vault, branch: str, plan: Callable[[Change], T]) -> Written[T]:
+    """Commit what `plan` says of the notes of a branch; it is asked again where that has moved.
+
+    Without a difference nothing is committed.
+
+    Raises:
+        ConflictError: a note is not what the plan takes it for.
+        RefusedError: something looks like a credential, or is too large; nothing was written.
+        PendingError: others keep committing there.
+    """
+
+    def work(_: Operation) -> Written[T]:
+        seen = look_at(vault, f"refs/heads/{branch}")
+        change = Change(seen)
+        value = plan(change)
+        return Written(value, _commit(vault, branch, seen, change))
+
+    return operate(vault, "nothing was written", work)
+
+
+def _commit(vault: Vault, branch: str, seen: Vault, change: Change) -> CommitReport:
+    parent = seen.view.sources[0].commit
+    paths = tuple(change.steps)
+    files = _as_files(vault, branch, parent, change.steps)
+    if not files or change.event is None:
+        return CommitReport(paths=paths)
+    _check(files)
+    event = change.event
+    draft = draft_event(vault, event, files, int(vault.now()))
+    commit = vault.history.write_branch_commits(f"refs/heads/{branch}", [draft], parent)[0]
+    return CommitReport(((commit, read_subject(draft.message)),), commit, paths)
+
+
+def _as_files(vault: Vault, branch: str, parent: str, steps: Mapping[str, Step]) -> dict[str, File]:
+    places = list_places(vault.history, parent)
+    files: dict[str, File] = {}
+    for path, step in steps.items():
+        entry = places.get(path)
+        if step.before and (entry is None or entry.blob != step.before):
+            raise ConflictError(f"{path}: changed meanwhile; nothing was written")
+        if step.data is None:
+            files[path] = None
+        elif entry is None or entry.blob != blob_id(step.data):
+            _check_place(places, path)
+            if entry is not None and not step.before:
+                raise ConflictError(f"{path}: exists already on {branch}")
+            files[path] = (entry.mode if entry else _NEW, step.data)
+    return files
+
+
+def _check_place(places: Mapping[str, TreeEntry], path: str) -> None:
+    """Put a note where a file may be, and not in place of a folder, a link or what is above."""
+    for folder in map(str, PurePosixPath(path).parents):
+        if folder in places and places[folder].mode != FOLDER:
+            raise RefusedError(f"{path}: {folder} is not a folder on that branch; choose another")
+    if path in places and places[path].mode not in REGULAR:
+        raise RefusedError(f"{path}: not a regular file on that branch; choose another name")
+
+
+def _check(files: Mapping[str, File]) -> None:
+    for path, file in files.items():
+        if file is not None and len(file[1]) > MAX_FILE_BYTES:
+            raise RefusedError(f"{path}: a note holds {MAX_FILE_BYTES:,} bytes at most")
+
+
+# Write to the files of the folder in one operation.
+
+
+def write_to_folder(vault: Vault, plan: Callable[[Change], T]) -> Written[T]:
+    """Do what `plan` says; a save by another program meanwhile is kept, and `plan` asked again.
+
+    Raises:
+        ConflictError, RefusedError, PendingError: as for `write`.
+    """
+    waiting: list[PendingError] = []
+
+    def work(operation: Operation) -> Written[T]:
+        waiting.clear()
+        change = Change(vault)
+        value = plan(change)
+        operation.retries_conflicts = True
+        return Written(value, _carry_out(operation, vault, change, waiting))
+
+    done = operate(vault, "nothing was written", work)
+    for error in waiting:  # The notes are as they should be, and their commit waits.
+        raise error
+    return done
+
+
+def _carry_out(
+    operation: Operation, vault: Vault, change: Change, waiting: list[PendingError]
+) -> CommitReport:
+    """Commit what was there before, write, and commit what is an event."""
+    earlier = commit_earlier(vault, change.find_touched(), change.whose)
+    report = CommitReport(paths=tuple(change.steps))
+    event = change.event
+    if event is None or change.is_left or vault.head() is None:
+        if change.steps:
+            operation.move(*_as_moves(vault, change))
+            operation.then(lambda: sync_paths(vault, map(PurePosixPath, change.steps)))
+    elif change.steps or event.only:
+        operation.move(*_as_moves(vault, change), is_committed=True)
+        try:
+            report = commit_event(vault, event._replace(only=event.only or tuple(change.steps)))
+        except PendingError as error:
+            operation.keep_files()
+            waiting.append(error)
+    return report._replace(commits=(*earlier, *report.commits))
+
+
+def _as_moves(vault: Vault, change: Change) -> tuple[dict[str, Move], dict[str, bytes]]:
+    """Say who writes which bytes, and return how the files change, with their contents."""
+    moves: dict[str, Move] = {}
+    contents: dict[str, bytes] = {}
+    with vault.state.transaction():
+        for path, step in change.steps.items():
+            blob = REMOVED if step.data is None else blob_id(step.data)
+            vault.journal.record(path, blob, vault.author, vault.now(), step.data)
+            moves[path] = _as_move(vault, path, step, blob)
+            if step.data is not None:
+                contents[blob] = step.data
+    return moves, contents
+
+
+def _as_move(vault: Vault, path: str, step: Step, blob: str) -> Move:
+    mode = f"100{step.mode:03o}" if step.mode is not None else "100644"
+    if step.before:
+        with contextlib.suppress(OSError):
+            mode = f"100{(vault.root / path).lstat().st_mode & 0o777:03o}"
+    before = TreeEntry(mode, step.before) if step.before else None
+    return before, None if step.data is None else TreeEntry(mode, blob)
+
+
+#: What a note's text becomes.
+Edit = Callable[[Note], str]
+
+T = TypeVar("T")
+
+
+def write(vault: Vault, plan: Callable[[Change], T]) -> Written[T]:
+    """Do what `plan` says of the vault's notes, or nothing: in the folder, or on its ref's branch.
+
+    Raises:
+        ConflictError: others kept changing the same notes; nothing was written.
+        RefusedError: something may not be written or committed; nothing was.
+        PendingError: the notes in the folder are changed and their commit has to wait; or git took
+            none on the branch, and nothing was written.
+        FaultError: the disk or the system failed; nothing was written.
+    """
+    candidates: list[str] = []
+
+    def checked(change: Change) -> T:
+        value = plan(change)
+        drop_bullets(vault, change)
+        event = change.event
+        refuse_named(vault.author, *((event.subject, event.body) if event else ()))
+        files = {path: step.data for path, step in change.steps.items()}
+        refuse_leaks(vault, files, change.read_before)
+        candidates[:] = change.candidates
+        return value
+
+    with naming_faults("nothing was written"):
+        branch = find_branch(vault)
+    if branch:
+        done = write_to_branch(vault, branch, checked)
+        vault.notices.branches.extend([branch] if done.report.commit else ())
+    else:
+        done = write_to_folder(vault, checked)
+    vault.notices.written.extend(done.report.paths)
+    return done._replace(report=done.report._replace(candidates=tuple(candidates)))
+
+
+def write_event(vault: Vault, edits: Mapping[PurePosixPath, Edit], event: Event) -> CommitReport:
+    """Make all edits in one commit, what was there before in earlier ones.
+
+    If one edit cannot be made, none is. Without git there is no commit.
+
+    Raises:
+        ConflictError, RefusedError, PendingError: as for `write`.
+    """
+
+    def plan(change: Change) -> None:
+        for path, edit in edits.items():
+            replace_text(change, change.read(path), edit)
+        change.commit(event)
+
+    return write(vault, plan).report
+
+
+def replace_text(change: Change, note: Note, edit: Edit) -> bytes:
+    """Give a note another text; nobody but a person unpins what is pinned.
+
+    A note that cannot be taken at its word, or is not UTF-8, can be quarantined, and nothing else;
+    every byte that was there stays then.
+
+    Raises:
+        RefusedError: it would be unpinned, is not UTF-8, or is to be mended first; or as for the
+            edit.
+    """
+    before, data = _edit_bytes(change, note, edit)
+    after = parse_note(note.path, data)
+    if data != before and after.state != State.QUARANTINED:
+        refuse_foreign(note)
+        if note.problem:
+            raise _name_line(note)
+    unpinned = note.pinned and not after.pinned
+    if unpinned:
+        change.seen.require_person(f"{note.path}: pinned, and only a person unpins it")
+    return change.replace(note.path, data, note.blob)
+
+
+def refuse_freeing(change: Change, path: PurePosixPath, data: bytes | None) -> None:
+    """Let nobody but a person bring a note back to where it was not pinned, or not quarantined.
+
+    Raises:
+        RefusedError: an agent would.
+    """
+    now = change.read(path)
+    then: Note | None = None
+    with contextlib.suppress(UnreadableNoteError):  # What cannot be read is neither.
+        then = None if data is None else parse_note(path, data)
+    if now.pinned and not (then and then.pinned):
+        change.seen.require_person(f"{path}: pinned, and only a person unpins it")
+    if now.state == State.QUARANTINED and not (then and then.state == State.QUARANTINED):
+        change.seen.require_person(f"{path}: quarantined, so only a person lets it out")
+
+
+def _edit_bytes(change: Change, note: Note, edit: Edit) -> tuple[bytes, bytes]:
+    """Return a note's bytes, and what they become; of foreign ones, what is not changed stays."""
+    try:
+        if note.encoding == CANVAS:
+            refuse_foreign(note)
+        if not note.encoding:
+            return note.text.encode("utf-8"), edit(note).encode("utf-8")
+        data = change.read_bytes(note)
+        text, as_bytes = open_to_edit(data)
+        return data, as_bytes(edit(note._replace(text=text)))
+    except RefusedError as error:
+        if note.encoding and not note.problem:
+            refuse_foreign(note)
+        if note.problem:
+            raise _name_line(note) from None
+        is_named = str(error).startswith(str(note.path))
+        raise error if is_named else RefusedError(f"{note.path}: {error}") from None
+
+
+def _name_line(note: Note) -> RefusedError:
+    return RefusedError(f"{note.path}: {note.problem}; mend it in an editor first")

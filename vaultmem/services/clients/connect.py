@@ -1,0 +1,323 @@
+"""Connect a client to a vault in its own settings, disconnect it, and install the skill."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from importlib.resources import files
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from vaultmem.core.clients.agent_client import (
+    CLIENTS,
+    ENTRY,
+    Client,
+    Hooks,
+    find_client,
+    find_place,
+)
+from vaultmem.core.clients.client_settings import (
+    add_entry,
+    add_hooks,
+    find_entry,
+    make_words,
+    read_entry,
+    remove_entry,
+    remove_hooks,
+)
+from vaultmem.core.text.blob import blob_id
+from vaultmem.errors import RefusedError
+from vaultmem.storage.displaced_files import drop_asides
+from vaultmem.storage.files import create_file, read_file, remove_file, replace_file
+
+#: Settings larger than this (bytes) are nobody's settings.
+_MAX_BYTES = 64 * 1024 * 1024
+
+#: The end of the name of a copy of somebody's settings, keys included, that earlier versions kept.
+_COPY = re.compile(r"\.vaultmem-[0-9a-f]{12}(-new)?")
+
+#: A change of a file's text; None is no file.
+Edit = Callable[[str | None], str | None]
+
+#: The changes of each file; with none of them, only old copies of it go.
+Edits = dict[Path, list[Edit]]
+
+
+class Where(NamedTuple):
+    """Whose settings are meant: the project's in a folder, or those of the user with this home."""
+
+    folder: Path
+    is_project: bool = False
+    environment: Mapping[str, str] = {}
+
+    def find(self, owner: Client | Hooks) -> Path | None:
+        """Return a file of a client, None where it has none of that scope."""
+        if self.is_project:
+            place = str(self.folder / owner.project) if owner.project else ""
+        else:
+            place = find_place(owner.user, str(self.folder), sys.platform, self.environment)
+        if not place:
+            return None
+        with_comments = Path(f"{place}c")  # Who has `name.jsonc` means that one.
+        is_there = with_comments.suffix == ".jsonc" and with_comments.is_file()
+        return with_comments if is_there and not Path(place).exists() else Path(place)
+
+
+class SettingsChange(NamedTuple):
+    """What happens to one file: "added", "changed", "removed" or "unchanged".
+
+    `dropped` are copies of it that an earlier version kept, which go with it.
+    """
+
+    path: str
+    action: str
+    dropped: tuple[str, ...] = ()
+
+
+class ShownConnection(NamedTuple):
+    """What goes where: a file, or the words for a place in a client's windows."""
+
+    place: str
+    text: str
+
+
+class Connection(NamedTuple):
+    """Whether a client's settings name a vault, and which one."""
+
+    client: str
+    path: str
+    root: str
+    problem: str = ""
+
+
+def connect_client(
+    name: str, root: Path, where: Where, with_hooks: bool = False, dry_run: bool = False
+) -> list[SettingsChange]:
+    """Write the vault's entry, and the hooks if wanted, into a client's settings.
+
+    Raises:
+        RefusedError: the client has no such settings or hooks, or its file cannot be understood.
+    """
+    client = find_client(name)
+    words = make_words(client, find_command(), str(root))
+    file = _settings_file(client, where)
+    edits: Edits = {file: [lambda text: add_entry(client, str(file), text, words)]}
+    hooks = _read_hooks(client) if with_hooks else client.hooks
+    place = where.find(hooks) if hooks else None
+    if with_hooks and place is None:
+        raise RefusedError(f"{name}: it has no hooks of a project; use --user")
+    if hooks and place:
+        wanted: list[Edit] = [lambda text: add_hooks(client, hooks, text, words)]
+        edits.setdefault(place, []).extend(wanted if with_hooks else [])
+    return _apply(edits, where, dry_run)
+
+
+def disconnect_client(name: str, where: Where, dry_run: bool = False) -> list[SettingsChange]:
+    """Take our entry and hooks out of a client's settings; every other byte stays.
+
+    Raises:
+        RefusedError: as `connect_client` does.
+    """
+    client = find_client(name)
+    file = _settings_file(client, where)
+    edits: Edits = {file: [lambda text: remove_entry(client, str(file), text) if text else text]}
+    hooks = client.hooks
+    place = where.find(hooks) if hooks else None
+    if hooks and place:
+        edits.setdefault(place, []).append(lambda text: remove_hooks(hooks, text) if text else text)
+    return _apply(edits, where, dry_run)
+
+
+def show_entry(
+    name: str, root: Path, where: Where, with_hooks: bool = False
+) -> list[ShownConnection]:
+    """Return what a client's settings would have if they had nothing else.
+
+    Raises:
+        RefusedError: there is no such client, or it has no hooks.
+    """
+    client = find_client(name)
+    words = make_words(client, find_command(), str(root))
+    file = where.find(client)
+    shown = [ShownConnection(str(file or client.paste), add_entry(client, str(file), None, words))]
+    if with_hooks:
+        hooks = _read_hooks(client)
+        place = where.find(hooks)
+        shown.append(ShownConnection(str(place), add_hooks(client, hooks, None, words)))
+    return shown
+
+
+def list_installed(user: Where) -> list[str]:
+    """Return the clients whose own folders are there, or their settings."""
+    found = []
+    for client in CLIENTS.values():
+        files = [user.find(each) for each in (client, client.hooks) if each]
+        if any(
+            each and (each.exists() or (each.parent.is_dir() and each.parent != user.folder))
+            for each in files
+        ):
+            found.append(client.name)
+    return found
+
+
+def list_connections(user: Where, project: Where) -> list[Connection]:
+    """Return each client's settings that name a vault, and what is wrong with them."""
+    found = []
+    for client in CLIENTS.values():
+        places = {where.find(client) for where in (project, user)}
+        for place in sorted(each for each in places if each):
+            if (connection := _read_connection(client, place)) is not None:
+                found.append(connection)
+    return found
+
+
+def find_command() -> list[str]:
+    """Return how to start vaultmem from anywhere: the installed script, else this Python."""
+    script = Path(sys.executable).with_name("vaultmem.exe" if os.name == "nt" else "vaultmem")
+    return [str(script)] if script.is_file() else [sys.executable, "-P", "-m", "vaultmem"]
+
+
+def _read_hooks(client: Client) -> Hooks:
+    if client.hooks is None:
+        raise RefusedError(f"{client.name}: no hooks are known for it; leave out --hooks")
+    return client.hooks
+
+
+def _settings_file(client: Client, where: Where) -> Path:
+    file = where.find(client)
+    if client.paste:
+        told = f"`vaultmem connect {client.name} --print` says what goes there"
+        raise RefusedError(f"{client.name}: only you write to {client.paste}; {told}")
+    if file is None:
+        scope, other = ("a project", "--user") if where.is_project else ("a user", "--project")
+        raise RefusedError(f"{client.name}: it has no settings of {scope}; use {other}")
+    return file
+
+
+def _apply(edits: Edits, where: Where, dry_run: bool) -> list[SettingsChange]:
+    """Make the changes of all files: what is not understood shows before anything is written."""
+    done = [_change(file, each, where, True) for file, each in edits.items()]
+    if not dry_run:
+        done = [_change(file, each, where, False) for file, each in edits.items()]
+    return [each for each in done if edits[Path(each.path)] or each.dropped]
+
+
+def _change(file: Path, edits: list[Edit], where: Where, dry_run: bool) -> SettingsChange:
+    """Make the changes of one file at once. A link is followed, and what it leads to stays."""
+    target = Path(os.path.realpath(file))
+    old = new = _read(target)
+    for edit in edits:
+        try:
+            new = edit(new)
+        except RefusedError as error:
+            raise RefusedError(f"{file}: {error}") from None
+    if new is None and file.is_symlink():
+        new = "" if target.suffix in {".toml", ".yaml"} else "{}\n"
+    copies = tuple(str(each) for each in _list_copies(target))
+    if not dry_run:
+        _write(target, old, new, None if where.is_project else 0o600)
+        for copy in copies:
+            Path(copy).unlink(missing_ok=True)
+    if new == old:
+        return SettingsChange(str(file), "unchanged", copies)
+    action = "added" if old is None else "removed" if new is None else "changed"
+    return SettingsChange(str(file), action, copies)
+
+
+def _list_copies(target: Path) -> Iterator[Path]:
+    for each in sorted(target.parent.glob(f"{target.name}.vaultmem-*")):
+        if _COPY.fullmatch(each.name.removeprefix(target.name)):
+            yield each
+
+
+def _read(target: Path) -> str | None:
+    if not target.exists():
+        return None
+    try:
+        return read_file(target.parent, PurePosixPath(target.name), _MAX_BYTES).decode("utf-8")
+    except UnicodeDecodeError:
+        raise RefusedError(f"{target}: not UTF-8; correct it by hand") from None
+
+
+def _write(target: Path, old: str | None, new: str | None, mode: int | None) -> None:
+    """Write what changed; who may read a file that is there stays as it is."""
+    name, folder = PurePosixPath(target.name), target.parent
+    if new == old:
+        return
+    if old is None:
+        folder.mkdir(parents=True, exist_ok=True)
+        create_file(folder, name, (new or "").encode("utf-8"), mode)
+        return
+    known = blob_id(old.encode("utf-8"))
+    if new is None:
+        remove_file(folder, name, known, _MAX_BYTES)
+    else:
+        replace_file(folder, name, known, new.encode("utf-8"), _MAX_BYTES)
+    drop_asides(target)  # Nobody comes by here later to do that, as in a vault.
+
+
+def _read_connection(client: Client, file: Path) -> Connection | None:
+    """Return what a client's file says of a vault; None if it says nothing."""
+    try:
+        text = _read(Path(os.path.realpath(file)))
+        if ENTRY not in (text or ""):
+            return None
+        entry = find_entry(client, file.name, text)
+        if entry is None:
+            return None
+        words = read_entry(client, entry)
+        root = words[words.index("--vault") + 1]
+    except (RefusedError, OSError, IndexError, ValueError) as error:
+        return Connection(client.name, str(file), "", f"not understood ({error})")
+    problem = "" if Path(root).is_dir() else "the vault is not there"
+    if not Path(words[0]).is_file():
+        problem = f"{words[0]} is not there; connect again"
+    return Connection(client.name, str(file), root, problem)
+
+
+# Put the skill that teaches an agent this memory where the agent looks for skills.
+
+#: Below the client's own folder in the project's or the user's.
+SKILL_PATH = PurePosixPath("skills/vaultmem/SKILL.md")
+
+
+def read_skill() -> str:
+    """Return the skill's text."""
+    return (files("vaultmem.services.connecting") / "SKILL.md").read_text(encoding="utf-8")
+
+
+def install_skill(folder: Path, replace: bool = False) -> str:
+    """Write the skill below a folder; return "added", "changed" or "unchanged".
+
+    Raises:
+        RefusedError: there is another text, which somebody may have written.
+    """
+    new = read_skill().encode("utf-8")
+    if not (folder / SKILL_PATH).exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        create_file(folder, SKILL_PATH, new)
+        return "added"
+    old = read_file(folder, SKILL_PATH)
+    if old == new:
+        return "unchanged"
+    if not replace:
+        raise RefusedError(f"{folder / SKILL_PATH}: has another text; --replace writes over it")
+    replace_file(folder, SKILL_PATH, blob_id(old), new)
+    return "changed"
+
+
+def remove_skill(folder: Path) -> str:
+    """Remove the skill if it is ours; return "removed" or "unchanged".
+
+    Raises:
+        RefusedError: somebody has changed it.
+    """
+    if not (folder / SKILL_PATH).exists():
+        return "unchanged"
+    old = read_file(folder, SKILL_PATH)
+    if old != read_skill().encode("utf-8"):
+        raise RefusedError(f"{folder / SKILL_PATH}: was changed; remove it yourself")
+    remove_file(folder, SKILL_PATH, blob_id(old))
+    return "removed"

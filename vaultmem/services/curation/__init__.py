@@ -1,0 +1,1 @@
+"""Curation: propose, review and apply changes that keep a vault small and true."""

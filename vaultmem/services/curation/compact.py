@@ -1,0 +1,219 @@
+"""Compact: leave a summary of what nobody asks for, then keywords, then archive it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from vaultmem.core.commit_message import name_files
+from vaultmem.core.curation.fidelity import Ages, DecayStep, Fidelity, plan_step, read_fidelity
+from vaultmem.core.lifecycle import OWNER_KINDS, Kind, State
+from vaultmem.core.notes.encoding import name_foreign
+from vaultmem.core.notes.note import Note
+from vaultmem.core.notes.record import NoteRecord
+from vaultmem.core.notes.sections import format_full_text
+from vaultmem.core.similarity.statement import list_added
+from vaultmem.core.text.display import count_things
+from vaultmem.core.text.token_count import count_tokens
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.changes.commit import CommitReport
+from vaultmem.services.changes.parts import Event
+from vaultmem.services.changes.write import Edit, write_event
+from vaultmem.services.curation.curate import KEPT_APART, Use, read_uses
+from vaultmem.services.curation.dream import is_night, note_night
+from vaultmem.services.curation.review import find_reasons
+from vaultmem.services.lifecycle.transition import act_as_machine, refuse_branch
+from vaultmem.services.views.read_notes import find_note
+from vaultmem.services.views.texts import find_shortened, read_full
+from vaultmem.services.views.update_index import sync_vault
+from vaultmem.storage.query_log import SignalStore
+from vaultmem.vault import Vault
+
+#: Questions that a summary looks at: the newest ones that brought the note up.
+_MAX_ASKED = 20
+
+#: The name under which the last compaction's time is kept.
+_WORK = "compacted"
+
+_STATES = frozenset({State.ACTIVE, State.STALE})
+
+
+class Compaction(NamedTuple):
+    """One step of one note: what was left of it before, its new text, and the tokens of both."""
+
+    path: str
+    blob: str
+    step: DecayStep
+    before: Fidelity
+    text: str
+    idle_days: int
+    tokens: int
+    tokens_left: int
+
+
+class Compacted(NamedTuple):
+    """What is due, by step; `exempt` counts what is old enough and stays, by reason; commits."""
+
+    steps: tuple[Compaction, ...]
+    exempt: Mapping[str, int]
+    reports: tuple[CommitReport, ...] = ()
+
+
+def plan_compaction(vault: Vault) -> Compacted:
+    """Return the steps that are due, at most one a note; the vault must be in sync.
+
+    Pinned notes, policies, skills, and what a person wrote or edited stay. So do notes that others
+    link to, that hold a standing wish, or as a short fact a number that no other has; and what no
+    commit has yet: its full text could not be brought back.
+
+    Raises:
+        RefusedError: the vault's ref is a branch that is not checked out, or it is in no git.
+    """
+    refuse_branch(vault)
+    if vault.head() is None:
+        raise RefusedError("compaction needs git, which keeps the full texts; run `vaultmem init`")
+    records = [r for r in vault.view.records() if State(r.state) in _STATES and not r.problem]
+    uses = read_uses(vault, records)
+    config = vault.config
+    ages = Ages(config.summary_after, config.keywords_after, config.archive_after)
+    due = [
+        r for r in records if uses[r.path].idle_days(vault.now()) >= min(ages.summary, ages.archive)
+    ]
+    signals = SignalStore(vault.state, vault.state_folder)
+    find_reason = find_reasons(vault, records) if due else None
+    exempt: dict[str, int] = {}
+    steps: list[Compaction] = []
+    for record in due:
+        reason = _find_exemption(vault, record, uses[record.path])
+        note = None if reason else _read(vault, record)
+        if note is not None and find_reason is not None:
+            reason = find_reason(record.document, note)
+        if reason:
+            exempt[reason] = exempt.get(reason, 0) + 1
+        elif note is not None:
+            idle = uses[record.path].idle_days(vault.now())
+            steps.extend(_plan_note(vault, record, note, idle, ages, signals))
+    order = list(DecayStep)
+    steps.sort(key=lambda each: (order.index(each.step), each.path))
+    return Compacted(tuple(steps), exempt)
+
+
+def compact(vault: Vault) -> Compacted:
+    """Make the steps that are due, those of a kind in one commit.
+
+    Raises:
+        RefusedError: as for `plan_compaction`.
+        PendingError: the notes are changed; their commit has to wait.
+    """
+    with vault.lock():
+        sync_vault(vault)
+        plan = plan_compaction(vault)
+        machine = act_as_machine(vault)
+        reports = [
+            write_event(machine, _as_changes(steps), _make_event(machine, step, steps))
+            for step in DecayStep
+            if (steps := [each for each in plan.steps if each.step is step])
+        ]
+        note_night(vault, _WORK)
+    return plan._replace(reports=tuple(reports))
+
+
+def compact_if_due(vault: Vault) -> Compacted | None:
+    """Compact if vaultmem.yaml wants it and a night has come since the last time; None if not.
+
+    Raises:
+        RefusedError, PendingError: as for `compact`.
+    """
+    return compact(vault) if is_night(vault, vault.config.compact_every, _WORK) else None
+
+
+def _find_exemption(vault: Vault, record: NoteRecord, use: Use) -> str:
+    """Return why a note stays as it is, "" if it need not."""
+    if record.pinned:
+        return "pinned"
+    if Kind(record.kind) in OWNER_KINDS:
+        is_wish = Kind(record.kind) is Kind.PREFERENCE
+        return "a preference" if is_wish else "a policy or skill"
+    if record.path.startswith(KEPT_APART):
+        return "a session, task or reference material"
+    if record.encoding:
+        return name_foreign(record.encoding)
+    if use.by_person:
+        return "written or edited by a person"
+    if not vault.manifest.is_committed(record.path, record.blob):
+        return "in no commit yet"
+    return ""
+
+
+def _read(vault: Vault, record: NoteRecord) -> Note | None:
+    """Return a note as it was counted, None where it is no longer."""
+    note = find_note(vault, record.path)
+    return note if note is not None and note.blob == record.blob else None
+
+
+def _plan_note(
+    vault: Vault, record: NoteRecord, note: Note, idle: float, ages: Ages, signals: SignalStore
+) -> Iterator[Compaction]:
+    asked = list(dict.fromkeys(each.query for each in signals.signals(record.path)))
+    try:
+        is_shortened = idle < ages.archive
+        original, full_text = _find_original(vault, note) if is_shortened else (None, "")
+        planned = plan_step(note, idle, ages, asked[:_MAX_ASKED], original, full_text)
+    except (NoteNotFoundError, RefusedError):  # No full text, or no property that can be set.
+        return
+    if planned is not None:
+        step, text = planned
+        yield Compaction(
+            *(record.path, record.blob, step, read_fidelity(note), text, int(idle)),
+            *(count_tokens(note.text), count_tokens(text)),
+        )
+
+
+def _find_original(vault: Vault, note: Note) -> tuple[Note | None, str]:
+    """Return what a shortened note was, and where the full text of a note is.
+
+    Raises:
+        NoteNotFoundError: git does not have it.
+        RefusedError: somebody added to the note since, which is to stay.
+    """
+    head = vault.head()
+    commit = head.commit if head is not None else ""
+    if (level := read_fidelity(note)) is not Fidelity.SUMMARY:
+        return None, format_full_text(note.blob, commit) if level is Fidelity.FULL else ""
+    full_text = note.full_text or find_shortened(vault, commit, note)
+    original = read_full(vault, note._replace(full_text=full_text))
+    if list_added(note.body, original.text):
+        raise RefusedError(f"{note.path}: added to since it was shortened")
+    return original, full_text
+
+
+def _as_changes(
+    steps: Sequence[Compaction],
+) -> dict[PurePosixPath, Edit]:
+    return {PurePosixPath(each.path): _replace(each) for each in steps}
+
+
+def _replace(step: Compaction) -> Edit:
+    """Return the change that a step makes; a note that somebody saves meanwhile is theirs."""
+    return lambda note: step.text if note.blob == step.blob else note.text
+
+
+def _make_event(vault: Vault, step: DecayStep, steps: Sequence[Compaction]) -> Event:
+    head = vault.head()
+    before = head.commit[:12] if head else ""
+    become = {
+        DecayStep.SUMMARY: "to a summary",
+        DecayStep.KEYWORDS: "to keywords",
+        DecayStep.ARCHIVED: "archived",
+    }
+    subject = name_files("compact", [each.path for each in steps], f" {become[step]}")
+    body = [
+        f"{each.path}: {each.before} to {each.step}, "
+        f"{each.tokens} to {count_things(each.tokens_left, 'token')}, "
+        f"not asked for in {count_things(each.idle_days, 'day')}"
+        for each in steps
+    ]
+    if step in {DecayStep.SUMMARY, DecayStep.KEYWORDS}:
+        body.insert(0, f"What they were: vaultmem restore NOTE --at {before}")
+    return Event("compact", subject, vault.author, tuple(body), "refine")

@@ -1,0 +1,537 @@
+"""Curate: propose merges, archiving and checks, each with its reasons."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from vaultmem.core.curation.proposal import Action, Proposal, Report
+from vaultmem.core.lifecycle import CLOSED_STATES, HIDDEN_STATES, OWNER_KINDS, Kind, State
+from vaultmem.core.notes.frontmatter import read_timestamp
+from vaultmem.core.notes.links import LinkKind
+from vaultmem.core.notes.note import Note
+from vaultmem.core.notes.record import NoteRecord, SectionRecord
+from vaultmem.core.packs.warnings import OLD_DAYS, quote_claim
+from vaultmem.core.search.query import Hit
+from vaultmem.core.similarity.canonical import canonical_form
+from vaultmem.core.similarity.compare import KnownText, compare_texts, compare_titled
+from vaultmem.core.similarity.facts import read_facts
+from vaultmem.core.similarity.updates import find_update
+from vaultmem.core.text.display import count_things, one_line
+from vaultmem.core.text.paths import DREAMS, PINNED_FILES
+from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
+from vaultmem.services.curation.dedup import plan_merges
+from vaultmem.services.lifecycle.transition import refuse_branch
+from vaultmem.services.search.link_walk import LinkGraph, list_broken
+from vaultmem.services.similarity.pairs import Pairs, compare_vault, read_apart
+from vaultmem.services.similarity.value_updates import are_apart, list_unsaid
+from vaultmem.services.usage import read_usage
+from vaultmem.services.views.read_notes import find_note, read_note
+from vaultmem.storage.git.log import walk_changes
+from vaultmem.storage.git.repository import (
+    FileCommit,
+    list_entries,
+    list_file_commits,
+    open_repository,
+)
+from vaultmem.storage.git.runner import GitRunner
+from vaultmem.storage.link_table import LinkStore
+from vaultmem.storage.query_log import SignalStore
+from vaultmem.vault import Vault
+
+# When each note was last of use on any machine, and whether a person's hand was in it.
+
+#: Events that change a note's state or length: they are no use of it.
+_UPKEEP = frozenset({"curate", "compact", "dedup", "state", "supersede", "review"})
+
+#: Events by which a person changes no words of a note: properties, or what others wrote.
+_NO_HAND = _UPKEEP | {"promote", "merge", "take"}
+
+
+class Use(NamedTuple):
+    """When a note was last written or recalled, and how often it was recalled; 0 for never.
+
+    Times are in seconds since the epoch. `by_person` tells that a person wrote or edited it.
+    """
+
+    written: float
+    recalled: float
+    times: int
+    by_person: bool
+
+    @property
+    def last(self) -> float:
+        """The last access."""
+        return max(self.written, self.recalled)
+
+    def idle_days(self, now: float) -> float:
+        """Return the days since the last access."""
+        return max(0.0, now - self.last) / 86_400
+
+
+def read_uses(vault: Vault, records: Iterable[NoteRecord]) -> dict[str, Use]:
+    """Return the use of each of these notes by path; the vault must be in sync.
+
+    What an upkeep of vaultmem's own did to a note (curate, compact, ...) does not count.
+    """
+    SignalStore(vault.state, vault.state_folder).fold(vault.view.totals()[1])
+    surfaced = read_usage(vault)
+    changed, by_person = _read_history(vault)
+    uses = {}
+    for record in records:
+        path = record.path
+        said = read_timestamp(record.updated or record.created)
+        known = [at for at in (said, changed.get(path)) if at is not None]
+        recall = surfaced.get(path)
+        uses[path] = Use(
+            max(known) if known else record.changed,
+            recall.last if recall else 0.0,
+            recall.times if recall else 0,
+            not record.agent or path in by_person,
+        )
+    return uses
+
+
+def _read_history(vault: Vault) -> tuple[dict[str, float], set[str]]:
+    """Return when a commit of use last changed each path, and the paths that a person changed."""
+    head = vault.head()
+    changed: dict[str, float] = {}
+    by_person: set[str] = set()
+    if head is None or not head.commit:
+        return changed, by_person
+    for commit, files in walk_changes(vault.history, head.commit):
+        paths = [file.path for file in files]
+        if commit.event not in _UPKEEP:
+            for path in paths:
+                changed[path] = max(commit.at, changed.get(path, 0.0))
+        if not commit.agent and commit.event not in _NO_HAND:
+            by_person.update(paths)
+    return changed, by_person
+
+
+# Find memories that should be checked: claims about an environment, refs that moved on, doubts.
+
+#: What may be a file's path: no scheme, not absolute, nothing above.
+_PATH = re.compile(r"(?![/\\-])(?![A-Za-z][A-Za-z0-9+.-]*:)[^\x00-\x1f]{1,400}")
+_LINE = re.compile(r"[#:][L\d].*$")
+
+_MAX_PATHS = 400
+_MAX_TOLD = 3
+
+
+class _Place(NamedTuple):
+    """A repository, and the folders in it that a path may be relative to."""
+
+    git: GitRunner
+    prefixes: tuple[str, ...]
+
+    def name(self, path: str) -> tuple[str, ...]:
+        return tuple(f"{prefix}{path}" for prefix in self.prefixes)
+
+
+def find_changed_refs(
+    vault: Vault, records: Sequence[NoteRecord], uses: Mapping[str, Use]
+) -> dict[str, tuple[str, ...]]:
+    """Return, by note, what happened since to files that it rests on, as sentences.
+
+    A path is looked for in the vault's repository, and in the one that `code_repository` names.
+    """
+    wanted = _find_paths(vault, records)
+    since = min((int(uses[note].written) for note in wanted), default=0)
+    found_by_note: dict[str, list[str]] = {}
+    for place in _find_places(vault) if wanted else ():
+        names = sorted({n for paths in wanted.values() for p in paths for n in place.name(p)})
+        commits: dict[str, list[FileCommit]] = {}
+        there: set[str] = set()
+        for start in range(0, len(names), _MAX_PATHS):
+            some = names[start : start + _MAX_PATHS]
+            commits |= list_file_commits(place.git, some, since)
+            there |= list_entries(place.git, some).keys()
+        for note, paths in wanted.items():
+            for path in paths:
+                for name in place.name(path):
+                    if text := _describe_change(
+                        path, commits[name], uses[note].written, name in there
+                    ):
+                        found_by_note.setdefault(note, []).append(text)
+    return {note: tuple(texts[:_MAX_TOLD]) for note, texts in found_by_note.items()}
+
+
+def _find_paths(vault: Vault, records: Sequence[NoteRecord]) -> dict[str, list[str]]:
+    """Return the paths that each note rests on."""
+    by_document = {record.document: record.path for record in records}
+    found = {}
+    for document, links in LinkStore(vault.state).links_in(["refs"]).items():
+        paths = [_LINE.sub("", link.path) for link in links if link.kind is LinkKind.PATH]
+        if document in by_document and (good := [path for path in paths if _is_path(path)]):
+            found[by_document[document]] = good
+    return found
+
+
+def _find_places(vault: Vault) -> Iterator[_Place]:
+    head = vault.head()
+    if head is not None and head.commit:
+        yield _Place(vault.history.git, tuple(dict.fromkeys((vault.history.prefix, ""))))
+    if not vault.config.code_repository:
+        return
+    folder = (vault.root / Path(vault.config.code_repository).expanduser()).resolve()
+    with contextlib.suppress(VaultError, OSError):
+        git = open_repository(folder) if folder.is_dir() else None
+        if git is not None and not (head and git.work_tree == vault.history.git.work_tree):
+            inside = folder.relative_to(git.work_tree).as_posix()
+            yield _Place(git, tuple(dict.fromkeys(("" if inside == "." else f"{inside}/", ""))))
+
+
+def _describe_change(
+    path: str, commits: Sequence[FileCommit], written: float, is_there: bool
+) -> str:
+    """Return what happened to a file after a note was written, "" for nothing."""
+    later = [commit for commit in commits if commit.at > written + 1]
+    if not later:
+        return ""
+    what = "changed" if is_there else "vanished"
+    return f"{path} {what} on {datetime.fromtimestamp(later[0].at).date()} in {later[0].commit[:7]}"
+
+
+def _is_path(text: str) -> bool:
+    return bool(_PATH.fullmatch(text)) and ".." not in re.split(r"[\\/]", text)
+
+
+#: A memory of less confidence has to be confirmed within so many days.
+LOW_CONFIDENCE = 0.5
+UNCONFIRMED_DAYS = 30
+
+
+def find_doubtful(
+    vault: Vault, records: Sequence[NoteRecord], uses: Mapping[str, Use]
+) -> Iterator[Proposal]:
+    """Yield a proposal for each note that somebody should check, with the reasons joined."""
+    now = vault.now()
+    changed = find_changed_refs(vault, records, uses)
+    for record in records:
+        days = (now - uses[record.path].written) / 86_400
+        reasons: list[str] = []
+        evidence: list[str] = []
+        if record.path in changed:
+            reasons.append("what it rests on has changed")
+            evidence.extend(changed[record.path])
+        is_low = record.confidence is not None and record.confidence < LOW_CONFIDENCE
+        note = find_note(vault, record.path) if days > min(OLD_DAYS, UNCONFIRMED_DAYS) else None
+        if is_low and note and days > UNCONFIRMED_DAYS and note.matter.get("confirmed_by") is None:
+            reasons.append("of low confidence, and nobody confirmed it")
+            evidence.append(f"confidence {record.confidence:g}, {_say_age(uses, record, days)}")
+        if note and days > OLD_DAYS and (claim := _find_claim(record, note)):
+            reasons.append("an old claim of what does not work or exist")
+            evidence.append(f'"{claim}", {_say_age(uses, record, days)}')
+        if reasons:
+            reason = "; ".join(reasons)
+            yield Proposal(Action.REVALIDATE, record.path, record.blob, reason, tuple(evidence))
+
+
+def _find_claim(record: NoteRecord, note: Note) -> str:
+    """Return the first sentence of a note that may not be so any more, "" for none."""
+    for section in note.sections:
+        span = (section.start, section.end, section.line)
+        place = SectionRecord(0, section.ordinal, section.heading, section.parents, *span)
+        text = note.section_text(section)
+        if claim := quote_claim(Hit(record, place, text, 0.0, (), 0.0, 1.0)):
+            return claim
+    return ""
+
+
+def _say_age(uses: Mapping[str, Use], record: NoteRecord, days: float) -> str:
+    day = datetime.fromtimestamp(uses[record.path].written).date()
+    return f"written {day}, {count_things(int(days), 'day')} ago"
+
+
+# Several values of one thing are one decision: of three notes or more, the newest one against
+# all.
+#
+# Pairs of notes are found one by one. Eight values of one thing are up to 28 pairs, and one
+# question.
+
+#: Notes from which on they are a group.
+_LEAST = 3
+
+#: What two notes, or more, have to say another value for.
+_VALUES = frozenset({Action.UPDATE, Action.CONTRADICTION, Action.VALUE_GROUP})
+
+#: A note and its bytes.
+_GroupMember = tuple[str, str]
+
+
+class _Group(NamedTuple):
+    """The notes of proposals that share some, and what of the evidence says where they are from."""
+
+    places: dict[_GroupMember, None]
+    evidence: dict[str, None]
+
+
+def group_values(vault: Vault, proposals: Sequence[Proposal]) -> tuple[Proposal, ...]:
+    """Return proposals, those about several values of one thing as one, where its first was.
+
+    Each older note says another value than the newest; what does not stays a pair.
+    """
+    grouped: dict[_GroupMember, Proposal] = {}
+    for group in _join(each for each in proposals if each.action in _VALUES):
+        if len(group.places) >= _LEAST and (made := _make(vault, group)):
+            grouped |= dict.fromkeys(made.places, made)
+    found: dict[str, Proposal] = {}
+    for each in proposals:
+        groups = {grouped.get(place) for place in each.places} if each.action in _VALUES else {None}
+        kept = groups.pop() if len(groups) == 1 else None
+        found.setdefault((kept or each).id, kept or each)
+    return tuple(found.values())
+
+
+def _join(proposals: Iterable[Proposal]) -> Iterable[_Group]:
+    """Return the notes that proposals connect."""
+    groups: dict[_GroupMember, _Group] = {}
+    for each in proposals:
+        merged = _Group({}, {})
+        for known in {id(groups[p]): groups[p] for p in each.places if p in groups}.values():
+            merged.places.update(known.places)
+            merged.evidence.update(known.evidence)
+        merged.places.update(dict.fromkeys(each.places))
+        merged.evidence.update({line: None for line in each.evidence if " arrived from " in line})
+        groups |= dict.fromkeys(merged.places, merged)
+    return {id(each): each for each in groups.values()}.values()
+
+
+def _make(vault: Vault, group: _Group) -> Proposal | None:
+    """Return one proposal for the notes that say another value than the newest of them."""
+    marks = ", ".join("?" * len(group.places))
+    records = vault.view.records(f"d.path IN ({marks})", [path for path, _ in group.places])
+    dated = sorted((each.written, each.path) for each in records)
+    notes = [note for _, path in dated if (note := find_note(vault, path))]
+    notes = [note for note in notes if (str(note.path), note.blob) in group.places]
+    others = [note for note in notes[:-1] if _says_otherwise(note, notes[-1])]
+    values = {canonical_form(note.visible_body) for note in others}
+    if len(values) + 1 < _LEAST:  # Two that state the same are one value.
+        return None
+    first, *more, last = ((str(note.path), note.blob) for note in (*others, notes[-1]))
+    reason = f"{len(values) + 1} values of one thing, the last one in {last[0]}"
+    evidence = tuple(group.evidence)
+    return Proposal(Action.VALUE_GROUP, *first, reason, evidence, *last, more=tuple(more))
+
+
+def _says_otherwise(old: Note, new: Note) -> bool:
+    if are_apart(old, new):
+        return False
+    known = KnownText(old.visible_body, old.title)
+    found = compare_texts(new.visible_body, known, context=new.title)
+    found = compare_titled(new.visible_body, new.title, known, found)
+    facts = read_facts(old.visible_body), read_facts(new.visible_body)
+    return found.is_contradiction or find_update(*facts) is not None
+
+
+#: Sessions and tasks have an order of their own; reference material is not a memory.
+KEPT_APART = ("sessions/", "tasks/", "handoffs/", "primed/")
+
+_MAX_EVIDENCE = 5
+
+#: When each note was written, and its path: of two the older one stands first.
+Dates = Mapping[str, tuple[float, str]]
+
+
+def curate(
+    vault: Vault,
+    progress: Callable[[int, int], None] | None = None,
+    *,
+    is_machine: bool = True,
+) -> Report:
+    """Return what should change in a vault; nothing is changed. The vault must be in sync.
+
+    A machine merges no note of a person, so no such merge is proposed to one.
+
+    Raises:
+        RefusedError: the vault's ref is a branch that is not checked out.
+    """
+    refuse_branch(vault)
+    records = vault.view.records()
+    uses = read_uses(vault, records)
+    open_ones = [record for record in records if _is_open(record)]
+    pairs = compare_vault(vault, progress)
+    dates = {record.path: (record.written, record.path) for record in records}
+    found = [
+        *propose_merges(vault, pairs, is_machine),
+        *_find_superseded(vault, open_ones),
+        *_find_idle(vault, open_ones, uses),
+        *group_values(vault, tuple(propose_pairs(pairs, dates))),
+        *find_doubtful(vault, open_ones, uses),
+        *find_quarantined(vault, records),
+        *_find_broken(vault, records),
+    ]
+    head = vault.head()
+    made = vault.local_time().isoformat(timespec="seconds")
+    order = list(Action)
+    kept = sorted(_keep_first(found), key=lambda each: (order.index(each.action), each.path))
+    return Report(made, head.commit if head else "", tuple(kept))
+
+
+def propose_pairs(pairs: Pairs, dates: Dates) -> Iterator[Proposal]:
+    """Yield what is to be decided of notes that contradict each other, or are nearly the same."""
+    yield from _find_contradictions(pairs, dates)
+    yield from _find_near(pairs, dates)
+
+
+def describe_use(use: Use) -> tuple[str, ...]:
+    """Return the evidence of a note's use: when it was written, when and how often recalled."""
+    written = f"written {datetime.fromtimestamp(use.written).date()}"
+    if not use.times:
+        return (written, "never recalled")
+    times = "once" if use.times == 1 else f"{use.times} times"
+    return (written, f"recalled {times}, last {datetime.fromtimestamp(use.recalled).date()}")
+
+
+def _is_open(record: NoteRecord) -> bool:
+    apart = record.path in PINNED_FILES or record.path.startswith(KEPT_APART)
+    is_whole = not record.problem and not record.encoding
+    return record.state not in CLOSED_STATES and is_whole and not apart
+
+
+def _keep_first(proposals: Iterable[Proposal]) -> Iterator[Proposal]:
+    """Leave out a second change of the same note, and any of a note that takes another in."""
+    changed: set[str] = set()
+    for each in proposals:
+        if each.is_change:
+            if each.path in changed:
+                continue
+            changed.add(each.path)
+            if each.action is Action.MERGE_DUPLICATES:
+                changed.add(each.into)
+        yield each
+
+
+def propose_merges(vault: Vault, pairs: Pairs, is_machine: bool) -> Iterator[Proposal]:
+    """Yield the notes that may be merged into others which say the same."""
+    for merge in plan_merges(vault, is_machine=is_machine, pairs=pairs.same):
+        evidence, reason = ("adds nothing",), f"says the same as {merge.keep}"
+        yield Proposal(
+            *(Action.MERGE_DUPLICATES, merge.drop, merge.drop_blob, reason),
+            *(evidence, merge.keep, merge.keep_blob),
+        )
+
+
+def _find_superseded(vault: Vault, records: Sequence[NoteRecord]) -> Iterator[Proposal]:
+    """Yield the notes that another one says it replaces, or that say so themselves."""
+    graph = LinkGraph(vault)
+    by_path = {record.path: record for record in records}
+    apart = read_apart(vault)
+    replaced: dict[str, str] = {}
+    for document, links in LinkStore(vault.state).links_in(["supersedes", "superseded_by"]).items():
+        source = graph.paths.get(document)
+        for link in links if source else ():
+            target = graph.names.find(link, source or "")
+            old, new = (target, source) if link.property == "supersedes" else (source, target)
+            if (
+                old in by_path
+                and new in by_path
+                and old != new
+                and frozenset((old, new)) not in apart
+            ):
+                replaced.setdefault(str(old), str(new))
+    for old, new in sorted(replaced.items()):
+        record = by_path[old]
+        if not record.pinned and replaced.get(new) != old:
+            reason = f"superseded by [[{new.removesuffix('.md')}]]"
+            by = (new, by_path[new].blob)
+            state = (f"{new} is {by_path[new].state}",)
+            yield Proposal(Action.DEPRECATE, old, record.blob, reason, state, *by)
+
+
+def _find_idle(
+    vault: Vault, records: Sequence[NoteRecord], uses: Mapping[str, Use]
+) -> Iterator[Proposal]:
+    """Yield the notes that nobody asked for in long; policies and skills hold unasked."""
+    config, now = vault.config, vault.now()
+    steps = {
+        State.ACTIVE: (Action.DEMOTE_STALE, config.stale_after),
+        State.STALE: (Action.ARCHIVE, config.archive_after),
+        State.CANDIDATE: (Action.DEPRECATE, config.archive_after),
+    }
+    for record in records:
+        state, use = State(record.state), uses[record.path]
+        action, limit = steps[state]
+        days = use.idle_days(now)
+        if days < limit or (Kind(record.kind) in OWNER_KINDS and state != State.CANDIDATE):
+            continue
+        waited = "never promoted, and " if state is State.CANDIDATE else ""
+        reason = f"{waited}not asked for in {count_things(int(days), 'day')}"
+        if record.pinned:
+            evidence = (*describe_use(use), "pinned: only a person moves it")
+            yield Proposal(Action.SKIP_PINNED, record.path, record.blob, reason, evidence)
+        else:
+            yield Proposal(action, record.path, record.blob, reason, describe_use(use))
+
+
+def _find_contradictions(pairs: Pairs, dates: Dates) -> Iterator[Proposal]:
+    """Yield the pairs that say another value of the same thing, the older note first."""
+    for pair in pairs.contradicting:
+        ours, theirs = sorted((pair.ours, pair.theirs), key=lambda note: dates[str(note.path)])
+        evidence = tuple(
+            f"{each.kind}: {each.ours or 'nothing'} here, {each.theirs or 'nothing'} there"
+            if pair.ours is ours
+            else f"{each.kind}: {each.theirs or 'nothing'} here, {each.ours or 'nothing'} there"
+            for each in pair.likeness.differences
+        )
+        is_update = any(each.kind == "update" for each in pair.likeness.differences)
+        action = Action.UPDATE if is_update else Action.CONTRADICTION
+        what = "a new value of that is" if is_update else "another value of the same thing is"
+        left = list_unsaid(ours, KnownText(theirs.visible_body, theirs.title))
+        more = [f"it says more, and stays: {one_line(left[0])[:200]}"] if left else []
+        evidence = (*evidence[:_MAX_EVIDENCE], *more)
+        yield _pair(action, ours, theirs, f"{what} in {theirs.path}", evidence)
+
+
+def _pair(
+    action: Action, ours: Note, theirs: Note, reason: str, evidence: tuple[str, ...]
+) -> Proposal:
+    place = (str(theirs.path), theirs.blob)
+    return Proposal(action, str(ours.path), ours.blob, reason, evidence, *place)
+
+
+def _find_near(pairs: Pairs, dates: Dates) -> Iterator[Proposal]:
+    """Yield the pairs that perhaps say the same, the shorter note first: the other may say all."""
+    for pair in pairs.near:
+        ours, theirs = sorted(
+            (pair.ours, pair.theirs),
+            key=lambda note: (len(note.visible_body), dates[str(note.path)]),
+        )
+        alike = (f"{pair.likeness.similarity:.0%} alike, and no difference is known",)
+        reason = f"perhaps says the same as {theirs.path}"
+        yield _pair(Action.NEAR_DUPLICATE, ours, theirs, reason, alike)
+
+
+def find_quarantined(vault: Vault, records: Iterable[NoteRecord]) -> Iterator[Proposal]:
+    """Yield the quarantined notes, each with the reason."""
+    for record in records:
+        if record.state == State.QUARANTINED:
+            evidence = (_read_reason(vault, record.path), f"by {record.agent or 'a person'}")
+            reason = "quarantined: release it, or forget it"
+            yield Proposal(Action.REVIEW_QUARANTINED, record.path, record.blob, reason, evidence)
+
+
+def _read_reason(vault: Vault, path: str) -> str:
+    try:
+        prop = read_note(vault, PurePosixPath(path)).matter.get("state_reason")
+    except (NoteNotFoundError, RefusedError):
+        return "no reason given"
+    return str(prop.value) if prop else "no reason given"
+
+
+def _find_broken(vault: Vault, records: Iterable[NoteRecord]) -> Iterator[Proposal]:
+    shown = {record.path: record for record in records if record.state not in HIDDEN_STATES}
+    broken: dict[str, list[str]] = {}
+    for found in list_broken(vault):
+        if found.source in shown and found.source != str(DREAMS):
+            place = f"{found.link.path or found.link.text} (line {found.link.line})"
+            broken.setdefault(found.source, []).append(place)
+    for path, places in broken.items():
+        reason = f"{count_things(len(places), 'link')} to notes that are not there"
+        evidence = tuple(places[:_MAX_EVIDENCE])
+        yield Proposal(Action.BROKEN_LINKS, path, shown[path].blob, reason, evidence)

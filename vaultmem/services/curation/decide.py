@@ -1,0 +1,360 @@
+"""Apply the user's decision on a proposal: one decision, one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from vaultmem.core.commit_message import name_files, name_pair
+from vaultmem.core.curation.proposal import (
+    CHOICES,
+    NEW_STATES,
+    PART,
+    Action,
+    Choice,
+    Proposal,
+    Report,
+)
+from vaultmem.core.lifecycle import OWNER_KINDS, State
+from vaultmem.core.notes.agent_changes import Saying, confirm_note
+from vaultmem.core.notes.edit_properties import add_to_list, drop_from_list, set_property
+from vaultmem.core.notes.links import link_to
+from vaultmem.core.notes.note import Note
+from vaultmem.core.packs.conflicts import CONFLICT_PROPERTIES
+from vaultmem.core.similarity.compare import KnownText
+from vaultmem.core.text.paths import parse_note_path
+from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
+from vaultmem.services.changes.commit import CommitReport, commit_all
+from vaultmem.services.changes.parts import Event
+from vaultmem.services.changes.write import Edit, write_event
+from vaultmem.services.curation.dedup import Merge, apply_merges, change_merged
+from vaultmem.services.curation.review import find_proposed, list_candidates, read_current
+from vaultmem.services.lifecycle.supersede import (
+    chain_edits,
+    supersede_note,
+    supersede_several,
+)
+from vaultmem.services.lifecycle.transition import (
+    change_state,
+    check_reason,
+    name_mover,
+    promote_notes,
+    refuse_branch,
+    set_state,
+)
+from vaultmem.services.merging.branches import reject_branch
+from vaultmem.services.merging.merge import merge_branch
+from vaultmem.services.search.link_walk import NewLinks
+from vaultmem.services.similarity.value_updates import list_unsaid
+from vaultmem.services.views.read_notes import read_note
+from vaultmem.services.views.update_index import sync_vault
+from vaultmem.vault import Vault
+
+#: The states that accepting sets, and rejecting.
+_ACCEPTED = {
+    **{action: state for action, state in NEW_STATES.items() if action in CHOICES},
+    Action.REVIEW_QUARANTINED: State.ACTIVE,
+    Action.UNREADABLE: State.QUARANTINED,
+}
+_REJECTED = {Action.REVALIDATE: State.DEPRECATED, Action.CANDIDATE: State.DEPRECATED}
+
+#: Pairs of which one says another value than the other.
+_VALUES = frozenset({Action.UPDATE, Action.CONTRADICTION})
+_PAIRS = _VALUES | {Action.NEAR_DUPLICATE}
+
+
+class Decided(NamedTuple):
+    """What was decided, what came of it, and the commits."""
+
+    proposal: Proposal
+    choice: Choice
+    told: str
+    report: CommitReport
+
+
+def decide(vault: Vault, proposal: Proposal, choice: Choice, reason: str = "") -> Decided:
+    """Do what is proposed, the other way round, or see to it that it is not proposed again.
+
+    An agent decides what it may do by the commands for it; it turns down nothing of a person's.
+
+    Raises:
+        ConflictError: the notes are not as they were when it was proposed; nothing was done.
+        RefusedError: there is no such choice, or it is not this mover's.
+        PendingError: the notes are changed; their commit has to wait.
+        MergeConflictError: a proposed branch cannot be merged; nothing was done.
+    """
+    refuse_branch(vault)
+    told = getattr(CHOICES[proposal.action], choice)
+    if not told:
+        raise RefusedError(f"{proposal.path}: {proposal.action} takes no --{choice}; mend it first")
+    with vault.lock():
+        if proposal.action is Action.PROPOSAL:
+            report = _decide_branch(vault, proposal, choice, reason)
+            return Decided(proposal, choice, told, report)
+        sync_vault(vault)
+        notes = read_current(vault, proposal)
+        if _is_part(proposal, notes, choice):
+            told = PART
+        done = _accept if choice is not Choice.REJECT else _reject
+        report = done(vault, proposal, notes, choice, reason)
+    return Decided(proposal, choice, told, report)
+
+
+def decide_candidates(vault: Vault, choice: Choice, reason: str = "") -> list[Decided]:
+    """Promote all candidates, or deprecate them, in one commit; the vault must be in sync.
+
+    Raises:
+        RefusedError: an agent asks, or one of them cannot be moved; nothing was done.
+        PendingError: the notes are changed; their commit has to wait.
+    """
+    refuse_branch(vault)
+    vault.require_person("--accept-all and --reject-all: only a person decides for all")
+    with vault.lock():
+        sync_vault(vault)
+        waiting = list_candidates(vault)
+        paths = [each.path for each in waiting]
+        if not paths:
+            return []
+        if choice is Choice.ACCEPT:
+            report = promote_notes(vault, paths).report
+        else:
+            said = reason or "looked at with all candidates, and turned down"
+            report = change_state(vault, paths, State.DEPRECATED, said).report
+    told = getattr(CHOICES[Action.CANDIDATE], choice)
+    return [Decided(each, choice, told, report) for each in waiting]
+
+
+def _decide_branch(vault: Vault, proposal: Proposal, choice: Choice, reason: str) -> CommitReport:
+    """Merge a proposed branch, or commit that a person rejects it; the next sync removes it."""
+    ref, why = find_proposed(vault, proposal), check_reason(reason)
+    if choice is Choice.REJECT:
+        vault.require_person(f"{proposal.path}: only a person rejects a proposal")
+        return reject_branch(vault, proposal.path, proposal.blob, why)
+    # What is uncommitted would keep the branch from being merged.
+    made = [*commit_all(vault).commits]
+    merged = merge_branch(vault, ref)
+    if merged.commit:
+        made.append((merged.commit, f"merge: {merged.source.name} into {merged.into}"))
+    return CommitReport(tuple(made), merged.commit, merged.paths)
+
+
+def _accept(
+    vault: Vault, proposal: Proposal, notes: list[Note], choice: Choice, reason: str
+) -> CommitReport:
+    action, path = proposal.action, proposal.path
+    if action is Action.MERGE_DUPLICATES:
+        merge = Merge(path, proposal.into, proposal.blob, proposal.into_blob)
+        return apply_merges(vault, [merge])
+    if action is Action.VALUE_GROUP:
+        *olds, newest = (str(note.path) for note in notes)
+        return supersede_several(vault, olds, newest, reason)
+    if action in _PAIRS:
+        old, new = _order(notes, choice)
+        part = _is_part(proposal, notes, choice)
+        return supersede_note(vault, str(old.path), str(new.path), reason, part=part).report
+    if action is Action.CANDIDATE:
+        return promote_notes(vault, [path]).report
+    if action is Action.REVALIDATE:
+        return _change(
+            vault, {path: _confirm(vault)}, name_files("review", [path], " still holds"), reason
+        )
+    return change_state(vault, [path], _ACCEPTED[action], reason or proposal.reason).report
+
+
+def _order(notes: list[Note], choice: Choice) -> list[Note]:
+    """Return the two notes of a pair, the one that is replaced first."""
+    return notes[::-1] if choice is Choice.OTHER else notes
+
+
+def _is_part(proposal: Proposal, notes: list[Note], choice: Choice) -> bool:
+    """Tell whether the note that gives way says more than what the other says otherwise."""
+    if proposal.action not in _VALUES or choice is Choice.REJECT:
+        return False
+    old, new = _order(notes, choice)
+    return bool(list_unsaid(old, KnownText(new.visible_body, new.title)))
+
+
+def _reject(
+    vault: Vault, proposal: Proposal, notes: list[Note], _: Choice, reason: str
+) -> CommitReport:
+    action = proposal.action
+    if action in _REJECTED:
+        said = reason or f"looked at, and turned down ({proposal.reason})"
+        return change_state(vault, [proposal.path], _REJECTED[action], said).report
+    for note in notes:
+        _refuse_agent(vault, note)
+    path = proposal.path
+    if proposal.into:
+        subject = name_pair("review", path, " differs from ", proposal.into)
+        if proposal.more:
+            subject = name_files("review", [str(note.path) for note in notes], " all hold")
+        return _change(vault, _set_all_apart(NewLinks(vault), notes), subject, reason)
+    if action is Action.REVIEW_QUARANTINED:
+        stays = {path: _set_reviewed(vault)}
+        return _change(vault, stays, name_files("review", [path], " stays in quarantine"), reason)
+    return _change(vault, {path: _confirm(vault)}, name_files("review", [path], " is kept"), reason)
+
+
+def _refuse_agent(vault: Vault, note: Note) -> None:
+    """Leave to people what is theirs: their own words, what is pinned or quarantined, policies.
+
+    Raises:
+        RefusedError: it is.
+    """
+    is_owned = not note.agent or note.pinned or note.kind in OWNER_KINDS
+    if is_owned or note.state is State.QUARANTINED:
+        vault.require_person(f"{note.path}: only a person turns down what is proposed for it")
+
+
+def _change(vault: Vault, edits: Mapping[str, Edit], subject: str, reason: str) -> CommitReport:
+    why = check_reason(reason)
+    event = Event("review", subject, vault.author, (why,) if why else (), "refine")
+    return write_event(vault, {PurePosixPath(path): edit for path, edit in edits.items()}, event)
+
+
+def _confirm(vault: Vault) -> Edit:
+    """Return the change by which a note counts as said again now, whatever state it was in."""
+    at = vault.local_time().replace(microsecond=0)
+    said = Saying(vault.author.agent, vault.author.session, at)
+
+    def change(note: Note) -> str:
+        return (
+            confirm_note(note, said) if note.matter.body else set_property(note.text, "updated", at)
+        )
+
+    return change
+
+
+def _set_all_apart(links: NewLinks, notes: Sequence[Note]) -> dict[str, Edit]:
+    """Return the changes by which each note says that it differs from all older ones."""
+    edits: dict[str, list[Edit]] = {}
+    for old, new in combinations(notes, 2):
+        for path, edit in _set_apart(links, old, new).items():
+            edits.setdefault(path, []).append(edit)
+    return {path: chain_edits(each) for path, each in edits.items()}
+
+
+def _set_apart(links: NewLinks, old: Note, new: Note) -> dict[str, Edit]:
+    """Return the changes by which the second note says that it is about something else."""
+    named = links.in_property(str(old.path), str(new.path))
+
+    def drop(other: Note) -> Edit:
+        def change(note: Note) -> str:
+            text = note.text
+            written = links.in_property(str(other.path), str(note.path))
+            for name in CONFLICT_PROPERTIES:
+                text = drop_from_list(text, note, name, written, link_to(str(other.path)))
+            return text
+
+        return change
+
+    def mark(note: Note) -> str:
+        return add_to_list(drop(old)(note), note, "differs_from", (named,))
+
+    return {str(old.path): drop(new), str(new.path): mark}
+
+
+def _set_reviewed(vault: Vault) -> Edit:
+    day = vault.local_time().date()
+    return lambda note: set_property(note.text, "reviewed", day)
+
+
+# Do what a reviewed report proposes: exactly that, in one commit, or nothing.
+
+
+class Applied(NamedTuple):
+    """What was done of a report, what somebody had done already, and the commits."""
+
+    done: tuple[Proposal, ...]
+    already: tuple[Proposal, ...]
+    report: CommitReport
+
+
+def apply_report(vault: Vault, report: Report) -> Applied:
+    """Make the changes of a report in one commit; a machine's rights suffice for all of them.
+
+    What has been done meanwhile, by another curator for example, is left as it is.
+
+    Raises:
+        ConflictError: notes are not as they were when the report was made; nothing was changed.
+        RefusedError: a change is none that a machine may make; nothing was changed.
+        PendingError: the notes are changed; their commit has to wait.
+    """
+    refuse_branch(vault)
+    with vault.lock():
+        sync_vault(vault)
+        todo: list[Proposal] = []
+        already: list[Proposal] = []
+        outdated: list[str] = []
+        for proposal in report.changes:
+            note = _read(vault, proposal.path)
+            if note and _is_done(note, proposal):
+                already.append(proposal)
+            elif note is None or note.blob != proposal.blob or _has_moved(vault, proposal):
+                outdated.append(proposal.path)
+            else:
+                todo.append(proposal)
+        if outdated:
+            more = f" and {len(outdated) - 1} more" if len(outdated) > 1 else ""
+            raise ConflictError(
+                f"{outdated[0]}{more}: changed since the report was made; nothing was done, "
+                "run `vaultmem curate` again"
+            )
+        if not todo:
+            return Applied((), tuple(already), CommitReport())
+        made = write_event(vault, _plan_changes(vault, todo), _make_event(vault, todo))
+        return Applied(tuple(todo), tuple(already), made)
+
+
+def _plan_changes(vault: Vault, proposals: Sequence[Proposal]) -> dict[PurePosixPath, Edit]:
+    mover = name_mover(vault, is_machine=True)
+    merges = [
+        Merge(each.path, each.into, each.blob, each.into_blob)
+        for each in proposals
+        if each.action is Action.MERGE_DUPLICATES
+    ]
+    changes = change_merged(vault, merges, mover)
+    for each in proposals:
+        if each.action is not Action.MERGE_DUPLICATES:
+            path = parse_note_path(each.path)
+            if path in changes:
+                raise RefusedError(f"{path}: the report changes it twice; make a new one")
+            reason = check_reason(each.reason)
+            changes[path] = set_state(NEW_STATES[each.action], reason, mover)
+    return changes
+
+
+def _make_event(vault: Vault, proposals: Sequence[Proposal]) -> Event:
+    counts: dict[State, int] = {}
+    for each in proposals:
+        state = State.DEPRECATED if each.into else NEW_STATES[each.action]
+        counts[state] = counts.get(state, 0) + 1
+    counted = ", ".join(f"{number} {state}" for state, number in counts.items())
+    body = tuple(
+        f"{each.path}: {each.action.replace('_', ' ')}, {check_reason(each.reason)}"
+        for each in proposals
+    )
+    subject = name_files("curate", [each.path for each in proposals], f" ({counted})")
+    return Event("curate", subject, vault.author, body, "refine")
+
+
+def _is_done(note: Note, proposal: Proposal) -> bool:
+    """Tell whether a note is in the state already that a proposal wants."""
+    return note.blob != proposal.blob and note.state is NEW_STATES[proposal.action]
+
+
+def _has_moved(vault: Vault, proposal: Proposal) -> bool:
+    """Tell whether the note that takes another in is not as it was."""
+    if proposal.action is not Action.MERGE_DUPLICATES:
+        return False
+    into = _read(vault, proposal.into)
+    return into is None or into.blob != proposal.into_blob
+
+
+def _read(vault: Vault, path: str) -> Note | None:
+    try:
+        return read_note(vault, parse_note_path(path))
+    except NoteNotFoundError:
+        return None

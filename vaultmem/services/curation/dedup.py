@@ -1,0 +1,161 @@
+"""Merge notes that say the same: one goes on, the others are deprecated and lead to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from vaultmem.core.commit_message import name_files, name_pair
+from vaultmem.core.lifecycle import Mover
+from vaultmem.core.notes.agent_changes import Saying, confirm_note
+from vaultmem.core.notes.frontmatter import read_timestamp
+from vaultmem.core.notes.note import Note, parse_note
+from vaultmem.core.text.display import count_things
+from vaultmem.core.text.paths import note_context
+from vaultmem.errors import ConflictError, RefusedError
+from vaultmem.services.changes.commit import CommitReport
+from vaultmem.services.changes.parts import Event
+from vaultmem.services.changes.write import Edit, write_event
+from vaultmem.services.lifecycle.supersede import check_supersession, plan_supersession
+from vaultmem.services.lifecycle.transition import name_mover
+from vaultmem.services.search.link_walk import NewLinks
+from vaultmem.services.similarity.known import NewMemory, may_absorb
+from vaultmem.services.similarity.pairs import Pair, compare_vault
+from vaultmem.services.views.read_notes import read_note
+from vaultmem.vault import Vault
+
+
+class Merge(NamedTuple):
+    """A note that is to be merged into another, as both are now (blob ids)."""
+
+    drop: str
+    keep: str
+    drop_blob: str
+    keep_blob: str
+
+
+def plan_merges(
+    vault: Vault,
+    progress: Callable[[int, int], None] | None = None,
+    *,
+    is_machine: bool = False,
+    pairs: Sequence[Pair] | None = None,
+) -> list[Merge]:
+    """Return which notes say the same as another and may be merged into it, by path.
+
+    Pinned notes stay; a machine merges no note of a person. `pairs` are those of `compare_vault`
+    where it was asked already. The vault must be in sync.
+    """
+    mover = name_mover(vault, is_machine)
+    same = compare_vault(vault, progress).same if pairs is None else pairs
+    merges: dict[str, Merge] = {}
+    kept: set[str] = set()
+    for pair in sorted(same, key=_rank):
+        drop, keep = str(pair.ours.path), str(pair.theirs.path)
+        if drop in merges or drop in kept or keep in merges or not _may_merge(vault, pair, mover):
+            continue
+        merges[drop] = Merge(drop, keep, pair.ours.blob, pair.theirs.blob)
+        kept.add(keep)
+    return sorted(merges.values(), key=lambda merge: merge.drop)
+
+
+def apply_merges(vault: Vault, merges: Sequence[Merge]) -> CommitReport:
+    """Make exactly these merges, in one commit.
+
+    Raises:
+        ConflictError: a note is not as it was when the merge was planned; nothing was changed.
+        RefusedError: a note may not be merged by this mover.
+        PendingError: the notes are changed; their commit has to wait.
+    """
+    with vault.lock():
+        changes = change_merged(vault, merges, name_mover(vault))
+        kept = {merge.keep for merge in merges}
+        body = tuple(f"{merge.drop} into {merge.keep}" for merge in merges)
+        subject = name_files("dedup", [each.drop for each in merges], f" into {_count(kept)}")
+        if len(merges) == 1:
+            subject = name_pair("dedup", merges[0].drop, " into ", merges[0].keep)
+        return write_event(vault, changes, Event("dedup", subject, vault.author, body, "refine"))
+
+
+def change_merged(vault: Vault, merges: Sequence[Merge], mover: Mover) -> dict[PurePosixPath, Edit]:
+    """Return, by path, what these merges change.
+
+    Raises:
+        ConflictError, RefusedError: as for `apply_merges`.
+    """
+    changes: dict[PurePosixPath, Edit] = {}
+    at, links = vault.local_time(), NewLinks(vault)
+    for merge in merges:
+        drop, keep = (read_note(vault, PurePosixPath(p)) for p in (merge.drop, merge.keep))
+        if (drop.blob, keep.blob) != (merge.drop_blob, merge.keep_blob):
+            raise ConflictError(f"{merge.drop} or {merge.keep}: changed since; look again")
+        reason = "says the same"
+        alias = drop.path.stem if drop.path.stem != keep.path.stem else ""
+        planned = plan_supersession(drop, keep.path, reason, mover, links, alias=alias)
+        for path, change in planned.items():
+            steps = [_confirm(drop, at), change] if path == keep.path else [change]
+            before = [changes[path]] if path in changes else []
+            changes[path] = _chain([*before, *steps])
+    return changes
+
+
+def _rank(pair: Pair) -> tuple[bool, bool, int, float, str, str]:
+    """Order the pairs so that the best note to keep comes first."""
+    keep, drop = pair.theirs, pair.ours
+    created = read_timestamp(keep.created) or float("inf")
+    return (
+        not keep.pinned,
+        bool(keep.agent) and not drop.agent,
+        -len(keep.body),
+        created,
+        str(keep.path),
+        str(drop.path),
+    )
+
+
+def _may_merge(vault: Vault, pair: Pair, mover: Mover) -> bool:
+    drop, keep = pair.ours, pair.theirs
+    by_person = not drop.agent
+    if (
+        drop.encoding
+        or drop.pinned
+        or drop.problem
+        or (by_person and (mover.is_machine or keep.agent))
+    ):
+        return False
+    try:
+        check_supersession(drop, mover)
+    except RefusedError:
+        return False
+    return may_absorb(vault, keep, _as_new(drop))
+
+
+def _as_new(note: Note) -> NewMemory:
+    place = (note.body, note.title, note_context(note.path), note.kind, note.state, True)
+    return NewMemory(*place, note.tags, note.refs, False, note.project)
+
+
+def _confirm(drop: Note, at: datetime) -> Edit:
+    """Return the change by which a note keeps who said the same; the other note keeps its words."""
+
+    def change(note: Note) -> str:
+        if note.body == drop.body:
+            return note.text
+        return confirm_note(note, Saying(drop.agent, drop.session, at, drop.tags, drop.refs))
+
+    return change
+
+
+def _chain(steps: Sequence[Edit]) -> Edit:
+    def change(note: Note) -> str:
+        for step in steps:
+            note = parse_note(note.path, step(note).encode("utf-8"))
+        return note.text
+
+    return change
+
+
+def _count(notes: Sequence[object] | set[str]) -> str:
+    return count_things(len(notes), "note")

@@ -1,0 +1,364 @@
+"""Dream: promote the candidates that were recalled often and well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from vaultmem.core.commit_message import name_files
+from vaultmem.core.curation.dreaming import Gates, Strength, Surfacing, Weights, measure_strength
+from vaultmem.core.curation.memory_file import (
+    MEMORY,
+    MemoryMove,
+    Room,
+    add_bullets,
+    choose_fact,
+    format_bullet,
+    name_heading,
+    propose_moves,
+)
+from vaultmem.core.lifecycle import CLOSED_STATES, HIDDEN_STATES, OWNER_KINDS, Kind, State
+from vaultmem.core.notes.edit_properties import write_state
+from vaultmem.core.notes.encoding import name_foreign
+from vaultmem.core.notes.note import Note
+from vaultmem.core.notes.record import NoteRecord
+from vaultmem.core.secrets.scan import find_secrets
+from vaultmem.core.text.display import count_things
+from vaultmem.core.text.paths import DREAMS
+from vaultmem.errors import NoteNotFoundError
+from vaultmem.services.changes.change import Change
+from vaultmem.services.changes.commit import CommitReport
+from vaultmem.services.changes.edit_notes import check_text
+from vaultmem.services.changes.parts import Event
+from vaultmem.services.changes.write import replace_text, write
+from vaultmem.services.curation.curate import KEPT_APART
+from vaultmem.services.lifecycle.transition import act_as_machine, refuse_branch
+from vaultmem.services.search.link_walk import LinkGraph, NewLinks
+from vaultmem.services.sessions.edit_session import memory_budget
+from vaultmem.services.views.read_notes import find_note
+from vaultmem.services.views.update_index import sync_vault
+from vaultmem.storage.query_log import SignalStore
+from vaultmem.vault import Vault
+
+# Whether a night has come for what the watcher does by night: once after three in the morning.
+
+#: Days between two nights, by the setting's value.
+_DAYS = {"never": 0, "day": 1, "week": 7}
+
+
+def is_night(vault: Vault, every: str, work: str) -> bool:
+    """Tell whether a night has come since the work was done last; `every` is the setting's value.
+
+    `work` is the name under which `note_night` keeps when that was.
+    """
+    days = _DAYS[every]
+    if not days:
+        return False
+    now = vault.local_time()
+    night = now.replace(hour=3, minute=0, second=0, microsecond=0)
+    if now < night:
+        night -= timedelta(days=1)
+    last = float(vault.state.get(work) or 0)
+    return last < (night - timedelta(days=days - 1)).timestamp()
+
+
+def note_night(vault: Vault, work: str) -> None:
+    """Keep that the work was done now; a cache, without which it is done once more."""
+    vault.state.put(work, str(vault.now()))
+
+
+# Weigh what was recalled: how strong each note is, whether it is promoted, and if not, why.
+
+#: Why a note waits that only `dream_limit` holds back.
+NEXT_NIGHT = "left for the next night by dream_limit"
+
+#: How MEMORY.md begins where there is none.
+NEW_MEMORY = "# Memory\n"
+
+
+class Candidate(NamedTuple):
+    """A note that was recalled: how strong it is, and why it is not promoted ("" if it is).
+
+    `bullet` is the line that names it in MEMORY.md, "" where it was not come to that. A note of a
+    project is promoted without it: every project is shown MEMORY.md.
+    """
+
+    path: str
+    title: str
+    kind: str
+    state: str
+    strength: Strength
+    held: str
+    bullet: str = ""
+    project: str = ""
+
+    @property
+    def line(self) -> str:
+        """What MEMORY.md gets with the promotion, "" for nothing."""
+        return "" if self.held or self.project else f"{self.bullet}\n"
+
+
+class Weighed(NamedTuple):
+    """All that was recalled, strongest first, and what may leave MEMORY.md to make room."""
+
+    candidates: tuple[Candidate, ...]
+    moves: tuple[MemoryMove, ...]
+
+
+def weigh_recalled(vault: Vault) -> Weighed:
+    """Return how strong each note is that was recalled; the vault must be in sync."""
+    config = vault.config
+    gates = Gates(config.dream_recalls, config.dream_queries, config.dream_score)
+    graph = LinkGraph(vault)
+    linked = _find_linked(graph, str(MEMORY))
+    named = {*linked.values(), *_find_linked(graph, str(DREAMS), every=True).values()}
+    strengths = _measure(vault)
+    candidates = []
+    for path in sorted(strengths, key=lambda path: (-strengths[path][1].score, path)):
+        record, strength = strengths[path]
+        held = "promoted before" if path in named else strength.find_gate(gates)
+        bullet = "" if held else _make_bullet(vault, graph, record)
+        held = held or _find_obstacle(record, bullet)
+        named_so = (path, record.title, record.kind, record.state)
+        candidates.append(Candidate(*named_so, strength, held, bullet, record.project))
+    memory = find_note(vault, MEMORY)
+    room = Room(config.memory_lines, memory_budget(vault))
+    text = memory.text if memory else NEW_MEMORY
+    limit = max(0, config.dream_limit - _count_promoted(vault))
+    chosen, waiting = _fit(text, candidates, room, limit)
+    if memory is None:
+        return Weighed(tuple(chosen), ())
+    wanted = "".join(each.line for each in chosen)
+    wanted += "".join(f"{each.bullet}\n" for each in waiting)
+    scores = {each.path: each.strength.score for each in candidates}
+    lines = {line: path for line, path in linked.items() if path in graph.documents}
+    moves = propose_moves(memory, lines, scores, _find_hidden(vault), room, wanted)
+    return Weighed(tuple(chosen), tuple(moves))
+
+
+def _measure(vault: Vault) -> dict[str, tuple[NoteRecord, Strength]]:
+    """Return the strength of each note that ever surfaced and may count."""
+    store = SignalStore(vault.state, vault.state_folder)
+    store.fold(vault.view.totals()[1])
+    surfaced = store.surfaced()
+    config, now = vault.config, vault.now()
+    weights = Weights(
+        *(config.dream_frequency, config.dream_relevance, config.dream_recency),
+        *(config.dream_diversity, config.dream_consolidation),
+    )
+    found = {}
+    for record in vault.view.records():
+        known = surfaced.get(record.path)
+        if known is None or known.times < 2 or not _may_count(record):
+            continue
+        calls = (Surfacing(s.at, s.query, s.rank) for s in store.signals(record.path))
+        strength = measure_strength(calls, now, weights)
+        if strength.recalls:
+            found[record.path] = (record, strength)
+    return found
+
+
+def _find_hidden(vault: Vault) -> dict[str, str]:
+    """Return the state of each note that is in no pack."""
+    records = vault.view.records()
+    return {r.path: r.state for r in records if State(r.state) in HIDDEN_STATES}
+
+
+def _may_count(record: NoteRecord) -> bool:
+    apart = record.pinned or record.path.startswith(KEPT_APART)
+    return not (apart or record.problem) and State(record.state) not in CLOSED_STATES
+
+
+def _make_bullet(vault: Vault, graph: LinkGraph, record: NoteRecord) -> str:
+    """Return the line that says what a note says and leads to it, "" where none can."""
+    note = find_note(vault, PurePosixPath(record.path))
+    fact = choose_fact(note) if note is not None else ""
+    return format_bullet(fact, graph.link_shortly(record.path)) if fact else ""
+
+
+def _find_obstacle(record: NoteRecord, bullet: str) -> str:
+    """Return why a machine cannot promote a note, "" if it can."""
+    if Kind(record.kind) in OWNER_KINDS and record.state != State.ACTIVE:
+        return f"a {record.kind}: only its owner promotes it"
+    if record.encoding:
+        return f"{name_foreign(record.encoding)}, so it is never rewritten"
+    if not bullet:
+        return "its first sentence is too long for MEMORY.md; give it a title"
+    if find_secrets(bullet):
+        return "what it says looks like a credential"
+    return ""
+
+
+def _count_promoted(vault: Vault) -> int:
+    """Return how many notes were promoted today already, as the diary has it."""
+    diary = find_note(vault, DREAMS)
+    today = f"- {vault.local_time().date()}:"
+    lines = diary.text.splitlines() if diary is not None else []
+    return sum(line.count("[[") for line in lines if line.startswith(today))
+
+
+def _find_linked(graph: LinkGraph, path: str, every: bool = False) -> dict[int, str]:
+    """Return the notes that a note links to, by line: the first of each line, or all numbered."""
+    number = graph.documents.get(path)
+    linked: dict[int, str] = {}
+    for count, found in enumerate(graph.links_of(number) if number is not None else ()):
+        if found.target:
+            linked.setdefault(count if every else found.link.line, found.target)
+    return linked
+
+
+def _fit(
+    text: str, candidates: Sequence[Candidate], room: Room, limit: int
+) -> tuple[list[Candidate], list[Candidate]]:
+    """Return the candidates, those held back that have no room, and of these the ones that wait."""
+    chosen: list[Candidate] = []
+    waiting: list[Candidate] = []
+    count = 0
+    for each in candidates:
+        if not each.held and count == limit:
+            each = each._replace(held=NEXT_NIGHT)
+        elif not each.held and each.project:
+            count += 1
+        elif not each.held:
+            longer = add_bullets(text, [(name_heading(each.kind), each.bullet)])
+            if room.lacks(longer):
+                each = each._replace(held="no room in MEMORY.md")
+                waiting.append(each)
+            else:
+                text, count = longer, count + 1
+        chosen.append(each)
+    return chosen, waiting[:limit]
+
+
+#: The name under which the last dream's time is kept.
+_WORK = "dreamt"
+
+#: How a diary begins; as an archived note it is in no pack, and in no recall unless asked for.
+_DIARY = """---
+kind: reflection
+state: archived
+---
+# Dreams
+
+What `vaultmem dream` promoted, with the score of each.
+
+"""
+
+
+class Dream(NamedTuple):
+    """All that was weighed, strongest first; what may leave MEMORY.md; the commits."""
+
+    candidates: tuple[Candidate, ...]
+    moves: tuple[MemoryMove, ...]
+    report: CommitReport
+
+    @property
+    def promoted(self) -> tuple[Candidate, ...]:
+        """The notes that are promoted, strongest first."""
+        return tuple(each for each in self.candidates if not each.held)
+
+    @property
+    def left(self) -> tuple[Candidate, ...]:
+        """The notes that only `dream_limit` holds back until the next night."""
+        return tuple(each for each in self.candidates if each.held == NEXT_NIGHT)
+
+
+def dream(vault: Vault, is_dry: bool = False) -> Dream:
+    """Promote the strongest notes that were never promoted, in one commit; `is_dry` only looks.
+
+    Each becomes active and, if it is global, is named in MEMORY.md as far as that has room;
+    DREAMS.md lists all.
+    Nobody's trust follows from it: policies and skills still wait for their owner's promotion.
+
+    Raises:
+        RefusedError: the vault's ref is a branch that is not checked out.
+        PendingError: the notes are changed; their commit has to wait.
+    """
+    refuse_branch(vault)
+    if is_dry:
+        sync_vault(vault)
+        weighed = weigh_recalled(vault)
+        return Dream(weighed.candidates, weighed.moves, CommitReport())
+    with vault.lock():
+        sync_vault(vault)
+        weighed = weigh_recalled(vault)
+        found = Dream(weighed.candidates, weighed.moves, CommitReport())
+        if found.promoted:
+            found = found._replace(report=_promote(act_as_machine(vault), found.promoted))
+        note_night(vault, _WORK)
+    return found
+
+
+def dream_if_due(vault: Vault) -> Dream | None:
+    """Dream if vaultmem.yaml wants it and a night has come since the last time; None if not.
+
+    Raises:
+        VaultError: as for `dream`.
+    """
+    return dream(vault) if is_night(vault, vault.config.dream_every, _WORK) else None
+
+
+def _promote(machine: Vault, promoted: Sequence[Candidate]) -> CommitReport:
+    """Set the states, name the notes, write the diary, and commit that and nothing else."""
+    bullets = [(name_heading(each.kind), each.bullet) for each in promoted if each.line]
+    line = _make_diary_line(machine, promoted)
+
+    def plan(change: Change) -> None:
+        for each in promoted:
+            replace_text(change, change.read(PurePosixPath(each.path)), _activate)
+        if bullets:
+            _add(change, MEMORY, NEW_MEMORY, lambda text: add_bullets(text, bullets))
+        _add(change, DREAMS, _DIARY, lambda text: _end_line(text) + line)
+        change.commit(_make_event(machine, promoted))
+
+    return write(machine, plan).report
+
+
+def _add(change: Change, path: PurePosixPath, start: str, edit: Callable[[str], str]) -> None:
+    """Change a note's text, or make the note where there is none."""
+    try:
+        note = change.read(path)
+    except NoteNotFoundError:
+        text = edit(start)
+        check_text(path, text)
+        change.put(path, text.encode("utf-8"))
+        return
+    replace_text(change, note, lambda note: edit(note.text))
+
+
+def _activate(note: Note) -> str:
+    if note.state is State.ACTIVE or note.state in CLOSED_STATES:
+        return note.text  # It may have been taken out of sight meanwhile.
+    return write_state(note.text, State.ACTIVE)
+
+
+def _end_line(text: str) -> str:
+    return text if not text or text.endswith("\n") else f"{text}\n"
+
+
+def _make_diary_line(vault: Vault, promoted: Sequence[Candidate]) -> str:
+    day = vault.local_time().date()
+    links = NewLinks(vault)
+    named = (
+        f"{links.in_property(each.path, str(DREAMS))} {each.strength.score:.2f}"
+        for each in promoted
+    )
+    return f"- {day}: {', '.join(named)}\n"
+
+
+def _make_event(vault: Vault, promoted: Sequence[Candidate]) -> Event:
+    body = tuple(f"{each.path}: {_describe_promotion(each)}" for each in promoted)
+    paths = [each.path for each in promoted]
+    subject = name_files("promote", paths, ", by dream")
+    only = (*paths, str(MEMORY), str(DREAMS))
+    return Event("promote", subject, vault.author, body, "refine", only=only)
+
+
+def _describe_promotion(each: Candidate) -> str:
+    step = "active" if each.state == State.ACTIVE else f"{each.state} to active"
+    found = each.strength
+    counted = ((found.recalls, "recall"), (found.queries, "question"), (found.days, "day"))
+    counts = ", ".join(count_things(number, what) for number, what in counted)
+    return f"{step}, score {found.score:.2f}, {counts}"

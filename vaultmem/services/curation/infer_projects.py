@@ -1,0 +1,117 @@
+"""Propose projects for notes from before there were projects, by the sessions that wrote them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from vaultmem.core.lifecycle import Kind
+from vaultmem.core.project import add_entry, make_project, match_project, parse_table
+from vaultmem.core.text.paths import PINNED_FILES
+from vaultmem.services.changes.change import Change
+from vaultmem.services.changes.parts import Event
+from vaultmem.services.changes.write import write
+from vaultmem.services.projects.edit_projects import put_in_projects
+from vaultmem.services.projects.folder_facts import read_facts
+from vaultmem.services.projects.project_table import put_table, read_table
+from vaultmem.services.sessions.edit_tasks import list_tasks
+from vaultmem.services.sessions.find_session import EXPECTED, list_facts
+from vaultmem.services.sessions.import_turns import read_source
+from vaultmem.storage.session_table import ActiveSessions
+
+if TYPE_CHECKING:
+    from vaultmem.core.sessions.session import SessionFacts
+    from vaultmem.services.changes.commit import CommitReport
+    from vaultmem.vault import Vault
+
+#: Kinds that stay global.
+_GLOBAL = frozenset({Kind.POLICY_RULE, Kind.PREFERENCE})
+
+
+class Proposal(NamedTuple):
+    """A note without a project, the project of the session that wrote it, and that session."""
+
+    path: str
+    project: str
+    session: str
+
+
+class Inference(NamedTuple):
+    """Proposals by path, the names of projects that are new, and the commit (None: a dry run)."""
+
+    proposals: tuple[Proposal, ...]
+    new_projects: tuple[str, ...]
+    report: CommitReport | None = None
+
+
+def infer_projects(vault: Vault, apply: bool = False) -> Inference:
+    """Propose a project for each note whose session's project is known; `apply` writes them.
+
+    A session knows its project by its note, by the folder that it was begun in, or by that of its
+    transcript on this machine. The name of a folder alone is not enough. The vault must be in sync.
+    """
+    if not apply:
+        return _propose(Change(vault))
+
+    def plan(change: Change) -> Inference:
+        found = _propose(change)
+        if found.proposals:
+            list(put_in_projects(change, ((each.path, each.project) for each in found.proposals)))
+            change.commit(Event("projects", "projects: inferred", vault.author, intent="refine"))
+        return found
+
+    done = write(vault, plan)
+    return done.value._replace(report=done.report)
+
+
+def _propose(change: Change) -> Inference:
+    """Return what is proposed; new projects are added to the table within the write."""
+    vault = change.seen
+    text = before = read_table(change)
+    projects: dict[str, str] = {}
+    lacking: list[Proposal] = []
+    for facts in list_facts(vault):
+        name = facts.project
+        if not name and (folder := _find_folder(vault, facts)):
+            known = read_facts(vault, folder)
+            table = parse_table(text)
+            if known and known.has_git:
+                found = match_project(table, known)
+                project = found or make_project(table, known)
+                text = text if found else add_entry(text, project)
+                name = project.name
+        if name:
+            projects[facts.id] = name
+        if name and not facts.project:
+            lacking.append(Proposal(facts.path, name, facts.id))
+    for path, session in _list_written(vault):
+        if name := projects.get(session, ""):
+            lacking.append(Proposal(path, name, session))
+    if text != before:
+        put_table(change, text)
+    had = parse_table(before).names
+    new = tuple(name for name in parse_table(text).names if name not in had)
+    return Inference(tuple(sorted(lacking)), new)
+
+
+def _list_written(vault: Vault) -> Iterator[tuple[str, str]]:
+    """Yield path and session of the notes and tasks that have no project."""
+    where = "d.project = '' AND d.session <> '' AND d.path NOT GLOB 'sessions/*'"
+    for record in vault.view.records(where):
+        if record.kind not in _GLOBAL and record.path not in PINNED_FILES:
+            yield record.path, record.session
+    without = {each.path for each in vault.view.records("d.project = '' AND d.path GLOB 'tasks/*'")}
+    for task in list_tasks(vault):
+        if len(task.sessions) == 1 and task.path in without:
+            yield task.path, task.sessions[0]
+
+
+def _find_folder(vault: Vault, facts: SessionFacts) -> Path | None:
+    """Return the folder of a session that is still there; None if it is not known here."""
+    record = ActiveSessions(vault.state_folder).find(facts.id)
+    if record is not None and Path(record.workspace).is_dir():
+        return Path(record.workspace)
+    transcript = Path(vault.state.get(f"{EXPECTED} {facts.id}") or "/")
+    folder = read_source(transcript).folder if transcript.is_file() else ""
+    return Path(folder) if folder and Path(folder).is_dir() else None

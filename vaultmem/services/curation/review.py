@@ -1,0 +1,364 @@
+"""The review queue: everything that waits for a decision, with the notes concerned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from vaultmem.core.curation.fidelity import is_short
+from vaultmem.core.curation.memory_file import MEMORY
+from vaultmem.core.curation.proposal import (
+    ORDER,
+    Action,
+    Proposal,
+    Report,
+    format_report,
+    parse_report,
+)
+from vaultmem.core.lifecycle import HIDDEN_STATES, State
+from vaultmem.core.notes.changes import FileChange
+from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
+from vaultmem.core.notes.record import NoteRecord
+from vaultmem.core.preferences import Speaker, find_standing
+from vaultmem.core.search.terms import term_sequence
+from vaultmem.core.text.display import count_things
+from vaultmem.core.text.paths import DREAMS, is_note_name
+from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
+from vaultmem.services.changes.bullets import read_dreamt
+from vaultmem.services.curation.arrivals import keep_current, list_arrived
+from vaultmem.services.curation.curate import KEPT_APART, curate, find_quarantined, group_values
+from vaultmem.services.merging.branches import list_changes, list_proposed
+from vaultmem.services.search.link_walk import LinkGraph
+from vaultmem.services.views.read_notes import find_note, read_note
+from vaultmem.storage.atomic import write_atomically
+from vaultmem.storage.git.log import Commit, walk_changes
+from vaultmem.vault import Vault
+
+#: Notes up to which a server compares all of them while somebody waits: more take minutes.
+COMPARED_AT_ONCE = 500
+
+#: Proposed branches that are shown at once: git is asked about each.
+_BRANCHES = 100
+
+#: Files of a proposed branch that are named, and notes of it whose text is shown.
+_NAMED, _SHOWN = 20, 4
+
+#: What was last shown to be decided; a cache, which another look makes again.
+_FILE = "review.json"
+
+
+class Side(NamedTuple):
+    """A note that a decision is about: what it says, who said it and when, and in which commit.
+
+    `written` is an ISO 8601 day, `commit` what last changed the note; both "" if not known.
+    """
+
+    path: str
+    title: str
+    state: str
+    text: str
+    agent: str
+    session: str
+    written: str
+    commit: str
+
+
+class Item(NamedTuple):
+    """What waits for a decision, and the notes of it as the proposal names them."""
+
+    id: str
+    proposal: Proposal
+    sides: tuple[Side, ...]
+
+
+def list_queue(vault: Vault, progress: Callable[[int, int], None] | None = None) -> Report:
+    """Return what waits for a decision, and keep it for `find_item`; the vault must be in sync.
+
+    Raises:
+        RefusedError: the vault's ref is a branch that is not checked out.
+    """
+    found = curate(vault, progress, is_machine=not vault.is_person)
+    records = vault.view.records()
+    waiting = [
+        *(each for each in found.proposals if each.action in ORDER and _waits(vault, each)),
+        *_find_candidates(records),
+        *_find_unreadable(records),
+    ]
+    waiting.sort(key=_order)
+    queue = found._replace(proposals=group_values(vault, _add(list_arrived(vault), waiting)))
+    with suppress(OSError):
+        write_atomically(_file(vault), format_report(queue).encode(), mode=0o600, durable=False)
+    return queue._replace(proposals=(*list_branches(vault), *queue.proposals))
+
+
+def list_shown(vault: Vault) -> tuple[Proposal, ...]:
+    """Return what was last shown to be decided, nothing if that is not known any more."""
+    try:
+        return parse_report(_file(vault).read_text(encoding="utf-8")).proposals
+    except (OSError, RefusedError, UnicodeDecodeError):
+        return ()
+
+
+def list_known(vault: Vault) -> tuple[Proposal, ...]:
+    """Return what was found already: of notes that came, and of all when somebody last looked."""
+    found = _add((*list_branches(vault), *list_arrived(vault)), list_shown(vault))
+    return group_values(vault, found)
+
+
+def list_waiting(vault: Vault) -> tuple[Proposal, ...]:
+    """Return what waits for a decision as far as that is known.
+
+    Only notes that were found to have other values of one thing are compared, to make groups.
+
+    It has what was found of notes that came and in the last `list_queue`, without what was decided
+    or changed since, and each candidate, unreadable and quarantined note. The vault is in sync.
+    """
+    waiting = [*keep_current(vault, list_shown(vault)), *_find_unasked(vault)]
+    ordered = sorted(_add(list_arrived(vault), waiting), key=_order)
+    return group_values(vault, (*list_branches(vault), *ordered))
+
+
+def list_candidates(vault: Vault) -> tuple[Proposal, ...]:
+    """Return the candidates that wait to be promoted; the vault must be in sync."""
+    records = vault.view.records("d.state = ?", [State.CANDIDATE])
+    return tuple(_find_candidates(records))
+
+
+def _find_unasked(vault: Vault) -> Iterator[Proposal]:
+    """Yield what waits and takes no comparison to be found."""
+    states = [State.CANDIDATE, State.QUARANTINED, State.UNREADABLE]
+    listed = vault.view.records("d.state IN (?, ?, ?) OR v.problem <> ''", states)
+    yield from _find_candidates(listed)
+    yield from _find_unreadable(listed)
+    yield from (each for each in find_quarantined(vault, listed) if _waits(vault, each))
+
+
+def _order(proposal: Proposal) -> tuple[int, str, str]:
+    return ORDER.index(proposal.action), proposal.path, proposal.into
+
+
+def list_branches(vault: Vault) -> tuple[Proposal, ...]:
+    """Return the first proposed branches that wait for a decision, by name."""
+    found = []
+    for each in list_proposed(vault)[:_BRANCHES]:
+        changes = list_changes(vault, each.commit)
+        told = f"{each.name}: {count_things(len(changes), 'file')}, {each.day}"
+        lines = list(map(_describe_change, changes))
+        more = [f"and {len(lines) - _NAMED:,} more"] if len(lines) > _NAMED else []
+        evidence = (*lines[:_NAMED], *more)
+        found.append(Proposal(Action.PROPOSAL, each.name, each.commit, told, evidence))
+    return tuple(found)
+
+
+def _add(first: Iterable[Proposal], others: Iterable[Proposal]) -> tuple[Proposal, ...]:
+    """Return proposals and others, of two for the same notes the first."""
+    found: dict[tuple[str, ...], Proposal] = {}
+    for each in (*first, *others):
+        alone = () if each.into else (each.action,)
+        found.setdefault((*alone, *sorted(path for path, _ in each.places)), each)
+    return tuple(found.values())
+
+
+def find_item(
+    vault: Vault,
+    name: str,
+    progress: Callable[[int, int], None] | None = None,
+    *,
+    looks: bool = True,
+) -> Proposal:
+    """Return what an id, or the beginning of one, names: what was shown, else what is there now.
+
+    Who does not look (`looks`) knows only what was shown: to compare all notes may take minutes.
+
+    Raises:
+        NoteNotFoundError: there is none, or several begin like that.
+    """
+    found = [each for each in list_known(vault) if each.id.startswith(name.lower())]
+    if not found and looks:
+        now = list_queue(vault, progress).proposals
+        found = [each for each in now if each.id.startswith(name.lower())]
+    if len(found) == 1 and name:
+        return found[0]
+    if found:
+        raise NoteNotFoundError(f"{name}: {len(found)} ids begin like that; give more of it")
+    raise NoteNotFoundError(
+        f"{name}: nothing of that id is to be decided, or its notes changed; see `vaultmem review`"
+    )
+
+
+def describe_items(vault: Vault, proposals: Sequence[Proposal]) -> Iterator[Item]:
+    """Yield proposals with the notes that they are about; those that are gone are left out."""
+    paths = {path for each in proposals for path, _ in each.places}
+    commits = _read_commits(vault, paths)
+    for each in proposals:
+        with suppress(ConflictError):
+            if each.action is Action.PROPOSAL:
+                yield Item(each.id, each, tuple(_describe_branch(vault, each)))
+                continue
+            notes = read_current(vault, each)
+            sides = [_describe_note(note, commits) for note in notes]
+            yield Item(each.id, each, tuple(sides))
+
+
+def find_proposed(vault: Vault, proposal: Proposal) -> str:
+    """Return the ref of a proposed branch.
+
+    Raises:
+        ConflictError: the branch is gone, or has other commits than when it was shown.
+    """
+    for each in list_proposed(vault):
+        if (each.name, each.commit) == (proposal.path, proposal.blob):
+            return each.ref
+    raise ConflictError(f"{proposal.path}: changed since it was shown; run `vaultmem review` again")
+
+
+def read_current(vault: Vault, proposal: Proposal) -> list[Note]:
+    """Return the notes of a proposal, of a group in order of time.
+
+    Raises:
+        ConflictError: one of them is not as it was when that was proposed.
+    """
+    notes = []
+    for path, blob in proposal.places:
+        note = find_note(vault, path)
+        if note is None or note.blob != blob:
+            raise ConflictError(f"{path}: changed since it was shown; run `vaultmem review` again")
+        notes.append(note)
+    return notes
+
+
+def _describe_branch(vault: Vault, proposal: Proposal) -> Iterator[Side]:
+    """Yield the first notes that a proposed branch changes, as it has them."""
+    find_proposed(vault, proposal)
+    changes = list_changes(vault, proposal.blob)
+    written = [each for each in changes if each.blob and is_note_name(each.path)]
+    for each in written[:_SHOWN]:
+        with suppress(UnreadableNoteError):
+            data = vault.history.objects.read(each.blob)[1]
+            yield _describe_note(parse_note(PurePosixPath(each.path), data), {})
+
+
+def _describe_change(change: FileChange) -> str:
+    verb = "changes" if change.old_blob and change.blob else "adds" if change.blob else "removes"
+    return f"{verb} {change.path}"
+
+
+def _file(vault: Vault) -> Path:
+    return vault.state_folder / _FILE
+
+
+def _waits(vault: Vault, proposal: Proposal) -> bool:
+    """Tell whether nobody decided yet that a quarantined note stays where it is."""
+    if proposal.action is not Action.REVIEW_QUARANTINED:
+        return True
+    with suppress(NoteNotFoundError, RefusedError):
+        return read_note(vault, PurePosixPath(proposal.path)).matter.get("reviewed") is None
+    return True
+
+
+def _find_candidates(records: Iterable[NoteRecord]) -> Iterator[Proposal]:
+    for record in records:
+        is_apart = record.path.startswith(KEPT_APART)
+        if record.state == State.CANDIDATE and not record.problem and not is_apart:
+            said = f"proposed by {record.agent}" if record.agent else "written by a person"
+            kind = f"a {record.kind.replace('_', ' ')} that waits to be promoted"
+            yield Proposal(Action.CANDIDATE, record.path, record.blob, kind, (said,))
+
+
+def _find_unreadable(records: Iterable[NoteRecord]) -> Iterator[Proposal]:
+    for record in records:
+        if record.problem and record.state != State.QUARANTINED:
+            evidence = (f"mend it with `vaultmem edit {record.path}`",)
+            yield Proposal(Action.UNREADABLE, record.path, record.blob, record.problem, evidence)
+
+
+def _read_commits(vault: Vault, paths: set[str]) -> dict[str, Commit]:
+    """Return by path the commit that last changed each note."""
+    head = vault.head()
+    found: dict[str, Commit] = {}
+    if head is None or not head.commit:
+        return found
+    for commit, files in walk_changes(vault.history, head.commit):
+        for file in files:
+            if file.path in paths:
+                found.setdefault(file.path, commit)
+        if len(found) == len(paths):
+            break
+    return found
+
+
+def _describe_note(note: Note, commits: Mapping[str, Commit]) -> Side:
+    path, commit = str(note.path), commits.get(str(note.path))
+    day = (note.updated or note.created or (commit.time if commit else ""))[:10]
+    text = note.text if note.problem else note.visible_body.strip()
+    who = (note.agent, note.session, day, commit.commit if commit else "")
+    return Side(path, note.title, note.state.value, text, *who)
+
+
+# Why a note stays that is old enough to be shortened: others lean on it, or it alone knows.
+
+#: Properties by which a note leans on another; by others, vaultmem names what is like it.
+_LEANING = frozenset({"", "refs", "parents"})
+
+#: Notes of what was done name all that was touched.
+_TOLD_OF = "sessions/"
+
+
+def find_reasons(vault: Vault, records: Sequence[NoteRecord]) -> Callable[[int, Note], str]:
+    """Return what tells why a document and its note stay, "" if nothing keeps them.
+
+    `records` are the notes that count. Of long notes, which tell of many things, keywords keep the
+    numbers, and the index has the rest. The vault must be in sync.
+    """
+    linked = _find_linked(vault)
+    snapshot = vault.index.snapshot()
+    in_play = {record.document for record in records}
+
+    def has_own_number(document: int, text: str) -> bool:
+        for term in {term for term in term_sequence(text) if term[0].isdigit()}:
+            found = snapshot.find_sections(term)
+            holders = {snapshot.locate(place, n)[0] for place, ns in found for n in ns}
+            if holders & in_play <= {document}:
+                return True
+        return False
+
+    def find_reason(document: int, note: Note) -> str:
+        if str(note.path) in linked:
+            return "linked by another note"
+        if find_standing(note.visible_body, Speaker.OWNER):
+            return "a standing instruction"
+        if is_short(note) and has_own_number(document, note.visible_body):
+            return "a number that no other note has"
+        return ""
+
+    return find_reason
+
+
+def _find_linked(vault: Vault) -> set[str]:
+    """Return the notes that another one in play links to; what a dream wrote is no link."""
+    records = vault.view.records()
+    hidden = {record.path for record in records if record.state in HIDDEN_STATES}
+    dreamt = _find_dreamt_lines(vault)
+    return {
+        found.target
+        for found in LinkGraph(vault).links()
+        if found.target
+        and found.source != found.target
+        and found.link.property in _LEANING
+        and found.source not in hidden | {str(DREAMS)}
+        and not found.source.startswith(_TOLD_OF)
+        and not (found.source == str(MEMORY) and found.link.line in dreamt)
+    }
+
+
+def _find_dreamt_lines(vault: Vault) -> set[int]:
+    """Return the lines of MEMORY.md, from 1, that dreams wrote."""
+    head = vault.head()
+    try:
+        lines = read_note(vault, MEMORY).text.splitlines()
+    except (NoteNotFoundError, RefusedError):
+        return set()
+    dreamt = read_dreamt(vault, head.commit) if head is not None and "[[" in "".join(lines) else ()
+    return {number for number, line in enumerate(lines, 1) if line in dreamt}

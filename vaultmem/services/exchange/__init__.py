@@ -1,0 +1,1 @@
+"""Exchange: import notes and reference material, archive a vault, and sync it with a remote."""

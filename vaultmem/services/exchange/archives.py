@@ -1,0 +1,508 @@
+"""Export a vault as one archive file, and import it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple, Unpack
+
+import vaultmem
+from vaultmem.config import Config
+from vaultmem.core.archive import (
+    ARTIFACTS,
+    FILES,
+    HISTORY,
+    RECEIPTS,
+    SESSIONS,
+    STATE,
+    TRUST,
+    Manifest,
+    is_kept,
+    is_safe,
+    stays_inside,
+)
+from vaultmem.core.notes.record import NoteRecord
+from vaultmem.core.search.query import NoteFilter
+from vaultmem.core.text.display import escape_bytes
+from vaultmem.errors import RefusedError, VaultError, name_failure
+from vaultmem.services.search.link_walk import FoundLink, LinkGraph
+from vaultmem.services.search.trusted import verify_signed
+from vaultmem.services.views.read_notes import find_note, list_notes
+from vaultmem.services.views.update_index import sync_vault
+from vaultmem.storage.archive_file import ArchiveWriter, naming_archive, open_archive
+from vaultmem.storage.atomic import make_private_folder, sync_folder, write_atomically
+from vaultmem.storage.files import open_beneath
+from vaultmem.storage.git.maintenance import take_bundle, write_bundle
+from vaultmem.storage.git.runner import make_repository
+from vaultmem.storage.git.setup import add_excludes, find_not_ignored, install_driver
+from vaultmem.storage.git.vault_history import History
+from vaultmem.storage.kept import KeptFolder, Names, dump_state, load_state
+from vaultmem.storage.link_table import find_attachments
+from vaultmem.storage.lock import hold_lock
+from vaultmem.storage.query_log import SignalStore
+from vaultmem.storage.session_table import ActiveSessions
+from vaultmem.storage.state import StateDatabase
+from vaultmem.storage.trust_record import TrustStore
+from vaultmem.vault import (
+    HOW_TO_SAY,
+    UserFolders,
+    Vault,
+    VaultSettings,
+    find_user_folders,
+    make_key,
+    open_vault,
+)
+
+if TYPE_CHECKING:
+    from vaultmem.core.notes.note import Note
+
+
+_BLOCK = 1024 * 1024
+
+
+class Archived(NamedTuple):
+    """What is in an archive, and how large it is (bytes).
+
+    `skipped` says of files of the vault why they are not in it.
+    """
+
+    file: str
+    bytes: int
+    notes: int
+    files: int
+    commits: int
+    receipts: int
+    trusted: bool
+    skipped: dict[str, str]
+
+
+def export_archive(
+    vault: Vault, file: Path, progress: Callable[[int, int], None] = lambda done, total: None
+) -> Archived:
+    """Write all of a vault into an archive, which takes an earlier one's place at the end.
+
+    Writers wait meanwhile, so it is of one moment.
+
+    Raises:
+        RefusedError: the file is something else, or in the vault; or a merge is under way.
+        VaultError: the disk did not take it, or a file could not be read.
+    """
+    file = file.resolve()
+    _check_target(vault, file)
+    try:
+        with (
+            hold_lock(vault.state_folder / "export.lock"),
+            contextlib.closing(ArchiveWriter(file.parent)) as writer,
+        ):
+            manifest, skipped = _gather(vault, writer)
+            size = writer.write(file, manifest, progress)
+    except OSError as error:
+        raise name_failure(error) from error
+    return Archived(
+        os.fspath(file),
+        size,
+        manifest.notes,
+        manifest.count(FILES),
+        manifest.commits,
+        manifest.count(RECEIPTS),
+        TRUST in manifest.members,
+        skipped,
+    )
+
+
+def _check_target(vault: Vault, file: Path) -> None:
+    if file.is_relative_to(vault.root.resolve()):
+        raise RefusedError(f"{file}: in the vault itself; name a file outside of it")
+    if not file.parent.is_dir():
+        raise RefusedError(f"{file.parent}: no such folder")
+    if file.exists():
+        try:
+            with open_archive(file):
+                pass
+        except (RefusedError, OSError):
+            told = f"{file}: it is there, and no archive of a vault; name another file"
+            raise RefusedError(told) from None
+
+
+def _gather(vault: Vault, writer: ArchiveWriter) -> tuple[Manifest, dict[str, str]]:
+    """Give the writer all members, while nobody else writes; return the manifest."""
+    with vault.lock():
+        sync_vault(vault)
+        SignalStore(vault.state, vault.state_folder).fold(vault.view.totals()[1])
+        head, folder, commits = vault.head(), "", 0
+        if head is not None:
+            if told := vault.history.obstacle(may_be_detached=True):
+                raise RefusedError(f"{told}; end it first")
+            folder = vault.history.prefix
+            commits = int(vault.history.git.run("rev-list", "--count", "--all"))
+            if commits:
+                writer.add(HISTORY, write_bundle(vault.history))
+        skipped = dict(_add_files(vault, writer))
+        _add_kept(vault, writer)
+        writer.add(STATE, dump_state(vault.state))
+    made = datetime.fromtimestamp(int(vault.now()), UTC).isoformat()
+    manifest = Manifest(
+        vaultmem=vaultmem.__version__,
+        made=made,
+        name=vault.root.name,
+        folder=folder,
+        branch=head.branch if head else "",
+        commit=head.commit if head else "",
+        notes=vault.view.totals()[0],
+        commits=commits,
+        members=writer.members,
+    )
+    return manifest, skipped
+
+
+def _add_files(vault: Vault, writer: ArchiveWriter) -> Iterator[tuple[str, str]]:
+    """Add the vault's files; yield which of them are left out, and why."""
+    paths = _list_files(vault)
+    sparse = set() if vault.head() is None else vault.history.find_skipped(paths)
+    for path in sorted(paths):
+        if path in sparse:
+            raise RefusedError(
+                f"{path}: a sparse checkout leaves it out; run `git sparse-checkout disable` first"
+            )
+        if told := _add_file(vault, writer, path):
+            yield escape_bytes(path), told
+
+
+def _list_files(vault: Vault) -> set[str]:
+    """Return what git has or would take, all notes, transcripts and media.
+
+    What git ignores otherwise may be a secret, or can be made again.
+    """
+    paths = {*vault.manifest.blobs(), *find_attachments(vault.root)}
+    if vault.head() is None:
+        found = (Path(folder, name) for folder, _, names in os.walk(vault.root) for name in names)
+        paths |= {each.relative_to(vault.root).as_posix() for each in found}
+    else:
+        command = ("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--full-name")
+        where = ("--", vault.history.prefix) if vault.history.prefix else ()
+        listed = vault.history.git.run(*command, *where).split("\0")
+        paths |= {path.removeprefix(vault.history.prefix) for path in listed if path}
+    return paths
+
+
+def _add_file(vault: Vault, writer: ArchiveWriter, path: str) -> str:
+    """Add one file; return why it is left out, "" if it is not."""
+    if not is_safe(path):
+        return "no name that every system can hold"
+    try:
+        found = os.lstat(vault.root / path)
+    except OSError:
+        return ""  # Removed, and not committed yet.
+    if stat.S_ISLNK(found.st_mode):
+        target = os.readlink(vault.root / path)
+        if not stays_inside(path, target):
+            return "a link that leads out of the vault"
+        writer.add_link(FILES + path, target)
+    elif stat.S_ISREG(found.st_mode):
+        descriptor = open_beneath(vault.root, PurePosixPath(path))
+        with os.fdopen(descriptor, "rb") as source:
+            blocks = iter(lambda: source.read(_BLOCK), b"")
+            writer.add(FILES + path, blocks, found.st_mtime_ns, bool(found.st_mode & 0o100))
+    elif not stat.S_ISDIR(found.st_mode):
+        return "no regular file"
+    else:
+        return "a repository of its own"
+    return ""
+
+
+def _add_kept(vault: Vault, writer: ArchiveWriter) -> None:
+    """Add what is in the user's own folders: receipts, what was handed over, sessions, trust."""
+    _add_named(writer, RECEIPTS, vault.store.receipts.files())
+    _add_named(writer, ARTIFACTS, vault.store.artifacts.files())
+    _add_named(writer, SESSIONS, sorted(ActiveSessions(vault.state_folder).folder.glob("*.json")))
+    if vault.trust.is_trusted():
+        notes = {path: sorted(digests) for path, digests in vault.trust.notes().items()}
+        writer.add(TRUST, [json.dumps(notes, indent=1, sort_keys=True).encode()])
+
+
+def _add_named(writer: ArchiveWriter, where: str, files: Iterable[Path]) -> None:
+    for file in files:
+        if is_kept(name := where + file.name):
+            writer.add(name, [file.read_bytes()], file.stat().st_mtime_ns)
+
+
+# Put a vault from an archive into a new folder: all of it, checked first, or nothing.
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+#: What git does not take of a vault, if no file of it says so.
+_LOCAL = ("transcripts/", "CONTEXT.md")
+
+#: The folder of what is kept outside a vault, in an archive.
+_KEPT = "kept"
+
+#: Bytes that stay free, at least.
+_SPARE = 64 * 1024 * 1024
+
+
+class Unarchived(NamedTuple):
+    """What an archive had, and where it is now.
+
+    `vouched` counts the texts that were trusted where it was made; `trusted` says that they are
+    here too.
+    """
+
+    folder: str
+    made: str
+    vaultmem: str
+    notes: int
+    files: int
+    commits: int
+    receipts: int
+    vouched: int
+    trusted: bool
+    dry_run: bool
+
+
+def import_archive(
+    file: Path,
+    folder: Path | None,
+    *,
+    trust: bool = False,
+    dry_run: bool = False,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+    **settings: Unpack[VaultSettings],
+) -> Unarchived:
+    """Put what an archive has into a folder, by default one of the vault's name; or only look.
+
+    The folder is empty or not there yet. What was trusted where the archive was made instructs
+    nobody here, unless a person says that it is theirs (`trust`). `settings` are `open_vault`'s.
+
+    Raises:
+        RefusedError: the folder is not empty, the archive is not what it says, or an agent trusts.
+        VaultError: the disk did not take it, or has no room. Nothing is left behind.
+    """
+    if trust and (settings.get("agent") or settings.get("by_person") is False):
+        raise RefusedError(f"only a person says that a vault is theirs: {HOW_TO_SAY}")
+    folders = settings.get("folders") or find_user_folders({})
+    try:
+        with open_archive(file) as archive:
+            target = _find_target(folder, archive.manifest)
+            with _staging(target, folders, archive.manifest) as stage:
+                _check_room(stage)
+                archive.unpack(stage.place, progress)
+                with naming_archive(file):
+                    names, vouched = _build(stage), _read_trust(stage)
+                if not dry_run:
+                    _put_in_place(stage, target, names, vouched if trust else {})
+    except OSError as error:
+        raise name_failure(error) from error
+    if not dry_run:
+        _verify(target / archive.manifest.folder, settings)
+    return _describe(target, archive.manifest, len(vouched), trust, dry_run)
+
+
+def _verify(root: Path, settings: VaultSettings) -> None:
+    """Let signed lists count that allowed signers signed; without it, they do not count yet."""
+    settings["config"] = Config()
+    with contextlib.suppress(VaultError), contextlib.closing(open_vault(root, **settings)) as vault:
+        verify_signed(vault)
+
+
+def _describe(
+    target: Path, manifest: Manifest, vouched: int, trust: bool, dry_run: bool
+) -> Unarchived:
+    return Unarchived(
+        os.fspath(target / manifest.folder),
+        manifest.made,
+        manifest.vaultmem,
+        manifest.notes,
+        manifest.count(FILES),
+        manifest.commits,
+        manifest.count(RECEIPTS),
+        vouched,
+        trust and vouched > 0,
+        dry_run,
+    )
+
+
+def _find_target(folder: Path | None, manifest: Manifest) -> Path:
+    """Return the folder that the vault's repository gets.
+
+    Raises:
+        RefusedError: it has something in it, or is the current one, which cannot be exchanged.
+    """
+    name = (manifest.folder or manifest.name).split("/")[0]
+    if folder is None and (not name or name.startswith((".", "-")) or set(name) & set("/\\:")):
+        raise RefusedError("name the folder that the vault is to have")
+    target = Path(os.path.abspath(name if folder is None else folder.expanduser()))
+    if target.is_symlink() or (target.exists() and not target.is_dir()):
+        raise RefusedError(f"{target}: it is there, and no folder; name another")
+    if target.is_dir() and next(target.iterdir(), None) is not None:
+        raise RefusedError(f"{target}: not empty; name a folder that is not there yet")
+    if target == Path.cwd():
+        raise RefusedError(f"{target}: you stand in it; name a folder that is not there yet")
+    return target
+
+
+class _Stage(NamedTuple):
+    """Where an import is made: `files` hidden beside the target, the others in the user's folders.
+
+    `state` becomes the vault's, and `kept` goes before the vault is there.
+    """
+
+    files: Path
+    state: Path
+    kept: Path
+    folders: UserFolders
+    manifest: Manifest
+
+    @property
+    def root(self) -> Path:
+        """The vault's folder."""
+        return self.files / self.manifest.folder
+
+    def place(self, name: str) -> Path:
+        """Return where a member goes."""
+        inside = name.removeprefix(FILES)
+        return self.kept / name if inside == name else self.root / inside
+
+
+@contextlib.contextmanager
+def _staging(target: Path, folders: UserFolders, manifest: Manifest) -> Iterator[_Stage]:
+    """Make the folders, and remove them at the end, as what a killed import left."""
+    files = target.with_name(f".{target.name}.vaultmem-import")
+    state, kept = folders.state / "import", folders.state / "import.kept"
+    stage = _Stage(files, state, kept, folders, manifest)
+    make_private_folder(folders.state)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with hold_lock(folders.state / "import.lock"):
+        try:
+            for each in (state, kept, files):
+                _remove(each)
+                each.mkdir(mode=0o777 if each == files else 0o700)
+            stage.root.mkdir(parents=True, exist_ok=True)
+            yield stage
+        finally:
+            for each in (state, kept, files):
+                _remove(each)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder of ours, where it is; whoever else has one of that name keeps it."""
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(folder)
+
+
+def _check_room(stage: _Stage) -> None:
+    needed = stage.manifest.size
+    for place in (stage.files, stage.kept):
+        if needed + _SPARE > (free := shutil.disk_usage(place).free):
+            raise RefusedError(f"it needs {needed:,} bytes; {free:,} are free at {place.parent}")
+
+
+def _build(stage: _Stage) -> Names:
+    """Make repository and state of what was unpacked; return the vault's names."""
+    state = StateDatabase(stage.state)
+    if (lines := stage.kept / STATE).exists():
+        with open(lines, "rb") as rows:
+            load_state(state, rows)
+    state.close()
+    _build_sessions(stage)
+    manifest, names = stage.manifest, Names()
+    if manifest.branch or manifest.commit:
+        make_repository(stage.files)
+        history = History(stage.root, stage.state)
+        bundle = stage.kept / HISTORY if HISTORY in manifest.members else None
+        take_bundle(history, bundle, manifest.branch, manifest.commit)
+        install_driver(history)
+        add_excludes(history, find_not_ignored(history, _LOCAL))
+        known = history.find_names()
+        names = Names(lambda: next(iter(known), ""), lambda: known)
+        history.close()
+    return names
+
+
+def _build_sessions(stage: _Stage) -> None:
+    """Keep which sessions are open; the processes that they had are of another machine."""
+    active = ActiveSessions(stage.state)
+    for record in ActiveSessions(stage.kept / _KEPT).all():
+        active.put(record._replace(processes=()))
+
+
+def _read_trust(stage: _Stage) -> dict[str, str]:
+    """Return a digest of each text that was vouched for, by path."""
+    if TRUST not in stage.manifest.members:
+        return {}
+    try:
+        listed = json.loads((stage.kept / TRUST).read_bytes())
+        found = {str(path): str(digests[-1]) for path, digests in listed.items()}
+    except (ValueError, TypeError, AttributeError, IndexError, RecursionError):
+        found = {"": ""}
+    if not all(map(_DIGEST.fullmatch, found.values())):
+        raise RefusedError("what it trusts cannot be read")
+    return found
+
+
+def _put_in_place(stage: _Stage, target: Path, names: Names, trusted: dict[str, str]) -> None:
+    """Put all where it belongs, the vault's folder last: without it, the rest is of no vault.
+
+    What the user's folders have of a vault that was here before goes, but its receipts and trust.
+    """
+    root, folders = target / stage.manifest.folder, stage.folders
+    key = make_key(Path(os.path.abspath(root)))
+    for member, kind in ((RECEIPTS, "receipts"), (ARTIFACTS, "artifacts")):
+        _add_new(stage.kept / member, folders.data / kind / key, names)
+    if trusted:
+        TrustStore(folders.config / "trust" / f"{key}.json", str(root), names).record(trusted)
+    _remove(stage.kept)
+    if hasattr(os, "sync"):
+        os.sync()
+    state = folders.state / "vaults" / key
+    make_private_folder(state.parent)
+    _remove(state)
+    stage.state.rename(state)
+    if target.is_dir():
+        target.rmdir()
+    stage.files.rename(target)
+    sync_folder(target.parent)
+
+
+def _add_new(source: Path, folder: Path, names: Names) -> None:
+    """Copy files into one of the user's folders, but for those that it has."""
+    if source.is_dir():
+        KeptFolder(folder, names).make()
+        for file in sorted(source.iterdir()):
+            if not (folder / file.name).exists():
+                write_atomically(folder / file.name, file.read_bytes(), mode=0o600, durable=False)
+                shutil.copystat(file, folder / file.name)
+
+
+# Read all notes, or those that a filter admits, one after the other: for other tools.
+
+
+class Lines(NamedTuple):
+    """A file with a line of JSON for each of so many notes."""
+
+    file: str
+    notes: int
+
+
+class WholeNote(NamedTuple):
+    """A note with its properties, its body and its links; `note` is None where it cannot be read.
+
+    Links are followed to notes, not to headings in them.
+    """
+
+    record: NoteRecord
+    note: Note | None
+    links: list[FoundLink]
+
+
+def read_all(vault: Vault, note_filter: NoteFilter) -> Iterator[WholeNote]:
+    """Yield the notes that the filter admits, by path; the vault must be in sync."""
+    graph = LinkGraph(vault)
+    for record in list_notes(vault, note_filter):
+        yield WholeNote(record, find_note(vault, record.path), graph.links_of(record.document))

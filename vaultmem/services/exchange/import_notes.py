@@ -1,0 +1,452 @@
+"""Import memories and conversations of other programs as candidates."""
+
+from __future__ import annotations
+
+import hashlib
+import unicodedata
+from collections.abc import Callable
+from datetime import datetime
+from enum import StrEnum
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from vaultmem.core.imports.item import Conversation, MemoryItem, digest_text, read_moment
+from vaultmem.core.lifecycle import OWNER_KINDS, State
+from vaultmem.core.notes.edit_properties import PropertyValue, set_property
+from vaultmem.core.notes.note import Note, parse_note
+from vaultmem.core.preferences import Speaker, find_standing
+from vaultmem.core.project import PROPERTY as PROJECT
+from vaultmem.core.secrets.scan import mask_secrets
+from vaultmem.core.sessions.session import (
+    FOLDER,
+    SessionFacts,
+    Status,
+    TouchedFile,
+    map_session_id,
+    session_path,
+)
+from vaultmem.core.sessions.session_note import name_session, new_session_text
+from vaultmem.core.sessions.turns import Turn
+from vaultmem.core.text.paths import check_new_name, parse_note_path, slugify
+from vaultmem.core.transcripts.event import Record, Source, TranscriptEvent, add_event
+from vaultmem.core.transcripts.transcript_formats import describe_turn
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.changes.change import Change
+from vaultmem.services.changes.operation import Operation, operate
+from vaultmem.services.changes.ownership import look_for_leaks
+from vaultmem.services.changes.parts import Event
+from vaultmem.services.changes.parts import Event as VaultEvent
+from vaultmem.services.changes.write import replace_text, write
+from vaultmem.services.memory.new_note import (
+    Memory,
+    check_characters,
+    check_memory,
+    choose_title,
+    compose_note,
+)
+from vaultmem.services.memory.remember import propose_standing, put_new
+from vaultmem.services.projects.project_table import place_in_project
+from vaultmem.services.sessions.edit_session import act_in, edit_session, propose_said
+from vaultmem.services.sessions.find_session import is_kept, read_session
+from vaultmem.services.sessions.identify import find_workspace
+from vaultmem.services.sessions.import_turns import (
+    Imported,
+    add_touched,
+    find_first_turn,
+    has_more,
+    identify_transcript,
+    import_turns,
+    name_file,
+    read_record,
+    write_record,
+)
+from vaultmem.services.sessions.windows import append_turns, read_tally, write_windows
+from vaultmem.services.similarity.known import name_contradicted, refuse_held
+from vaultmem.services.similarity.similar import Asked, find_similar
+from vaultmem.services.views.open_view import name_branch
+from vaultmem.services.views.read_notes import find_note
+from vaultmem.storage.files import MAX_FILE_BYTES
+from vaultmem.vault import Vault
+
+#: Says in a note where it was imported from: kind, origin, and a digest of what was said there.
+PROPERTY = "imported"
+
+
+class Outcome(StrEnum):
+    """What becomes of what is imported."""
+
+    NEW = "new"
+    CHANGED = "changed"
+    NEAR = "near"
+    CONTRADICTS = "contradicts"
+    KNOWN = "known"
+    QUARANTINED = "quarantined"
+    CREDENTIAL = "credential"
+    TOO_LARGE = "too large"
+    REFUSED = "refused"
+    LEFT_OUT = "left out"
+    UNREAD = "unread"
+
+
+class Taken(NamedTuple):
+    """What became of an item: its note, or the one that is meant, and what is to be said of it."""
+
+    item: str
+    outcome: Outcome
+    path: str = ""
+    remark: str = ""
+    turns: int = 0
+
+
+class ImportResult(NamedTuple):
+    """Notes of a kind that were imported, by origin, each with the digest of what it said.
+
+    `said` are the digests of this import, `sessions` the notes of sessions of any kind, and `talks`
+    the sessions that were made of conversations, by their origin.
+    """
+
+    notes: dict[str, dict[str, str]]
+    said: set[str]
+    sessions: set[str]
+    talks: dict[str, str]
+
+    @property
+    def paths(self) -> set[str]:
+        """All of their paths."""
+        return self.sessions.union(*(each.values() for each in self.notes.values()))
+
+
+def list_imported(vault: Vault, kind: str) -> ImportResult:
+    """Return the notes of a kind that say where they came from."""
+    found: dict[str, dict[str, str]] = {}
+    sessions: set[str] = set()
+    talks: dict[str, str] = {}
+    for record in vault.view.records("d.source = 'import' AND d.path NOT GLOB 'primed/*'"):
+        if record.path.startswith(f"{FOLDER}/"):
+            sessions.add(record.path)
+        note = find_note(vault, record.path)
+        prop = note.matter.get(PROPERTY) if note else None
+        told = prop.value if prop and isinstance(prop.value, str) else ""
+        if record.path in sessions:
+            talks[told] = PurePosixPath(record.path).stem
+            continue
+        name, _, rest = told.partition(" ")
+        origin, _, digest = rest.rpartition("@")
+        if name == kind:
+            found.setdefault(origin, {})[digest] = record.path
+    return ImportResult(found, set(), sessions, talks)
+
+
+def take_memory(
+    vault: Vault, kind: str, item: MemoryItem, known: ImportResult, dry_run: bool
+) -> Taken:
+    """Make a memory a candidate, unless it was imported before or a note says the same.
+
+    Of one that says something else at its origin by now, the note that nobody touched here since
+    follows. `known` learns of what is done. A note that is there already stays as it is.
+    """
+    memory, title = as_memory(vault, kind, item), item.title or item.origin
+    there, key = known.notes.get(item.origin, {}), name_key(vault, kind, item.origin)
+    if item.digest in there or item.digest == vault.state.get(key):
+        return Taken(title, Outcome.KNOWN, there.get(item.digest, ""), "imported before")
+    if item.digest in known.said:
+        return Taken(title, Outcome.KNOWN, "", "twice in it")
+    if problem := _find_problem(vault, memory):
+        return problem._replace(item=title)
+    known.said.add(item.digest)
+    followed = next(filter(None, (_find_untouched(vault, *each) for each in there.items())), None)
+
+    def plan(change: Change) -> Taken:
+        change.leave(Event("write", "", vault.author, intent="observe"))
+        if followed is not None:
+            replace_text(change, followed, lambda note: _follow(vault, note, memory))
+            return Taken(title, Outcome.CHANGED, str(followed.path))
+        return _put(change, memory, item)._replace(item=title)
+
+    try:
+        taken = plan(Change(vault)) if dry_run else write(vault, plan).value
+    except RefusedError as error:
+        return Taken(title, Outcome.REFUSED, "", str(error))
+    if not dry_run:
+        with vault.leaving_to_next():
+            vault.state.put(key, item.digest)
+        known.notes.setdefault(item.origin, {})[item.digest] = taken.path
+    return taken
+
+
+def name_key(vault: Vault, kind: str, origin: str) -> str:
+    """Return under what the state database remembers an import into the branch that is meant."""
+    return f"{PROPERTY} {name_branch(vault)} {kind} {origin}"
+
+
+def as_memory(vault: Vault, kind: str, item: MemoryItem) -> Memory:
+    """Return an item as a memory on its way to a note: a candidate, of its day."""
+    folders = [slugify(each) for each in item.folders if each.strip()]
+    own: dict[str, PropertyValue] = {
+        **{k: as_local(v) or v if isinstance(v, datetime) else v for k, v in item.own.items()},
+        "created": as_local(item.created) or vault.local_time(),
+        PROPERTY: f"{kind} {item.origin}@{item.digest}",
+    }
+    return Memory(
+        item.text,
+        title=" ".join(item.title.split()),
+        context="/".join(("imported", kind, *folders)),
+        kind=item.kind,
+        state=item.state,
+        tags=item.tags,
+        name=item.name if _is_safe(item.name) else "",
+        own=own,
+        project="",
+    )
+
+
+def as_local(moment: datetime | None) -> datetime | None:
+    """Return a time as it was here, without a zone; one without a zone is that already."""
+    return moment.astimezone().replace(tzinfo=None) if moment and moment.tzinfo else moment
+
+
+def _is_safe(name: str) -> bool:
+    try:
+        check_new_name(PurePosixPath("notes", f"{name}.md"))
+    except RefusedError:
+        return False
+    return bool(name)
+
+
+def _find_problem(vault: Vault, memory: Memory) -> Taken | None:
+    """Return why a memory cannot be a note, as far as its text alone tells."""
+    folder = str(parse_note_path(f"notes/{memory.context}"))
+    title = choose_title(memory)
+    try:
+        check_characters(memory)
+    except RefusedError as error:
+        return Taken("", Outcome.REFUSED, "", str(error))
+    draft = compose_note(vault, PurePosixPath(folder, "note.md"), memory, title, State.CANDIDATE)
+    data = draft.encode("utf-8")
+    for found in look_for_leaks(vault, folder, f"{title}\n{data.decode()}"):
+        return Taken("", Outcome.CREDENTIAL, "", f"it looks like one ({found.rule})")
+    if len(data) > MAX_FILE_BYTES:
+        return Taken("", Outcome.TOO_LARGE, "", f"{len(data):,} bytes; a note has 1 MiB at most")
+    try:
+        check_memory(memory, data, vault, folder)
+    except RefusedError as error:
+        return Taken("", Outcome.REFUSED, "", str(error))
+    return None
+
+
+def _put(change: Change, memory: Memory, item: MemoryItem) -> Taken:
+    """Put a memory as `remember` does, but leave the note alone that says the same."""
+    asked = Asked(memory.text, memory.title)
+    similar = find_similar(change.seen, asked)
+    for each in similar:
+        if each.is_same and each.note.state is not State.QUARANTINED:
+            return Taken("", Outcome.KNOWN, each.path, "a note says the same")
+    fresh = tuple(each for each in similar if each.note.state is State.QUARANTINED)
+    title = choose_title(memory)
+    if held := refuse_held(change.seen, asked, fresh):
+        done = put_new(change, memory, title, State.QUARANTINED, (held,))
+        return Taken("", Outcome.QUARANTINED, done.path, f"{held.path} nearly says it")
+    near = tuple(similar[:3])
+    against = name_contradicted(near)
+    done = put_new(change, memory, title, memory.state or State.CANDIDATE, near)
+    if memory.kind not in OWNER_KINDS and done.state == State.CANDIDATE:
+        speaker = Speaker.OWNER if item.said_by == "user" else Speaker.AGENT
+        propose_standing(change, find_standing(memory.text, speaker), done.path)
+    outcome = Outcome.CONTRADICTS if against else Outcome.NEAR if near else Outcome.NEW
+    return Taken("", outcome, done.path, ", ".join(each.path for each in against or near))
+
+
+def _find_untouched(vault: Vault, digest: str, path: str) -> Note | None:
+    """Return a note if it is still the candidate that was imported, word for word."""
+    note = find_note(vault, path)
+    if note is None or note.state is not State.CANDIDATE or note.pinned or note.problem:
+        return None
+    return note if digest_text(note.body) == digest else None
+
+
+def _follow(vault: Vault, note: Note, memory: Memory) -> str:
+    text = f"{note.text[: note.matter.body].rstrip()}\n\n{memory.text.strip()}\n"
+    text = set_property(text, PROPERTY, memory.own[PROPERTY])
+    return set_property(text, "updated", memory.own["created"])
+
+
+# Make a session of a talk that was had elsewhere: its turns, and what it came to.
+
+#: Files that a note lists.
+_TOUCHED = 60
+
+
+class Head(NamedTuple):
+    """What is known of a talk before its turns: its session, whose it is, where it was had."""
+
+    session: str
+    source: Source
+    origin: str
+    started: datetime | None = None
+    title: str = ""
+
+
+def take_conversation(
+    vault: Vault, kind: str, talk: Conversation, known_talks: dict[str, str], dry_run: bool
+) -> Taken:
+    """Make a session of a conversation, or add what was said in it since it was last imported.
+
+    Where it took another turn since, it stays as it was. `known_talks` has the sessions that were
+    made of conversations, by what their notes say of their origin; it learns of this one.
+    """
+    origin = f"{kind} {talk.url or talk.origin}"
+    key = name_key(vault, kind, map_session_id(f"{kind}-{talk.origin}"))
+    session = known_talks.get(origin) or _name_talk(vault, kind, talk)
+    title = talk.title or session
+    path = str(session_path(session))
+    is_there, known = is_kept(vault, session), vault.state.get(key).split()
+    count = int(known[0]) if known else read_tally(vault, session).turns
+    if known and not is_there:
+        return Taken(title, Outcome.KNOWN, "", "imported before")
+    if known and _digest(talk.turns[:count]) != known[1]:
+        return Taken(
+            title, Outcome.KNOWN, path, "it differs from what was imported before; left as it is"
+        )
+    fresh = [Turn(*turn, each.at) for each in talk.turns[count:] if (turn := describe_turn(each))]
+    if is_there and not fresh:
+        return Taken(title, Outcome.KNOWN, path, "imported before")
+    taken = Taken(title, _name_outcome(is_there), path, "", len(fresh))
+    if dry_run:
+        return taken
+    known_talks[origin] = session
+    source = Source(session, agent=vault.author.agent)
+    started = talk.started or read_moment(talk.turns[0].at)
+    head = Head(session, source, origin, started, mask_secrets(talk.title))
+    record = Record()
+    for each in talk.turns:
+        add_event(record, each)
+    append_turns(vault, session, fresh)
+    ended = as_local(talk.ended or read_moment(talk.turns[-1].at))
+    end = partial(_end, vault, head, record, ended)
+    _begin_note(vault, head, end) if not is_there else _edit(vault, head, end)
+    with vault.leaving_to_next():
+        vault.state.put(key, f"{len(talk.turns)} {_digest(talk.turns)}")
+    return taken
+
+
+def _name_talk(vault: Vault, kind: str, talk: Conversation) -> str:
+    """Return the id of a new session: day and title of the conversation, as people read them."""
+    by_origin = map_session_id(f"{kind}-{talk.origin}")
+    day = as_local(talk.started or read_moment(talk.turns[0].at))
+    plain = unicodedata.normalize("NFKD", mask_secrets(talk.title)).encode("ascii", "ignore")
+    if day is None or not any(map(str.isalnum, plain.decode())):
+        return by_origin
+    name = f"{day:%Y-%m-%d}-{slugify(plain.decode())}"
+    return f"{name}-{slugify(talk.origin)[-8:]}" if is_kept(vault, name) else name
+
+
+def take_transcript(vault: Vault, file: Path, dry_run: bool) -> Taken:
+    """Make a session of a client's transcript, or add what it has by now.
+
+    One that is open stays open, and its note is its own. What a helper of the agent wrote down is
+    left out: the session has what it was asked, and its answer.
+    """
+    try:
+        found = identify_transcript(file)
+        first = find_first_turn(file, found)
+    except (RefusedError, NoteNotFoundError) as error:
+        return Taken(file.name, Outcome.UNREAD, "", str(error))
+    session, path = found.session, str(session_path(found.session))
+    if found.is_side or first is None:
+        why = "a helper's own talk" if found.is_side else "nothing is said in it"
+        return Taken(session, Outcome.LEFT_OUT, "", why)
+    is_there = is_kept(vault, session)
+    taken = Taken(session, _name_outcome(is_there), path)
+    if dry_run:
+        return taken if has_more(vault, session, file) else taken._replace(outcome=Outcome.KNOWN)
+    writer = act_in(vault, "", found.agent)
+    title = f"transcripts {file.parent.name}/{file.name}"
+    head = Head(session, found, title, read_moment(first.at))
+
+    def add(_: Operation) -> tuple[Imported, SessionFacts, bool]:
+        nonlocal head
+        if not is_there:
+            _begin_note(writer, head)
+        done = import_turns(writer, session, file)
+        facts = read_session(writer, session_path(session)).facts
+        is_more = not facts.is_open and facts.turns < read_tally(writer, session).turns
+        if is_more:
+            record = read_record(writer, session)
+            ended = as_local(read_moment(done.ended))
+            head = head._replace(title=record.title)
+            _edit(writer, head, partial(_end, writer, head, record, ended))
+        return done, facts, is_more
+
+    done, facts, is_more = operate(writer, "nothing was imported", add)
+    if is_more:
+        with vault.leaving_to_next():
+            propose_said(act_in(writer, session, found.agent), facts)
+    remark = f"{done.broken} broken lines" if done.broken else ""
+    outcome = taken.outcome if done.turns or not is_there else Outcome.KNOWN
+    return taken._replace(outcome=outcome, remark=remark, turns=done.turns)
+
+
+def _name_outcome(is_there: bool) -> Outcome:
+    return Outcome.CHANGED if is_there else Outcome.NEW
+
+
+def _digest(turns: tuple[TranscriptEvent, ...]) -> str:
+    digest = hashlib.sha256()
+    for each in turns:
+        digest.update(f"{each.kind} {len(each.text)} {each.text}".encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()[:12]
+
+
+def _begin_note(
+    vault: Vault, head: Head, end: Callable[[Note], str] = lambda note: note.text
+) -> None:
+    """Write the note of a session that has ended; what it came to is for `end` to say."""
+    path, folder = session_path(head.session), head.source.folder
+    place = find_workspace(Path(folder)) if folder and Path(folder).is_dir() else Path(folder)
+    started = as_local(head.started) or vault.local_time()
+    text = new_session_text(head.session, "", head.source.agent, started, place.name)
+    code = place if folder and place.is_dir() else None
+    own: dict[str, PropertyValue] = {
+        "status": Status.OK.value,
+        "ended": started.replace(microsecond=0),
+        "branch": "" if head.source.branch == "HEAD" else head.source.branch,
+        "source": "import",
+        PROPERTY: head.origin,
+    }
+    for name, value in own.items():
+        text = set_property(text, name, value) if value else text
+    text = end(parse_note(path, text.encode("utf-8")))
+    writer = act_in(vault, head.session)
+
+    def plan(change: Change) -> None:
+        project = place_in_project(change, None, code, opened=True)
+        made = set_property(text, PROJECT, project) if project else text
+        change.put(path, made.encode("utf-8"))
+        change.leave(VaultEvent("write", f"write: {path}", writer.author, intent="observe"))
+
+    write(writer, plan)
+
+
+def _edit(vault: Vault, head: Head, end: Callable[[Note], str]) -> None:
+    edit_session(vault, head.session, end, closed_too=True, agent=vault.author.agent)
+
+
+def _end(vault: Vault, head: Head, record: Record, ended: datetime | None, note: Note) -> str:
+    """Return a session's note with what it came to, and when it ended."""
+    base, goal = Path(head.source.folder), mask_secrets(record.goal)
+    name = partial(_name_file, base)
+    touched = [TouchedFile(name(file)) for file in [*record.files][-_TOUCHED:]]
+    text = write_record(vault, note, record, name) or note.text
+    if goal and head.title:
+        text = name_session(text, "", goal)
+    text = name_session(text, head.session, head.title or goal or head.session)
+    text = add_touched(parse_note(note.path, text.encode("utf-8")), touched)
+    tally = read_tally(vault, head.session)
+    text = write_windows(parse_note(note.path, text.encode("utf-8")), tally, begin=False)
+    return set_property(text, "ended", ended.replace(microsecond=0)) if ended else text
+
+
+def _name_file(base: Path, path: str) -> str:
+    """Return how a note names a file, wherever that talk was had."""
+    return name_file(Path(path), base) if base.parts else path

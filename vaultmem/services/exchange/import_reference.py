@@ -1,0 +1,310 @@
+"""Import reference material into `primed/<source>/`: a note for each heading."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from vaultmem.core.notes.encoding import decode_text
+from vaultmem.core.notes.note import Note
+from vaultmem.core.notes.record import NoteRecord
+from vaultmem.core.reference import (
+    FOLDER,
+    PrimedNote,
+    PrimePlan,
+    is_edited,
+    name_notes,
+    plan_priming,
+    primed_digest,
+    split_document,
+)
+from vaultmem.core.text.paths import check_new_name, is_hidden, parse_note_path, slugify
+from vaultmem.core.text.suggest import ask_meant
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.changes.change import Change
+from vaultmem.services.changes.ownership import HOW_TO_ALLOW, AuthorScope, look_for_leaks
+from vaultmem.services.changes.parts import Event
+from vaultmem.services.changes.write import write
+from vaultmem.services.views.open_view import find_branch, look_at
+from vaultmem.services.views.read_notes import read_note
+from vaultmem.services.views.update_index import sync_vault
+from vaultmem.storage.files import MAX_FILE_BYTES
+from vaultmem.vault import Vault
+
+#: Bytes of a document; a book has one or two million.
+MAX_DOCUMENT = 32 * 1024 * 1024
+
+_ENDINGS = frozenset({".md", ".markdown"})
+
+
+class SourceFile(NamedTuple):
+    """A document to prime: its name for people, where its notes go below the source, its text."""
+
+    name: str
+    folder: str
+    text: str
+
+
+def read_sources(place: Path) -> list[SourceFile]:
+    """Return a document, or all markdown in a folder and below; no link is followed.
+
+    Raises:
+        NoteNotFoundError: there is nothing of the kind.
+        RefusedError: a document is no text, or too large.
+    """
+    if place.is_dir():
+        files = [f for f in sorted(place.rglob("*")) if _is_document(place, f)]
+        if not files:
+            raise NoteNotFoundError(f"{place}: no markdown in it; name a file or another folder")
+        return [_read_in_folder(place, file) for file in files]
+    if not place.is_file():
+        raise NoteNotFoundError(f"{place}: there is no such file; name a document, a folder or -")
+    return [SourceFile(place.name, "", decode_document(place.name, _read_bytes(place)))]
+
+
+def decode_document(name: str, data: bytes) -> str:
+    """Return a document's text, read as a note's is; its notes are UTF-8, whatever it is.
+
+    Raises:
+        RefusedError: it is no text, or too large.
+    """
+    if len(data) > MAX_DOCUMENT:
+        raise RefusedError(f"{name}: larger than {MAX_DOCUMENT // 1024**2} MiB; divide it")
+    text = decode_text(data).text.removeprefix("\ufeff")
+    if "\0" in text:
+        raise RefusedError(f"{name}: it contains NUL bytes, so it is not text")
+    return text
+
+
+def prime_source(
+    vault: Vault,
+    source: str,
+    files: list[SourceFile],
+    *,
+    pin: bool = False,
+    overwrite: bool = False,
+    dry_run: bool = False,
+) -> PrimePlan:
+    """Bring the notes of a source to what its documents say now, and return what that took.
+
+    What somebody edited stays (see `plan_priming`). Primed again without a change, nothing is
+    written. Nothing is committed, but on a branch that is not checked out, where it is a commit.
+
+    Raises:
+        RefusedError: the source's name is unsafe, a part is too large or looks like a credential,
+            or the documents have no text; nothing was written.
+    """
+    wanted = _name_all(vault, check_source(source), files)
+
+    def plan(seen: Vault) -> PrimePlan:
+        return plan_priming(wanted, read_primed(seen, source), pin, overwrite)
+
+    if dry_run:
+        return plan(see_target(vault))
+
+    def change_notes(change: Change) -> PrimePlan:
+        if change.is_folder:
+            sync_vault(vault)
+        made = plan(change.seen)
+        write_texts(change, made.texts)
+        event = Event("write", f"prime: {source}", vault.author, intent="observe")
+        change.leave(event, AuthorScope.ANYBODY)
+        return made
+
+    return write(vault, change_notes).value
+
+
+def see_target(vault: Vault) -> Vault:
+    """Return the vault as it is where it would be written: the folder in sync, or its branch."""
+    if branch := find_branch(vault):
+        return look_at(vault, f"refs/heads/{branch}")
+    sync_vault(vault)
+    return vault
+
+
+def read_primed(vault: Vault, source: str) -> dict[str, Note]:
+    """Return the notes below `primed/<source>/`, by path."""
+    records = vault.view.records("d.path GLOB ?", (f"{FOLDER}/{_escape_glob(source)}/*",))
+    return {record.path: read_note(vault, PurePosixPath(record.path)) for record in records}
+
+
+def check_source(source: str) -> str:
+    """Return a source's name if it can be a folder's.
+
+    Raises:
+        RefusedError: it is empty, unsafe, or more than one folder.
+    """
+    path = parse_note_path(source)
+    if len(path.parts) != 1 or "/" in source or "\\" in source:
+        raise RefusedError(f'"{source}" is not a name for a source; use one word or a few')
+    check_new_name(PurePosixPath(FOLDER, path, "x.md"))
+    return str(path)
+
+
+def write_texts(change: Change, texts: Mapping[str, str | None]) -> None:
+    """Write these notes, or remove them."""
+    blobs = change.seen.view.blobs()
+    for name, text in texts.items():
+        path = PurePosixPath(name)
+        if text is None:
+            change.remove(path, blobs[name])
+        elif name in blobs:
+            change.replace(path, text.encode("utf-8"), blobs[name])
+        else:
+            change.put(path, text.encode("utf-8"))
+
+
+def _name_all(vault: Vault, source: str, files: list[SourceFile]) -> list[PrimedNote]:
+    wanted: dict[str, PrimedNote] = {}
+    for file in files:
+        for note in name_notes(source, file.name, split_document(file.text), file.folder):
+            if note.path in wanted:
+                raise RefusedError(
+                    f"{file.name}: its notes would have the names of {wanted[note.path].origin}; "
+                    "rename one of the files"
+                )
+            _check(vault, file.name, note)
+            wanted[note.path] = note
+    if not wanted:
+        raise RefusedError(f"{source}: no text to prime; `vaultmem prime --remove` removes one")
+    return list(wanted.values())
+
+
+def _check(vault: Vault, name: str, note: PrimedNote) -> None:
+    if len(note.body.encode("utf-8", "surrogatepass")) > MAX_FILE_BYTES - 4096:
+        raise RefusedError(f"{name}, line {note.line}: over 1 MiB under one heading; divide it")
+    for found in look_for_leaks(vault, note.path, f"{note.title}\n{note.body}"):
+        line = note.line + max(found.line - 1, 0)
+        raise RefusedError(
+            f"{name}, from line {line}: this looks like a credential ({found.rule}); {HOW_TO_ALLOW}"
+        )
+
+
+def _is_document(place: Path, file: Path) -> bool:
+    parts = file.relative_to(place).parts
+    links = [place.joinpath(*parts[: n + 1]).is_symlink() for n in range(len(parts))]
+    is_text = file.suffix.lower() in _ENDINGS and not any(links) and file.is_file()
+    return is_text and not any(map(is_hidden, parts))
+
+
+def _read_in_folder(place: Path, file: Path) -> SourceFile:
+    inside = file.relative_to(place)
+    folder = "/".join(slugify(part) for part in (*inside.parts[:-1], inside.stem))
+    name = inside.as_posix()
+    return SourceFile(name, folder, decode_document(name, _read_bytes(file)))
+
+
+def _read_bytes(file: Path) -> bytes:
+    with open(file, "rb") as opened:
+        return opened.read(MAX_DOCUMENT + 1)
+
+
+def _escape_glob(text: str) -> str:
+    return "".join(f"[{mark}]" if mark in "*?[" else mark for mark in text)
+
+
+# List the sources of reference material, and remove one.
+
+
+class PrimedSource(NamedTuple):
+    """A source: its notes, what they cost in a prompt, and how many are pinned, edited, by hand."""
+
+    name: str
+    notes: int
+    tokens: int
+    pinned: int
+    edited: int
+    by_hand: int
+
+
+class Unpriming(NamedTuple):
+    """What goes when a source is removed, and what stays, with the reason."""
+
+    removed: tuple[str, ...]
+    kept: dict[str, str]
+
+
+def list_sources(vault: Vault) -> list[PrimedSource]:
+    """Return the sources below `primed/`, by name; the vault must be in sync."""
+    records = vault.view.records(f"d.path GLOB '{FOLDER}/*/*'")
+    names = dict.fromkeys(record.path.split("/")[1] for record in records)
+    found = []
+    for name in names:
+        own = [record for record in records if record.path.split("/")[1] == name]
+        notes = read_primed(vault, name).values()
+        found.append(
+            PrimedSource(
+                name,
+                len(own),
+                sum(record.tokens for record in own),
+                sum(record.pinned for record in own),
+                sum(bool(primed_digest(note)) and is_edited(note) for note in notes),
+                sum(not primed_digest(note) for note in notes),
+            )
+        )
+    return found
+
+
+def list_source_notes(vault: Vault, source: str) -> list[NoteRecord]:
+    """Return the notes of a source, by path; the vault must be in sync.
+
+    Raises:
+        NoteNotFoundError: there is no such source.
+    """
+    below = f"{FOLDER}/{source}/"
+    found = [
+        record
+        for record in vault.view.records(f"d.path GLOB '{FOLDER}/*/*'")
+        if record.path.startswith(below)
+    ]
+    if not found:
+        raise _refuse_unknown(vault, source)
+    return sorted(found, key=lambda record: record.path)
+
+
+def unprime_source(
+    vault: Vault, source: str, *, everything: bool = False, dry_run: bool = False
+) -> Unpriming:
+    """Remove a source's notes; those edited or written by hand stay, unless `everything` goes.
+
+    What no commit has is committed before, so that git can bring it back.
+
+    Raises:
+        NoteNotFoundError: there is no such source.
+        ConflictError: a note was changed at the same time.
+    """
+    if dry_run:
+        return _choose(see_target(vault), source, everything)
+
+    def plan(change: Change) -> Unpriming:
+        if change.is_folder:
+            sync_vault(vault)
+        chosen = _choose(change.seen, source, everything)
+        write_texts(change, dict.fromkeys(chosen.removed))
+        event = Event("write", f"unprime: {source}", vault.author, intent="refine")
+        change.leave(event, AuthorScope.ANYBODY)
+        return chosen
+
+    return write(vault, plan).value
+
+
+def _choose(vault: Vault, source: str, everything: bool) -> Unpriming:
+    notes = read_primed(vault, source)
+    if not notes:
+        raise _refuse_unknown(vault, source)
+    kept = {} if everything else {p: why for p, note in notes.items() if (why := _reason(note))}
+    return Unpriming(tuple(path for path in notes if path not in kept), kept)
+
+
+def _refuse_unknown(vault: Vault, source: str) -> NoteNotFoundError:
+    known = [each.name for each in list_sources(vault)]
+    there = f"; there are {', '.join(known[:5])}" if known else "; nothing is primed yet"
+    near = ask_meant(source, known, there)
+    return NoteNotFoundError(f"{source}: there is no such source{near}")
+
+
+def _reason(note: Note) -> str:
+    if not primed_digest(note):
+        return "written by hand"
+    return "edited here" if is_edited(note) else ""

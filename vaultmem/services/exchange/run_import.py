@@ -1,0 +1,393 @@
+"""Find the files of an import, and run it."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import os
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, NamedTuple
+
+from vaultmem.core.imports.export_formats import KINDS, ImportKind, divide_items, guess_kind
+from vaultmem.core.imports.item import Conversation, Item, MarkdownFile, Unread, parse_markdown
+from vaultmem.core.notes.encoding import decode_text
+from vaultmem.core.text.display import count_things
+from vaultmem.core.text.paths import is_hidden
+from vaultmem.core.text.suggest import ask_meant
+from vaultmem.errors import NoteNotFoundError, RefusedError, naming_faults
+from vaultmem.services.changes.commit import UNCOMMITTED, CommitReport, commit_event
+from vaultmem.services.changes.ownership import find_pending
+from vaultmem.services.changes.parts import Event
+from vaultmem.services.exchange.import_notes import (
+    ImportResult,
+    Outcome,
+    Taken,
+    list_imported,
+    take_conversation,
+    take_memory,
+    take_transcript,
+)
+from vaultmem.services.sessions.edit_session import act_in
+from vaultmem.services.views.open_view import find_branch
+from vaultmem.vault import Vault
+
+#: Bytes of a file of markdown, and files of a zip, at most.
+_MAX_FILE, _MAX_MEMBERS = 32 * 1024 * 1024, 100_000
+
+#: Files, and objects of each, by which a kind is guessed.
+_GUESSED = 20
+
+#: A member of a zip that grows more than this is no text, and was made to fill memory or time.
+_MAX_RATIO = 200
+
+
+class Source(NamedTuple):
+    """A file to read: its name for people and its size (bytes), its path's parts, its time.
+
+    `below` are the parts of its path in what was named, `path` is where it is, unless in a zip.
+    """
+
+    name: str
+    size: int
+    parts: tuple[str, ...]
+    below: tuple[str, ...]
+    modified: datetime | None
+    open: Callable[[], IO[bytes]]
+    path: Path | None = None
+
+
+def find_sources(
+    kind: ImportKind, names: Sequence[str], archives: ExitStack
+) -> Iterator[Source | Unread]:
+    """Yield the files of a kind: those named, and in folders and zips those that are its own.
+
+    No link is followed in a folder, and nothing of a zip gets to the disk; `archives` closes them.
+
+    Raises:
+        NoteNotFoundError: there is no such file, or a folder or zip has none of that kind.
+    """
+    for name in names:
+        place = Path(os.path.abspath(Path(name).expanduser()))
+        if place.is_dir():
+            found = _look_in_folder(kind, place)
+        elif not place.is_file():
+            raise NoteNotFoundError(f"{place}: no such file or folder")
+        elif zipfile.is_zipfile(place):
+            found = _look_in_zip(kind, place, archives)
+        else:
+            found = iter([_name_file(place, place.name)])
+        first = next(found, None)
+        if first is None:
+            raise NoteNotFoundError(f"{place}: nothing of that kind is in it")
+        yield first
+        yield from found
+
+
+def read_source(kind: ImportKind, source: Source) -> Iterator[tuple[Item, int]]:
+    """Yield what a file holds, and how many bytes are read; what cannot be read says so."""
+    try:
+        with source.open() as stream:
+            is_markdown = source.parts[-1].lower().endswith((".md", ".markdown"))
+            items = (
+                _read_markdown(kind.read_file, source, stream)
+                if is_markdown and kind.read_file
+                else _read_json(kind, source, stream)
+            )
+            for item in items:
+                yield item, stream.tell()
+    except (OSError, zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        yield Unread(source.name, f"cannot be read ({reason})"), source.size
+
+
+def guess_place(place: str) -> str:
+    """Return the kind of export that a file, folder or zip looks like, "" if like none."""
+    for kind in KINDS.values():
+        if kind.read_file and not kind.read_object:
+            continue
+        with ExitStack() as archives, suppress(NoteNotFoundError, RefusedError, OSError):
+            for source in islice(find_sources(kind, [place], archives), _GUESSED):
+                if isinstance(source, Source) and (found := _guess_source(source)):
+                    return found
+    return ""
+
+
+def _guess_source(source: Source) -> str:
+    with source.open() as stream, suppress(zipfile.BadZipFile, EOFError, RuntimeError):
+        text = codecs.getreader("utf-8-sig")(stream, "replace")
+        for item in islice(divide_items(text.read), _GUESSED):
+            value = _parse(item or "")
+            if isinstance(value, dict) and (found := guess_kind(value)):
+                return found
+    return ""
+
+
+def _read_markdown(
+    read: Callable[[MarkdownFile], Iterator[Item]], source: Source, stream: IO[bytes]
+) -> Iterator[Item]:
+    data = stream.read(_MAX_FILE + 1)
+    if len(data) > _MAX_FILE:
+        yield Unread(source.name, f"larger than {_MAX_FILE // 1024**2} MiB")
+        return
+    text = decode_text(data).text
+    file = parse_markdown(source.parts, source.below, text, source.modified)
+    yield from _guard(read(file), source.name)
+
+
+def _read_json(kind: ImportKind, source: Source, stream: IO[bytes]) -> Iterator[Item]:
+    if kind.read_object is None:
+        yield Unread(source.name, "not a file of markdown")
+        return
+    is_any, begin = False, ""
+    text = codecs.getreader("utf-8-sig")(stream, "replace")
+
+    def read(size: int) -> str:
+        nonlocal begin
+        part = text.read(size)
+        begin = begin or part
+        return part
+
+    for number, item in enumerate(divide_items(read), 1):
+        is_any = True
+        where = f"{source.name}, item {number}"
+        if item is None:
+            yield Unread(where, "cut off, or larger than 64 MiB")
+            continue
+        value = _parse(item)
+        if isinstance(value, dict):
+            yield from _guard(kind.read_object(value), where)
+        else:
+            yield Unread(where, "no JSON object")
+    if not is_any and "".join(begin.split()) != "[]":
+        yield Unread(source.name, "no JSON in it")
+
+
+def _guard(items: Iterator[Item], where: str) -> Iterator[Item]:
+    """Yield items; of one that is of another form than any that is known, say so and go on."""
+    try:
+        yield from items
+    except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
+        yield Unread(where, f"of an unknown form ({type(error).__name__})")
+
+
+def _parse(text: str) -> Any:
+    try:
+        return json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _look_in_folder(kind: ImportKind, place: Path) -> Iterator[Source | Unread]:
+    for folder, folders, files in os.walk(place):
+        folders[:] = sorted(name for name in folders if not is_hidden(name))
+        for name in sorted(files):
+            file = Path(folder, name)
+            shown = f"{place.name}/{file.relative_to(place).as_posix()}"
+            if not is_hidden(name) and kind.files.search(f"/{shown}") and not file.is_symlink():
+                yield _name_file(file, shown)
+
+
+def _name_file(file: Path, shown: str) -> Source:
+    below, status = PurePosixPath(shown).parts, file.stat()
+    return Source(
+        name=shown,
+        size=status.st_size,
+        parts=file.parts[1:],
+        below=below[1:] or below,
+        modified=datetime.fromtimestamp(status.st_mtime, UTC),
+        open=lambda: open(file, "rb"),
+        path=file,
+    )
+
+
+def _look_in_zip(kind: ImportKind, place: Path, archives: ExitStack) -> Iterator[Source | Unread]:
+    try:
+        archive = archives.enter_context(zipfile.ZipFile(place))
+    except zipfile.BadZipFile as error:
+        raise RefusedError(f"{place}: a damaged zip ({error}); download it again") from None
+    members = [each for each in archive.infolist() if not each.is_dir()]
+    if len(members) > _MAX_MEMBERS:
+        raise RefusedError(f"{place}: more than {_MAX_MEMBERS:,} files in it")
+    for member in members:
+        parts = tuple(part for part in PurePosixPath(member.filename).parts if part not in "/..")
+        shown = "/".join((place.name, *parts))
+        if any(map(is_hidden, parts)) or not kind.files.search(f"/{shown}"):
+            continue
+        if member.file_size > max(member.compress_size, 64 * 1024) * _MAX_RATIO:
+            yield Unread(shown, "it grows too much when it is unpacked")
+            continue
+        yield _name_member(archive, member, shown, parts)
+
+
+def _name_member(
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo, shown: str, parts: tuple[str, ...]
+) -> Source:
+    try:
+        modified: datetime | None = datetime(*member.date_time)
+    except ValueError:
+        modified = None
+    whole = (shown.split("/")[0], *parts)
+    return Source(shown, member.file_size, whole, parts, modified, lambda: archive.open(member))
+
+
+# One import: each item of each file through the comparison, and one commit at the end.
+
+#: Items of an outcome that a report names; all are counted.
+MOST_NAMED = 1_000
+
+#: What came of an import that a fault ended after some of it.
+_SO_FAR = "what was imported before is safe on disk, and the same again goes on"
+
+
+@dataclass
+class ImportReport:
+    """What an import did, or would do: of each file how many of each outcome, and which."""
+
+    kind: str
+    dry_run: bool
+    counts: dict[str, Counter[Outcome]] = field(default_factory=dict)
+    taken: list[Taken] = field(default_factory=list)
+    turns: int = 0
+    commits: CommitReport = field(default_factory=CommitReport)
+    _named: Counter[Outcome] = field(default_factory=Counter)
+
+    def add(self, source: str, taken: Taken) -> None:
+        """Count an item, and name it unless there are many of its outcome."""
+        self.counts.setdefault(source, Counter())[taken.outcome] += 1
+        self._named[taken.outcome] += 1
+        self.turns += taken.turns
+        if self._named[taken.outcome] <= MOST_NAMED:
+            self.taken.append(taken)
+
+    def count(self, *outcomes: Outcome) -> int:
+        """Return how many items of all files had one of these outcomes."""
+        return sum(each[outcome] for each in self.counts.values() for outcome in outcomes)
+
+
+def import_kind(
+    vault: Vault,
+    name: str,
+    places: Sequence[str],
+    *,
+    dry_run: bool = False,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> ImportReport:
+    """Take in what files, folders and zips of a kind hold; only say what would be, if `dry_run`.
+
+    Each item is durable by itself, and all of them one commit at the end. An import that ended
+    before goes on where it was. The vault must be in sync.
+
+    Raises:
+        RefusedError: there is no such kind, a zip is damaged, or nothing could be read.
+        NoteNotFoundError: a place does not exist, or has nothing of that kind.
+        PendingError: all is there; the commit has to wait.
+    """
+    kind = find_kind(name)
+    # It is in the name of whose memory it is: nobody else vouches.
+    writer, report = act_in(vault, "", kind.agent), ImportReport(name, dry_run)
+    before = len(vault.notices.written)
+    with ExitStack() as archives:
+        try:
+            sources = list(find_sources(kind, places, archives))
+        except NoteNotFoundError as error:
+            raise NoteNotFoundError(f"{error}{_describe_guess(name, places)}") from None
+        known = list_imported(writer, name)
+        for source, item in _read_all(kind, sources, progress):
+            done = _SO_FAR if len(vault.notices.written) > before else "nothing was written"
+            with naming_faults(done):
+                report.add(source, _take(writer, name, item, known, dry_run))
+    if report.count(Outcome.UNREAD) == sum(report.count(o) for o in Outcome):
+        _check_kind(name, places, report)
+    if not dry_run:
+        with naming_faults(UNCOMMITTED):
+            report.commits = _commit(writer, name, {*known.paths, *vault.notices.written[before:]})
+    return report
+
+
+def find_kind(name: str) -> ImportKind:
+    """Return the kind of a name.
+
+    Raises:
+        RefusedError: there is none.
+    """
+    if name not in KINDS:
+        known = ("archive", *KINDS)
+        near = ask_meant(name, known, f"; use one of {', '.join(known)}")
+        raise RefusedError(f'import: "{name}" is not a kind of export{near}')
+    return KINDS[name]
+
+
+def _check_kind(name: str, places: Sequence[str], report: ImportReport) -> None:
+    """Accept an export that is empty.
+
+    Raises:
+        RefusedError: nothing could be read, or it is no export of that kind.
+    """
+    looks = _describe_guess(name, places)
+    if report.taken:
+        raise RefusedError(f"import: {report.taken[0].item}: {report.taken[0].remark}{looks}")
+    if looks:
+        raise RefusedError(f"import: {places[0]}: not an export of {name}{looks}")
+
+
+def _describe_guess(name: str, places: Sequence[str]) -> str:
+    """Return which other kind places look like, and the command for it; "" if like none."""
+    guessed = next(filter(None, map(guess_place, places)), name)
+    return "" if guessed == name else f"; it looks like {guessed}: `vaultmem import {guessed} FILE`"
+
+
+def _read_all(
+    kind: ImportKind,
+    sources: Sequence[Source | Unread],
+    progress: Callable[[int, int], None],
+) -> Iterable[tuple[str, Item | Path]]:
+    total = sum(each.size for each in sources if isinstance(each, Source))
+    done = 0
+    for source in sources:
+        if isinstance(source, Unread):
+            yield source.where, source
+            continue
+        for item, at in _read_source(kind, source):
+            yield source.name, item
+            progress(min(done + at, total) // 1024, total // 1024 + 1)
+        done += source.size
+    progress(total // 1024 + 1, total // 1024 + 1)
+
+
+def _read_source(kind: ImportKind, source: Source) -> Iterable[tuple[Item | Path, int]]:
+    if kind.read_object or kind.read_file:
+        return read_source(kind, source)
+    unread = Unread(source.name, "inside a zip; unpack it first")
+    return [(source.path or unread, source.size)]
+
+
+def _take(vault: Vault, kind: str, item: Item | Path, known: ImportResult, dry_run: bool) -> Taken:
+    if isinstance(item, Unread):
+        return Taken(item.where, Outcome.UNREAD, "", item.reason)
+    if isinstance(item, Path):
+        return take_transcript(vault, item, dry_run)
+    if isinstance(item, Conversation):
+        return take_conversation(vault, kind, item, known.talks, dry_run)
+    return take_memory(vault, kind, item, known, dry_run)
+
+
+def _commit(vault: Vault, kind: str, written: set[str]) -> CommitReport:
+    """Commit what this import wrote, and what one that was killed left."""
+    if vault.head() is None or find_branch(vault):
+        return CommitReport()
+    pending = find_pending(vault)
+    paths = tuple(path for path in pending.files if path in written)
+    if not paths:
+        return CommitReport()
+    agents = {who.agent for path in paths if (who := pending.owners[path].author)}
+    author = vault.author._replace(agent=agents.pop()) if len(agents) == 1 else vault.author
+    subject = f"import: {kind}, {count_things(len(paths), 'note')}"
+    event = Event("import", subject, author, intent="observe", only=paths)
+    return commit_event(vault, event)

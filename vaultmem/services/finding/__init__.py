@@ -1,1 +1,0 @@
-"""Recall, packs, receipts; the work tree or any commit."""

@@ -1,0 +1,507 @@
+"""A clone of one vault of a fleet on this disk, and its status."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import shutil
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+from vaultmem import __version__
+from vaultmem.core.search.query import NoteFilter
+from vaultmem.core.text.json_values import as_named
+from vaultmem.errors import FaultError, NoVaultError, RefusedError, VaultError, name_failure
+from vaultmem.services.search.score import choose_sections
+from vaultmem.storage.atomic import make_private_folder, write_atomically
+from vaultmem.storage.git.bare import (
+    fetch_branches,
+    is_whole,
+    make_clone,
+    read_branches,
+    settle_clone,
+)
+from vaultmem.storage.git.remote import LONGEST, Listed, Remote, list_branches
+from vaultmem.storage.git.vault_history import History
+from vaultmem.storage.lock import hold_lock
+from vaultmem.storage.user_files import is_vault_name
+from vaultmem.vault import UserFolders, Vault, make_key
+
+#: Seconds that a remote has to list its branches, where a caller cannot go on without it.
+TELLS_WITHIN = 10.0
+
+#: Seconds after which it is written down again that a remote was heard of.
+_EXACT = 1.0
+
+
+class Source(NamedTuple):
+    """A vault of a pool: its name there, its remote (URL or path), its branch, else HEAD's."""
+
+    name: str
+    remote: str
+    branch: str = ""
+
+
+def check_sources(sources: Iterable[Source]) -> dict[str, Source]:
+    """Return sources by name, in their order.
+
+    Raises:
+        RefusedError: a name cannot be one, or two are the same but for capitals; a remote is none.
+    """
+    found: dict[str, Source] = {}
+    known: set[str] = set()
+    for each in sources:
+        if not is_vault_name(each.name):
+            raise RefusedError(
+                f'"{each.name}" cannot be a vault\'s name: letters, digits, "-", "." and "_", '
+                "40 at most"
+            )
+        if each.name.casefold() in known:
+            raise RefusedError(f"{each.name}: named twice; give each vault a name of its own")
+        if not each.remote.strip() or each.remote.startswith("-") or "\n" in each.remote:
+            raise RefusedError(f"{each.name}: its remote has to be an address or a folder")
+        known.add(each.name.casefold())
+        found[each.name] = each
+    return found
+
+
+def read_sources(file: Path) -> list[Source]:
+    """Return the sources of a file: `NAME REMOTE [BRANCH]` a line; `#` begins a remark.
+
+    A remote that is a relative path is one from the file's folder. Of a folder, they are the bare
+    repositories in it (`NAME.git`).
+
+    Raises:
+        RefusedError: a line says something else, or names cannot be used.
+        VaultError: the file cannot be read.
+    """
+    if file.is_dir():
+        return _list_repositories(file)
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise RefusedError(f"{file}: not UTF-8; save it so") from None
+    except OSError as error:
+        why = error.strerror or error
+        raise VaultError(f"{file}: {why}; name a file or folder that says which vaults") from None
+    found = []
+    for number, line in enumerate(lines, 1):
+        words = line.partition(" #")[0].split()
+        if not words or words[0].startswith("#"):
+            continue
+        if len(words) not in {2, 3}:
+            raise RefusedError(f"{file}, line {number}: write NAME REMOTE, and a branch if need be")
+        remote = words[1]
+        if remote.startswith((".", "~")):
+            remote = str((file.parent / Path(remote).expanduser()).resolve())
+        found.append(Source(words[0], remote, *words[2:]))
+    return list(check_sources(found).values())
+
+
+def _list_repositories(folder: Path) -> list[Source]:
+    found = sorted(each for each in folder.glob("*.git") if (each / "HEAD").is_file())
+    if not found:
+        raise RefusedError(f"{folder}: no bare repository (NAME.git) is in this folder")
+    return list(check_sources(Source(each.stem, str(each.resolve())) for each in found).values())
+
+
+class Record(NamedTuple):
+    """What is remembered of a clone: of what it was made, and at which commit it is.
+
+    `contacted` is when its remote was last heard of (seconds since the epoch); `problem` says why
+    it could not be asked since, "" where it could.
+
+    `made` is another for each time it is made; `place` is which folder its remote is, where that is
+    on this machine: another one in its place is another vault's. One that is not `settled` is on
+    its way from that commit to another, or a write was: whoever did it is at it, or was killed.
+    """
+
+    remote: str
+    made: str
+    branch: str
+    commit: str
+    branches: Mapping[str, str] = MappingProxyType({})
+    contacted: float = 0.0
+    problem: str = ""
+    settled: bool = True
+    place: str = ""
+
+
+class Turns:
+    """Lets the threads of this process through one by one, in the order in which they come.
+
+    Waiting for a lock of the disk has no order, and looks again only now and then.
+    """
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._waiting: deque[threading.Lock] = deque()
+
+    @contextlib.contextmanager
+    def take(self) -> Iterator[None]:
+        """Have a turn for the time of a `with`."""
+        own = threading.Lock()
+        own.acquire()
+        with self._guard:
+            self._waiting.append(own)
+            is_first = len(self._waiting) == 1
+        try:
+            if not is_first:
+                own.acquire()
+            yield
+        finally:
+            with self._guard:
+                had_turn = self._waiting[0] is own
+                self._waiting.remove(own)
+                if had_turn and self._waiting:
+                    self._waiting[0].release()
+
+
+class Clone:
+    """One vault's folder in a pool's; one thread at a time reads or changes it, by its `lock`.
+
+    `writers` take turns before they wait for that lock. `asked_at` is when this process last asked
+    the remote (`time.monotonic`), None if never, and `problem` why that failed.
+    """
+
+    def __init__(self, source: Source, folder: Path, folders: UserFolders) -> None:
+        self.source = source
+        self.asked_at: float | None = None
+        self.problem = ""
+        self.writers = Turns()
+        self.root = folder / "clones" / source.name
+        self.lock = folder / "locks" / f"{source.name}.lock"
+        self.state = folders.state / "vaults" / make_key(self.root)
+        self.remote = Remote("origin", source.remote)
+        self._kept = folders.data
+        self._file = folder / "records" / f"{source.name}.json"
+        self._known: tuple[object, Record | None] = None, None
+        for each in (self._file.parent, self.lock.parent, self.root.parent):
+            make_private_folder(each)
+
+    @property
+    def record(self) -> Record | None:
+        """What is remembered; None where there is no clone, or one of another remote or branch."""
+        try:
+            status = os.stat(self._file)
+            os.stat(self.root / ".git/HEAD")
+            key = status.st_mtime_ns, status.st_ino, status.st_size
+            if key != self._known[0]:
+                told = json.loads(self._file.read_text(encoding="utf-8"))
+                self._known = key, Record(**told)
+        except (OSError, ValueError, TypeError):
+            return None
+        known = self._known[1]
+        named = known and self.source.branch in {"", known.branch}
+        return known if known and named and known.remote == self.source.remote else None
+
+    def follow(self, patience: float = LONGEST, seconds: float = TELLS_WITHIN) -> Record:
+        """Bring it to where its remote is; where that does not answer in time, say so and stay.
+
+        Raises:
+            VaultError: there is no clone yet, and none could be made.
+            BusyError: somebody else is at it for longer than `patience` (s).
+        """
+        with hold_lock(self.lock, patience):
+            known = self.record
+            if known is not None and self._find_place() not in {"", known.place}:
+                self.unsettle()
+                self.forget()
+            elif known is not None:
+                try:
+                    return self._follow(known, seconds)
+                except (VaultError, OSError) as error:
+                    if self.is_whole():  # A full disk, say.
+                        return self._note(known, str(name_failure(error)), settled=False)
+            self.drop()
+            self.state.mkdir(parents=True)
+            history = make_clone(self.root, self.remote, self.source.branch or "main", self.state)
+            listed = self.ask(history)
+            if listed.trouble:
+                raise FaultError(f"no clone yet: {listed.told}")
+            if told := fetch_branches(history, self.remote, LONGEST):
+                raise FaultError(f"no clone yet: {told}")
+            return self._settle(history, self._begin_record(listed), None)
+
+    def ask(self, history: History, seconds: float = TELLS_WITHIN) -> Listed:
+        """Ask the remote for its branches; one on this machine is looked at."""
+        folder = self.remote.folder
+        found = read_branches(folder) if folder is not None else None
+        return found or list_branches(history, self.remote, seconds)
+
+    def unsettle(self) -> None:
+        """Note that it is about to be changed, so that who was killed meanwhile is noticed."""
+        if (known := self.record) and known.settled:
+            self._keep(known._replace(settled=False))
+
+    def restore(
+        self, branches: Mapping[str, str] = MappingProxyType({}), is_clean: bool = False
+    ) -> None:
+        """Take back all that is in no branch of the remote's.
+
+        The remote has `branches` now as well, and lacks those that have no commit there. A clone
+        that `is_clean` has nothing else than these.
+        """
+        with hold_lock(self.lock):
+            if known := self.record:
+                moved = {k: v for k, v in {**known.branches, **branches}.items() if v}
+                found = known._replace(branches=moved, commit=moved[known.branch])
+                before = known.branches if is_clean else None
+                self._settle(History(self.root, self.state), found, before)
+
+    def is_whole(self) -> bool:
+        """Tell whether git finds nothing wrong with it."""
+        try:
+            return is_whole(History(self.root, self.state))
+        except (VaultError, OSError):
+            return False
+
+    def drop(self) -> None:
+        """Remove the clone and all that was made of it."""
+        with hold_lock(self.lock):
+            self._file.unlink(missing_ok=True)
+            for folder in (self.root, self.state):
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def forget(self) -> None:
+        """Remove all that there is of the vault here."""
+        self.drop()
+        for folder in self._kept.glob(f"*/{self.state.name}"):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _follow(self, known: Record, seconds: float) -> Record:
+        history = History(self.root, self.state)
+        listed = self.ask(history, seconds)
+        if listed.trouble:
+            return self._stay(history, known, f"its remote was not reached: {listed.told}")
+        try:
+            found = self._begin_record(listed, known)
+        except NoVaultError as error:  # It may be the last that has them.
+            return self._stay(history, known, str(error))
+        if known.settled and (found.branches, found.branch) == (known.branches, known.branch):
+            if known.problem or found.contacted - known.contacted > _EXACT:
+                self._keep(found)
+            return found
+        if found.branches != known.branches and (
+            told := fetch_branches(history, self.remote, LONGEST)
+        ):
+            return self._stay(history, known, f"its remote was not read: {told}")
+        return self._settle(history, found, known.branches if known.settled else None)
+
+    def _stay(self, history: History, known: Record, problem: str) -> Record:
+        """Note why it is as it was; what somebody who was killed left goes all the same."""
+        if not known.settled:
+            self._settle(history, known, None)
+        return self._note(known, problem)
+
+    def _note(self, known: Record, problem: str, settled: bool = True) -> Record:
+        found = known._replace(problem=problem, settled=settled)
+        if found != known:
+            self._keep(found)
+        return found
+
+    def _settle(self, history: History, found: Record, known: Mapping[str, str] | None) -> Record:
+        self.unsettle()
+        settle_clone(history, found.branches, found.branch, known)
+        found = found._replace(settled=True)
+        self._keep(found)
+        return found
+
+    def _begin_record(self, listed: Listed, known: Record | None = None) -> Record:
+        """Return what is to be remembered of a remote's branches.
+
+        Raises:
+            NoVaultError: the branch that is to be read is not among them.
+        """
+        branch = self.source.branch or listed.head
+        if branch not in listed.branches:
+            told = f"no branch {branch}" if listed.branches else "no commit"
+            raise NoVaultError(f"its remote has {told} yet")
+        made = known.made if known else os.urandom(8).hex()
+        branches = dict(listed.branches)
+        stands = branch, branches[branch], branches, time.time()
+        return Record(self.source.remote, made, *stands, place=self._find_place())
+
+    def _find_place(self) -> str:
+        """Return which folder the remote is, "" if it is none here, or is not there now."""
+        try:
+            return str(os.stat(self.remote.folder).st_ino) if self.remote.folder else ""
+        except OSError:
+            return ""
+
+    def _keep(self, record: Record) -> None:
+        data = json.dumps(as_named(record)).encode()
+        write_atomically(self._file, data, durable=False)
+
+
+# How the vaults of a pool are, and the nodes that have clones of them; also as metrics.
+
+
+class VaultStats(NamedTuple):
+    """How a vault of a pool is: what it holds, bytes on disk, and how far its remote was followed.
+
+    `age` is in seconds since its remote was last heard of, -1 if never. `problem` says why it was
+    not since, or why there is no clone.
+    """
+
+    notes: int = 0
+    sections: int = 0
+    tokens: int = 0
+    clone_bytes: int = 0
+    index_bytes: int = 0
+    commit: str = ""
+    age: float = -1.0
+    problem: str = ""
+
+
+class NodeStatus(NamedTuple):
+    """How a node is: `ready` vaults have a clone there.
+
+    `stale` is for how many seconds the remote was not heard of that was not for longest. `memory`
+    is its process's, `disk` what its folder takes, `free` what is left beside it, all in bytes.
+    """
+
+    name: str
+    host: str = ""
+    ready: int = 0
+    stale: float = 0.0
+    memory: int = 0
+    disk: int = 0
+    free: int = 0
+    problem: str = ""
+
+
+class NodeVaults(NamedTuple):
+    """A node, its vaults with what is wrong with each ("" if nothing), and why others failed."""
+
+    status: NodeStatus
+    ready: dict[str, str]
+    missing: dict[str, str]
+
+
+class PoolStatus(NamedTuple):
+    """How a pool is; `problems` says of vaults why they are not there or were not followed."""
+
+    version: str
+    vaults: int
+    ready: int
+    nodes: tuple[NodeStatus, ...]
+    problems: Mapping[str, str]
+
+
+def describe_pool(names: Sequence[str], nodes: Sequence[NodeVaults]) -> PoolStatus:
+    """Return how a pool is, of what its nodes say."""
+    there = {name: why for each in nodes for name, why in each.ready.items()}
+    missing = {name: why for each in nodes for name, why in each.missing.items()}
+    problems = {
+        name: why
+        for name in names
+        if (why := there[name] if name in there else missing.get(name, "not cloned yet"))
+    }
+    ready = sum(name in there for name in names)
+    status = tuple(each.status for each in nodes)
+    return PoolStatus(__version__, len(names), ready, status, problems)
+
+
+def count_vault(clone: Clone, open_vault: Callable[[], Vault]) -> VaultStats:
+    """Return how a vault is that has been cloned; it is opened for that, and not followed."""
+    record = clone.record
+    if record is None:
+        return VaultStats(problem="not cloned yet")
+    problem, notes, tokens, sections = record.problem, 0, 0, 0
+    try:
+        vault = open_vault()
+        notes, tokens = vault.view.totals()
+        sections = choose_sections(vault, vault.index.snapshot(), NoteFilter()).size
+    except (VaultError, OSError) as error:
+        problem = problem or str(name_failure(error))
+    return VaultStats(
+        notes=notes,
+        sections=sections,
+        tokens=tokens,
+        clone_bytes=measure_folder(clone.root),
+        index_bytes=measure_folder(clone.state),
+        commit=record.commit,
+        age=max(0.0, time.time() - record.contacted),
+        problem=problem,
+    )
+
+
+def measure_node(folder: Path, ready: int, stale: float) -> NodeStatus:
+    """Return how this process is as a node that has so many vaults."""
+    return NodeStatus(
+        "here",
+        platform.node(),
+        ready,
+        stale,
+        memory=_read_memory(),
+        disk=measure_folder(folder),
+        free=shutil.disk_usage(folder).free if folder.exists() else 0,
+    )
+
+
+def measure_folder(folder: Path) -> int:
+    """Return the bytes that a folder takes on the disk."""
+    size = 0
+    for place, _, files in os.walk(folder):
+        for file in files:
+            with contextlib.suppress(OSError):
+                size += os.lstat(os.path.join(place, file)).st_blocks * 512
+    return size
+
+
+def _read_memory() -> int:
+    """Return the bytes of this process's memory; 0 where the system does not say."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return 0
+
+
+#: Of each node: a field of its status, its name, its kind, and what it says.
+_OF_NODES = (
+    ("ready", "ready_vaults", "gauge", "Vaults of which the node has a clone."),
+    ("stale", "stale_seconds", "gauge", "For how long a remote was not heard of, at most."),
+    ("memory", "memory_bytes", "gauge", "Memory of its process."),
+    ("disk", "disk_bytes", "gauge", "What its folder takes on the disk."),
+    ("free", "disk_free_bytes", "gauge", "What is left on that disk."),
+)
+
+
+def write_metrics(status: PoolStatus) -> str:
+    """Return the figures of a pool and its nodes as Prometheus reads them (text format 0.0.4)."""
+    return "".join(f"{line}\n" for line in _write_lines(status))
+
+
+def _write_lines(status: PoolStatus) -> Iterator[str]:
+    own = (
+        ("vaults", "Vaults of the pool.", status.vaults),
+        ("ready_vaults", "Vaults that have a clone.", status.ready),
+        ("problem_vaults", "Vaults with a problem.", len(status.problems)),
+        ("nodes", "Nodes.", len(status.nodes)),
+    )
+    for name, told, value in own:
+        yield from _begin(f"vaultmem_pool_{name}", "gauge", told)
+        yield f"vaultmem_pool_{name} {value}"
+    for field, name, kind, told in _OF_NODES:
+        yield from _begin(f"vaultmem_node_{name}", kind, told)
+        for each in status.nodes:
+            yield f"vaultmem_node_{name}{_name_node(each)} {getattr(each, field)}"
+
+
+def _begin(name: str, kind: str, told: str) -> Iterator[str]:
+    yield f"# HELP {name} {told}"
+    yield f"# TYPE {name} {kind}"
+
+
+def _name_node(node: NodeStatus) -> str:
+    quoted = node.name.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+    return f'{{node="{quoted}"}}'

@@ -1,0 +1,582 @@
+"""The clones of a pool's vaults on this disk: fetched when asked for, used by one at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Concatenate, NamedTuple, TypeVar
+
+from vaultmem.config import CONFIG_NAME, read_config
+from vaultmem.errors import (
+    BusyError,
+    DamagedError,
+    FaultError,
+    ForbiddenError,
+    NoteNotFoundError,
+    NoVaultError,
+    RefusedError,
+    VaultError,
+    name_failure,
+)
+from vaultmem.services.changes.commit import commit_event
+from vaultmem.services.changes.parts import Event
+from vaultmem.services.fleet.clone import (
+    Clone,
+    NodeVaults,
+    Record,
+    Source,
+    VaultStats,
+    check_sources,
+    count_vault,
+    measure_node,
+)
+from vaultmem.services.memory.create_vault import add_missing
+from vaultmem.services.merging.branches import list_decided
+from vaultmem.services.syncing.sync import Check, Outcome, sync_remote
+from vaultmem.services.syncing.sync_place import ORIGIN
+from vaultmem.services.views.open_view import look_at
+from vaultmem.services.views.update_index import sync_vault
+from vaultmem.storage.atomic import raise_file_limit
+from vaultmem.storage.git.bare import make_clone
+from vaultmem.storage.git.commit_draft import RefMovedError
+from vaultmem.storage.git.remote import LONGEST, Fate, push
+from vaultmem.storage.lock import WRITER, hold_lock
+from vaultmem.vault import UserFolders, Vault, VaultSettings, find_user_folders, open_vault
+
+T = TypeVar("T")
+
+#: What is done with a vault.
+Work = Callable[[Vault], T]
+
+#: Vaults that are kept open, and the files that each takes beside those of the process.
+MOST_OPEN = 1_000
+_FILES_EACH, _OTHER_FILES = 6, 256
+
+#: What is said of a vault that did not answer in time.
+LATE = "no answer in time"
+
+#: Seconds for which a remote that was asked is not asked again; one that did not answer, longer.
+FRESH_FOR = 5.0
+_AFTER_FAILURE = 15.0
+
+#: Seconds that a reader waits for a writer; then it reads the last commit.
+_READER = 0.5
+
+#: Seconds that a reader of a clone waits for its remote; how many remotes are asked at once.
+_ASKS, _AT_ONCE = 3.0, 8
+
+#: Where an index keeps for which commit of the clone it was made.
+_AT = "pool_commit"
+
+#: Moves a ref of a vault's remote that is a repository on this machine, unless it refuses that:
+#: given the git folder that has the commits, the ref, and the commits from which ("" for none) and
+#: to which ("" for none) it goes. Raises ForbiddenError, or RefMovedError if it has moved.
+Publish = Callable[[Path, str, str, str], None]
+
+#: How often a write is done that a push to the remote comes before.
+_ATTEMPTS = 8
+
+_HEADS = "refs/heads/"
+
+_NOTHING: VaultSettings = {}
+
+
+class _Opened(NamedTuple):
+    """A vault that is open, of which clone (`made`), and at which commit it was in sync."""
+
+    vault: Vault
+    made: str
+    commit: str
+
+
+class Clones:
+    """The clones of some vaults; any thread may use them, and processes may share a `folder`.
+
+    A vault whose remote was heard of within `fresh_for` seconds is read as it is. Trust is what the
+    process's user has said of clones here.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        sources: Sequence[Source] = (),
+        fresh_for: float = FRESH_FOR,
+        most_open: int = MOST_OPEN,
+    ) -> None:
+        self.folder = folder.absolute()
+        own = find_user_folders({}).config
+        self._folders = UserFolders(self.folder / "state", own, self.folder / "data")
+        self._fresh_for = fresh_for
+        files = raise_file_limit(most_open * _FILES_EACH + _OTHER_FILES)
+        self._most_open = max(1, min(most_open, (files - _OTHER_FILES) // _FILES_EACH))
+        self._clones: dict[str, Clone] = {}
+        self._open: dict[str, _Opened] = {}
+        self._helpers = ThreadPoolExecutor(_AT_ONCE, "vaultmem-helper")
+        self.hold(sources)
+
+    @property
+    def names(self) -> list[str]:
+        """The vaults, in the order of their sources."""
+        return list(self._clones)
+
+    def hold(self, sources: Sequence[Source]) -> None:
+        """Have these vaults from now on; clones of others that it had are removed."""
+        known, clones = self._clones, dict[str, Clone]()
+        for name, source in check_sources(sources).items():
+            is_known = name in known and known[name].source == source
+            clones[name] = known[name] if is_known else Clone(source, self.folder, self._folders)
+        self._clones = clones
+        for name in known.keys() - clones.keys():
+            with hold_lock(known[name].lock):
+                self._close(name)
+                known[name].forget()
+
+    def find(self, name: str) -> Clone:
+        """Return a vault's clone, made or not.
+
+        Raises:
+            NoteNotFoundError: there is no such vault.
+        """
+        if name not in self._clones:
+            raise NoteNotFoundError(f"{name}: no vault of that name")
+        return self._clones[name]
+
+    def bring(self, name: str, anew: bool = False) -> Record:
+        """Clone a vault, or follow its remote if that was not asked lately, or `anew`.
+
+        Raises:
+            NoteNotFoundError: there is no such vault.
+            VaultError: there is no clone, and none could be made.
+        """
+        clone = self.find(name)
+        record = clone.record
+        if not anew and not self._is_due(clone):
+            if record is None:
+                raise VaultError(clone.problem)
+            return record
+        try:
+            if record is None:
+                found = clone.follow(LONGEST)
+            else:
+                found = clone.follow(WRITER) if anew else clone.follow(0.0, _ASKS)
+        except BusyError:  # Another thread brings it to where it is to be.
+            if record is None:
+                raise
+            return record
+        except (VaultError, OSError) as error:
+            clone.asked_at, clone.problem = time.monotonic(), str(name_failure(error))
+            raise name_failure(error) from error
+        clone.asked_at, clone.problem = time.monotonic(), found.problem
+        return found
+
+    def bring_all(self, names: Sequence[str], seconds: float | None = None) -> dict[str, str]:
+        """Bring vaults whose remotes were not asked lately; return why some have no clone.
+
+        Several are asked at once. What takes longer than some seconds goes on.
+        """
+        due = [name for name in names if self._is_due(self.find(name))]
+        _, missing = self.map(Clones.bring, dict.fromkeys(due, ()), seconds)
+        without = [name for name in names if self.find(name).record is None]
+        return {name: missing.get(name) or self.find(name).problem for name in without}
+
+    def map(
+        self,
+        work: Callable[Concatenate[Clones, str, ...], T],
+        given: Mapping[str, Sequence[object]],
+        seconds: float | None = None,
+    ) -> tuple[dict[str, T], dict[str, str]]:
+        """Call a function for each of some vaults, several at once; return why some are missing.
+
+        What takes longer than some seconds goes on.
+        """
+        running = {
+            name: self._helpers.submit(work, self, name, *args) for name, args in given.items()
+        }
+        wait(running.values(), seconds)
+        results: dict[str, T] = {}
+        missing: dict[str, str] = {}
+        for name, future in running.items():
+            if not future.done():
+                future.cancel()
+                missing[name] = LATE
+                continue
+            try:
+                results[name] = future.result()
+            except (VaultError, OSError) as error:
+                missing[name] = str(name_failure(error))
+        return results, missing
+
+    @contextlib.contextmanager
+    def open(
+        self, name: str, settings: VaultSettings = _NOTHING, follows: bool = True
+    ) -> Iterator[Vault]:
+        """Open a vault for a `with`, in which nobody changes it; in sync if it `follows`.
+
+        While somebody writes to it, it is opened as its remote had it before.
+
+        Raises:
+            VaultError: as for `bring`; or it cannot be read.
+        """
+        if follows:
+            self.bring(name)
+        clone = self.find(name)
+        record = clone.record
+        patience = _READER if record is None or record.settled else 0.0
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(hold_lock(clone.lock, patience))
+                vault = self._lend(clone, settings)
+            except BusyError:
+                vault = stack.enter_context(self._open_aside(clone, settings, at_commit=True))
+            yield look_at(vault) if vault.ref else vault
+        self._close_oldest()
+
+    def read(
+        self,
+        name: str,
+        work: Work[T],
+        settings: VaultSettings = _NOTHING,
+        takes_long: bool = False,
+        follows: bool = True,
+    ) -> T:
+        """Return what `work` makes of a vault; again, where that proves to be damaged.
+
+        What `takes_long` keeps nobody from writing: it may find some files newer than others.
+        """
+        try:
+            return self._read(name, work, settings, takes_long, follows)
+        except (DamagedError, FaultError):
+            self._repair(name)
+            return self._read(name, work, settings, takes_long, follows)
+
+    def _read(
+        self, name: str, work: Work[T], settings: VaultSettings, takes_long: bool, follows: bool
+    ) -> T:
+        with self.open(name, settings, follows) as vault:
+            if not takes_long:
+                return work(vault)
+        with self._open_aside(self.find(name), settings) as vault:
+            return work(look_at(vault) if vault.ref else vault)
+
+    def write(
+        self,
+        name: str,
+        work: Work[T],
+        settings: VaultSettings = _NOTHING,
+        identity: str = "",
+        branch: str = "",
+        check: Check | None = None,
+        publish: Publish | None = None,
+    ) -> T:
+        """Return what `work` did to a vault, once its remote has it; else nothing of it stays.
+
+        What it left is committed in the name of whoever `settings` say; a person's commits are
+        `identity`'s (`Name <mail>`). With `branch`, it lands there, and the branch is made from
+        the vault's if need be. A remote without a commit gets a first one. `check` is asked before
+        each push. With `publish` nothing is pushed: that moves the remote's refs, and the work is
+        done again where others have moved them meanwhile.
+
+        Raises:
+            RefusedError: the remote does not take it, or `check`; with the words of either.
+            VaultError: `work` failed, or the remote cannot be reached.
+        """
+        signed = sign(settings, identity, branch)
+        clone = self.find(name)
+        with clone.writers.take(), hold_lock(clone.lock):
+            for _ in range(_ATTEMPTS):
+                with contextlib.suppress(RefMovedError):
+                    return self._write(name, work, signed, check, publish)
+        raise VaultError(f"not written: others keep pushing to {name}; try again")
+
+    def _write(
+        self,
+        name: str,
+        work: Work[T],
+        settings: VaultSettings,
+        check: Check | None,
+        publish: Publish | None,
+    ) -> T:
+        clone = self.find(name)
+        before = self._make_ready(clone, settings, check, publish)
+        try:
+            vault = self._lend(clone, settings)
+        except DamagedError:  # Its files are put back as they were.
+            clone.restore()
+            vault = self._lend(clone, settings)
+        clone.unsettle()
+        vault.state.put(_AT, "")
+        landed: dict[str, str] = {}
+        try:
+            done, landed = land(vault, work, check, publish, before.branches)
+        except BaseException:
+            with contextlib.suppress(VaultError, OSError):
+                forget_waiting(vault)
+            raise
+        finally:
+            is_clean = publish is not None and len(landed) == 1
+            clone.restore(landed, is_clean)
+            if not is_clean:
+                self._close(name)
+            self._lend(clone, _NOTHING)  # Whoever reads next does not index.
+        return done
+
+    def stats(self, name: str) -> VaultStats:
+        """Return how a vault is; its remote is not asked."""
+        clone = self.find(name)
+        if clone.record is None:
+            return VaultStats(problem=clone.problem or "not cloned yet")
+        with hold_lock(clone.lock):
+            return count_vault(clone, lambda: self._lend(clone, _NOTHING))
+
+    def describe(self) -> NodeVaults:
+        """Return how these vaults are, without asking a remote."""
+        records = {name: each.record for name, each in self._clones.items()}
+        there = {name: each for name, each in records.items() if each}
+        stale = max((time.time() - each.contacted for each in there.values()), default=0.0)
+        status = measure_node(self.folder, len(there), max(0.0, stale))
+        missing = {
+            name: each.problem
+            for name, each in self._clones.items()
+            if each.problem and name not in there
+        }
+        return NodeVaults(status, {name: each.problem for name, each in there.items()}, missing)
+
+    def close(self) -> None:
+        """Wait for what runs, and close all vaults."""
+        self._helpers.shutdown(cancel_futures=True)
+        for name in list(self._open):
+            self._close(name)
+
+    def _is_due(self, clone: Clone) -> bool:
+        """Tell whether a vault's remote is to be asked."""
+        record = clone.record
+        if clone.asked_at is None or (record is None and not clone.problem):
+            return True
+        if record and not record.settled:
+            return True
+        is_away = clone.problem and clone.remote.folder is None
+        pause = max(self._fresh_for, _AFTER_FAILURE) if is_away else self._fresh_for
+        return time.monotonic() - clone.asked_at >= pause
+
+    def _lend(self, clone: Clone, settings: VaultSettings) -> Vault:
+        """Return a Vault on what is open of a clone, in sync, for whoever holds its lock.
+
+        Raises:
+            NoVaultError: there is no clone, or no vault in it.
+            DamagedError: its files are not those that it was left with.
+        """
+        name, record = clone.source.name, clone.record
+        if record is None or not (clone.root / CONFIG_NAME).is_file():
+            raise NoVaultError(f"no vault: its remote has no {CONFIG_NAME}")
+        known = self._open.get(name)
+        if known is not None and known.made != record.made:
+            self._close(name)
+            known = None
+        if known is None:
+            known = _Opened(open_vault(clone.root, folders=self._folders), record.made, "")
+        self._open.pop(name, None)
+        self._open[name] = known  # The last one that is closed.
+        if known.commit != record.commit:
+            own = replace(known.vault, config=read_config(clone.root))
+            _sync(own, record.commit)
+            known = known._replace(vault=own, commit=record.commit)
+            self._open[name] = known
+        return replace(open_vault(**self._complete(settings, known.vault)), name=name)
+
+    @contextlib.contextmanager
+    def _open_aside(
+        self, clone: Clone, settings: VaultSettings, at_commit: bool = False
+    ) -> Iterator[Vault]:
+        """Open a vault that nobody is kept from changing; at the commit that its remote had."""
+        record = clone.record
+        if record is None:
+            raise BusyError("its clone is being made; ask again")
+        with contextlib.closing(open_vault(clone.root, folders=self._folders)) as own:
+            vault = open_vault(**self._complete(settings, own))
+            vault = replace(vault, name=clone.source.name)
+            yield look_at(vault, record.commit) if at_commit and not vault.ref else vault
+
+    def _complete(self, settings: VaultSettings, own: Vault) -> VaultSettings:
+        given = settings.copy()
+        # Beside the clone are those of others, which its owners may not read.
+        config = own.config._replace(code_repository="")
+        given["store"], given["config"] = own.store, config
+        return given
+
+    def _repair(self, name: str) -> None:
+        """Have a clone made whole that proved to be damaged, or was changed by somebody."""
+        clone = self.find(name)
+        with hold_lock(clone.lock):
+            self._close(name)
+            if clone.is_whole():
+                clone.unsettle()
+            else:
+                clone.drop()
+            self.bring(name, anew=True)
+
+    def _make_ready(
+        self,
+        clone: Clone,
+        settings: VaultSettings,
+        check: Check | None,
+        publish: Publish | None,
+    ) -> Record:
+        """Have the clone of a vault be where its remote is, which has to be reached."""
+        name = clone.source.name
+        try:
+            found = self.bring(name, anew=True)
+        except NoVaultError:
+            given = settings.copy()
+            given["folders"], given["ref"] = self._folders, ""
+            begin_vault(clone, given, check, publish)
+            found = self.bring(name, anew=True)
+        if found.problem:
+            raise VaultError(f"not written: {found.problem}")
+        return found
+
+    def _close_oldest(self) -> None:
+        """Close what was not asked for longest, unless somebody uses it."""
+        for name in list(self._open)[: max(0, len(self._open) - self._most_open)]:
+            with contextlib.suppress(BusyError, VaultError), hold_lock(self.find(name).lock, 0.0):
+                self._close(name)
+
+    def _close(self, name: str) -> None:
+        if known := self._open.pop(name, None):
+            with contextlib.suppress(VaultError, OSError):
+                known.vault.close()
+
+
+def _sync(vault: Vault, commit: str) -> None:
+    """Bring the index up to a clone's files, which are those of a commit."""
+    expected = vault.state.get(_AT) == commit
+    done = sync_vault(vault)
+    if not expected:
+        vault.state.put(_AT, commit)
+    elif done.added or done.changed or done.removed:
+        vault.state.put(_AT, "")
+        raise DamagedError("its clone was changed by somebody, and is made as it was")
+
+
+def sign(settings: VaultSettings, identity: str, branch: str) -> VaultSettings:
+    """Return settings for writing on a branch, with a person's commits in the name of `identity`.
+
+    That is `Name <mail>`; without it, who git takes the process's user for.
+    """
+    signed = settings.copy()
+    signed["ref"] = branch
+    if identity:
+        name, _, mail = identity.partition("<")
+        named = {"GIT_AUTHOR_NAME": name.strip(), "GIT_AUTHOR_EMAIL": mail.rstrip("> ").strip()}
+        signed["environment"] = {**settings.get("environment", {}), **named}
+    return signed
+
+
+def land(
+    vault: Vault,
+    work: Callable[[Vault], T],
+    check: Check | None = None,
+    publish: Publish | None = None,
+    there: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[T, dict[str, str]]:
+    """Do some work in a clone and bring it to the remote, whose branches are `there`.
+
+    Return what it did, and which branches have moved, each with its commit, "" where it was
+    removed.
+
+    Raises:
+        ForbiddenError: the remote does not take it, or `check`; with the words of either.
+        RefMovedError: `publish` found that others had moved the branch.
+        VaultError: the work failed, or the remote cannot be reached.
+    """
+    history = vault.history
+    here, branch = history.head(), vault.ref
+    if branch and branch not in {each.name for each in history.refs.branches()}:
+        history.refs.create_branch(branch, here.commit)
+    done = work(look_at(vault) if branch else vault)
+    if not branch:
+        event = Event("checkpoint", "", vault.author, intent="checkpoint")
+        left = commit_event(vault, event).skipped
+        if left:
+            raise RefusedError(f"not written: {'; '.join(left.values())}")
+    landed = branch or here.branch
+    if publish is None:
+        removed = _push(vault, check)
+        return done, {landed: history.refs.branch_tip(landed), **dict.fromkeys(removed, "")}
+    tip = history.refs.branch_tip(landed) if branch else history.head().commit
+    if tip != there.get(landed, ""):
+        publish(history.git_folder, f"{_HEADS}{landed}", there.get(landed, ""), tip)
+    return done, {landed: tip, **dict.fromkeys(_remove_decided(vault, tip, publish), "")}
+
+
+def _push(vault: Vault, check: Check | None) -> tuple[str, ...]:
+    """Push what the clone has; return the branches of the remote that were removed with that."""
+    report = sync_remote(vault, ORIGIN, alone=True, check=check)
+    if report.outcome is Outcome.OFFLINE:
+        raise VaultError(f"not written, the vault's remote is not reached: {report.told}")
+    if report.outcome is not Outcome.SYNCED:
+        kind = ForbiddenError if report.outcome is Outcome.REFUSED else RefusedError
+        raise kind(f"not written, the vault's remote does not take it: {report.told}")
+    return report.removed
+
+
+def _remove_decided(vault: Vault, tip: str, publish: Publish) -> list[str]:
+    """Remove the proposals at the remote whose decision it has now; return those that are gone."""
+    removed: list[str] = []
+    if not (vault.history.git_folder / "refs/vaultmem").exists():
+        return removed
+    for each in list_decided(vault):
+        if vault.history.refs.is_ancestor(each.by, tip):
+            with contextlib.suppress(ForbiddenError, RefMovedError):
+                publish(vault.history.git_folder, f"{_HEADS}{each.name}", each.commit, "")
+                removed.append(each.name)
+        vault.history.git.run("update-ref", "-d", each.mark)
+    return removed
+
+
+def forget_waiting(vault: Vault) -> None:
+    """Drop events that were to be committed later: what they are about is taken back."""
+    for number, _ in vault.operations.list_waiting():
+        vault.operations.drop_waiting(number)
+
+
+def begin_vault(
+    clone: Clone, settings: VaultSettings, check: Check | None, publish: Publish | None = None
+) -> None:
+    """Give a remote without a commit its first one: what `init` lays down.
+
+    Raises:
+        ForbiddenError: the remote does not take it, or `check`; with the words of either.
+        VaultError: it has commits, or is not reached.
+    """
+    clone.drop()
+    clone.state.mkdir(parents=True)
+    try:
+        history = make_clone(clone.root, clone.remote, clone.source.branch or "main", clone.state)
+        listed = clone.ask(history)
+        if listed.trouble or listed.branches:
+            raise VaultError(listed.told or "its remote has commits")
+        vault = open_vault(clone.root, **settings)
+        try:
+            add_missing(vault)
+            event = Event("init", "init: new vault", vault.author, intent="observe")
+            made = commit_event(vault, event).commit
+            ref = f"{_HEADS}{clone.source.branch or listed.head or 'main'}"
+            if publish is not None:
+                publish(history.git_folder, ref, "", made)
+                return
+            if check is not None:
+                check(history.git_folder, ref, "", made)
+            done = push(vault.history, clone.remote, [f"{made}:{ref}"])
+        finally:
+            vault.close()
+        fate, told = next(iter(done.refs.values()), (None, done.told))
+        if fate not in {Fate.DONE, Fate.CURRENT}:
+            raise ForbiddenError(f"not written, the vault's remote does not take it: {told}")
+    finally:
+        shutil.rmtree(clone.root, ignore_errors=True)

@@ -1,0 +1,537 @@
+"""Run a job over many vaults, resumable, and compare their notes."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from datetime import datetime
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+import vaultmem
+from vaultmem.config import CONFIG_NAME
+from vaultmem.core.notes.changes import FileChange
+from vaultmem.core.notes.encoding import decode_text
+from vaultmem.core.packs.pack_item import PackItem
+from vaultmem.core.packs.receipt import Expectation, judge_pack, read_plain
+from vaultmem.core.text.display import one_line
+from vaultmem.core.text.json_values import as_plain
+from vaultmem.errors import RefusedError, VaultError, name_failure
+from vaultmem.services.curation.compact import plan_compaction
+from vaultmem.services.curation.curate import curate
+from vaultmem.services.fleet.clones import LATE, Clones, Work
+from vaultmem.services.fleet.pool import Lane, Pool
+from vaultmem.services.history.blame import blame_bytes
+from vaultmem.services.packs.build import make_unseen
+from vaultmem.services.packs.evaluate import judge_vault
+from vaultmem.services.similarity.pairs import Pair, compare_vault, is_counted, read_whole
+from vaultmem.services.views.update_index import sync_vault
+from vaultmem.storage.git.log import Commit, Writer, follow_path
+from vaultmem.storage.kept import KeptWork
+from vaultmem.vault import UserFolders, Vault, open_vault
+
+#: Changes whenever a job returns something else, as this package's version does.
+_FORMAT = 2
+
+
+class Job(NamedTuple):
+    """What is to be done with many vaults.
+
+    `run` pickles, and returns what JSON has. `given` is what results depend on besides the vaults.
+    """
+
+    name: str
+    run: Work[Any]
+    given: tuple[object, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """What names it with all that its results depend on, this version's rules among it."""
+        given = json.dumps(as_plain([vaultmem.__version__, _FORMAT, self.given]))
+        return f"{self.name} {hashlib.sha256(given.encode()).hexdigest()[:16]}"
+
+
+class JobOptions(NamedTuple):
+    """How a job is done: where results are kept, and how long a vault may take (seconds).
+
+    With `again`, what was kept does not count. `tell` makes what is told how many are done, of how
+    many, given what is done.
+    """
+
+    kept: KeptWork
+    seconds: float = 120.0
+    again: bool = False
+    tell: Callable[[str], Callable[[int, int], None]] = lambda _: lambda done, total: None
+
+    @property
+    def day(self) -> str:
+        """The day of the job: what is old, and what holds, depends on it."""
+        return datetime.fromtimestamp(self.kept.now).date().isoformat()
+
+
+class JobResults(NamedTuple):
+    """Which vaults are done, how many of them only now (`asked`), and why others are not.
+
+    `behind` says why some may be older than their remotes are.
+    """
+
+    key: str
+    kept: KeptWork
+    done: tuple[str, ...]
+    asked: int
+    missing: dict[str, str]
+    behind: dict[str, str]
+
+    def read(self, name: str) -> Any:
+        """Return what was made of a vault."""
+        return self.kept.read(self.key, name)
+
+    def items(self) -> Iterator[tuple[str, Any]]:
+        """Yield the vaults that are done with what was made of each, one after the other."""
+        for name in self.done:
+            yield name, self.read(name)
+
+
+class _Ran(NamedTuple):
+    """At which commit a vault is, why it may be older than its remote, and what was made of it.
+
+    The value is None where it `is_known`.
+    """
+
+    commit: str
+    problem: str
+    is_known: bool
+    value: Any
+
+
+def run_job(pool: Pool, names: Iterable[str], options: JobOptions, job: Job) -> JobResults:
+    """Do a job with each of these vaults, or with all.
+
+    A vault that is at the commit at which the job was done before is not asked again. Where no
+    vault is done for as long as one may take, those that are left are named as late. What is done
+    stays done, however this ends.
+
+    Raises:
+        NoteNotFoundError: there is no such vault.
+    """
+    wanted = list(dict.fromkeys(names)) or list(pool.names)
+    if options.again:
+        options.kept.forget(job.key)
+    known = options.kept.list_stands(job.key)
+    running: dict[Future[_Ran], str] = {}
+    done: set[str] = set()
+    asked = 0
+    missing: dict[str, str] = {}
+    behind: dict[str, str] = {}
+    tell = options.tell(job.name)
+    try:
+        for name in wanted:
+            given = (job.run, known.get(name, ""))
+            running[pool.submit(name, _run_unless_known, *given, lane=Lane.LONG)] = name
+        while running:
+            ended, _ = wait(running, options.seconds, FIRST_COMPLETED)
+            if not ended:
+                missing |= dict.fromkeys(running.values(), f"{LATE} ({options.seconds:g} s)")
+                break
+            for future in ended:
+                name = running.pop(future)
+                try:
+                    ran = future.result()
+                    if not ran.is_known:
+                        options.kept.keep(job.key, name, ran.commit, ran.value)
+                        asked += 1
+                    if ran.problem:
+                        behind[name] = ran.problem
+                    done.add(name)
+                except (VaultError, OSError) as error:
+                    missing[name] = str(name_failure(error))
+                tell(len(done) + len(missing), len(wanted))
+    finally:
+        for future in running:
+            future.cancel()
+    return JobResults(
+        job.key,
+        options.kept,
+        tuple(name for name in wanted if name in done),
+        asked,
+        {name: missing[name] for name in wanted if name in missing},
+        behind,
+    )
+
+
+def _run_unless_known(clones: Clones, name: str, run: Work[Any], known: str) -> _Ran:
+    """Return what a function makes of a vault, unless it is still at the commit that is known."""
+    fresh = clones.bring(name)
+    if fresh.commit == known:
+        return _Ran(fresh.commit, fresh.problem, is_known=True, value=None)
+    value = as_plain(clones.read(name, run, takes_long=True))
+    return _Ran(fresh.commit, fresh.problem, is_known=False, value=value)
+
+
+def judge_all(
+    pool: Pool, names: Iterable[str], options: JobOptions, expected: Expectation
+) -> JobResults:
+    """Return of each vault why its pack is not as expected, nothing if it is."""
+    run = partial(judge_vault, expected=expected)
+    job = Job("testing packs", run, (list_expected(expected), options.day))
+    return run_job(pool, names, options, job)
+
+
+def curate_all(pool: Pool, names: Iterable[str], options: JobOptions) -> JobResults:
+    """Return of each vault what `curate` proposes: the fields of each proposal."""
+    return run_job(pool, names, options, Job("curating", _propose, (options.day,)))
+
+
+def compact_all(pool: Pool, names: Iterable[str], options: JobOptions) -> JobResults:
+    """Return of each vault the `steps` of notes that are due, and how many are `exempt` and why."""
+    return run_job(pool, names, options, Job("planning", _plan, (options.day,)))
+
+
+def list_expected(expected: Expectation) -> list[object]:
+    """Return an expectation as what JSON has."""
+    return [expected.query, expected.finds, expected.says, expected.negated, expected.budget]
+
+
+def _propose(vault: Vault) -> list[Any]:
+    return list(curate(vault).proposals)
+
+
+def _plan(vault: Vault) -> dict[str, Any]:
+    done = plan_compaction(vault)
+    return {"steps": [each._replace(text="") for each in done.steps], "exempt": done.exempt}
+
+
+#: Characters that are shown of what a note says.
+_SHOWN = 300
+
+
+class Belief(NamedTuple):
+    """Where a vault says something, and since when: the commit, and who wrote it.
+
+    `says` are the words there, `at` is in seconds since the epoch, `time` the same in ISO 8601 as
+    the commit has it. `source` is what the note names as its own.
+    """
+
+    path: str
+    says: str
+    source: str
+    commit: str
+    at: int
+    time: str
+    who: str
+    agent: str
+    session: str
+    event: str
+    subject: str
+
+
+class Believers(NamedTuple):
+    """The vaults that say something, the first one first; who does not, and who is not known."""
+
+    believers: tuple[tuple[str, Belief], ...]
+    others: tuple[str, ...]
+    missing: dict[str, str]
+    behind: dict[str, str]
+
+
+def find_believers(
+    pool: Pool, names: Iterable[str], options: JobOptions, expected: Expectation
+) -> Believers:
+    """Return which vaults have a pack as expected, and since when.
+
+    Raises:
+        RefusedError: it is expected that nothing is said, which has no beginning.
+    """
+    if expected.negated:
+        raise RefusedError("what is not said has no first commit; leave out --not")
+    run = partial(find_belief, expected=expected)
+    job = Job("looking who says so", run, (list_expected(expected), options.day))
+    done = run_job(pool, names, options, job)
+    found = [(name, Belief(**value)) for name, value in done.items() if value is not None]
+    found.sort(key=lambda each: (each[1].at, each[0]))
+    others = {*done.done} - {name for name, _ in found}
+    return Believers(
+        tuple(found),
+        tuple(name for name in done.done if name in others),
+        done.missing,
+        done.behind,
+    )
+
+
+def find_belief(vault: Vault, expected: Expectation) -> Belief | None:
+    """Return since when a vault says what is expected, and who wrote it; None if it does not.
+
+    Of several notes that say it, it is the one that did first. A note says it from the commit on
+    since which it has said it ever since, in its own lines or in another note from which they came.
+    """
+    pack = make_unseen(vault, expected.query, expected.budget or None)
+    if judge_pack(pack, expected):
+        return None
+    found = [
+        belief
+        for path, (item, words) in _find_notes(pack.items, expected).items()
+        if (belief := _trace(vault, path, item, words)) is not None
+    ]
+    return min(found, key=lambda each: each.at, default=None)
+
+
+def _find_notes(
+    items: Sequence[PackItem], expected: Expectation
+) -> dict[str, tuple[PackItem, tuple[str, ...]]]:
+    """Return the notes of a pack that show what is expected, with those of the texts they say."""
+    found: dict[str, tuple[PackItem, tuple[str, ...]]] = {}
+    for item in items:
+        text = read_plain(f"{item.hit.name}\n{item.text}")
+        words = tuple(each for each in map(read_plain, expected.says) if each in text)
+        is_named = {item.hit.record.path, item.hit.address} & {*expected.finds}
+        if words or is_named:
+            found.setdefault(item.hit.record.path, (item, words))
+    return found
+
+
+def _trace(vault: Vault, path: str, item: PackItem, words: tuple[str, ...]) -> Belief | None:
+    history = vault.history
+    head = history.head().commit
+    versions = [
+        (commit, change)
+        for commit, change in (follow_path(history, head, path) if head else ())
+        if change.blob and change.is_regular
+    ]
+    first = _find_first(vault, versions, words) or _find_first(vault, versions, ())
+    if first is None:
+        return None
+    commit, change, data = first
+    lines = _find_lines(decode_text(data).text.split("\n"), words)
+    writer = commit.find_writer(history.prefix + change.path, lines[0])
+    told = blame_bytes(vault, change.path, data, lines, commit.commit).lines if words else ()
+    origins = [each for each in told if each.commit is not None and each.text.strip()]
+    if origins:  # All of it was said when the last of its lines was.
+        last = max(origins, key=lambda each: each.commit.at if each.commit else 0)
+        commit = last.commit or commit
+        writer = Writer(last.who, last.agent, last.session, last.claimed_by)
+    says = " ".join(each.text.strip() for each in origins) or item.hit.name
+    return Belief(
+        path=path,
+        says=one_line(says)[:_SHOWN],
+        source=item.hit.record.source,
+        commit=commit.commit,
+        at=commit.at,
+        time=commit.time,
+        who=writer[0],
+        agent=writer[1],
+        session=writer[2],
+        event=commit.event,
+        subject=commit.subject,
+    )
+
+
+def _find_first(
+    vault: Vault, versions: Sequence[tuple[Commit, FileChange]], words: tuple[str, ...]
+) -> tuple[Commit, FileChange, bytes] | None:
+    """Return the version since which a note has always said some words, of versions newest first.
+
+    None where not even the newest does, as git has them.
+    """
+    blobs = list(dict.fromkeys(change.blob for _, change in versions))
+    read = vault.history.objects.read_all(blobs) if blobs else ()
+    texts = {blob: data for blob, (_, data) in zip(blobs, read, strict=True)}
+    first = None
+    for commit, change in versions:
+        data = texts[change.blob]
+        said = read_plain(decode_text(data).text)
+        if any(each not in said for each in words):
+            break
+        first = commit, change, data
+    return first
+
+
+def _find_lines(lines: Sequence[str], words: tuple[str, ...]) -> tuple[int, int]:
+    """Return the first and the last line (1-based) of those that say the words; all, if none."""
+    places = [
+        n for n, line in enumerate(lines, 1) if any(each in read_plain(line) for each in words)
+    ]
+    return (places[0], places[-1]) if places else (1, max(1, len(lines)))
+
+
+# What notes of many vaults say alike, and in what they contradict each other.
+#
+# All notes are brought into one temporary vault, and compared there as `curate` compares a
+# vault's.
+
+
+class Side(NamedTuple):
+    """A note: its vault, what it is called, who wrote it, and when (seconds since the epoch)."""
+
+    vault: str
+    path: str
+    title: str
+    agent: str
+    written: float
+
+
+class Differing(NamedTuple):
+    """Two statements of several vaults, the older one first, each with how many notes state it.
+
+    `differences` are what differs: of what kind, what the older one says, what the newer one.
+    `similarity` (0 to 1) is how much of one the other says.
+    """
+
+    older: Side
+    newer: Side
+    similarity: float
+    differences: tuple[tuple[str, str, str], ...]
+    older_notes: int
+    newer_notes: int
+
+
+class Comparison(NamedTuple):
+    """What came of comparing all vaults; `asked` were read only now, `notes` are all.
+
+    `same` has the notes that state the same, the oldest first. What differs is in order of the
+    newer notes, the last one first. `missing` vaults have no part in it.
+    """
+
+    same: tuple[tuple[Side, ...], ...]
+    near: tuple[Differing, ...]
+    contradicting: tuple[Differing, ...]
+    vaults: int
+    notes: int
+    asked: int
+    missing: dict[str, str]
+    behind: dict[str, str]
+
+
+def compare_all(pool: Pool, names: Iterable[str], options: JobOptions) -> Comparison:
+    """Compare the notes of these vaults, or of all, with those of the others.
+
+    What is alike or differs inside one vault is left to its own `curate`.
+    """
+    read = run_job(pool, names, options, Job("reading notes", _list_notes))
+    with tempfile.TemporaryDirectory(prefix="vaultmem-compare-") as folder:
+        whole = _Whole(Path(folder), read)
+        with contextlib.closing(whole.open()) as vault:
+            sync_vault(vault)
+            pairs = compare_vault(vault, options.tell("comparing notes"))
+    whole.join([pair.names for pair in pairs.same])
+    return Comparison(
+        same=tuple(whole.list_same()),
+        near=tuple(whole.list_differing(pairs.near)),
+        contradicting=tuple(whole.list_differing(pairs.contradicting)),
+        vaults=len(read.done),
+        notes=whole.notes,
+        asked=read.asked,
+        missing=read.missing,
+        behind=read.behind,
+    )
+
+
+def _list_notes(vault: Vault) -> list[dict[str, Any]]:
+    """Return the notes of a vault that are compared, with what tells who wrote them and when."""
+    return [
+        {
+            "path": record.path,
+            "title": record.title,
+            "agent": record.agent,
+            "written": record.written,
+            "digest": record.body_digest,
+            "text": note.text,
+        }
+        for record in vault.view.records()
+        if is_counted(record) and (note := read_whole(vault, record.path))
+    ]
+
+
+class _Whole:
+    """One vault of the notes of all; of copies, which all have one body and title, one is in it.
+
+    `_groups` has for each note in it all notes that state the same, the oldest first.
+    """
+
+    def __init__(self, folder: Path, read: JobResults) -> None:
+        self._folder = folder
+        self._groups: dict[str, list[Side]] = {}
+        self.notes = 0
+        places: dict[tuple[str, str], str] = {}
+        self._root = folder / "vault"
+        self._root.mkdir()
+        (self._root / CONFIG_NAME).touch()
+        for vault, notes in read.items():
+            for each in notes:
+                self.notes += 1
+                key = each["digest"], each["title"]
+                if key not in places:
+                    places[key] = self._write(vault, each)
+                group = self._groups.setdefault(places[key], [])
+                group.append(_make_side(vault, each))
+        for group in self._groups.values():
+            group.sort(key=_by_time)
+
+    def open(self) -> Vault:
+        """Open it; what vaultmem makes of it is beside it."""
+        made = (self._folder / name for name in ("state", "config", "data"))
+        return open_vault(self._root, folders=UserFolders(*made))
+
+    def join(self, same: Sequence[frozenset[str]]) -> None:
+        """Bring notes together that state the same in other words."""
+        for pair in same:
+            ours, theirs = (self._groups[path] for path in sorted(pair))
+            if ours is not theirs:
+                ours += theirs
+                ours.sort(key=_by_time)
+                for path in [path for path, group in self._groups.items() if group is theirs]:
+                    self._groups[path] = ours
+
+    def list_same(self) -> list[tuple[Side, ...]]:
+        """Return what several vaults state, what most notes state first."""
+        groups = {id(group): tuple(group) for group in self._groups.values() if _is_apart(group)}
+        return sorted(groups.values(), key=lambda notes: (-len(notes), _by_time(notes[0])))
+
+    def list_differing(self, pairs: Sequence[Pair]) -> list[Differing]:
+        """Return the pairs whose notes are of several vaults, each pair of statements once."""
+        found: dict[frozenset[int], Differing] = {}
+        for pair in pairs:
+            ours, theirs = (self._groups[str(each.path)] for each in (pair.ours, pair.theirs))
+            key = frozenset((id(ours), id(theirs)))
+            if key not in found and ours is not theirs and _is_apart([*ours, *theirs]):
+                found[key] = _describe(pair, ours, theirs)
+        order = sorted(found.values(), key=lambda each: _by_time(each.older), reverse=True)
+        return sorted(order, key=lambda each: _by_time(each.newer), reverse=True)
+
+    def _write(self, vault: str, note: Mapping[str, Any]) -> str:
+        """Write a note where its first folder says what that says in its own vault."""
+        first, *rest = PurePosixPath(note["path"]).parts
+        path = PurePosixPath(first, vault, *rest) if rest else PurePosixPath(vault, first)
+        file = self._root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(note["text"].encode("utf-8", "surrogateescape"))
+        os.utime(file, (note["written"], note["written"]))
+        return str(path)
+
+
+def _describe(pair: Pair, ours: Sequence[Side], theirs: Sequence[Side]) -> Differing:
+    is_older = _by_time(ours[0]) <= _by_time(theirs[0])
+    older, newer = (ours, theirs) if is_older else (theirs, ours)
+    differences = tuple(
+        (each.kind, *((each.ours, each.theirs) if is_older else (each.theirs, each.ours)))
+        for each in pair.likeness.differences
+    )
+    similarity = pair.likeness.similarity
+    return Differing(older[0], newer[0], similarity, differences, len(older), len(newer))
+
+
+def _make_side(vault: str, note: Mapping[str, Any]) -> Side:
+    return Side(vault, *(note[name] for name in ("path", "title", "agent", "written")))
+
+
+def _is_apart(group: Sequence[Side]) -> bool:
+    return len({each.vault for each in group}) > 1
+
+
+def _by_time(side: Side) -> tuple[float, str, str]:
+    return side.written, side.vault, side.path

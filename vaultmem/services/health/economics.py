@@ -1,0 +1,168 @@
+"""What memory costs: what is pinned, and what recalls and packs showed, cost and saved."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from vaultmem.core.notes.record import NoteRecord
+from vaultmem.core.packs.pack_item import PackItem, PackStyle, parse_labels
+from vaultmem.core.packs.pack_text import choose_form, count_items
+from vaultmem.errors import BusyError
+from vaultmem.services.packs.build import pack_source, pinned_sections
+from vaultmem.services.search.trusted import trusted_documents
+from vaultmem.services.usage import read_usage
+from vaultmem.services.views.resolve_names import name_notes
+from vaultmem.storage.query_log import Account, Call, SignalStore, Surfaced
+from vaultmem.vault import Vault
+
+
+class PinnedNote(NamedTuple):
+    """A pinned note, its sections with words in them, and their tokens as a pack shows them."""
+
+    record: NoteRecord
+    sections: int
+    tokens: int
+
+
+def list_pinned(vault: Vault) -> list[PinnedNote]:
+    """Return the pinned notes in the order in which a pack shows them; the vault must be in sync.
+
+    Hidden notes (archived, deprecated, quarantined) are in no pack and left out.
+    """
+    trusted = trusted_documents(vault)
+    hits = pinned_sections(vault, trusted)
+    handles = name_notes(vault, hits)
+    form = choose_form(pack_source(vault), PackStyle.MARKDOWN, parse_labels(vault.config.labels))
+    found: dict[int, list[PackItem]] = {}
+    for hit in hits:
+        number = hit.record.document
+        item = PackItem(hit, hit.text, True, number in trusted, False, handle=handles[hit.note])
+        found.setdefault(number, []).append(item)
+    notes = []
+    for items in found.values():
+        shown = [item for item in items if item.text]
+        tokens = count_items(shown, form) if shown else 0
+        notes.append(PinnedNote(items[0].hit.record, len(shown), tokens))
+    return notes
+
+
+#: Names that are listed of the most recalled notes, of failed questions and so on.
+_LISTED = 10
+
+
+class Sums(NamedTuple):
+    """Calls of a kind, tokens sent, what flat memory had cost for as many, and empty answers."""
+
+    calls: int = 0
+    sent: int = 0
+    flat: int = 0
+    empty: int = 0
+
+    @property
+    def saved(self) -> int:
+        """Tokens that were not sent; below zero where the whole vault is smaller."""
+        return self.flat - self.sent
+
+
+class SessionSums(NamedTuple):
+    """One agent's session (both "" for the person): packs, recalls, and when the last was."""
+
+    agent: str
+    session: str
+    packs: Sums
+    recalls: Sums
+    last: float
+
+
+class Stats(NamedTuple):
+    """The account of a vault, as it is used on this machine.
+
+    `failed` are queries that found nothing with how often, the latest first; `most` the notes that
+    surfaced most often here; `never` those that surfaced on no machine.
+    """
+
+    notes: int
+    flat: int
+    packs: Sums
+    recalls: Sums
+    sessions: tuple[SessionSums, ...]
+    failed: tuple[tuple[str, int], ...]
+    most: tuple[Surfaced, ...]
+    never: tuple[str, ...]
+
+
+def read_stats(vault: Vault, session: str = "") -> Stats:
+    """Return the account of all sessions, or of one; the vault must be in sync.
+
+    Saved is counted against flat memory: the whole vault in the prompt, once for each pack.
+    """
+    notes, flat = vault.view.totals()
+    store = SignalStore(vault.state, vault.state_folder)
+    with contextlib.suppress(BusyError):  # What was noted down last is then left out.
+        store.fold(flat, vault.wait)
+    accounts = [each for each in store.accounts() if session in {"", each.session}]
+    calls = [each for each in store.calls() if session in {"", each.session}]
+    surfaced = read_usage(vault)
+    paths = {
+        record.path
+        for record in vault.view.records("d.pinned = 0")
+        if record.state not in {"archived", "deprecated", "quarantined"}
+    }
+    most = sorted(surfaced.values(), key=lambda each: (-each.times, -each.last, each.path))
+    return Stats(
+        notes,
+        flat,
+        _sum(accounts, "pack"),
+        _sum(accounts, "recall"),
+        _by_session(accounts),
+        _failed(calls),
+        tuple(each for each in most if each.times and each.path in paths)[:_LISTED],
+        tuple(sorted(paths - surfaced.keys())),
+    )
+
+
+def _sum(accounts: Iterable[Account], kind: str) -> Sums:
+    chosen = [each for each in accounts if each.kind == kind]
+    return Sums(
+        sum(each.calls for each in chosen),
+        sum(each.sent for each in chosen),
+        sum(each.flat for each in chosen),
+        sum(each.empty for each in chosen),
+    )
+
+
+def _by_session(accounts: list[Account]) -> tuple[SessionSums, ...]:
+    named = dict.fromkeys((each.agent, each.session) for each in accounts)
+    found = []
+    for agent, session in named:
+        own = [each for each in accounts if (each.agent, each.session) == (agent, session)]
+        last = max(each.last for each in own)
+        found.append(SessionSums(agent, session, _sum(own, "pack"), _sum(own, "recall"), last))
+    return tuple(found)
+
+
+def _failed(calls: list[Call]) -> tuple[tuple[str, int], ...]:
+    """Return the questions that found nothing, newest first, as they were last asked."""
+    times: dict[str, int] = {}
+    shown: dict[str, str] = {}
+    for call in calls:
+        if call.query.strip() and not call.found:
+            name = " ".join(call.query.split()).casefold()
+            times[name] = times.get(name, 0) + 1
+            shown.setdefault(name, call.query)
+    return tuple((shown[name], count) for name, count in times.items())
+
+
+def read_pack_sizes(
+    vault: Vault, session: str = ""
+) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
+    """Return for each pack (tokens of the vault, tokens sent), and the same for flat memory."""
+    store = SignalStore(vault.state, vault.state_folder)
+    packs = {
+        (float(call.flat), float(call.sent))
+        for call in store.calls()
+        if call.kind == "pack" and call.flat > 0 < call.sent and session in {"", call.session}
+    }
+    return sorted(packs), sorted((flat, flat) for flat, _ in packs)

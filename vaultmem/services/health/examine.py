@@ -1,0 +1,466 @@
+"""Checks of the repository and of this machine.
+
+And whether a vault that is carried between machines gets there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import shutil
+import time
+from pathlib import Path
+
+import vaultmem
+from vaultmem.core.packs.context_file import parse_contexts
+from vaultmem.core.text.display import count_things
+from vaultmem.core.text.paths import GENERATED, is_hidden
+from vaultmem.core.text.timestamps import Check, Verdict, count_found
+from vaultmem.errors import VaultError
+from vaultmem.services.changes.ownership import HOW_TO_ALLOW, read_pending
+from vaultmem.services.changes.parts import name_leaks
+from vaultmem.services.sessions.close import recover_sessions
+from vaultmem.services.sessions.find_session import find_dead, list_facts, open_transcripts
+from vaultmem.services.syncing.sync_place import read_sync_state
+from vaultmem.services.views.read_index import is_index_behind
+from vaultmem.services.views.update_index import sync_vault
+from vaultmem.services.watching.generated_context import find_context_file
+from vaultmem.services.watching.lease import find_watcher
+from vaultmem.storage.atomic import drop_file
+from vaultmem.storage.git.git_locks import find_locks
+from vaultmem.storage.git.head import find_git_folder
+from vaultmem.storage.git.maintenance import (
+    MANY,
+    MERGES_SINCE,
+    find_broken_objects,
+    find_committed,
+    find_copies_in_git,
+    find_driver_lack,
+    find_future_commits,
+    is_git_installed,
+    is_shallow,
+    may_tidy,
+    measure_objects,
+    read_git_version,
+    tidy_up,
+)
+from vaultmem.storage.git.setup import add_excludes, find_not_ignored, install_driver, name_file
+from vaultmem.storage.lock import find_holders, hold_lock, is_held, is_stopped
+from vaultmem.storage.scan_files import count_folders
+from vaultmem.storage.session_table import TROUBLE_FILE
+from vaultmem.storage.user_files import find_package_folder
+from vaultmem.storage.yaml_file import check_rules
+from vaultmem.vault import Vault
+
+#: Seconds after which a lock is not that of a git at work.
+_STALE = 600.0
+
+
+def check_repository(vault: Vault) -> Check:
+    """Tell whether there is a repository that git and vaultmem can work in."""
+    if not is_git_installed():
+        remedy = "install git 2.38 or newer; without it nothing is committed"
+        return Check("git", Verdict.PROBLEM, "it is not installed", remedy=remedy)
+    if vault.head() is None:
+        remedy = "`vaultmem init` makes one; without it nothing is committed"
+        return Check("git", Verdict.WARNING, "the vault is in no repository", remedy=remedy)
+    version = read_git_version(vault.history)
+    told = f"version {'.'.join(map(str, version)) or 'unknown'}"
+    if version < MERGES_SINCE:
+        remedy = "install git 2.38 or newer; without it `merge` does not work"
+        return Check("git", Verdict.PROBLEM, told, remedy=remedy)
+    obstacle = vault.history.obstacle()
+    if obstacle and ".lock exists" not in obstacle:  # Locks are reported with their age.
+        told, _, remedy = obstacle.partition("; ")
+        return Check("git", Verdict.WARNING, f"nothing is committed now: {told}", remedy=remedy)
+    return Check("git", told=told)
+
+
+def check_objects(vault: Vault) -> Check:
+    """Tell whether git has all that its commits name, and nothing between that is not its own."""
+    copies = find_copies_in_git(vault.history.git_folder)
+    if copies:
+        return Check(
+            "git's objects",
+            Verdict.PROBLEM,
+            "file synchronisation wrote into git's own folder",
+            tuple(map(str, copies)),
+            "let it pass over .git, and use `git push` and `git pull`; then remove these files",
+        )
+    if told := find_broken_objects(vault.history):
+        return Check(
+            "git's objects",
+            Verdict.PROBLEM,
+            f"objects that commits need are missing or damaged: {len(told):,}",
+            tuple(told),
+            "fetch them from a clone or a backup: `git fsck` names all; the notes are not affected",
+        )
+    if is_shallow(vault.history):
+        remedy = "`git fetch --unshallow`, if all of the history is wanted"
+        return Check(
+            "git's objects",
+            Verdict.WARNING,
+            "a shallow clone: older commits are missing",
+            remedy=remedy,
+        )
+    return Check("git's objects")
+
+
+def check_locks(vault: Vault, now: float) -> Check:
+    """Tell of locks that a git left behind; they are never removed."""
+    locks = find_locks(vault.history.git_folder, now)
+    if not locks:
+        return Check("git's locks")
+    paths = tuple(f"{file}  ({_say_age(age)})" for file, age in locks.items())
+    if max(locks.values()) < _STALE:
+        return Check("git's locks", Verdict.WARNING, "another git is at work", paths)
+    remedy = "if no git is at work, remove " + ("this file" if len(paths) == 1 else "these files")
+    told = f"locked since {_say_age(max(locks.values()))}: git, and commits of vaultmem, may fail"
+    return Check("git's locks", Verdict.PROBLEM, told, paths, remedy)
+
+
+def check_leftovers(vault: Vault, fix: bool, now: float) -> Check:
+    """Tell of versions of notes that a git has written for a merge driver, and was killed at."""
+    files = sorted(vault.history.git.work_tree.glob(".merge_file_??????"))
+    left = [file for file in files if now - file.lstat().st_mtime > _STALE]
+    if not left:
+        return Check("git's leftovers")
+    if fix:
+        for file in left:
+            drop_file(file)
+        return Check("git's leftovers", fixed=tuple(f"removed {file.name}" for file in left))
+    told = "a git that was killed during a merge left copies of notes, which git has anyway"
+    remedy = "`vaultmem doctor --fix` removes them"
+    return Check("git's leftovers", Verdict.WARNING, told, tuple(map(str, left)), remedy)
+
+
+def check_upkeep(vault: Vault, fix: bool) -> Check:
+    """See to it that git's objects are packed: one by one they take ten times the space."""
+    git = vault.history.git
+    found = measure_objects(git)
+    if found.loose < MANY or not (fix or may_tidy(git)):
+        return Check("git's upkeep")
+    if fix:
+        return Check("git's upkeep", fixed=(tidy_up(git),))
+    told = f"{found.loose:,} objects are in no pack; all take {found.size / 1024 / 1024:.1f} MB"
+    remedy = "`vaultmem doctor --fix` packs them; so does a watcher, in time"
+    return Check("git's upkeep", Verdict.WARNING, told, remedy=remedy)
+
+
+def check_person(vault: Vault) -> Check:
+    """Tell whether git knows whose name a person's commits bear."""
+    person = vault.history.person()
+    if not person.problem:
+        return Check("your name", told=f"{person.identity.name} <{person.identity.email}>")
+    told, _, remedy = person.problem.partition("; ")
+    return Check("your name", Verdict.WARNING, told, remedy=remedy)
+
+
+def check_credentials(vault: Vault) -> Check:
+    """Name what looks like a credential and is in no commit: nothing is committed with it."""
+    check_rules(vault.root)
+    places = name_leaks(vault, read_pending(vault))
+    if not places:
+        return Check("credentials")
+    told = f"commits wait for {len(places):,}"
+    return Check("credentials", Verdict.PROBLEM, told, places, HOW_TO_ALLOW)
+
+
+def check_excludes(vault: Vault, fix: bool) -> Check:
+    """See to it that git ignores what is generated or local."""
+    template = (find_package_folder("templates") / "gitignore").read_text(encoding="utf-8")
+    lines = [line for line in template.splitlines() if line.strip() and line[0] != "#"]
+    generated = [line.path for line in parse_contexts(vault.config.contexts)]
+    if (own := find_context_file(vault)) not in {"", *GENERATED} and not is_hidden(own):
+        generated.append(own)
+    lacking = find_not_ignored(vault.history, [*lines, *map(name_file, generated)])
+    done: tuple[str, ...] = ()
+    if lacking and fix:
+        with vault.lock():
+            added = add_excludes(vault.history, lacking)
+        done = tuple(f"{line} is in the repository's exclude file" for line in added)
+        lacking = find_not_ignored(vault.history, lacking)
+    if lacking:
+        told = f"generated or local, and not ignored by git: {len(lacking):,}"
+        remedy = "add these lines to .gitignore"
+        remedy += "" if fix else ", or run `vaultmem doctor --fix`"
+        return Check("ignored files", Verdict.PROBLEM, told, tuple(lacking), remedy, done)
+    head = vault.head()
+    commit = head.commit if head is not None else ""
+    held = find_committed(vault.history, commit, [*sorted(GENERATED), *generated])
+    if held:
+        told = "generated files are in the last commit"
+        remedy = f"`git rm --cached -- {shlex.join(held)}` and commit that"
+        return Check("ignored files", Verdict.PROBLEM, told, tuple(held), remedy, done)
+    return Check("ignored files", fixed=done)
+
+
+def check_merge_driver(vault: Vault, fix: bool) -> Check:
+    """See to it that git merges notes property by property."""
+    lack = find_driver_lack(vault.history)
+    fixed: tuple[str, ...] = ()
+    if lack and fix:
+        with vault.lock():
+            fixed = tuple(f"{name} is set" for name in install_driver(vault.history))
+        lack = find_driver_lack(vault.history)
+    if not lack:
+        return Check("merge driver", fixed=fixed)
+    remedy = "run `vaultmem doctor --fix`" if not fix else "see .gitattributes and git's settings"
+    return Check("merge driver", Verdict.PROBLEM, lack, remedy=remedy, fixed=fixed)
+
+
+def check_commit_times(vault: Vault, now: float) -> Check:
+    """Name commits from the future."""
+    head = vault.history.head()
+    commits = find_future_commits(vault.history, head.commit, now)
+    return count_found(
+        "time of commits",
+        Verdict.WARNING,
+        "commits from the future",
+        (commit[:7] for commit in commits),
+        "correct the clock of the machine that made them; they stay as they are",
+    )
+
+
+def _say_age(seconds: float) -> str:
+    if seconds < 120:
+        return f"{max(seconds, 0):.0f} seconds"
+    if seconds < 7_200:
+        return f"{seconds / 60:.0f} minutes"
+    return f"{seconds / 3_600:,.0f} hours"
+
+
+#: Seconds for which commits may wait before it is told.
+_LONG = 7 * 86_400.0
+
+
+def check_sync(vault: Vault, now: float) -> Check:
+    """Tell of a sync that does not come about, and of commits that wait for long."""
+    found = read_sync_state(vault)
+    if found is None:
+        return Check("sync", told="no remote")
+    if found.problem:
+        told, _, remedy = found.problem.rpartition("; ")
+        return Check("sync", Verdict.WARNING, told or remedy, remedy=remedy if told else "")
+    if found.outcome in {"refused", "conflict", "failed"}:
+        remedy = "mend that, and run `vaultmem sync`"
+        return Check("sync", Verdict.PROBLEM, f"the last one failed: {found.told}", remedy=remedy)
+    if found.at and found.waiting and now - found.good_at > _LONG:
+        told = f"commits waiting: {found.waiting:,}; no sync has finished for a week"
+        remedy = f"see that {found.remote} can be reached, and run `vaultmem sync`"
+        return Check("sync", Verdict.WARNING, told, remedy=remedy)
+    return Check("sync", told=f"with {found.remote}" if found.at else f"never with {found.remote}")
+
+
+# Check where the vault lives, and who works on it: processes, hooks and sessions.
+
+_LIMIT_FILE = Path("/proc/sys/fs/inotify/max_user_watches")
+
+#: Bytes that a disk should have left: a new index is built while the old one is there.
+ENOUGH = 256 * 1024 * 1024
+
+_MEGABYTE = 1024 * 1024
+
+
+def check_state(vault: Vault, fix: bool) -> Check:
+    """See to it that index and database are whole and belong together."""
+    if told := vault.state.find_damage():
+        file = vault.state.path
+        remedy = "`vaultmem checkpoint` what waits, and remove this file: it is built again"
+        return Check("index", Verdict.PROBLEM, told, (str(file),), remedy)
+    told = _find_lack(vault)
+    if told:
+        with vault.lock_caches():  # What is being written is behind for a moment.
+            told = _find_lack(vault)
+    done: tuple[str, ...] = ()
+    if told and fix:
+        with vault.lock_caches():
+            vault.index.reset()
+            sync_vault(vault)
+        told = _find_lack(vault)
+        done = ("the index is built again from the notes",)
+    if told:
+        remedy = "" if fix else "`vaultmem doctor --fix` builds it again from the notes"
+        return Check("index", Verdict.PROBLEM, told, remedy=remedy, fixed=done)
+    if vault.store.state_place.lack:
+        return Check(
+            "index",
+            Verdict.WARNING,
+            f"a spare one in {vault.state_folder}: {vault.store.state_place.lack}",
+            remedy="let this process write to that folder: until then it can write no note",
+            fixed=done,
+        )
+    return _check_damaged(vault, fix, done)
+
+
+def _find_lack(vault: Vault) -> str:
+    """Return what is wrong with the index, empty if it can be read and has all documents."""
+    if damage := vault.index.find_damage():
+        return damage
+    if vault.manifest.documents() - vault.index.documents() or is_index_behind(vault):
+        return "the index is behind the notes"
+    return ""
+
+
+def _check_damaged(vault: Vault, fix: bool, done: tuple[str, ...]) -> Check:
+    """Tell of what was set aside as damaged; the database may say who wrote what."""
+    index = vault.state_folder / "index.damaged"
+    if fix and index.is_dir() and not index.is_symlink():
+        shutil.rmtree(index, ignore_errors=True)
+        done = (*done, f"{index} is removed")
+    damaged = tuple(str(file) for file in sorted(vault.state_folder.glob("*.damaged")))
+    if not damaged:
+        return Check("index", told="in sync", fixed=done)
+    told = "it was damaged, and was built again"
+    return Check("index", Verdict.WARNING, told, damaged, "remove what was set aside", done)
+
+
+def check_clock(vault: Vault, now: float) -> Check:
+    """Name files from the future."""
+    late = (now + 60) * 1e9
+    stats = vault.manifest.stats()
+    found = (path for path, (_, modified, _, _) in sorted(stats.items()) if modified > late)
+    remedy = "set the clock, then `touch` the files: until then they count as the newest"
+    return count_found("clock", Verdict.PROBLEM, "files from the future", found, remedy)
+
+
+def check_disk(vault: Vault, enough: int = ENOUGH) -> Check:
+    """Tell whether there is space left (bytes) for notes, commits and the index."""
+    git = find_git_folder(vault.root)
+    folders = [vault.root, vault.state_folder, *(git[1:] if git is not None else ())]
+    disks = {os.stat(folder).st_dev: folder for folder in reversed(folders)}
+    free = {folder: shutil.disk_usage(folder).free for folder in disks.values()}
+    full = {folder: left for folder, left in sorted(free.items()) if left < enough}
+    least = f"{min(free.values()) // _MEGABYTE:,} MB are free"
+    if not full:
+        return Check("disk", told=least)
+    paths = tuple(f"{folder}  ({left // _MEGABYTE:,} MB)" for folder, left in full.items())
+    return Check("disk", Verdict.PROBLEM, f"nearly full: {least}", paths, "make space")
+
+
+def check_watch_limit(vault: Vault, limit_file: Path = _LIMIT_FILE) -> Check:
+    """Tell whether the system can watch as many folders as there are (Linux)."""
+    try:
+        limit = int(limit_file.read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return Check("watch limit")
+    folders = count_folders(vault.root, limit + 1)
+    if folders <= limit:
+        return Check("watch limit", told=f"{folders:,} of {limit:,} folders")
+    told = f"there are more folders than the {limit:,} that may be watched: `watch` polls"
+    remedy = f"raise it: `sudo sysctl fs.inotify.max_user_watches={max(524_288, 2 * limit)}`"
+    return Check("watch limit", Verdict.PROBLEM, told, remedy=remedy)
+
+
+#: What a watcher that was killed leaves in the state folder.
+_LEFT = ("watch.json", "watch.sock")
+
+_LAST_BYTES = 64 * 1024
+
+
+def check_watcher(vault: Vault, fix: bool) -> Check:
+    """Tell who watches, and see to it that nothing is left of a watcher that was killed."""
+    folder = vault.state_folder
+    if is_held(folder / "watch.lock"):
+        found = find_watcher(vault)
+        if found is None:
+            told = "a process watches, and does not say which"
+            holders = _name(find_holders(folder / "watch.lock"))
+            return Check("watcher", Verdict.WARNING, told, holders, "end it, and start it again")
+        told = f"process {found.pid} watches"
+        if is_stopped(found.pid):
+            remedy = f"`kill -CONT {found.pid}` lets it go on; or end it"
+            return Check("watcher", Verdict.WARNING, f"{told}, and was stopped", remedy=remedy)
+        if found.version == vaultmem.__version__:
+            return Check("watcher", told=told)
+        told += f", of version {found.version}; this is {vaultmem.__version__}"
+        remedy = "`vaultmem watch --stop`, and start it again"
+        return Check("watcher", Verdict.WARNING, told, remedy=remedy)
+    left = [folder / name for name in _LEFT if os.path.lexists(folder / name)]
+    done: list[str] = []
+    if left and fix:
+        with contextlib.suppress(VaultError), hold_lock(folder / "watch.lock", 0.0):
+            for file in left:
+                file.unlink(missing_ok=True)
+                done.append(f"{file} is removed")
+            left = []
+    if not left:
+        return Check("watcher", told="none is running", fixed=tuple(done))
+    remedy = "`vaultmem watch` starts another; `vaultmem doctor --fix` removes what this one left"
+    told = "a watcher was killed"
+    return Check("watcher", Verdict.PROBLEM, told, tuple(map(str, left)), remedy)
+
+
+def check_lock(vault: Vault) -> Check:
+    """Tell whether somebody writes to the vault; the system gives the lock of a dead one back."""
+    file = vault.state_folder / "lock"
+    if not is_held(file):
+        return Check("vault's lock")
+    remedy = "wait for it; if it stays, end that process"
+    told = "another vaultmem writes to this vault"
+    holders = find_holders(file)
+    if any(map(is_stopped, holders)):
+        told += ", and was stopped while doing so"
+        remedy = f"`kill -CONT {holders[0]}` lets it go on; or end it"
+    return Check("vault's lock", Verdict.WARNING, told, _name(holders), remedy)
+
+
+def check_hooks(vault: Vault) -> Check:
+    """Tell of what went wrong in hooks, which never stop an agent and so never say it."""
+    file = vault.state_folder / TROUBLE_FILE
+    try:
+        with open(file, "rb") as lines:
+            size = os.fstat(lines.fileno()).st_size
+            lines.seek(max(size - _LAST_BYTES, 0))
+            text = lines.read(_LAST_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return Check("hooks")
+    told = [_describe_trouble(line) for line in text.splitlines()[size > _LAST_BYTES :] if line]
+    if not told:
+        return Check("hooks")
+    return Check(
+        "hooks",
+        Verdict.WARNING,
+        f"{count_things(len(told), 'time')} something went wrong, "
+        f"last {told[-1].partition('  ')[0]}",
+        tuple(reversed(told)),
+        f"correct what they tell, and remove {file}",
+    )
+
+
+def _describe_trouble(line: str) -> str:
+    try:
+        told = json.loads(line)
+        at, event, error = told["at"], told["event"], told["error"]
+    except (ValueError, KeyError, TypeError):
+        return line
+    with contextlib.suppress(OverflowError, OSError, ValueError):
+        if isinstance(at, (int, float)):
+            at = time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
+    return f"{at}  {event}: {error}"
+
+
+def _name(processes: list[int]) -> tuple[str, ...]:
+    return tuple(f"process {pid}" for pid in processes)
+
+
+def check_sessions(vault: Vault, fix: bool) -> Check:
+    """See to it that sessions whose process is gone have an end; the vault must be in sync."""
+    fixed = []
+    if fix:
+        for each in recover_sessions(vault):
+            if not each.problem:
+                fixed.append(f"{each.session} has an end ({each.status})")
+    dead = find_dead(vault)
+    if dead:
+        told = f"{count_things(len(dead), 'session')} without an end, the process gone"
+        remedy = "`vaultmem doctor --fix` or `vaultmem session list` recovers them"
+        paths = tuple(record.id for record in dead)
+        return Check("sessions", Verdict.WARNING, told, paths, remedy, tuple(fixed))
+    facts = list_facts(vault)
+    still = sum(each.is_open for each in facts)
+    size = sum(open_transcripts(vault).size(each.id) for each in facts)
+    told = f"{len(facts):,}, {still:,} open, transcripts of {size / 1024 / 1024:.1f} MB"
+    return Check("sessions", told=told, fixed=tuple(fixed))

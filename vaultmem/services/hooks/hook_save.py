@@ -1,0 +1,75 @@
+"""When a session stops, ends or loses its context: keep its turns, and what it came to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from vaultmem.core.hook_payload import HookPayload
+from vaultmem.errors import NoteNotFoundError
+from vaultmem.services.hooks.answer import find_folder
+from vaultmem.vault import Vault
+
+
+def save_before_compaction(vault: Vault, payload: HookPayload) -> str:
+    """Ask for a restore, and save the turns: the context is about to be lost."""
+    from vaultmem.services.sessions.windows import mark_restore
+    from vaultmem.storage.session_table import forget_had
+
+    forget_had(vault.state_folder, payload.session)
+    session = _session(vault, payload)
+    try:
+        _save(vault, session, payload)
+    finally:  # A transcript that is not there keeps nothing from the next start.
+        mark_restore(vault, session)
+    return ""
+
+
+def end_session(vault: Vault, payload: HookPayload) -> str:
+    """Save the turns, and close the session."""
+    from vaultmem.services.sessions.close import close_session
+
+    session = _session(vault, payload)
+    try:
+        _save(vault, session, payload)
+    finally:  # A session ends without its transcript too, which a client may not keep.
+        close_session(vault, session)
+    return ""
+
+
+def save_turns(vault: Vault, payload: HookPayload) -> str:
+    """Save the turns that the agent's transcript has so far; the user's wishes go to review."""
+    from vaultmem.services.sessions.edit_session import act_in, propose_said
+    from vaultmem.services.sessions.find_session import get_session
+
+    session = _session(vault, payload)
+    _save(vault, session, payload)
+    facts = get_session(vault, session).facts
+    propose_said(act_in(vault, session, facts.agent or None), facts)
+    return ""
+
+
+def _save(vault: Vault, session: str, payload: HookPayload) -> None:
+    """Keep the turns of a session, and what it came to."""
+    from vaultmem.services.sessions.import_turns import import_turns, keep_record
+
+    if payload.transcript:
+        import_turns(vault, session, Path(payload.transcript))
+        keep_record(vault, session, find_folder(payload))
+
+
+def _session(vault: Vault, payload: HookPayload) -> str:
+    """Return the session that is meant; one of which the vault has nothing yet begins here.
+
+    Where nothing was said there is no transcript: `claude mcp list` ends a session too.
+    """
+    from vaultmem.services.sessions.begin import NewSession, start_session
+    from vaultmem.services.sessions.identify import require_session
+
+    folder = find_folder(payload)
+    try:
+        return require_session(vault, payload.session, folder)
+    except NoteNotFoundError:
+        if not payload.session or not Path(payload.transcript).is_file():
+            raise
+        new = NewSession(payload.session, workspace=folder)
+        return start_session(vault, new, pick_up=False).session.facts.id

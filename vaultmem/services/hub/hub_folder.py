@@ -1,0 +1,394 @@
+"""A hub's folder: its settings, its audit log, and its reasons for a rejection.
+
+hub.yaml         what it takes, for its owner to change
+grants.json      who may do what (mode 0600)
+claims.json      who made which ref of a machine
+repositories/    a bare repository for each vault, NAME.git
+removed/         those that were taken out
+hooks/           the hook that every repository runs
+audit/           a file a month: who asked, who wrote, what was refused
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from vaultmem.errors import FaultError, NoVaultError, RefusedError, VaultError
+from vaultmem.storage.atomic import make_private_folder, sync_folder, write_atomically
+from vaultmem.storage.lock import hold_lock
+from vaultmem.storage.user_files import is_vault_name
+
+CONFIG_NAME = "hub.yaml"
+
+#: The hook by which git asks the check about each push, and the module that it runs.
+_HOOK, _HOOK_MODULE = "pre-receive", "vaultmem.cli.push_check"
+
+VERSION = 1
+
+_FOLDERS = ("repositories", "removed", "hooks", "audit")
+_KNOWN = {*_FOLDERS, "grants.json", "claims.json", "hub.lock", "hub.lock.next"}
+
+#: What a repository is called while it is being made.
+MAKING = ".making-"
+
+_TEXT = """\
+# What this hub takes; a change counts from the next push on. Sizes are in bytes, or with K, M or
+# G behind them. `vaultmem hub check` says whether this file can be read.
+version: 1
+
+# One push: its size as it is sent, and how many commits and changed files are new with it.
+push_bytes: 64M
+push_commits: 10000
+push_files: 20000
+
+# One note, any other file, and what all new files hold together.
+note_bytes: 1M
+file_bytes: 16M
+total_bytes: 512M
+
+# Branches and other refs that one push may move, and those below refs/vaultmem/rescue/ that one
+# name may have in a vault.
+push_refs: 50
+rescues: 50
+
+# Seconds that the check of one push may take.
+seconds: 60
+
+# Seconds of processor time for each program of git's that a fetch or a push starts.
+cpu_seconds: 300
+"""
+
+_LINE = re.compile(r"([a-z_]+):[ \t]*([0-9]+[KMG]?)[ \t]*(?:#.*)?")
+_SIZE = re.compile(r"([0-9]+)([KMG]?)")
+_UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
+
+
+class Limits(NamedTuple):
+    """What one push may bring, as hub.yaml has it; sizes in bytes."""
+
+    push_bytes: int = 64 * 1024**2
+    push_commits: int = 10_000
+    push_files: int = 20_000
+    note_bytes: int = 1024**2
+    file_bytes: int = 16 * 1024**2
+    total_bytes: int = 512 * 1024**2
+    push_refs: int = 50
+    rescues: int = 50
+    seconds: int = 60
+    cpu_seconds: int = 300
+
+
+class Hub(NamedTuple):
+    """A hub, by its folder."""
+
+    folder: Path
+    limits: Limits = Limits()
+
+    @property
+    def repositories(self) -> Path:
+        """Where the bare repositories are."""
+        return self.folder / "repositories"
+
+    @property
+    def hooks(self) -> Path:
+        """Where the hook is that each of them runs."""
+        return self.folder / "hooks"
+
+    def hide_folder(self, text: str) -> str:
+        """Return a text as others may have it: without where on the server the hub is."""
+        return text.replace(f"{self.folder}/", "").replace(str(self.folder), "the hub")
+
+    @property
+    def lock(self) -> Path:
+        """The file whose lock is held by who changes the hub's own files."""
+        return self.folder / "hub.lock"
+
+
+def make_hub(folder: Path) -> Hub:
+    """Make a hub of a folder, or bring one to its end that was left half made.
+
+    Raises:
+        RefusedError: there is a hub, or something else is in the folder.
+        FaultError: the disk did not take it.
+    """
+    if (folder / CONFIG_NAME).exists():
+        raise RefusedError(f"{folder}: is a hub already; `vaultmem hub check` looks at it")
+    if folder.is_dir() and (odd := {each.name for each in folder.iterdir()} - _KNOWN):
+        raise RefusedError(f"{folder}: holds something else ({min(odd)}); name an empty folder")
+    hub = Hub(folder.resolve())
+    try:
+        make_private_folder(folder)
+        os.chmod(folder, 0o700)
+        _make_whole(hub)
+        write_atomically(folder / CONFIG_NAME, _TEXT.encode(), mode=0o600)
+    except OSError as error:
+        raise FaultError(f"{folder}: the hub cannot be made ({error.strerror})") from error
+    return hub
+
+
+def open_hub(folder: Path) -> Hub:
+    """Open a hub for who serves or changes it; what a killed process left half done is mended.
+
+    Raises:
+        NoVaultError: the folder is no hub.
+        VaultError: hub.yaml cannot be read, or a newer vaultmem made it.
+    """
+    hub = read_hub(folder)
+    try:
+        with hold_lock(hub.lock):
+            _make_whole(hub)
+    except OSError as error:
+        raise FaultError(f"{folder}: the hub cannot be used ({error.strerror})") from error
+    return hub
+
+
+def read_hub(folder: Path) -> Hub:
+    """Open a hub as it is, and change nothing.
+
+    Raises:
+        NoVaultError, VaultError: as for `open_hub`.
+    """
+    file = folder / CONFIG_NAME
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise NoVaultError(
+            f"{folder}: no hub ({CONFIG_NAME}) is there; make one with `vaultmem hub init`"
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", "") or "not UTF-8"
+        raise VaultError(f"{CONFIG_NAME}: cannot be read ({why})") from error
+    return Hub(folder.resolve(), parse_limits(text))
+
+
+def parse_limits(text: str) -> Limits:
+    """Return what hub.yaml says.
+
+    Raises:
+        VaultError: an unknown key, no number, or the file of a newer version.
+    """
+    given: dict[str, int] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        match = _LINE.fullmatch(line.rstrip())
+        if match is None:
+            raise VaultError(
+                f"{CONFIG_NAME}, line {number}: write `key: NUMBER`, with K, M or G for sizes"
+            )
+        if match[1] == "version":
+            if int(match[2].rstrip("KMG")) > VERSION:
+                raise VaultError(f"{CONFIG_NAME}: a newer vaultmem made this hub; update vaultmem")
+        else:
+            given[match[1]] = parse_limit(match[1], match[2], f"{CONFIG_NAME}, line {number}")
+    return Limits(**given)
+
+
+def parse_limit(key: str, text: str, where: str) -> int:
+    """Return the value of a limit, as `64K`.
+
+    Raises:
+        VaultError: there is no such limit, or it is not a number of more than 0.
+    """
+    if key not in Limits._fields:
+        from vaultmem.core.text.suggest import ask_meant
+
+        raise VaultError(f'{where}: unknown key "{key}"{ask_meant(key, Limits._fields)}')
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise VaultError(f'{where}: "{key}" must be a number, with K, M or G for sizes')
+    if not int(match[1]):
+        raise VaultError(f'{where}: "{key}" must be more than 0')
+    return int(match[1]) * _UNITS[match[2]]
+
+
+def check_name(name: str) -> str:
+    """Return a name for a vault or for somebody, if addresses and refs can hold it everywhere.
+
+    Raises:
+        RefusedError: they cannot.
+    """
+    is_odd = ".." in name or name.lower().endswith((".", ".git", ".lock"))
+    if not is_vault_name(name) or is_odd:
+        raise RefusedError(
+            f'"{name}" is no name here; use letters and digits, with - . _ between them, 40 at most'
+        )
+    return name
+
+
+def _make_whole(hub: Hub) -> None:
+    """Make what is missing, and remove what a killed process left half made."""
+    for name in _FOLDERS:
+        make_private_folder(hub.folder / name)
+    write_hook(hub.hooks)
+    import shutil
+
+    for left in hub.repositories.glob(f"{MAKING}*"):
+        shutil.rmtree(left, ignore_errors=True)
+    for left in hub.folder.glob(".vaultmem-*.tmp"):
+        left.unlink(missing_ok=True)
+
+
+def write_hook(folder: Path) -> None:
+    """Write the hook if it is not there as this vaultmem has it."""
+    if find_hook(folder):
+        write_atomically(folder / _HOOK, _make_hook(), mode=0o700)
+
+
+def find_hook(folder: Path) -> str:
+    """Return what is wrong with the hook in a folder, "" if nothing is."""
+    file = folder / _HOOK
+    if not file.is_file():
+        return "the hook is missing: git takes in each push as it comes"
+    if not os.access(file, os.X_OK):
+        return "the hook cannot be executed: git takes in each push as it comes"
+    return "" if file.read_bytes() == _make_hook() else "the hook is not this vaultmem's"
+
+
+def _make_hook() -> bytes:
+    python = shlex.quote(sys.executable)
+    # -P: git starts it in the repository.
+    return f"#!/bin/sh\n# Written by vaultmem.\nexec {python} -P -m {_HOOK_MODULE}\n".encode()
+
+
+# What was done in a hub, asked of it and refused: lines of JSON, a file a month, never rewritten.
+#
+# A line is on the disk before whoever it tells of gets an answer.
+
+
+class Entry(NamedTuple):
+    """One thing that was done or refused, `at` seconds since the epoch.
+
+    `who` is the grant's name and `grant` its id, both "" where nobody was let in; `origin` is where
+    from. `what` is "push", "ask", "grant" and the like; `outcome` is "done", "refused" or "failed",
+    and "begun" of a "write" by the front of a fleet, whose "push" follows. `details` are facts of
+    that kind: refs of a push, why it was refused, hits of a question.
+    """
+
+    at: float
+    who: str
+    grant: str
+    origin: str
+    what: str
+    vaults: tuple[str, ...]
+    outcome: str
+    details: Mapping[str, Any] = MappingProxyType({})
+
+
+def record(hub: Hub, entry: Entry) -> None:
+    """Append an entry, durably.
+
+    Raises:
+        FaultError: the disk did not take it; then what it tells of must not be done.
+    """
+    file = hub.folder / "audit" / f"{time.strftime('%Y-%m', time.gmtime(entry.at))}.jsonl"
+    line = json.dumps(_as_row(entry), ensure_ascii=True).encode() + b"\n"
+    try:
+        with hold_lock(hub.folder / "audit" / ".lock"):
+            is_new = not file.exists()
+            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
+            with os.fdopen(os.open(file, flags, 0o600), "r+b", buffering=0) as opened:
+                if opened.seek(0, os.SEEK_END):
+                    opened.seek(-1, os.SEEK_END)
+                    line = line if opened.read(1) == b"\n" else b"\n" + line  # Cut by a kill.
+                opened.write(line)
+                os.fsync(opened.fileno())
+            if is_new:
+                sync_folder(file.parent)
+    except OSError as error:
+        raise FaultError(f"audit/{file.name}: cannot be written ({error.strerror})") from error
+
+
+def read_audit(
+    hub: Hub,
+    who: str = "",
+    vault: str = "",
+    what: str = "",
+    outcome: str = "",
+    since: float = 0.0,
+    until: float = float("inf"),
+) -> Iterator[Entry]:
+    """Yield the entries that fit all that is given, newest first; a line cut by a kill is none."""
+    for file in sorted((hub.folder / "audit").glob("*.jsonl"), reverse=True):
+        for line in reversed(file.read_bytes().splitlines()):
+            entry = _read(line)
+            if entry is None or not since <= entry.at <= until:
+                continue
+            fits = (
+                (who, (entry.who, entry.grant)),
+                (vault, entry.vaults),
+                (what, (entry.what,)),
+                (outcome, (entry.outcome,)),
+            )
+            if all(not wanted or wanted in given for wanted, given in fits):
+                yield entry
+
+
+def count_broken(hub: Hub) -> int:
+    """Return how many lines of the record say nothing that can be read."""
+    files = (hub.folder / "audit").glob("*.jsonl")
+    return sum(_read(line) is None for file in files for line in file.read_bytes().splitlines())
+
+
+def _as_row(entry: Entry) -> dict[str, Any]:
+    moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(entry.at))
+    return {"time": moment, **entry._asdict(), "details": dict(entry.details)}
+
+
+def _read(line: bytes) -> Entry | None:
+    try:
+        row = json.loads(line)
+        values = [row[name] for name in Entry._fields]
+        return Entry(*values)._replace(vaults=tuple(row["vaults"]))
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+# What the door of a hub refuses, why, and what to do about it.
+
+#: How many refusals whoever pushes is told of, and how many (and refs) are on record.
+TOLD, KEPT = 20, 200
+
+
+class Refusal(NamedTuple):
+    """One thing that is refused: what it is, why, and what helps."""
+
+    what: str
+    why: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.why}; {self.remedy}"
+
+
+def cut_refusals(refusals: Sequence[Refusal], most: int) -> list[str]:
+    """Return so many of them as lines, and how many more there are."""
+    more = [f"and {len(refusals) - most:,} more"] if len(refusals) > most else []
+    return [*map(str, refusals[:most]), *more]
+
+
+class Update(NamedTuple):
+    """A ref that a push wants to move: from a commit to another, each 40 zeros for none."""
+
+    ref: str
+    old: str
+    new: str
+
+    @property
+    def is_new(self) -> bool:
+        """Tell whether the ref is to be made."""
+        return not self.old.strip("0")
+
+    @property
+    def is_removal(self) -> bool:
+        """Tell whether the ref is to go."""
+        return not self.new.strip("0")

@@ -1,1 +1,0 @@
-"""Take in what other programs remember: through the same comparison as `remember`."""

@@ -1,1 +1,0 @@
-"""Whether two memories say the same, nearly the same, or contradict each other."""

@@ -1,0 +1,1 @@
+"""Memories: create, update, rename and remove notes, and create a vault."""

@@ -1,0 +1,472 @@
+"""Create a vault in a folder: add missing files, change no existing one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from types import MappingProxyType
+from typing import NamedTuple, Unpack
+
+from vaultmem.config import CONFIG_NAME, parse_config, read_config
+from vaultmem.core.notes.encoding import decode_text
+from vaultmem.core.notes.obsidian import EXCLUDED, SetAside
+from vaultmem.core.secrets.rules import IGNORE_NAME
+from vaultmem.core.secrets.scan import mask_secrets
+from vaultmem.core.settings import set_line
+from vaultmem.core.text.blob import blob_id
+from vaultmem.errors import FaultError, NoteNotFoundError
+from vaultmem.services.changes.change import Change
+from vaultmem.services.changes.commit import CommitReport, commit_event
+from vaultmem.services.changes.ownership import (
+    HIDDEN_FILES,
+    find_leaks,
+    find_leaks_in,
+    find_pending,
+    make_allowances,
+)
+from vaultmem.services.changes.parts import LEAK, Event
+from vaultmem.services.changes.write import write_to_folder
+from vaultmem.storage.displaced_files import is_leftover
+from vaultmem.storage.files import MAX_FILE_BYTES, UnsafeFileError, find_max_bytes, read_file
+from vaultmem.storage.git.head import find_git_folder
+from vaultmem.storage.git.runner import GitRunner, make_repository
+from vaultmem.storage.git.setup import change_kept_out, read_kept_out
+from vaultmem.storage.journal import Author
+from vaultmem.storage.scan_files import (
+    Scan,
+    find_passed_over,
+    find_template_folder,
+    read_obsidian,
+    scan_vault,
+)
+from vaultmem.storage.user_files import find_package_folder
+from vaultmem.vault import Vault, VaultSettings, open_vault
+
+# What `init` would do to a folder: what it adds, commits and leaves out; nothing is touched.
+
+#: The package's folder of what `init` lays down; in it, that of notes' templates, and what is for
+#: Obsidian's vaults.
+_TEMPLATES, _OBSIDIAN = "templates", "obsidian"
+
+#: Folders at the root that stay on this machine.
+_LOCAL = ("media", "transcripts")
+
+#: Files by which a folder is known as a project of code.
+_PROJECT_FILES = (
+    *("pyproject.toml", "setup.py", "manage.py", "package.json", "Cargo.toml", "go.mod"),
+    *("pom.xml", "build.gradle", "CMakeLists.txt", "Makefile", "Gemfile", "composer.json"),
+)
+
+_PRIVATE = re.compile(
+    r"(?i)\b(private?|diary|secrets?|passwords?|credentials|tagebuch|geheim|passwort)(?![a-z])"
+    r"|\.(pem|key|p12|pfx|kdbx|ovpn|gpg)$|(^|/)id_(rsa|dsa|ecdsa|ed25519)$"
+)
+_KINDS = {
+    "pictures": "jpg jpeg png gif webp heic tif tiff bmp svg psd",
+    "videos": "mp4 mov mkv avi webm m4v",
+    "recordings": "mp3 m4a wav flac ogg",
+    "PDFs": "pdf",
+}
+
+
+#: Characters of a line that are shown.
+_LINE = 100
+
+
+class InitPlan(NamedTuple):
+    """What `init` would do to the folder `root`; paths are relative to it.
+
+    `repository` is the work tree that it belongs to, None where a repository is to be made: then
+    `files`, of `size` bytes in all, are what is there and gets into its first commit, of which the
+    names of `private` look so, or are excluded in Obsidian. `credentials` are the places
+    (path:line: rule) of what looks like a credential, and `kept_out` the files with them, which git
+    does not get unless that is allowed. `left_out` counts what else does not get in.
+    `suggests_edits` is set for a vault of Obsidian's: a person's edits are to be committed there.
+    """
+
+    root: Path
+    is_vault: bool
+    repository: Path | None
+    added: tuple[str, ...]
+    files: tuple[str, ...] = ()
+    size: int = 0
+    private: tuple[str, ...] = ()
+    credentials: tuple[str, ...] = ()
+    kept_out: tuple[str, ...] = ()
+    left_out: Mapping[str, int] = MappingProxyType({})
+    suggests_edits: bool = False
+
+
+def plan_vault(folder: str | Path) -> InitPlan:
+    """Return what `create_vault` would do to a folder, which need not be there.
+
+    Raises:
+        VaultError: its settings cannot be read, or git cannot be asked what it ignores.
+    """
+    root = Path(folder).resolve()
+    found = find_git_folder(root)
+    added = tuple(str(path) for path, _ in list_missing(root))
+    is_vault = (root / CONFIG_NAME).is_file()
+    plan = InitPlan(
+        *(root, is_vault, found[0] if found else None, added),
+        suggests_edits=read_obsidian(root).is_there,
+    )
+    if found is None:
+        return _plan_commit(plan) if root.is_dir() else plan
+    return _plan_kept_out(plan, found) if is_vault else plan
+
+
+def allow_leaks(plan: InitPlan) -> InitPlan:
+    """Return the plan in which git gets the files that would be kept out of it."""
+    files = plan.files if plan.repository else tuple(sorted((*plan.files, *plan.kept_out)))
+    size = plan.size + sum(_measure(plan.root / path) for path in set(files) - set(plan.files))
+    return plan._replace(files=files, size=size, credentials=(), kept_out=())
+
+
+def show_leaks(root: Path, places: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield each place (path:line: rule) with its line, in which the credential is left out.
+
+    A line that shows it only together with others is the empty text.
+    """
+    for place in places:
+        path, _, number = place.rpartition(": ")[0].rpartition(":")
+        data = dict(read_all(root, [path])).get(path, b"")
+        lines = decode_text(data).text.splitlines()
+        line = lines[int(number) - 1] if number.isdecimal() and int(number) <= len(lines) else ""
+        shown = mask_secrets(line).strip()
+        yield place, shown[:_LINE] if shown != line.strip() else ""
+
+
+def find_project_file(root: Path) -> str:
+    """Return the file by which a folder is a project of code in git, "" where it is none."""
+    if find_git_folder(root) is None:
+        return ""
+    return next((name for name in _PROJECT_FILES if (root / name).is_file()), "")
+
+
+def list_missing(root: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
+    """Yield each file that a vault lacks; a twin in other case counts as there.
+
+    Who has a folder of templates has their own, and a project of code has none for notes.
+    """
+    settings = read_obsidian(root)
+    own = find_template_folder(root, settings)
+    has_templates = _has_files(root / own) or find_project_file(root)
+    source = find_package_folder(_TEMPLATES)
+    for file in sorted(each for each in source.rglob("*") if each.is_file()):
+        path, data = PurePosixPath(file.relative_to(source).as_posix()), file.read_bytes()
+        if path.parts[0] == _OBSIDIAN:
+            if not settings.is_there:
+                continue
+            path, data = PurePosixPath(path.name), data.replace(b"{{templates}}", own.encode())
+        elif path.parts[0] == _TEMPLATES:
+            if has_templates:
+                continue
+            path = PurePosixPath(own, path.name)
+        elif path.name == "gitignore":
+            path = PurePosixPath(".gitignore")
+        if not _exists(root, path):
+            yield path, data
+
+
+def _has_files(folder: Path) -> bool:
+    """Tell whether anything is in a folder but what a killed command left there."""
+    return folder.is_dir() and not all(is_leftover(each.name) for each in folder.iterdir())
+
+
+def _exists(root: Path, path: PurePosixPath) -> bool:
+    """Tell whether the file is there, or a part of its path in other case (`Templates`)."""
+    folder = root
+    for part in path.parts:
+        try:
+            names = {entry.name.casefold(): entry.name for entry in folder.iterdir()}
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        if part.casefold() not in names:
+            return False
+        if names[part.casefold()] != part:
+            return True
+        folder = folder / names[part.casefold()]
+    return True
+
+
+def _plan_commit(plan: InitPlan) -> InitPlan:
+    """Say what of the files that are there the first commit would take."""
+    config = read_config(plan.root)
+    ignored = config.ignores if config.ignore else None
+    scan = scan_vault(plan.root, (ignored, None))
+    sizes = {path: stat[0] for path, stat in (scan.notes | scan.others).items()}
+    sizes |= {name: size for name in HIDDEN_FILES if (size := _measure(plan.root / name)) >= 0}
+    by_git = _find_ignored(plan.root, list(sizes))
+    limits = {path: find_max_bytes(path, config.attachments_max_mib) for path in sizes}
+    fits = [path for path in sizes if sizes[path] <= limits[path] and path not in by_git]
+    excluded = SetAside(read_obsidian(plan.root))
+    leaks = find_leaks_in(plan.root, config, dict(read_all(plan.root, fits, limits)))
+    files = sorted(set(fits) - leaks.keys())
+    large = {path: limits[path] for path in sizes.keys() - set(fits) - by_git}
+    return plan._replace(
+        files=tuple(files),
+        size=sum(sizes[path] for path in files),
+        private=tuple(
+            path for path in files if _PRIVATE.search(path) or excluded.why(path) == EXCLUDED
+        ),
+        credentials=tuple(place for places in leaks.values() for place in places),
+        kept_out=tuple(sorted(leaks)),
+        left_out=_count_left_out(plan.root, scan, sizes, by_git, large),
+    )
+
+
+def _plan_kept_out(plan: InitPlan, found: tuple[Path, Path]) -> InitPlan:
+    """Name what is kept out of git, as far as it still looks like a credential."""
+    work_tree, git_folder = found
+    inside = plan.root.relative_to(work_tree).as_posix()
+    kept = read_kept_out(git_folder, "" if inside == "." else f"{inside}/")
+    data = dict(read_all(plan.root, kept))
+    leaks = find_leaks_in(plan.root, read_config(plan.root), data) if data else {}
+    places = tuple(place for found in leaks.values() for place in found)
+    return plan._replace(credentials=places, kept_out=tuple(sorted(leaks)))
+
+
+def read_all(
+    root: Path, paths: Iterable[str], limits: Mapping[str, int] = MappingProxyType({})
+) -> Iterator[tuple[str, bytes]]:
+    """Yield the files that can be read, with their bytes."""
+    for path in paths:
+        with contextlib.suppress(NoteNotFoundError, UnsafeFileError):
+            yield path, read_file(root, PurePosixPath(path), limits.get(path, MAX_FILE_BYTES))
+
+
+def _count_left_out(
+    root: Path, scan: Scan, sizes: dict[str, int], by_git: set[str], large: Mapping[str, int]
+) -> dict[str, int]:
+    passed = find_passed_over(root)
+    counts = Counter(
+        f"{_name_kind(path)} over {limit // 1024**2} MiB" for path, limit in large.items()
+    )
+    unsafe = (reason for path, reason in scan.unsafe.items() if path not in sizes)
+    counts.update(reason.removeprefix("it is ") for reason in unsafe)
+    counts["ignored by git"] = len(by_git)
+    counts["hidden by name"] = len(passed.hidden)
+    aside = (root / name for name in _LOCAL)
+    counts["in media and transcripts"] = sum(
+        len(names) for folder in aside for _, _, names in os.walk(folder)
+    )
+    return {what: count for what, count in counts.most_common() if count}
+
+
+def _measure(file: Path) -> int:
+    """Return how many bytes a regular file has, -1 where there is none."""
+    return file.stat().st_size if file.is_file() and not file.is_symlink() else -1
+
+
+def _name_kind(path: str) -> str:
+    ending = path.rpartition(".")[2].lower()
+    return next((kind for kind, each in _KINDS.items() if ending in each.split()), "files")
+
+
+def _find_ignored(root: Path, paths: list[str]) -> set[str]:
+    """Return what git would ignore if there were a repository; one elsewhere is asked for that."""
+    if not any(name == ".gitignore" for _, _, names in os.walk(root) for name in names):
+        return set()
+    with tempfile.TemporaryDirectory() as place:
+        make_repository(Path(place))
+        asked = os.fsencode("".join(f"./{path}\0" for path in paths))
+        command = ("--no-literal-pathspecs", "check-ignore", "-z", "--stdin", "--no-index")
+        git = GitRunner(root, Path(place) / ".git")
+        out = git.run(*command, stdin=asked, fine=(0, 1))
+    return {path.removeprefix("./") for path in out.split("\0") if path}
+
+
+#: Is there while a repository is ours and has no commit yet.
+_BEGUN = "new-repository"
+
+#: Seconds without a save after which edits are committed, where the owner wants that.
+EDITS_AFTER_SECONDS = 600
+
+
+class Created(NamedTuple):
+    """What `init` did: files added, lines added to git's exclude file and configuration, commit.
+
+    `kept_out` are the files that git does not get because of what looks like a credential,
+    `released` those that the next checkpoint commits after all. `person_problem` says under whose
+    name a person's changes are committed if git knows none.
+    """
+
+    vault: Vault
+    added: tuple[str, ...]
+    excluded: tuple[str, ...]
+    configured: tuple[str, ...]
+    new_repository: bool
+    report: CommitReport
+    person_problem: str
+    kept_out: tuple[str, ...] = ()
+    released: tuple[str, ...] = ()
+
+
+class CreateOptions(NamedTuple):
+    """What the owner answers when a folder becomes a vault.
+
+    With `allow_secrets`, git gets files with what looks like a credential. `commit_edits` is
+    whether `watch` commits a person's edits, None for what vaultmem.yaml has.
+    """
+
+    allow_secrets: bool = False
+    commit_edits: bool | None = None
+
+
+def create_vault(
+    folder: str | Path,
+    options: CreateOptions = CreateOptions(),  # noqa: B008
+    **settings: Unpack[VaultSettings],
+) -> Created:
+    """Make `folder` a vault: empty, inside a git repository, or an Obsidian vault.
+
+    `settings` are those of `open_vault`. Existing files are never changed, but for settings that
+    the `options` ask for. Only a repository that this call made gets a commit. A vault that is made
+    here is its owner's, so its promotions count; of one that an agent made only where nothing was
+    there before.
+
+    One that was interrupted is made to its end by the next call.
+
+    Raises:
+        VaultError: the folder cannot be made or written.
+    """
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FaultError(f"{folder}: cannot be made ({error.strerror})") from error
+    fresh = not any(name for name in folder.iterdir() if name.name != ".git")
+    vault = open_vault(folder, **settings)
+    begun = vault.state_folder / _BEGUN
+    is_resumed = begun.exists()
+    new_repository = is_resumed or find_git_folder(vault.root) is None
+    from vaultmem.storage.git.setup import install_driver
+    from vaultmem.storage.git.vault_history import init_repository
+
+    with vault.lock():
+        if new_repository:
+            begun.touch()
+            init_repository(vault.root, is_resumed)
+        had_ignore = (vault.root / ".gitignore").exists()
+        added = add_missing(vault, options.commit_edits)
+        excluded = tuple(_add_excludes(vault)) if had_ignore else ()
+        configured = tuple(install_driver(vault.history))
+        if options.allow_secrets:
+            _allow_leaks(vault, new_repository)
+        released = _release(vault)
+        report = CommitReport()
+        if new_repository:
+            author = Author(vault.author.agent)
+            subject = "init: new vault" if fresh else "init: the notes that were here, and a vault"
+            event = Event("init", subject, author, intent="observe", without_leaks=True)
+            report = commit_event(vault, event)
+            _keep_out(vault, report.skipped)
+            released = ()
+        if fresh or (new_repository and vault.is_person):
+            vault.trust.record({})
+        begun.unlink(missing_ok=True)
+    problem = vault.history.person().problem
+    kept_out = tuple(_read_kept_out(vault))
+    return Created(
+        *(vault, added, excluded, configured, new_repository, report, problem),
+        kept_out=kept_out,
+        released=released,
+    )
+
+
+def add_missing(vault: Vault, commit_edits: bool | None = None) -> tuple[str, ...]:
+    """Create each file that a vault lacks; return their paths.
+
+    `commit_edits` is as `CreateOptions` has it; a vaultmem.yaml that is there gets that one line.
+    """
+    seconds = None if commit_edits is None else EDITS_AFTER_SECONDS * commit_edits
+
+    def plan(change: Change) -> tuple[str, ...]:
+        missing = dict(list_missing(vault.root))
+        settings = PurePosixPath(CONFIG_NAME)
+        for path, data in missing.items():
+            change.put(path, _set_edits(data, seconds) if path == settings else data)
+        if settings not in missing and seconds is not None:
+            data = read_file(vault.root, settings)
+            if read_config(vault.root).commit_edits_after_seconds != seconds:
+                change.replace(settings, _set_edits(data, seconds), blob_id(data))
+        return tuple(map(str, missing))
+
+    return write_to_folder(vault, plan).value
+
+
+def _set_edits(data: bytes, seconds: int | None) -> bytes:
+    """Return a vaultmem.yaml that says after how many seconds edits are committed."""
+    if not seconds and b"commit_edits_after_seconds" not in data:
+        return data
+    text = set_line(data.decode("utf-8"), "commit_edits_after_seconds", seconds)
+    parse_config(text)
+    return text.encode("utf-8")
+
+
+def _allow_leaks(vault: Vault, new_repository: bool) -> None:
+    """Allow each place that keeps a file out of git, by a line of .gitleaksignore."""
+    files = dict(read_all(vault.root, _read_kept_out(vault)))
+    if new_repository:
+        pending = find_pending(vault)
+        files |= {path: file[1] for path, file in pending.files.items() if file}
+    lines = make_allowances(find_leaks(vault, files))
+    if not lines:
+        return
+
+    def plan(change: Change) -> None:
+        path, new = PurePosixPath(IGNORE_NAME), "".join(f"{line}\n" for line in lines).encode()
+        try:
+            old = read_file(vault.root, path)
+        except NoteNotFoundError:
+            change.put(path, new)
+        else:
+            gap = b"" if not old or old.endswith(b"\n") else b"\n"
+            change.replace(path, old + gap + new, blob_id(old))
+
+    write_to_folder(vault, plan)
+
+
+def _release(vault: Vault) -> tuple[str, ...]:
+    """Keep out of git no more what looks like no credential any more, or is allowed; return it."""
+    kept = _read_kept_out(vault)
+    if not kept:
+        return ()
+    leaks = find_leaks(vault, dict(read_all(vault.root, kept)))
+    free = tuple(path for path in kept if path not in leaks)
+    prefix = vault.history.prefix
+    change_kept_out(vault.history.git_folder, (), (f"{prefix}{path}" for path in free))
+    return tuple(path for path in free if (vault.root / path).is_file())
+
+
+def _keep_out(vault: Vault, skipped: Mapping[str, str]) -> None:
+    """Keep out of git what the first commit left out because it looks like a credential."""
+    paths = [path for path, why in skipped.items() if why.startswith(LEAK)]
+    if paths:
+        change_kept_out(vault.history.git_folder, paths, ())
+
+
+def _read_kept_out(vault: Vault) -> list[str]:
+    return read_kept_out(vault.history.git_folder, vault.history.prefix)
+
+
+def _add_excludes(vault: Vault) -> Iterator[str]:
+    """Add the lines that the vault's .gitignore lacks to the repository's own exclude file."""
+    from vaultmem.storage.git.setup import add_lines
+
+    prefix = vault.history.prefix
+    wanted = [
+        line
+        for line in (find_package_folder("templates") / "gitignore").read_text().splitlines()
+        if line.strip() and not line.startswith("#")
+    ]
+    here = (vault.root / ".gitignore").read_text(encoding="utf-8", errors="replace").splitlines()
+    lacking = [line.lstrip("/") for line in wanted if not {line, line.lstrip("/")} & set(here)]
+    file = vault.history.git.work_tree / vault.history.exclude_file()
+    yield from add_lines(file, [f"/{prefix}{name}" for name in lacking])

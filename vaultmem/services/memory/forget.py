@@ -1,0 +1,166 @@
+"""Remove notes: those named, or those that a tag, an age, a session or a question chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from vaultmem.core.commit_message import name_files
+from vaultmem.core.lifecycle import State
+from vaultmem.core.notes.frontmatter import read_timestamp
+from vaultmem.core.notes.record import NoteRecord, has_tag
+from vaultmem.core.search.query import NoteFilter, parse_query
+from vaultmem.errors import RefusedError
+from vaultmem.services.changes.change import Change
+from vaultmem.services.changes.commit import CommitReport
+from vaultmem.services.changes.ownership import AuthorScope
+from vaultmem.services.changes.parts import FORGET, Event
+from vaultmem.services.changes.write import write
+from vaultmem.services.search.recall import recall
+from vaultmem.services.views.open_view import find_branch
+from vaultmem.services.views.read_notes import resolve_address
+from vaultmem.vault import Vault
+
+#: Sections that a question may choose.
+_MOST = 1_000
+
+
+class Selection(NamedTuple):
+    """Notes that are to be forgotten, and pinned ones that a tag or age chose but stay."""
+
+    notes: tuple[NoteRecord, ...]
+    kept: tuple[str, ...]
+
+
+class Wanted(NamedTuple):
+    """Which notes are to be forgotten, besides those named: all that is given must hold.
+
+    `older_than` is in seconds; `session` is the one that wrote them; each word of `query` must
+    stand in them.
+    """
+
+    tag: str = ""
+    older_than: float | None = None
+    session: str = ""
+    query: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.tag or self.session or self.query) or self.older_than is not None
+
+
+class Forgotten(NamedTuple):
+    """What was forgotten, and the commit that says why, if a reason was given."""
+
+    paths: tuple[str, ...]
+    report: CommitReport
+
+
+def select_notes(vault: Vault, addresses: Sequence[str], wanted: Wanted | None = None) -> Selection:
+    """Return the notes at these addresses, and those that are wanted for what they are.
+
+    The vault must be in sync. Pinned notes are chosen only by their address.
+
+    Raises:
+        NoteNotFoundError: an address names no note.
+        RefusedError: nothing says which notes, or an address names a section.
+    """
+    wanted = wanted or Wanted()
+    if not addresses and not wanted:
+        raise RefusedError(
+            "say which notes to forget: a path, --tag, --older-than, --from-session or --query"
+        )
+    records = {record.path: record for record in vault.view.records()}
+    chosen: dict[str, NoteRecord] = {}
+    for address in addresses:
+        found, heading = resolve_address(vault, address)
+        path = str(found)
+        if heading:
+            raise RefusedError(f"{address}: a section; forget the whole note, or edit it instead")
+        if path not in records:
+            raise RefusedError(f"{path}: not a note that vaultmem reads; remove it yourself")
+        chosen[path] = records[path]
+    kept = []
+    for record in _find_wanted(vault, records, wanted):
+        if record.pinned and record.path not in chosen:
+            kept.append(record.path)
+        else:
+            chosen[record.path] = record
+    return Selection(tuple(chosen.values()), tuple(kept))
+
+
+def _find_wanted(
+    vault: Vault, records: Mapping[str, NoteRecord], wanted: Wanted
+) -> Iterator[NoteRecord]:
+    if not wanted:
+        return
+    asked = _find_asked(vault, wanted.query) if wanted.query else None
+    now = vault.now()
+    for path, record in records.items():
+        if wanted.tag and not has_tag(record.tags, wanted.tag):
+            continue
+        if wanted.older_than is not None and now - _last_change(record) < wanted.older_than:
+            continue
+        if wanted.session and record.session != wanted.session:
+            continue
+        if asked is None or path in asked:
+            yield record
+
+
+def _find_asked(vault: Vault, query: str) -> set[str]:
+    """Return the notes with a section that has every word of the question."""
+    asked = parse_query(query, _MOST, NoteFilter(any_state=True))
+    if not asked.terms:
+        raise RefusedError(f'"{query}" has no word that can be looked for')
+    needed = set(asked.terms)
+    hits = recall(vault, asked)
+    return {hit.record.path for hit in hits if needed <= {match.term for match in hit.matches}}
+
+
+def _refuse_protected(vault: Vault, records: Sequence[NoteRecord]) -> None:
+    """Leave to a person what is pinned or quarantined.
+
+    Raises:
+        RefusedError: it is, and an agent wants it removed.
+    """
+    for record in records:
+        for word in ("pinned" if record.pinned else "", record.state):
+            if word in ("pinned", State.QUARANTINED):
+                vault.require_person(f"{record.path}: {word}, so only a person removes it")
+
+
+def forget_notes(vault: Vault, records: Sequence[NoteRecord], reason: str = "") -> Forgotten:
+    """Remove these notes; a reason is committed with them at once, else the next event commits.
+
+    What no commit has yet is committed before, so that git still has it.
+
+    Raises:
+        ConflictError: a note has changed since it was selected; it stays.
+        RefusedError: the reason looks like a credential, there is no git to keep it, or an agent
+            wants to remove what is pinned or quarantined.
+        PendingError: the notes are gone; the commit that says why has to wait.
+    """
+    _refuse_protected(vault, records)
+    reason = " ".join(reason.split())
+    paths = tuple(record.path for record in records)
+    if reason and not find_branch(vault) and vault.head() is None:
+        raise RefusedError("a reason is kept by git, and this vault is in no repository")
+
+    def plan(change: Change) -> None:
+        for record in records:
+            change.remove(PurePosixPath(record.path), record.blob)
+        event = _make_event(vault, paths, reason, FORGET if change.is_folder else "write")
+        (change.commit if reason else change.leave)(event, AuthorScope.ANYBODY)
+
+    return Forgotten(paths, write(vault, plan).report)
+
+
+def _make_event(vault: Vault, paths: tuple[str, ...], reason: str, name: str) -> Event:
+    why = f": {reason}" if reason else ""
+    body = tuple(f"removed {path}{why}" for path in paths)
+    return Event(name, name_files("forget", paths), vault.author, body, "refine", only=paths)
+
+
+def _last_change(record: NoteRecord) -> float:
+    moment = read_timestamp(record.updated or record.created)
+    return record.changed if moment is None else moment

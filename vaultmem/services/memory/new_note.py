@@ -1,0 +1,294 @@
+"""Plan the note of a memory: its title, its name and its text; update an existing one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from vaultmem.core.commit_message import name_files
+from vaultmem.core.lifecycle import Kind, State, parse_kind
+from vaultmem.core.notes.agent_changes import (
+    GUARDED,
+    Confirmation,
+    drop_confirmation,
+    find_confirmation,
+)
+from vaultmem.core.notes.edit_properties import (
+    PropertyValue,
+    format_note,
+    keep_title,
+    remove_property,
+    set_property,
+)
+from vaultmem.core.notes.note import Note
+from vaultmem.core.notes.sections import derive_title, make_name
+from vaultmem.core.project import PROPERTY as PROJECT
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.changes.change import Change
+from vaultmem.services.changes.commit import CommitReport
+from vaultmem.services.changes.edit_notes import check_rewrite, check_text, edit_note
+from vaultmem.services.changes.ownership import AuthorScope, look_for_leaks
+from vaultmem.services.changes.parts import FORGET, Event
+from vaultmem.services.changes.write import replace_text, write
+from vaultmem.services.views.read_notes import resolve_address
+from vaultmem.services.views.resolve_names import choose_style, find_free_name
+from vaultmem.storage.files import MAX_FILE_BYTES
+from vaultmem.vault import Vault
+
+#: List properties with wikilinks, by name.
+Links = Mapping[str, tuple[str, ...]]
+
+
+class Memory(NamedTuple):
+    """What is to be remembered; empty fields are left out of the note.
+
+    `name` is the file's, else its title gives it. `own` are properties in place of those that
+    writing gives: of what was imported, from whom and when. `project` is the name of its project,
+    "" for a global memory, None for that of the caller's folder.
+    """
+
+    text: str
+    title: str = ""
+    context: str = ""
+    kind: Kind = Kind.SEMANTIC_FACT
+    state: State | None = None
+    tags: tuple[str, ...] = ()
+    pinned: bool = False
+    confidence: float | None = None
+    refs: tuple[str, ...] = ()
+    about: str = ""
+    name: str = ""
+    own: Mapping[str, PropertyValue] = MappingProxyType({})
+    project: str | None = None
+
+
+def choose_title(memory: Memory) -> str:
+    """Return a memory's title, else its first line without marks, 80 characters at most."""
+    if memory.title.strip():
+        return " ".join(memory.title.split())
+    return derive_title(memory.text)
+
+
+def name_note(
+    vault: Vault,
+    folder: PurePosixPath,
+    memory: Memory,
+    title: str,
+    besides: frozenset[str] = frozenset(),
+) -> PurePosixPath:
+    """Return where a memory's note is written: under its name, else one made of its title.
+
+    Raises as `find_free_name` does, and `besides` are its.
+    """
+    name = memory.name or make_name(title, choose_style(vault))
+    return find_free_name(vault, folder, name, besides, is_given=bool(memory.name))
+
+
+def compose_note(
+    vault: Vault,
+    path: PurePosixPath,
+    memory: Memory,
+    title: str,
+    state: State,
+    links: Links | None = None,
+) -> str:
+    """Return the text of a new note; `links` are list properties that name other notes.
+
+    What is the default stands nowhere, nor what the file's name or the text says of the title.
+    """
+    author = vault.author
+    properties: dict[str, PropertyValue | None] = {
+        "tags": memory.tags or None,
+        "kind": None if memory.kind is Kind.SEMANTIC_FACT else memory.kind.value,
+        "state": None if state is State.ACTIVE else state.value,
+        "pinned": True if memory.pinned else None,
+        "created": vault.local_time(),
+        "confidence": memory.confidence,
+        "agent": None if vault.is_person else author.agent,
+        "session": author.session or None,
+        PROJECT: memory.project or None,
+        "refs": memory.refs or None,
+        "about": memory.about or None,
+        **{name: items or None for name, items in (links or {}).items()},
+        **memory.own,
+    }
+    text = format_note(properties, "\n" + memory.text.strip("\n") + "\n")
+    return keep_title(text, path, title)
+
+
+def check_characters(memory: Memory) -> None:
+    """Refuse what is no text: nothing, NUL, or bytes that were no UTF-8 (lone surrogates here)."""
+    if not memory.text.strip():
+        raise RefusedError("nothing to remember: the text is empty")
+    if "\0" in memory.text:
+        raise RefusedError("the text has NUL characters, so it is not text; nothing was written")
+    for text in (memory.text, memory.title, memory.context, *memory.tags, *memory.refs):
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise RefusedError(
+                f"the text is not UTF-8 (character {error.start + 1}); nothing was written"
+            ) from None
+
+
+def check_memory(memory: Memory, data: bytes, vault: Vault, folder: str) -> None:
+    """Refuse what cannot be a note, or must not be one.
+
+    Raises:
+        RefusedError: too large, no tag, or it looks like a credential.
+    """
+    if len(data) > MAX_FILE_BYTES:
+        raise RefusedError(f"a note holds {MAX_FILE_BYTES:,} bytes at most; divide the text")
+    if memory.confidence is not None and not 0 <= memory.confidence <= 1:
+        raise RefusedError(f"confidence {memory.confidence:g} is not between 0 and 1")
+    for tag in memory.tags:
+        if not tag.strip() or any(mark.isspace() or mark in "#,[]{}" for mark in tag):
+            raise RefusedError(f"{json.dumps(tag)} is not a tag; use letters, digits, - _ and /")
+    for found in look_for_leaks(vault, folder, memory.text):
+        raise RefusedError(
+            f"line {found.line} of the text looks like a credential ({found.rule}); "
+            "remember where it is kept, not the value"
+        )
+    beside = "\n".join((memory.title, memory.context, *memory.tags, *memory.refs))
+    for found in look_for_leaks(vault, folder, beside):
+        raise RefusedError(
+            f"the title, the context, a tag or a ref looks like a credential ({found.rule}); "
+            "remember where it is kept, not the value"
+        )
+
+
+# Change a note as whoever asks may: its properties, one place of its text, or all of it.
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class Update(NamedTuple):
+    """What a note is to become: `properties` as JSON has them, each by name, None to remove one.
+
+    `text` replaces all of it, and `new_text` the one place of its body where `old_text` stands.
+    """
+
+    properties: Mapping[str, Any] = _NOTHING
+    text: str | None = None
+    old_text: str = ""
+    new_text: str | None = None
+
+
+def update_note(vault: Vault, path: PurePosixPath, update: Update) -> str:
+    """Change a note, every other byte as somebody wrote it; return its new blob id.
+
+    Raises:
+        ChangedError: it is not the version that the vault expects.
+        NoteNotFoundError: there is no such note, or the text to replace is not in it.
+        RefusedError: that is not to be changed so, or not by an agent.
+    """
+
+    def edit(note: Note) -> str:
+        refuse_hidden(vault, note)
+        text = note.text if update.text is None else _rewrite(vault, note, update.text)
+        if update.new_text is not None:
+            text = _rewrite(vault, note, _replace(note, update.old_text, update.new_text))
+        for name, value in update.properties.items():
+            text = _set(vault, path, text, name, value)
+        return text
+
+    return edit_note(vault, path, edit)
+
+
+def refuse_hidden(vault: Vault, note: Note) -> None:
+    """Leave to people what an agent is not shown, or cannot be taken at its word.
+
+    Raises:
+        RefusedError: it is.
+    """
+    if note.problem:
+        vault.require_person(f"{note.path}: {note.problem}; a person mends it")
+    if note.state == State.QUARANTINED:
+        vault.require_person(f"{note.path}: quarantined, so only a person changes it")
+
+
+def _rewrite(vault: Vault, note: Note, text: str) -> str:
+    check_text(note.path, text)
+    if not vault.is_person:
+        check_rewrite(note.path, note, text)
+    return text
+
+
+def _replace(note: Note, old: str, new: str) -> str:
+    """Return a note's text with one place of its body replaced."""
+    head, body = note.text[: note.matter.end], note.text[note.matter.end :]
+    count = body.count(old) if old else 0
+    if count == 0:
+        raise NoteNotFoundError(f"{note.path}: old_text is not in its body; read it again")
+    if count > 1:
+        raise RefusedError(f"{note.path}: old_text is there {count} times; give more around it")
+    return head + body.replace(old, new)
+
+
+def _set(vault: Vault, path: PurePosixPath, text: str, name: str, value: Any) -> str:
+    """Return a text with a property set or removed that is whoever asks's to set."""
+    if name == "state":
+        raise RefusedError(f"{path}: a state changes on record, with its reason, not as a property")
+    if name in GUARDED and (name, value) != ("pinned", True):
+        vault.require_person(f'{path}: "{name}" stays as it is, and only a person sets it')
+    if value is None:
+        return remove_property(text, name)
+    if name == "kind":
+        value = parse_kind(str(value)).value
+    if name == "confidence":
+        value = _read_share(path, value)
+    return set_property(text, name, tuple(value) if isinstance(value, list) else value)
+
+
+def _read_share(path: PurePosixPath, value: Any) -> float:
+    """Return a confidence, which some clients write as a text."""
+    try:
+        share = float(value) if not isinstance(value, bool) else -1.0
+    except (TypeError, ValueError):
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise RefusedError(f"{path}: confidence is a number from 0 to 1")
+    return share
+
+
+# Take back that a note was said again: who said it goes, and the words stay in git's history.
+
+
+class Unconfirmed(NamedTuple):
+    """A note, the confirmation that was taken back, and the commit that tells it."""
+
+    path: str
+    confirmation: Confirmation
+    report: CommitReport
+
+
+def forget_confirmation(vault: Vault, address: str, reason: str = "") -> Unconfirmed:
+    """Take back a note's last confirmation, in a commit that has its words.
+
+    Raises:
+        NoteNotFoundError: there is no such note.
+        RefusedError: nobody said it again, or an agent would change another's pinned note.
+        PendingError: the note is changed; the commit has to wait.
+    """
+    path, _ = resolve_address(vault, address)
+
+    def plan(change: Change) -> Confirmation:
+        note = change.read(path)
+        last = find_confirmation(note)
+        if last is None:
+            raise RefusedError(f"{path}: nobody said that again, so there is nothing to take back")
+        replace_text(change, note, lambda note: drop_confirmation(note, last))
+        told = f"{last.who} said: {last.wording}" if last.wording else f"{last.who} said it again"
+        body = (told, *([reason] if reason else []))
+        subject = name_files("forget", [str(path)], ", said once less")
+        only = (str(path),)
+        change.commit(
+            Event(FORGET, subject, vault.author, body, "refine", only=only), AuthorScope.ANYBODY
+        )
+        return last
+
+    done = write(vault, plan)
+    return Unconfirmed(str(path), done.value, done.report)

@@ -1,0 +1,319 @@
+"""List the steps that remove a note from git's history; no step is executed here."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from vaultmem.core.notes.changes import ChangeOp, FileChange
+from vaultmem.core.notes.renames import count_lines, is_telling
+from vaultmem.core.text.display import name_some
+from vaultmem.errors import RefusedError
+from vaultmem.services.history.blame import trace_note
+from vaultmem.services.packs.receipts import list_receipts
+from vaultmem.storage.git.log import walk_refs
+from vaultmem.storage.git.machine_refs import find_own
+from vaultmem.storage.git.trees import FoundText, find_texts
+from vaultmem.vault import Vault
+
+# Find every path that ever had a note: by renames, and by blobs that went from path to path.
+#
+# A move may be two commits: one adds the note under its new name, a later one removes the old. So
+# a removal and an addition of the same or nearly the same text count as a move where few commits
+# are between. A copy does not, nor does a template that many notes began as: its file is still
+# there.
+
+#: Commits that may be between the two halves of a move.
+_NEAR = 20
+#: The share of lines that a note keeps where it was changed as it was moved.
+_ALIKE = 0.8
+#: Additions that are compared with one removal.
+_MOST = 200
+_EMPTY_BLOB = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
+
+
+class PurgeScope(NamedTuple):
+    """All paths that notes ever had, and how many commits changed them.
+
+    `others` are paths of other notes that have or had the very bytes of one of their versions.
+    """
+
+    paths: tuple[str, ...]
+    commits: int
+    others: tuple[str, ...]
+
+
+class _Event(NamedTuple):
+    """What the commit of a number (the newest is 0) did to a file."""
+
+    number: int
+    change: FileChange
+
+
+def find_scope(vault: Vault, addresses: Iterable[str]) -> PurgeScope:
+    """Return what the history of all branches and tags has of these notes, present or removed.
+
+    Raises:
+        NoteNotFoundError: no note is or was called that.
+    """
+    paths: dict[str, None] = {}
+    commits: set[str] = set()
+    for address in addresses:
+        trace = trace_note(vault, address)
+        paths[trace.path] = None
+        for version in trace.versions:
+            paths |= dict.fromkeys(filter(None, [version.operation.file.previous]))
+            commits |= {version.commit.commit} if version.commit else set()
+    names: list[str] = []
+    events: dict[str, list[_Event]] = defaultdict(list)
+    for number, (commit, changes) in enumerate(walk_refs(vault.history)):
+        names.append(commit.commit)
+        for change in changes:
+            events[change.path].append(_Event(number, change))
+    moves = _Moves(vault, events)
+    waiting = list(paths)
+    while waiting:
+        found = [each for each in moves.find(waiting.pop()) if each not in paths]
+        paths |= dict.fromkeys(found)
+        waiting += found
+    commits |= {names[each.number] for path in paths for each in events[path]}
+    blobs = {each.change.blob for path in paths for each in events[path]} - {"", _EMPTY_BLOB}
+    others = {
+        path
+        for path, known in events.items()
+        if path not in paths and any(each.change.blob in blobs for each in known)
+    }
+    return PurgeScope(tuple(paths), len(commits), tuple(sorted(others)))
+
+
+class _Moves:
+    """From which path to which one notes went."""
+
+    def __init__(self, vault: Vault, events: dict[str, list[_Event]]) -> None:
+        self._vault, self._events = vault, events
+        self._added: dict[int, list[FileChange]] = defaultdict(list)
+        self._removed: dict[int, list[FileChange]] = defaultdict(list)
+        for number, change in (each for known in events.values() for each in known):
+            if change.is_regular and change.op is not ChangeOp.REPLACE:
+                kind = self._added if change.op is ChangeOp.ADD else self._removed
+                kind[number].append(change)
+
+    def find(self, path: str) -> Iterator[str]:
+        """Yield the paths to which a file went, and those from which it came."""
+        for each in self._events[path]:
+            if each.change.op is ChangeOp.REMOVE:
+                yield from filter(None, [self._find_heir(each.number, each.change)])
+            elif each.change.op is ChangeOp.ADD:
+                for number in _near(each.number):
+                    for removed in self._removed.get(number, ()):
+                        if self._find_heir(number, removed) == path:
+                            yield removed.path
+
+    def _find_heir(self, number: int, removed: FileChange) -> str:
+        """Return the path to which a note went that a commit removed, "" if to none."""
+        if not removed.is_regular or removed.old_blob == _EMPTY_BLOB:
+            return ""
+        around = [
+            [each for each in self._added.get(at, ()) if self._is_there(each.path, at, number)]
+            for at in _near(number)
+        ]
+        later = [each for added in around[1:] for each in added]
+        for added in (around[0], later):
+            if same := [each for each in added if each.blob == removed.old_blob]:
+                return same[0].path
+            if alike := self._find_alike(removed, added):
+                return alike
+        return ""
+
+    def _is_there(self, path: str, added: int, number: int) -> bool:
+        """Tell whether a file that a commit added is there after another, or is added later."""
+        return not any(
+            each.change.op is ChangeOp.REMOVE and number <= each.number < added
+            for each in self._events[path]
+        )
+
+    def _find_alike(self, removed: FileChange, added: list[FileChange]) -> str:
+        if not 0 < len(added) <= _MOST:
+            return ""
+        blobs = [removed.old_blob, *(each.blob for each in added)]
+        read = [count_lines(data) for _, data in self._vault.history.objects.read_all(blobs)]
+        shares = [_share(read[0], new) for new in read[1:]]
+        best = max(range(len(added)), key=shares.__getitem__)
+        return added[best].path if shares[best] >= _ALIKE else ""
+
+
+def _near(number: int) -> list[int]:
+    """Return the numbers of the commits around one, the nearest first."""
+    return sorted(range(number - _NEAR, number + _NEAR + 1), key=lambda at: abs(at - number))
+
+
+def _share(old: Counter[str], new: Counter[str]) -> float:
+    shared = old & new
+    return shared.total() / old.total() if any(map(is_telling, shared)) else 0.0
+
+
+class PurgeStep(NamedTuple):
+    """One thing to do: why, and the commands for it, if it can be done by commands."""
+
+    why: str
+    commands: tuple[str, ...] = ()
+
+
+class Purge(NamedTuple):
+    """What has to be done, in order; `paths` are all names that the notes ever had.
+
+    `commits` is how many commits hold them now. `others` are paths of other notes with the very
+    bytes of a version; the steps leave them.
+    """
+
+    paths: tuple[str, ...]
+    commits: int
+    others: tuple[str, ...]
+    steps: tuple[PurgeStep, ...]
+
+
+def plan_purge(vault: Vault, paths: Sequence[str]) -> Purge:
+    """Return the steps that remove every version of these notes, present or removed, from git.
+
+    The vault must be in sync and in a repository.
+
+    Raises:
+        NoteNotFoundError: no note is or was called that.
+    """
+    scope = find_scope(vault, paths)
+    return Purge(*scope, tuple(_list_steps(vault, scope)))
+
+
+def find_remains(vault: Vault, words: str) -> list[FoundText]:
+    """Return where git still has one of the texts that were to go, by their lines.
+
+    `words` is a file of `git filter-repo`: a text a line, and what replaces it after `==>`.
+
+    Raises:
+        RefusedError: there is no text in it, or one that is no literal text.
+    """
+    texts: dict[int, str] = {}
+    for number, line in enumerate(words.splitlines(), 1):
+        text = line.rpartition("==>")[0] or line
+        if text.startswith(("regex:", "glob:")):
+            raise RefusedError(f"line {number}: a pattern; write the text itself, to look for it")
+        if text.strip():
+            texts[number] = text.removeprefix("literal:")
+    if not texts:
+        raise RefusedError(
+            "the file of texts is empty; write each text that must be gone on a line"
+        )
+    numbers = list(texts)
+    found = find_texts(vault.history, list(texts.values()))
+    return [each._replace(number=numbers[each.number]) for each in found]
+
+
+def _list_steps(vault: Vault, scope: PurgeScope) -> Iterator[PurgeStep]:
+    history, paths = vault.history, scope.paths
+    inside = [f"{history.prefix}{path}" for path in paths]
+    options = " ".join(f"--path={shlex.quote(path)}" for path in inside)
+    yield PurgeStep(
+        "If it was a key, password or token, change it now, where it is used. Whoever saw it has "
+        "it; no rewriting takes it back. That alone may be enough."
+    )
+    if scope.others:
+        yield PurgeStep(
+            "These are other notes, and they stay: they have, or once had, the same bytes as one "
+            f"of its versions: {name_some(scope.others)}. If one of them has to go as well, begin "
+            "again with its name too."
+        )
+    yield PurgeStep(
+        "Keep a copy of the repository, until you know that the rewriting was right. The copy "
+        "holds the note too: remove it in the end.",
+        (f"git clone --mirror {shlex.quote(str(vault.root))} ../before-purge.git",),
+    )
+    yield PurgeStep(
+        "Commit or put away everything, then rewrite every commit of every branch and tag (git "
+        "filter-repo is a program of its own: `pip install git-filter-repo`). All later commits "
+        "get new ids; receipts, links to commits and signatures of the old ones end. Which agent "
+        "wrote what plain git committed is kept: the next vaultmem command carries it over.",
+        (f"git filter-repo --force --invert-paths {options}",),
+    )
+    names = dict.fromkeys(PurePosixPath(path).stem for path in paths)
+    yield PurgeStep(
+        "Write each text that must be gone into ../words.txt: the key, a name, a sentence of the "
+        "note, one a line as TEXT==>***. Messages of commits may still have it; they name the "
+        "note, and a session's tell its goal and how its summary begins. See which they are, and "
+        "rewrite them.",
+        (
+            *(f"git log --all -F --grep={shlex.quote(name)}" for name in names),
+            "git filter-repo --force --replace-message ../words.txt",
+        ),
+    )
+    yield PurgeStep(
+        "Git keeps what nothing names for a while. Drop it.",
+        ("git reflog expire --expire=now --expire-unreachable=now --all", "git gc --prune=now"),
+    )
+    yield PurgeStep(
+        "See that the texts are nowhere in git: this prints nothing then, and else where they "
+        "are. `git filter-repo --force --replace-text ../words.txt` takes them out of other files.",
+        ("vaultmem forget --verify ../words.txt",),
+    )
+    yield from _list_remotes(vault)
+    yield PurgeStep(
+        "Every other clone, work tree, fork, backup and CI cache still has it, and one push from "
+        "an old clone brings it back. Have each deleted and cloned again, not pulled."
+    )
+    yield from _list_own(vault, paths)
+
+
+def _list_remotes(vault: Vault) -> Iterator[PurgeStep]:
+    remotes = vault.history.git.run("remote", check=False).splitlines()
+    if not remotes:
+        yield PurgeStep("This repository has no remote, so nothing was pushed from here.")
+        return
+    commands = []
+    for name in remotes:
+        url = vault.history.git.run("remote", "get-url", name, check=False) or "URL"
+        quoted = shlex.quote(name)
+        commands += [
+            f"git remote add {quoted} {shlex.quote(url)}",
+            f"git push --force --all {quoted}",
+            f"git push --force --tags {quoted}",
+        ]
+    yield PurgeStep(
+        "filter-repo removes the remotes, so that nothing is pushed by accident. Add them again "
+        "and overwrite what they have. A host such as GitHub keeps old commits reachable by their "
+        "ids and in pull requests: ask its support to remove them.",
+        tuple(commands),
+    )
+
+
+def _list_own(vault: Vault, paths: tuple[str, ...]) -> Iterator[PurgeStep]:
+    """Yield what vaultmem itself keeps outside of the repository."""
+    shown = [
+        receipt.id
+        for receipt in list_receipts(vault)
+        if {section.path for section in (*receipt.shown, *receipt.unshown)} & set(paths)
+    ]
+    if shown:
+        yield PurgeStep(
+            "Packs that agents were given showed it, and their receipts say so. Remove these "
+            f"files: {', '.join(f'{name}.json' for name in shown)}.",
+        )
+    yield from _list_evidence(vault)
+    yield PurgeStep(
+        "vaultmem's own index is made from the notes and made again without them.",
+        (f"rm -r {shlex.quote(str(vault.state_folder))}", "vaultmem index"),
+    )
+
+
+def _list_evidence(vault: Vault) -> Iterator[PurgeStep]:
+    """Yield what becomes of evidence of use, which names notes."""
+    own = find_own(vault.history, vault.state)
+    if own.commit:
+        remotes = vault.history.git.run("remote", check=False).splitlines()
+        pushed = (f"git push {shlex.quote(name)} :{own.name}" for name in remotes)
+        yield PurgeStep(
+            "What this machine wrote of the vault's use names the note: remove it, here and where "
+            "it was pushed. The next `vaultmem sync` writes what is left of it under a new name.",
+            (f"git update-ref -d {own.name}", *pushed),
+        )

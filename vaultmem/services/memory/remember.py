@@ -1,0 +1,336 @@
+"""Remember: check a memory, compare it with known ones, and write it as a note."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple
+
+from vaultmem.core.commit_message import name_files
+from vaultmem.core.lifecycle import CLOSED_STATES, OWNER_KINDS, Kind, State
+from vaultmem.core.notes.edit_properties import add_quotes
+from vaultmem.core.notes.note import Note, parse_note
+from vaultmem.core.notes.problems import IN_DOUBT, NEEDS_QUOTES, RESTRICTED
+from vaultmem.core.preferences import Speaker, Standing, find_standing
+from vaultmem.core.text.blob import blob_id
+from vaultmem.core.text.paths import fold, parse_note_path
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.changes.change import Change
+from vaultmem.services.changes.ownership import look_for_leaks
+from vaultmem.services.changes.parts import Event
+from vaultmem.services.changes.write import replace_text, write
+from vaultmem.services.memory.new_note import (
+    Links,
+    Memory,
+    check_characters,
+    check_memory,
+    choose_title,
+    compose_note,
+    name_note,
+)
+from vaultmem.services.projects.project_table import find_project, place_in_project
+from vaultmem.services.search.link_walk import NewLinks
+from vaultmem.services.similarity.known import (
+    Known,
+    Nearby,
+    NewMemory,
+    absorb,
+    describe_similar,
+    find_known,
+    name_contradicted,
+    refuse_held,
+)
+from vaultmem.services.views.open_view import find_branch
+from vaultmem.services.views.read_notes import read_note
+from vaultmem.services.views.update_index import read_note_rules, sync_vault
+from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.services.similarity.similar import SimilarNote
+
+
+# Propose standing wishes as preferences: candidates that wait for the owner's word.
+
+#: Where proposals are kept.
+FOLDER = parse_note_path("notes/preferences")
+
+#: Proposals from one memory or one session, at most.
+_MOST = 20
+
+#: How much of a wish a preference must say for it not to be proposed.
+_SAID = 0.75
+
+
+class Proposed(NamedTuple):
+    """A standing wish that was proposed: its note, its words, and what it is about."""
+
+    path: str
+    text: str
+    about: str
+
+
+def propose_wishes(change: Change, text: str, source: str) -> tuple[Proposed, ...]:
+    """Propose the standing wishes in a memory of the note `source`.
+
+    Of what an agent wrote, only those that report what the user prefers.
+    """
+    speaker = Speaker.OWNER if change.seen.is_person else Speaker.AGENT
+    return propose_standing(change, find_standing(text, speaker), source)
+
+
+def propose_standing(
+    change: Change, wishes: Iterable[Standing], source: str
+) -> tuple[Proposed, ...]:
+    """Add a candidate for each wish that no preference says yet, whatever became of that one."""
+    wishes = list(wishes)[:_MOST]
+    if not wishes:
+        return ()
+    seen = change.seen
+    known = list(_read_preferences(seen))
+    taken: set[str] = set()
+    proposed = []
+    for wish in wishes:
+        if _is_barred(seen, wish, known):
+            continue
+        note = _make_candidate(seen, wish, source, taken)
+        change.put(note.path, note.text.encode("utf-8"))
+        taken.add(fold(note.path.name))
+        known.append(note)
+        proposed.append(Proposed(str(note.path), wish.text, wish.about))
+    return tuple(proposed)
+
+
+def _make_candidate(vault: Vault, wish: Standing, source: str, taken: set[str]) -> Note:
+    link = NewLinks(vault).in_property(source, f"{FOLDER}/new.md")
+    memory = Memory(wish.text, kind=Kind.PREFERENCE, refs=(link,), about=wish.about)
+    title = choose_title(memory)
+    path = name_note(vault, FOLDER, memory, title, frozenset(taken))
+    text = compose_note(vault, path, memory, title, State.CANDIDATE)
+    return parse_note(path, text.encode("utf-8"))
+
+
+def _read_preferences(vault: Vault) -> Iterable[Note]:
+    for record in vault.view.records(f"d.kind = '{Kind.PREFERENCE.value}'"):
+        try:
+            yield read_note(vault, PurePosixPath(record.path))
+        except (NoteNotFoundError, RefusedError):
+            continue
+
+
+def _is_barred(vault: Vault, wish: Standing, known: Iterable[Note]) -> bool:
+    """Tell whether a wish was proposed before, is quarantined, or looks like a credential."""
+    from vaultmem.core.similarity.compare import KnownText, compare_texts
+    from vaultmem.services.similarity.known import find_held
+    from vaultmem.services.similarity.similar import Asked
+
+    for note in known:  # A repeat in other words is a question asked twice, and no memory lost.
+        if compare_texts(wish.text, KnownText(note.visible_body, note.title)).is_said(_SAID):
+            return True
+    return bool(find_held(vault, Asked(wish.text)) or look_for_leaks(vault, str(FOLDER), wish.text))
+
+
+__all__ = ["Memory", "Nearby", "Outcome", "Remembered", "remember"]
+
+
+class Outcome(StrEnum):
+    """What became of a memory: a note of its own, or another note that states the same."""
+
+    CREATED = "created"
+    KNOWN = "known"
+
+
+#: Kinds that count in every project, unless a project is named.
+_GLOBAL = frozenset({Kind.POLICY_RULE, Kind.PREFERENCE})
+
+#: What is said of a memory that a quarantined note nearly says.
+HELD = "It is quarantined until a person has read it: a quarantined note says nearly the same."
+
+
+class Remembered(NamedTuple):
+    """The note that holds the memory, and the notes that are like it.
+
+    `proposed` are the standing wishes in it that wait for the owner's word. `project` is the note's
+    project, "" if it is global.
+    """
+
+    path: str
+    blob: str
+    title: str
+    state: str
+    outcome: Outcome = Outcome.CREATED
+    similar: tuple[Nearby, ...] = ()
+    proposed: tuple[Proposed, ...] = ()
+    project: str = ""
+
+
+def remember(vault: Vault, memory: Memory, *, force: bool = False) -> Remembered:
+    """Write down a memory; when this returns it is durable on disk and indexed, not yet committed.
+
+    A note that states the same keeps who said it, and how; one that is near is linked; `force`
+    always makes a new note. What a quarantined note nearly says is quarantined too, whatever is
+    asked for. On a branch that is not checked out, the write is a commit there.
+
+    Policies, skills and preferences that an agent writes start as candidates: they count for
+    nobody before they were promoted. A preference that the person writes counts at once. Standing
+    wishes in another memory are proposed as preferences.
+
+    Raises:
+        RefusedError: empty, too large, looks like a credential, or an unsafe name; or a quarantined
+            note says the same.
+    """
+    check_characters(memory)
+    title = choose_title(memory)
+    if memory.kind is Kind.PREFERENCE and not memory.about:
+        from vaultmem.core.preferences import find_topic
+
+        memory = memory._replace(about=find_topic(memory.text))
+    state = memory.state or _first_state(vault, memory.kind)
+    folder = parse_note_path(f"notes/{memory.context or vault.config.context}")
+    draft = compose_note(vault, folder / "note.md", memory, title, state)
+    check_memory(memory, draft.encode("utf-8"), vault, str(folder))
+    if memory.project is None and memory.kind in _GLOBAL:
+        memory = memory._replace(project="")
+    new = _as_new(memory, state, _find_project_name(vault, memory))
+
+    def plan(change: Change) -> Remembered:
+        event = Event("write", "", vault.author, intent="observe")
+        change.leave(event)
+        known = find_known(change.seen, new)
+        if held := refuse_held(change.seen, new.asked, known.held):
+            return put_new(change, memory, title, State.QUARANTINED, (held,))
+        known = Known(None, (), ()) if force else known
+        done = _absorb(change, known, new)
+        done = done or put_new(change, memory, title, state, known.near)
+        if memory.kind in OWNER_KINDS or state in CLOSED_STATES:
+            return done
+        return done._replace(proposed=propose_wishes(change, memory.text, done.path))
+
+    done = write(vault, plan).value
+    if memory.kind is Kind.PREFERENCE and (done.outcome, done.state) == (
+        Outcome.CREATED,  # What another note says besides, nobody has vouched for.
+        State.ACTIVE,
+    ):
+        _vouch(vault, done)
+    return done
+
+
+def _vouch(vault: Vault, done: Remembered) -> None:
+    """Put a preference on record, if whoever wrote it may say so."""
+    from vaultmem.services.lifecycle.transition import record_trust
+
+    if not find_branch(vault):
+        record_trust(vault, [read_note(vault, parse_note_path(done.path))])
+
+
+def put_new(
+    change: Change, memory: Memory, title: str, state: State, near: tuple[SimilarNote, ...]
+) -> Remembered:
+    """Make a note of its own under the first free name, linked to what is near."""
+    seen = change.seen
+    folder = parse_note_path(f"notes/{memory.context or seen.config.context}")
+    path = name_note(seen, folder, memory, title)
+    memory = memory._replace(project=place_in_project(change, memory.project, seen.here))
+    if why := read_note_rules(seen).why_not(str(path)):
+        raise RefusedError(f"{path}: {why}, so nobody would find it; choose another --context")
+    links = _link(seen, near, str(path))
+    data = compose_note(seen, path, memory, title, state, links).encode("utf-8")
+    change.put(path, data)
+    near_by, project = describe_similar(near, memory.text), memory.project or ""
+    return Remembered(str(path), blob_id(data), title, state, similar=near_by, project=project)
+
+
+def _find_project_name(vault: Vault, memory: Memory) -> str:
+    """Return the project that a memory will have, "" if it is global or its project is new."""
+    if memory.project is not None:
+        return memory.project
+    found = find_project(vault, vault.here)
+    return found.name if found else ""
+
+
+def _as_new(memory: Memory, state: State, project: str) -> NewMemory:
+    return NewMemory(
+        text=memory.text,
+        title=memory.title,
+        context=memory.context,
+        kind=memory.kind,
+        state=state,
+        is_state_given=memory.state is not None,
+        tags=memory.tags,
+        refs=memory.refs,
+        pinned=memory.pinned,
+        project=project,
+    )
+
+
+def _absorb(change: Change, known: Known, new: NewMemory) -> Remembered | None:
+    """Let a note keep that it was said again; None if none may, or it says another thing by now."""
+    target = known.target
+    if target is None:
+        return None
+    try:
+        note = change.read(target.note.path)
+    except NoteNotFoundError:
+        return None
+    text = absorb(change.seen, note, new)
+    if text is None:
+        return None
+    data = replace_text(change, note, lambda _: text)
+    return _describe_absorbed(target, blob_id(data), known.near, new.text)
+
+
+def _describe_absorbed(
+    target: SimilarNote, blob: str, near: tuple[SimilarNote, ...], text: str
+) -> Remembered:
+    note = target.note
+    state = State.ACTIVE if note.state is State.STALE and note.matter.body else note.state
+    shown = describe_similar((target, *near), text)
+    known = Outcome.KNOWN
+    return Remembered(target.path, blob, note.title, state, known, shown, project=note.project)
+
+
+def _link(vault: Vault, near: tuple[SimilarNote, ...], source: str) -> Links:
+    against = name_contradicted(near)
+    links = NewLinks(vault)
+    return {
+        "contradicts": tuple(links.in_property(each.path, source) for each in against),
+        "related": tuple(
+            links.in_property(each.path, source) for each in near if each not in against
+        ),
+    }
+
+
+def _first_state(vault: Vault, kind: Kind) -> State:
+    by_agent = not vault.is_person
+    return State.CANDIDATE if by_agent and kind in OWNER_KINDS else State.ACTIVE
+
+
+# Add the quotes that properties of notes need to be read, in one commit.
+
+
+def quote_properties(vault: Vault) -> tuple[str, ...]:
+    """Add quotes to the values that need them, nothing else, and return the notes that changed.
+
+    A note that has other problems as well stays as it is, and so does one that was hidden before.
+
+    Raises:
+        RefusedError: an agent asks: the note counts again as it says, and a person vouches for it.
+        ConflictError, PendingError: as for `write`.
+    """
+
+    def plan(change: Change) -> None:
+        for name, problem in vault.manifest.in_doubt():
+            if NEEDS_QUOTES not in problem or f"{IN_DOUBT}{RESTRICTED}" in problem:
+                continue
+            note = change.read(PurePosixPath(name))
+            text = note.text if note.encoding else add_quotes(note.text)
+            if text != note.text:
+                vault.require_person(f"{name}: in doubt, so only a person adds quotes")
+                change.replace(note.path, text.encode("utf-8"), note.blob)
+        if change.steps:
+            subject = name_files("add quotes", change.steps)
+            change.commit(Event("write", subject, vault.author, intent="refine"))
+
+    report = write(vault, plan).report
+    sync_vault(vault)
+    return report.paths

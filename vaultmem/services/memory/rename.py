@@ -1,0 +1,276 @@
+"""Rename or move a note, and repair every link to it and from it.
+
+It is one transaction. The note first exists under both names, then each linking note is changed,
+and the old name goes last: at no moment does a link lead nowhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from types import MappingProxyType
+from typing import NamedTuple
+
+from vaultmem.core.commit_message import name_files, name_pair
+from vaultmem.core.lifecycle import State
+from vaultmem.core.notes.edit_properties import mark_as_memory
+from vaultmem.core.notes.encoding import CANVAS
+from vaultmem.core.notes.links import Link, Names
+from vaultmem.core.notes.note import Note
+from vaultmem.core.notes.rewrite_links import LinkEdit, apply_edits, plan_edits, plan_repairs
+from vaultmem.core.text.blob import blob_id
+from vaultmem.core.text.paths import check_new_name, fold_name, parse_note_path
+from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
+from vaultmem.services.changes.change import Change, refuse_foreign
+from vaultmem.services.changes.commit import CommitReport
+from vaultmem.services.changes.ownership import Pending, read_pending
+from vaultmem.services.changes.parts import Event
+from vaultmem.services.changes.write import write
+from vaultmem.services.history.diff import find_uncommitted
+from vaultmem.services.lifecycle.transition import refuse_branch
+from vaultmem.services.search.link_walk import LinkGraph
+from vaultmem.services.views.follow_renames import follow_renames, read_renames
+from vaultmem.services.views.invalid_notes import read_counting
+from vaultmem.services.views.open_view import find_branch
+from vaultmem.services.views.read_notes import read_bytes, read_note, resolve_whole
+from vaultmem.services.views.resolve_names import names_in
+from vaultmem.services.views.update_index import sync_vault
+from vaultmem.storage.query_log import SignalStore
+from vaultmem.vault import Vault
+
+
+class Rename(NamedTuple):
+    """A note's two paths, the link edits by note (its path before), and what loses its trust."""
+
+    old: str
+    new: str
+    edits: Mapping[str, list[LinkEdit]] = MappingProxyType({})
+    untrusted: tuple[str, ...] = ()
+
+
+def plan_rename(vault: Vault, address: str, new: str) -> Rename:
+    """Return what a rename would change; the vault must be in sync.
+
+    Raises:
+        NoteNotFoundError: there is no such note.
+        RefusedError: the new name is unsafe, or a link could not hold it.
+        ConflictError: a note of that name exists.
+    """
+    old = resolve_whole(vault, address)
+    target = _read_target(vault, old, new, is_named="/" not in address)
+    graph = LinkGraph(vault)
+    if str(old) not in graph.documents:
+        raise RefusedError(f"{old}: not a note that vaultmem reads; move it yourself")
+    edits = _find_edits(vault, graph, (str(old), str(target)))
+    changed = {path for path, made in edits.items() if any(not e.link.property for e in made)}
+    untrusted = vault.trust.notes().keys() & {str(old), *changed}
+    return Rename(str(old), str(target), edits, tuple(sorted(untrusted)))
+
+
+def rename_note(vault: Vault, address: str, new: str) -> Rename:
+    """Rename a note and change the links of all notes; nothing is committed in the folder.
+
+    On a branch that is not checked out, it is one commit there.
+
+    Raises:
+        NoteNotFoundError, RefusedError, ConflictError: as for `plan_rename`.
+        ConflictError: a note kept being changed at the same time; nothing was changed.
+        RefusedError: it is pinned or quarantined, and an agent renames it.
+    """
+
+    def plan(change: Change) -> Rename:
+        if change.is_folder:
+            sync_vault(vault)
+        rename = plan_rename(change.seen, address, new)
+        if rename.old != rename.new:
+            _say_changes(change, rename)
+        what = name_pair("mv", rename.old, " to ", rename.new)
+        change.leave(Event("write", what, vault.author, intent="refine"))
+        return rename
+
+    with vault.lock():
+        rename = write(vault, plan).value
+        if rename.old != rename.new and not find_branch(vault):
+            with vault.leaving_to_next():
+                SignalStore(vault.state, vault.state_folder).rename(rename.old, rename.new)
+    return rename
+
+
+def _find_edits(
+    vault: Vault, graph: LinkGraph, moved: tuple[str, str]
+) -> dict[str, list[LinkEdit]]:
+    """Return, by note, the edits after which each link means what it meant before the move."""
+    before, after = _names(graph, *moved)
+    edits = {}
+    for document, links in graph.all_links():
+        path = graph.paths[document]
+        place = (path, moved[1] if path == moved[0] else path)
+        if any(_means_other(before, after, link, place, moved) for link in links):
+            text = read_text(vault, read_note(vault, PurePosixPath(path)))
+            if planned := plan_edits(text, place, before, after, moved):
+                edits[path] = planned
+    return dict(sorted(edits.items()))
+
+
+def _say_changes(change: Change, rename: Rename) -> None:
+    """Move the note and change the links of all that link to it."""
+    old, new = PurePosixPath(rename.old), PurePosixPath(rename.new)
+    note = change.read(old)
+    if note.pinned:
+        change.seen.require_person(f"{old}: pinned, so only a person renames it")
+    counting = read_counting(change.seen, note)
+    if counting is None or counting.state is State.QUARANTINED:
+        change.seen.require_person(f"{old}: quarantined, so only a person moves it")
+    edits = rename.edits.get(rename.old, [])
+    data = read_bytes(change.seen, old)
+    if edits or blob_id(data) != note.blob:  # Saved since it was read, which `remove` notices.
+        text = read_text(change.seen, note)
+        data = apply_edits(text, edits, rename.old).encode()
+    if note.state is not State.ACTIVE and not (note.problem or note.encoding):
+        data = mark_as_memory(new, data.decode(), note.kind).encode()
+    change.move(old, note.blob, new, data)
+    for path in map(PurePosixPath, rename.edits.keys() - {rename.old}):
+        linking = change.read(path)
+        text = read_text(change.seen, linking)
+        planned = rename.edits[str(path)]
+        written = [text[edit.link.start : edit.link.end] for edit in planned]
+        if written != [edit.old for edit in planned]:  # Saved since it was looked at.
+            planned = _plan_again(change.seen, path, text, rename)
+        change.replace(path, apply_edits(text, planned, str(path)).encode(), linking.blob)
+
+
+def read_text(vault: Vault, note: Note) -> str:
+    """Return the text in which a note's links are to change: of a canvas its JSON.
+
+    Raises:
+        RefusedError: it is not UTF-8.
+        ConflictError: somebody saved it since it was read.
+    """
+    if note.encoding != CANVAS:
+        refuse_foreign(note)
+        return note.text
+    data = read_bytes(vault, note.path)
+    if blob_id(data) != note.blob:
+        raise ConflictError(f"{note.path}: somebody changed it meanwhile; read it again")
+    return data.decode()
+
+
+def _plan_again(vault: Vault, path: PurePosixPath, text: str, rename: Rename) -> list[LinkEdit]:
+    before, after = _names(LinkGraph(vault), rename.old, rename.new)
+    return plan_edits(text, (str(path), str(path)), before, after, (rename.old, rename.new))
+
+
+def _names(graph: LinkGraph, old: str, new: str) -> tuple[Names, Names]:
+    """Return what links can find before the move and behind it, wherever it stands now."""
+    return graph.names_with(old, without=new), graph.names_with(new, without=old)
+
+
+def _means_other(
+    before: Names, after: Names, link: Link, place: tuple[str, str], moved: tuple[str, str]
+) -> bool:
+    meant = before.find(link, place[0])
+    target = moved[1] if meant == moved[0] else meant
+    return meant is not None and after.find(link, place[1]) != target
+
+
+def _read_target(vault: Vault, old: PurePosixPath, text: str, is_named: bool) -> PurePosixPath:
+    """Return the path that a note is to have; by a name alone, `is_named` too, it stays in place.
+
+    Raises:
+        RefusedError: it is unsafe.
+        ConflictError: it is taken.
+    """
+    path = parse_note_path(text)
+    is_folder = text.endswith("/") or (vault.view.is_work_tree and (vault.root / path).is_dir())
+    if is_folder:
+        path = path / old.name
+    else:
+        name = path.name if path.suffix.lower() == old.suffix.lower() else path.name + old.suffix
+        path = (old if is_named and "/" not in text else path).with_name(name)
+    check_new_name(path)
+    taken = names_in(vault, path.parent).keys() - {fold_name(old)}
+    if fold_name(path) in taken:
+        raise ConflictError(f"{path}: a note of that name exists; choose another")
+    return path
+
+
+# Repair the links that lead nowhere since files were renamed or moved in the folder.
+
+#: What repairs the links; status and doctor name it.
+HOW_TO_REPAIR = "`vaultmem links --repair` repairs them"
+
+
+class Repair(NamedTuple):
+    """The link edits by note, the notes that lose their trust by it, and the commits."""
+
+    edits: Mapping[str, list[LinkEdit]] = MappingProxyType({})
+    untrusted: tuple[str, ...] = ()
+    report: CommitReport = CommitReport()
+
+    @property
+    def links(self) -> int:
+        """The number of links."""
+        return sum(map(len, self.edits.values()))
+
+
+def plan_repair(vault: Vault, pending: Pending | None = None) -> Repair:
+    """Return which links would be changed: they lead nowhere, and led to a file that was moved.
+
+    Renames of all commits and of the folder (`pending`) are known. The vault must be in sync.
+
+    Raises:
+        RefusedError: the vault's ref is a branch that is not checked out.
+    """
+    refuse_branch(vault)
+    if vault.head() is None:
+        return Repair()
+    moved = find_uncommitted(vault, pending or read_pending(vault))
+    moved = {**read_renames(vault), **moved}
+    edits = _find_repairs(vault, moved) if moved else {}
+    changed = {path for path, made in edits.items() if any(not e.link.property for e in made)}
+    return Repair(edits, tuple(sorted(vault.trust.notes().keys() & changed)))
+
+
+def repair_links(vault: Vault) -> Repair:
+    """Change these links, in one commit; nothing else of the notes is changed.
+
+    Raises:
+        ConflictError, RefusedError, PendingError: as for `write`.
+    """
+
+    def plan(change: Change) -> Repair:
+        repair = plan_repair(vault)
+        for path, edits in repair.edits.items():
+            note = change.read(PurePosixPath(path))
+            data = apply_edits(read_text(vault, note), edits, path).encode()
+            change.replace(note.path, data, note.blob)
+        if repair.edits:
+            subject = name_files("repair links", repair.edits)
+            change.commit(Event("write", subject, vault.author, intent="refine"))
+        return repair
+
+    repair, report = write(vault, plan)
+    return repair._replace(report=report)
+
+
+def _find_repairs(vault: Vault, moved: Mapping[str, str]) -> dict[str, list[LinkEdit]]:
+    graph = LinkGraph(vault)
+    found = {old: follow_renames(old, graph.files, moved) for old in moved.keys() - graph.files}
+    present = {old: new for old, new in found.items() if new in graph.files}
+    if not present:
+        return {}
+    before, former = graph.names_before(present), {new: old for old, new in present.items()}
+    edits = {}
+    for document, links in graph.all_links():
+        path = graph.paths[document]
+        place = (former.get(path, path), path)
+        if not any(
+            graph.names.find(link, path) is None and before.find(link, place[0]) for link in links
+        ):
+            continue
+        with contextlib.suppress(NoteNotFoundError, RefusedError):  # It cannot be changed.
+            text = read_text(vault, read_note(vault, PurePosixPath(path)))
+            if planned := plan_repairs(text, place, before, graph.names, present):
+                edits[path] = planned
+    return dict(sorted(edits.items()))

@@ -1,0 +1,1 @@
+"""Branches: list, switch, merge and copy them, and resolve what conflicts."""

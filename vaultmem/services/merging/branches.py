@@ -1,0 +1,507 @@
+"""Branches: list, create, rename, remove, switch and reset them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Set
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple
+
+from vaultmem.core.notes.changes import FileChange
+from vaultmem.core.text.blob import blob_id
+from vaultmem.core.text.display import name_some
+from vaultmem.errors import ConflictError, NoteNotFoundError, PendingError, RefusedError
+from vaultmem.services.changes.commit import CommitReport, commit_all, commit_event
+from vaultmem.services.changes.operation import Operation, operate
+from vaultmem.services.changes.ownership import find_pending
+from vaultmem.services.changes.parts import Event
+from vaultmem.services.views.recovery import read_blobs
+from vaultmem.services.views.update_index import sync_vault
+from vaultmem.storage.files import UnsafeFileError, find_max_bytes, read_file
+from vaultmem.storage.git.checkout import follow_index, list_staged, unstage
+from vaultmem.storage.git.commit_draft import REGULAR, File, TreeEntry
+from vaultmem.storage.git.git_locks import PATIENCE
+from vaultmem.storage.git.head import Head
+from vaultmem.storage.git.refs import Branch, Target
+from vaultmem.storage.git.repository import find_checkout
+from vaultmem.storage.git.trees import diff_commits
+from vaultmem.storage.scan_files import read_blob, remove_empty_folders
+from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.storage.git.commit_draft import Moves
+
+
+# Move the work tree from one commit to another without losing what anybody saves meanwhile.
+
+
+def move_tree(
+    operation: Operation, vault: Vault, moves: Moves, contents: Mapping[str, bytes] | None = None
+) -> None:
+    """Bring the files to where `moves` says; HEAD is to follow before the operation ends.
+
+    `contents` is by blob id; what is not in it is read from git.
+
+    Raises:
+        ConflictError: a file is not as committed; nothing was changed.
+    """
+    _check_unchanged(vault, moves)
+    new = contents or {}
+    wanted = {after.blob for _, after in moves.values() if after is not None}
+    known = {**read_blobs(vault, wanted - new.keys()), **new}
+    operation.move(moves, known, is_committed=True)
+    for path, (_, after) in moves.items():
+        if after is None:
+            remove_empty_folders(vault.root, PurePosixPath(path).parent)
+    operation.then(lambda: sync_vault(vault))
+
+
+def plan_files(
+    files: Mapping[str, File], find_before: Callable[[str], TreeEntry | None]
+) -> tuple[Moves, dict[str, bytes]]:
+    """Return how files change from what they were before, and their contents by blob id."""
+    moves: dict[str, tuple[TreeEntry | None, TreeEntry | None]] = {}
+    contents: dict[str, bytes] = {}
+    for path, file in files.items():
+        before, after = find_before(path), None
+        if file is not None:
+            after = TreeEntry(file[0], blob_id(file[1]))
+            contents[after.blob] = file[1]
+        if before != after:
+            moves[path] = (before, after)
+    return moves, contents
+
+
+def read_entry(vault: Vault, path: str) -> TreeEntry | None:
+    """Return a file of the folder as a commit would have it, None where there is none."""
+    try:
+        data = read_file(vault.root, PurePosixPath(path))
+    except NoteNotFoundError:
+        return None
+    return TreeEntry("100644", blob_id(data))
+
+
+def find_moves(vault: Vault, old: str, new: str) -> Moves:
+    """Return what differs between two trees or commits, by vault-relative path.
+
+    Raises:
+        RefusedError: it is not all regular files of the vault, small enough for it.
+    """
+    from vaultmem.storage.git.checkout import find_differences
+    from vaultmem.storage.git.objects import is_refused_name
+
+    prefix = vault.history.prefix
+    moves = {}
+    for path, before, after in find_differences(vault.history, old, new):
+        entries = [entry for entry in (before, after) if entry is not None]
+        if is_refused_name(path) or {"", ".", ".."} & set(path.split("/")):
+            raise RefusedError(f"{path}: git allows no file of this name; nothing was changed")
+        if not path.startswith(prefix) or any(e.mode not in REGULAR for e in entries):
+            raise RefusedError(
+                f"{path}: not a file of the vault that vaultmem can change; use git itself for this"
+            )
+        moves[path.removeprefix(prefix)] = (before, after)
+    _check_sizes(vault, moves)
+    return moves
+
+
+def _check_sizes(vault: Vault, moves: Moves) -> None:
+    """Refuse what is larger than any file that a vault can have committed."""
+    from vaultmem.storage.git.checkout import find_sizes
+
+    blobs = {entry.blob: path for path, pair in moves.items() for entry in pair if entry}
+    for blob, size in find_sizes(vault.history, blobs):
+        most = find_max_bytes(blobs[blob])
+        if size > most:
+            raise RefusedError(
+                f"{blobs[blob]}: it has {size:,} bytes and vaultmem moves {most:,} at most; "
+                "use git itself for this"
+            )
+
+
+def _check_unchanged(vault: Vault, moves: Moves) -> None:
+    gone = {path for path, (_, after) in moves.items() if after is None}
+    for path, (before, _) in moves.items():
+        if before is None:
+            _check_free(vault.root, PurePosixPath(path), gone)
+        elif _blob_at(vault.root, PurePosixPath(path)) != before.blob:
+            if vault.history.find_skipped({path}):
+                raise RefusedError(
+                    f"{path}: a sparse checkout leaves it out; use git itself for this"
+                )
+            raise ConflictError(
+                f"{path}: the file is not as committed; commit it or move it away first"
+            )
+
+
+def _check_free(root: Path, path: PurePosixPath, gone: Set[str]) -> None:
+    """Make sure that nothing is where a file is to be made, but for what goes before."""
+    for folder in reversed(path.parents[:-1] if path.parts[1:] else ()):
+        if str(folder) in gone:
+            return
+        if (root / folder).is_symlink() or (
+            (root / folder).exists() and not (root / folder).is_dir()
+        ):
+            raise _in_the_way(folder)
+    file = root / path
+    is_folder = file.is_dir() and not file.is_symlink()
+    if is_folder and any(each.startswith(f"{path}/") for each in gone):
+        return
+    if os.path.lexists(file):
+        raise _in_the_way(path)
+
+
+def _in_the_way(path: PurePosixPath) -> ConflictError:
+    return ConflictError(f"{path}: in no commit, and in the way; move it away first")
+
+
+def _blob_at(root: Path, path: PurePosixPath) -> str:
+    """Return the blob id of a file, empty if there is no file, as where a folder is."""
+    try:
+        return read_blob(root, path)
+    except UnsafeFileError as error:
+        raise ConflictError(f"{error}; commit it or move it away first") from None
+
+
+#: Where what a branch was at is kept, so that no commit is lost.
+_BACKUPS = "refs/vaultmem/backup"
+
+
+class ListedBranch(NamedTuple):
+    """A branch; `ahead` and `behind` count the commits that only it, or only HEAD, has."""
+
+    branch: Branch
+    is_current: bool
+    ahead: int
+    behind: int
+
+
+class ResetReport(NamedTuple):
+    """A branch that was moved from the commit `before` to another one; `backup` still has it.
+
+    `files` says how many files of the folder changed; `backup` is empty where nothing did.
+    """
+
+    branch: str
+    commit: str
+    before: str
+    backup: str
+    files: int
+
+
+def list_branches(vault: Vault) -> list[ListedBranch]:
+    """Return the local branches by name, each compared with what is checked out."""
+    head, refs = vault.history.head(), vault.history.refs
+    found = []
+    for branch in refs.branches():
+        ahead, behind = refs.count_ahead(branch.commit, head.commit) if head.commit else (0, 0)
+        shown = branch._replace(folder=vault.show_folder(branch.folder))
+        found.append(ListedBranch(shown, branch.name == head.branch, ahead, behind))
+    return found
+
+
+def make_branch(vault: Vault, name: str, start: str = "") -> Target:
+    """Make a branch at `start` (a ref or date), else at what is checked out; nothing is switched.
+
+    Raises:
+        RefusedError: the name is taken or not allowed.
+        NoteNotFoundError: nothing is committed yet, or there is no such start.
+    """
+
+    def work(_: Operation) -> Target:
+        if not start and not vault.history.head().commit:
+            raise NoteNotFoundError("nothing is committed yet; make a checkpoint first")
+        target = vault.history.refs.resolve(start or "HEAD")
+        vault.history.refs.create_branch(name, target.commit)
+        return target
+
+    return operate(vault, "no branch was changed", work)
+
+
+def remove_branch(vault: Vault, name: str, force: bool = False) -> str:
+    """Remove a branch and return the commit that it was at.
+
+    Raises:
+        NoteNotFoundError: there is no such branch.
+        RefusedError: it is checked out, or has commits that no other branch has (unless `force`).
+    """
+    refs = vault.history.refs
+
+    def work(_: Operation) -> str:
+        commit = refs.branch_tip(name)
+        if folder := find_checkout(vault.history.git_folder, f"refs/heads/{name}"):
+            raise RefusedError(f"{name}: checked out in {folder}; switch to another branch first")
+        others = [branch for branch in refs.branches() if branch.name != name]
+        if not force and not any(refs.is_ancestor(commit, other.commit) for other in others):
+            raise RefusedError(
+                f"{name}: has commits that are on no other branch; merge it, or add --force"
+            )
+        refs.delete_branch(name, commit)
+        return commit
+
+    return operate(vault, "no branch was changed", work)
+
+
+def switch_branch(vault: Vault, name: str, create: bool = False) -> tuple[Target, int]:
+    """Check a local branch out; return it, and how many files changed.
+
+    With `create` the branch is made first, at what is checked out; then no file changes, and from
+    a commit that is on no branch what is not committed comes along.
+
+    Raises:
+        NoteNotFoundError: there is no such branch.
+        PendingError: something is not committed yet.
+        RefusedError: it is checked out elsewhere, or git itself is needed for the difference, or
+            commits would be on no branch any more.
+        ConflictError: a file that is in no commit is in the way.
+    """
+
+    def work(operation: Operation) -> tuple[Target, int]:
+        if create:
+            return _create_branch(vault, name), 0
+        return _switch(operation, vault, name)
+
+    return operate(vault, "nothing was switched", work)
+
+
+def reset_branch(vault: Vault, name: str, to: str = "") -> ResetReport:
+    """Move a local branch to a branch, tag, commit or date, else to what is checked out.
+
+    Where it is checked out, the files follow.
+
+    Raises:
+        NoteNotFoundError: there is no such branch or commit.
+        PendingError: it is checked out and something is not committed, or it has just moved.
+        RefusedError: it is checked out elsewhere, git itself is needed for the difference, or it is
+            checked out and nothing says where it is to go, or an agent moves it.
+        ConflictError: a file that is in no commit is in the way.
+    """
+
+    def work(operation: Operation) -> ResetReport:
+        before = vault.history.refs.branch_tip(name)
+        is_here = vault.history.head().branch == name
+        if is_here:
+            vault.require_person(f"{name}: checked out, so only a person moves it")
+        if is_here and not to:
+            raise RefusedError(f"{name}: checked out; say which commit or branch it is to go to")
+        target = vault.history.refs.resolve(to or "HEAD", within=before)
+        if target.commit == before:
+            return ResetReport(name, before, before, "", 0)
+        backup = _name_backup(vault, name)
+        files = 0
+        if is_here:
+            check_clean(vault, "reset")
+            head = vault.history.head()
+            files = _move_files(operation, vault, head, target.commit, "reset")
+        elif folder := find_checkout(vault.history.git_folder, f"refs/heads/{name}"):
+            raise RefusedError(f"{name}: checked out in {folder}; reset it there")
+        vault.history.refs.move_branch(name, target.commit, before, backup)
+        return ResetReport(name, target.commit, before, backup, files)
+
+    return operate(vault, "nothing was reset", work)
+
+
+def check_clean(vault: Vault, what: str, may_be_detached: bool = False) -> None:
+    """Make sure that nothing is uncommitted, so that a branch can be `what` (merged, left).
+
+    Raises:
+        PendingError: a person is in the middle of something in git, or something is not committed.
+    """
+    check_idle(vault, what, may_be_detached)
+    changed = sorted(find_pending(vault).files)
+    if changed:
+        shown = ", ".join(changed[:3]) + (" ..." if len(changed) > 3 else "")
+        count = "1 file is" if len(changed) == 1 else f"{len(changed):,} files are"
+        detached = may_be_detached and not vault.history.head().branch
+        remedy = (
+            "`vaultmem switch --create NAME` takes them along to a new branch"
+            if detached
+            else "run `vaultmem checkpoint NOTE` first"
+        )
+        raise PendingError(f"not {what}: {count} not committed ({shown}); {remedy}")
+    vault.history.settle_index()  # What an interrupted commit left there is not the user's work.
+    if staged := list_staged(vault.history):
+        raise PendingError(
+            f"not {what}: changes are staged ({name_some(staged)}); `git reset` unstages them and "
+            "changes no file"
+        )
+
+
+def unstage_committed(vault: Vault) -> None:
+    """Let git's index follow where HEAD has a file as it is on disk, and other bytes are staged."""
+    history = vault.history
+
+    def work(_: Operation) -> None:
+        staged = [x for x in list_staged(history, removed=False) if x.startswith(history.prefix)]
+        if not staged or history.obstacle(patience=PATIENCE):
+            return
+        pending = find_pending(vault)
+        left = {f"{history.prefix}{path}" for path in (*pending.files, *pending.skipped)}
+        unstage(history, [path for path in staged if path not in left])
+
+    operate(vault, "nothing was unstaged", work)
+
+
+def check_idle(vault: Vault, what: str, may_be_detached: bool = False) -> None:
+    """Make sure that the user is not in the middle of something in git.
+
+    Raises:
+        PendingError: the user is; it names the command.
+    """
+    if obstacle := vault.history.obstacle(may_be_detached, PATIENCE):
+        raise PendingError(f"not {what}: {obstacle}")
+
+
+def check_head(vault: Vault, head: Head, what: str) -> None:
+    """Make sure, as late as git lets us, that no other program has committed or switched.
+
+    Raises:
+        PendingError: one has.
+    """
+    if vault.history.head() != head:
+        raise PendingError(f"not {what}: somebody has just used git here; try again")
+
+
+def _create_branch(vault: Vault, name: str) -> Target:
+    refs, head = vault.history.refs, vault.history.head()
+    if not head.commit:
+        raise NoteNotFoundError("nothing is committed yet; make a checkpoint first")
+    if head.branch:
+        check_clean(vault, "switched")
+    else:
+        check_idle(vault, "switched", may_be_detached=True)
+    refs.create_branch(name, head.commit)
+    try:
+        check_head(vault, head, "switched")
+        refs.checkout(name)
+    except BaseException:
+        if vault.history.head().branch != name:
+            refs.delete_branch(name, head.commit)
+        raise
+    return refs.resolve(f"refs/heads/{name}")
+
+
+def _switch(operation: Operation, vault: Vault, name: str) -> tuple[Target, int]:
+    refs, head = vault.history.refs, vault.history.head()
+    refs.branch_tip(name)
+    target = refs.resolve(f"refs/heads/{name}")
+    if head.branch == name:
+        return target, 0
+    if folder := find_checkout(vault.history.git_folder, f"refs/heads/{name}"):
+        raise RefusedError(f"{name}: checked out in {folder}; work there, or switch it away")
+    check_clean(vault, "switched", may_be_detached=True)
+    if head.commit and not head.branch and not refs.is_kept(head.commit):
+        raise RefusedError(
+            f"not switched: no branch or tag has the commits that you are at ({head.commit[:7]}); "
+            "`vaultmem branch NAME` keeps them"
+        )
+    count = _move_files(operation, vault, head, target.commit, "switched")
+    if refs.branch_tip(name) != target.commit:
+        raise PendingError(f"not switched: {name} has just got another commit; try again")
+    refs.checkout(name)
+    return target, count
+
+
+def _move_files(operation: Operation, vault: Vault, head: Head, commit: str, what: str) -> int:
+    """Bring files and git's index from HEAD to a commit; return how many files changed."""
+    moves = find_moves(vault, head.commit, commit)
+    move_tree(operation, vault, moves)
+    follow_index(vault.history, moves)
+    check_head(vault, head, what)
+    return len(moves)
+
+
+def _name_backup(vault: Vault, name: str) -> str:
+    """Return a free name for the ref that keeps what a branch was at."""
+    at = datetime.fromtimestamp(vault.now(), UTC).strftime("%Y%m%dT%H%M%SZ")
+    taken = vault.history.git.run("for-each-ref", "--format=%(refname)", _BACKUPS).split("\n")
+    free, number = f"{_BACKUPS}/{name}-{at}", 1
+    while free in taken:
+        number += 1
+        free = f"{_BACKUPS}/{name}-{at}-{number}"
+    return free
+
+
+# Branches by which others propose changes (`proposals/WHO/TOPIC` at a remote), and decisions.
+#
+# A decision is a commit of the vault's branch. The branch at the remote is removed by the next
+# sync, once the remote has that commit; until then a ref of this repository marks it as decided.
+
+PROPOSALS = "proposals/"
+
+#: One ref for each decided proposal, at the commit that decides: COMMIT OF THE PROPOSAL/NAME.
+_DECIDED = "refs/vaultmem/decided/"
+
+_NAME = re.compile(rf"(?:[^/]+/)?({PROPOSALS}[^/]+/.+)")
+
+
+class ProposedBranch(NamedTuple):
+    """A branch of a remote that waits for a decision: `ref` has it here, since `day` (ISO 8601)."""
+
+    name: str
+    ref: str
+    commit: str
+    day: str
+
+
+class Decision(NamedTuple):
+    """A proposal that was decided here by the commit `by`; `mark` is the ref that keeps this."""
+
+    mark: str
+    name: str
+    commit: str
+    by: str
+
+
+def list_proposed(vault: Vault) -> list[ProposedBranch]:
+    """Return the proposals that the checked-out branch lacks and that were not rejected."""
+    head = vault.head()
+    if head is None or not head.commit:
+        return []
+    form = "%(refname)%00%(refname:lstrip=3)%00%(objectname)%00%(committerdate:short)"
+    command = ("for-each-ref", f"--format={form}", f"--no-merged={head.commit}")
+    out = vault.history.git.run(*command, f"refs/remotes/*/{PROPOSALS}**")
+    rows = [line.split("\0") for line in out.splitlines()]
+    refs = vault.history.refs
+    decided = {
+        (each.name, each.commit)
+        for each in (list_decided(vault) if rows else ())
+        if refs.is_ancestor(each.by, head.commit)
+    }
+    return [
+        ProposedBranch(name, ref, commit, day)
+        for ref, name, commit, day in rows
+        if _NAME.fullmatch(name) and (name, commit) not in decided
+    ]
+
+
+def list_changes(vault: Vault, commit: str) -> list[FileChange]:
+    """Return what a proposal changes since it parted from the checked-out branch."""
+    base = vault.history.refs.merge_base(vault.history.head().commit, commit)
+    return diff_commits(vault.history, base, commit)
+
+
+def reject_branch(vault: Vault, name: str, commit: str, reason: str) -> CommitReport:
+    """Commit that a proposal is rejected, with the reason; its branch goes with the next sync."""
+    commit_all(vault)
+    body = (f"{name} at {commit}", *filter(None, [reason]))
+    event = Event("review", f"review: {name} is rejected", vault.author, body, "refine")
+    report = commit_event(vault, event, even_if_clean=True)
+    mark_decided(vault, name, commit, report.commit)
+    return report
+
+
+def mark_decided(vault: Vault, name: str, commit: str, by: str) -> None:
+    """Mark a branch as decided by a commit, if it is a proposal; `name` is as people give it."""
+    if found := _NAME.fullmatch(name):
+        vault.history.git.run("update-ref", f"{_DECIDED}{commit}/{found[1]}", by)
+
+
+def list_decided(vault: Vault) -> list[Decision]:
+    """Return the proposals that were decided here and that the remote may still have."""
+    out = vault.history.git.run("for-each-ref", "--format=%(objectname) %(refname)", _DECIDED)
+    rows = (line.partition(" ") for line in out.splitlines())
+    named = ((mark, *mark.removeprefix(_DECIDED).partition("/"), by) for by, _, mark in rows)
+    return [Decision(mark, name, commit, by) for mark, commit, _, name, by in named]

@@ -1,0 +1,332 @@
+"""Merge another branch: all of it, in one commit, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+
+from vaultmem.core.merging.merge_note import is_first, is_note, merge_twins, name_author
+from vaultmem.core.notes.canvas import is_canvas
+from vaultmem.core.notes.changes import FileChange
+from vaultmem.core.notes.encoding import decode_text
+from vaultmem.core.notes.links import Names
+from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
+from vaultmem.core.notes.rewrite_links import apply_edits, plan_edits
+from vaultmem.core.similarity.canonical import canonical_form
+from vaultmem.core.text.display import count_things, one_line
+from vaultmem.core.text.paths import PINNED_FILES, fold, note_context
+from vaultmem.errors import ConflictError, MergeConflictError, NoteNotFoundError, RefusedError
+from vaultmem.services.changes.commit import draft_event
+from vaultmem.services.changes.operation import Operation, operate
+from vaultmem.services.changes.ownership import find_leaks_since
+from vaultmem.services.changes.parts import Event
+from vaultmem.services.merging.branches import (
+    PROPOSALS,
+    check_clean,
+    find_moves,
+    mark_decided,
+    move_tree,
+    plan_files,
+)
+from vaultmem.services.merging.settle import Merge, MergeReport, Twin
+from vaultmem.services.views.open_view import find_branch
+from vaultmem.storage.git.commit_draft import Draft, File, Moves, TreeEntry
+from vaultmem.storage.git.merge_tree import merge_commits
+from vaultmem.storage.git.refs import Target
+from vaultmem.storage.git.trees import diff_commits
+from vaultmem.vault import Vault
+
+#: The name that a file had, and the one that it has.
+_Moved = tuple[str, str]
+
+
+def merge_branch(vault: Vault, name: str, joins: bool = False) -> MergeReport:
+    """Merge a branch, tag or commit into the vault's branch, as one commit with two parents.
+
+    With `joins`, it may be one of a history that has no commit in common with the vault's.
+
+    Raises:
+        MergeConflictError: both sides changed what is no file of the vault; nothing was merged.
+        RefusedError: something that would come in looks like a credential, or is not a file of
+            the vault.
+        PendingError: something is not committed yet, or git cannot take a commit now.
+        NoteNotFoundError: there is no such ref.
+    """
+    refs = vault.history.refs
+
+    def work(operation: Operation) -> MergeReport:
+        elsewhere = find_branch(vault)
+        source = refs.resolve(name)
+        if not elsewhere:
+            check_clean(vault, "merged")
+        into = elsewhere or vault.history.head().branch
+        ours = _find_tip(vault, into)
+        if refs.is_ancestor(source.commit, ours):
+            _mark(vault, source, into, ours)
+            return MergeReport(source, into, needed=False)
+        draft, merge = draft_merge(vault, ours, source, into, joins)
+        if elsewhere:
+            ref = f"refs/heads/{into}"
+            return merge.report(vault.history.write_branch_commits(ref, [draft], ours)[0])
+        moves, contents = _plan_moves(vault, draft, ours)
+        move_tree(operation, vault, moves, contents)
+        commit = vault.history.write_commits([draft], ours)[0]
+        _mark(vault, source, into, commit)
+        return merge.report(commit, moves)
+
+    return operate(vault, "nothing was merged", work)
+
+
+def plan_merge(vault: Vault, name: str, joins: bool = False) -> MergeReport:
+    """Return what merging a branch, tag or commit would do; no branch and no file is changed.
+
+    Raises:
+        RefusedError, NoteNotFoundError: as for `merge_branch`.
+    """
+    refs = vault.history.refs
+
+    def work(_: Operation) -> MergeReport:
+        source = refs.resolve(name)
+        into = find_branch(vault) or vault.history.head().branch
+        ours = _find_tip(vault, into)
+        if refs.is_ancestor(source.commit, ours):
+            return MergeReport(source, into, needed=False)
+        try:
+            draft, merge = draft_merge(vault, ours, source, into, joins)
+        except MergeConflictError as error:
+            return MergeReport(source, into, conflicts=error.conflicts, refused=str(error))
+        return merge.report("", _plan_moves(vault, draft, ours)[0])
+
+    return operate(vault, "nothing was merged", work)
+
+
+def follow_commit(vault: Vault, commit: str) -> tuple[str, ...]:
+    """Move the vault's branch on to a commit that has all of it; return the paths that changed.
+
+    Raises:
+        RefusedError, PendingError, ConflictError: as for `merge_branch`; nothing was changed.
+    """
+
+    def work(operation: Operation) -> tuple[str, ...]:
+        elsewhere = find_branch(vault)
+        if not elsewhere:
+            check_clean(vault, "merged")
+        branch = elsewhere or vault.history.head().branch
+        ours = vault.history.refs.branch_tip(branch)
+        if not vault.history.refs.is_ancestor(ours, commit):
+            raise ConflictError("not merged: other commits have come in; try again")
+        refuse_leaks(vault, ours, commit, {})
+        moves = find_moves(vault, ours, commit)
+        if elsewhere:
+            vault.history.follow(ours, commit, f"refs/heads/{elsewhere}")
+        else:
+            move_tree(operation, vault, moves)
+            vault.history.follow(ours, commit)
+        return tuple(sorted(moves))
+
+    return operate(vault, "nothing was changed", work)
+
+
+def draft_merge(
+    vault: Vault, ours: str, source: Target, into: str, joins: bool = False
+) -> tuple[Draft, Merge]:
+    """Settle all that both sides changed, and draft the commit."""
+    history = vault.history
+    tree, unmerged = merge_commits(history, ours, source.commit, vault.state_folder, joins)
+    merge = Merge(vault, ours, source, into)
+    merge.settle(unmerged)
+    _join_apart(vault, merge, tree, ours, source.commit)
+    merge.name_authors()
+    count = len(merge.conflicts)
+    tail = f" ({count_things(count, 'conflict')})" if count else ""
+    subject = f"merge: {source.name} into {into}{tail}"
+    event = Event("merge", subject, vault.author, _describe(source, merge))
+    draft = draft_event(vault, event, merge.files, int(vault.now()))
+    refuse_leaks(vault, ours, tree, merge.files)
+    return draft._replace(base=tree, extra_parents=(source.commit,)), merge
+
+
+def refuse_leaks(vault: Vault, ours: str, tree: str, files: Mapping[str, File]) -> None:
+    """Take no note in that looks like a credential: not merged by us, not as theirs has it.
+
+    `tree`, or commit, is what comes in, but for `files`, which are as given.
+    """
+    changes = diff_commits(vault.history, ours, tree)
+    incoming = [c for c in changes if c.blob and c.is_regular and c.path not in files]
+    read = vault.history.objects.read_all(change.blob for change in incoming)
+    found = dict(files)
+    found |= {c.path: (c.mode, data) for c, (_, data) in zip(incoming, read, strict=True)}
+    leaks = find_leaks_since(vault, found, ours)
+    if leaks:
+        places = "; ".join(place for each in leaks.values() for place in each[:3])
+        raise RefusedError(
+            f"not merged, this looks like a credential: {places}; remove it there first"
+        )
+
+
+def _mark(vault: Vault, source: Target, into: str, commit: str) -> None:
+    """Mark a proposal as merged, unless it goes into another proposal or a branch elsewhere."""
+    if not (into.startswith(PROPOSALS) or find_branch(vault)):
+        mark_decided(vault, source.name, source.commit, commit)
+
+
+def _find_tip(vault: Vault, branch: str) -> str:
+    head = vault.history.head()
+    if head.branch == branch and not head.commit:
+        raise NoteNotFoundError("nothing is committed yet; make a checkpoint first")
+    return vault.history.refs.branch_tip(branch)
+
+
+def _describe(source: Target, merge: Merge) -> tuple[str, ...]:
+    """Return the lines that the commit has of a merge."""
+    lines = [f"{source.name} at {source.commit}"]
+    lines += [f"merged {path}" for path in sorted(merge.files)]
+    lines += [f"twin {x.other} is {x.path}: by {' and '.join(x.authors)}" for x in merge.twins]
+    lines += [f"conflict {x.path}: {x.what}" for x in merge.conflicts]
+    lines += [f"lost {x.path}: {x.what}: {x.value}" for x in merge.losses]
+    return tuple(map(one_line, lines))
+
+
+def _plan_moves(vault: Vault, draft: Draft, ours: str) -> tuple[Moves, dict[str, bytes]]:
+    """Return how the files change, and the contents that no commit has yet, by blob id."""
+    before = vault.history.tree(ours) if draft.files else {}
+    changed, contents = plan_files(draft.files, before.get)
+    git_alone = find_moves(vault, ours, draft.base)
+    kept = {path: move for path, move in git_alone.items() if path not in draft.files}
+    return {**kept, **changed}, contents
+
+
+# ---- what is under two paths, one on each side
+
+
+def _join_apart(vault: Vault, merge: Merge, tree: str, ours: str, theirs: str) -> None:
+    """Make one of twins that have two paths, and let links follow what has another name now."""
+    base = vault.history.refs.merge_base(ours, theirs)
+    changes = [diff_commits(vault.history, base, side, renames=True) for side in (ours, theirs)]
+    both = {each.path for each in changes[0]} & {each.path for each in changes[1]}
+    _join_twins(vault, merge, *([x for x in side if x.path not in both] for side in changes))
+    moved = [*merge.moved, *((x.other, x.path) for x in merge.twins if x.other != x.path)]
+    renames = [[(x.previous, x.path) for x in side if x.previous and x.path] for side in changes]
+    if not moved and not any(renames):
+        return
+    entries = vault.history.tree(tree)
+    for renamed, candidates in (
+        (renames[0], [each.path for each in changes[1]]),
+        (renames[1], [each.path for each in changes[0]]),
+        (moved, None),
+    ):
+        _relink(vault, merge.files, entries, renamed, candidates)
+
+
+def _join_twins(
+    vault: Vault, merge: Merge, ours: Sequence[FileChange], theirs: Sequence[FileChange]
+) -> None:
+    """Make one note of each two that say the same, which each side added under its own path.
+
+    The one made first stays, by the rules of `remember`; the other goes.
+    """
+    mine, other = ([c for c in side if _may_be_twin(c)] for side in (ours, theirs))
+    if not mine or not other:
+        return
+    by_form: dict[tuple[str, ...], list[tuple[Note, str]]] = {}
+    for note, mode in _read_notes(vault, other):
+        by_form.setdefault(canonical_form(note.visible_body), []).append((note, mode))
+    for note, mode in _read_notes(vault, mine):
+        form = canonical_form(note.visible_body)
+        for place, twin in enumerate(by_form.get(form, ()) if form else ()):
+            if _join_two(vault, merge, (note, mode), twin):
+                by_form[form].pop(place)
+                break
+
+
+def _may_be_twin(change: FileChange) -> bool:
+    is_new = bool(change.blob) and not change.old_blob and change.is_regular
+    is_memory = is_note(change.path) and not change.path.startswith("primed/")
+    return is_new and is_memory and change.path not in PINNED_FILES
+
+
+def _read_notes(vault: Vault, changes: Sequence[FileChange]) -> Iterator[tuple[Note, str]]:
+    """Yield the notes among added files, each with its mode."""
+    read = vault.history.objects.read_all(each.blob for each in changes)
+    for change, (_, data) in zip(changes, read, strict=True):
+        try:
+            yield parse_note(PurePosixPath(change.path), data), change.mode
+        except UnreadableNoteError:
+            continue
+
+
+def _join_two(vault: Vault, merge: Merge, ours: tuple[Note, str], theirs: tuple[Note, str]) -> bool:
+    """Make one note of two if they are twins."""
+    mine, other = ours[0], theirs[0]
+    is_ours = is_first(mine.text, other.text, mine.matter, other.matter)
+    (first, mode), (second, _) = (ours, theirs) if is_ours else (theirs, ours)
+    if not _may_absorb(vault, first, second):
+        return False
+    kept, gone = str(first.path), str(second.path)
+    merged = merge_twins((kept, gone), first.text, second.text)
+    if merged is None or merged.losses:
+        return False
+    merge.files.update({kept: (mode, merged.text.encode("utf-8")), gone: None})
+    merge.twins.append(Twin(kept, gone, (name_author(first), name_author(second))))
+    return True
+
+
+def _may_absorb(vault: Vault, first: Note, second: Note) -> bool:
+    """Tell whether `remember` would have found the first note in place of making the second."""
+    from vaultmem.services.similarity.known import NewMemory, may_absorb
+
+    new = NewMemory(
+        *(second.visible_body, second.title, note_context(second.path), second.kind, second.state),
+        *(False, second.tags, second.refs, second.pinned, second.project),
+    )
+    return may_absorb(vault, first, new)
+
+
+def _relink(
+    vault: Vault,
+    files: dict[str, File],
+    tree: Mapping[str, TreeEntry],
+    moved: Sequence[_Moved],
+    candidates: Iterable[str] | None,
+) -> None:
+    """Let links in the candidates (None: in all notes) follow what has another name now.
+
+    The merge results in `tree` with `files` changed; the notes whose links change are added.
+    """
+    paths = frozenset(tree.keys() - files.keys())
+    paths |= {path for path, file in files.items() if file is not None}
+    wanted = [(old, new) for old, new in moved if new in paths and old not in paths]
+    if not wanted:
+        return
+    texts = _read_texts(vault, files, tree, paths if candidates is None else paths & {*candidates})
+    for old, new in wanted:
+        stem = fold(PurePosixPath(old).stem)
+        after = before = None
+        for path, (mode, text) in texts.items():
+            if stem not in fold(text):
+                continue
+            if after is None or before is None:
+                after, before = Names(paths), Names((paths - {new}) | {old})
+            try:
+                edits = plan_edits(text, (path, path), before, after, (old, new))
+                if edits:
+                    texts[path] = (mode, apply_edits(text, edits, path))
+                    files[path] = (mode, texts[path][1].encode("utf-8"))
+            except RefusedError:
+                continue  # The link stays as it was written, and leads nowhere, as it did there.
+
+
+def _read_texts(
+    vault: Vault,
+    files: Mapping[str, File],
+    tree: Mapping[str, TreeEntry],
+    paths: Iterable[str],
+) -> dict[str, tuple[str, str]]:
+    """Return mode and text of those of the notes that are UTF-8; of a canvas its JSON."""
+    wanted = sorted(path for path in paths if is_note(path) or is_canvas(path))
+    stored = [path for path in wanted if path not in files]
+    blobs = vault.history.objects.read_all(tree[path].blob for path in stored)
+    found = {path: (tree[path].mode, data) for path, (_, data) in zip(stored, blobs, strict=True)}
+    found |= {path: file for path in wanted if (file := files.get(path)) is not None}
+    decoded = {path: (mode, decode_text(data)) for path, (mode, data) in found.items()}
+    return {path: (mode, read.text) for path, (mode, read) in decoded.items() if not read.encoding}

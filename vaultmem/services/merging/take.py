@@ -1,0 +1,246 @@
+"""Take single notes over from another branch, each under the name of who wrote it there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from vaultmem.core.commit_message import name_files, read_subject
+from vaultmem.core.lifecycle import State
+from vaultmem.core.merging.merge_note import merge_texts
+from vaultmem.core.merging.text import Merged
+from vaultmem.core.notes.edit_properties import write_state
+from vaultmem.core.notes.encoding import decode_text
+from vaultmem.core.notes.note import Note, parse_note
+from vaultmem.core.text.blob import blob_id
+from vaultmem.core.text.display import one_line
+from vaultmem.core.text.paths import fold_name
+from vaultmem.errors import (
+    ConflictError,
+    MergeConflictError,
+    NoteNotFoundError,
+    PendingError,
+    RefusedError,
+)
+from vaultmem.services.changes.change import refuse_foreign
+from vaultmem.services.changes.commit import CommitReport, commit_earlier, draft_event
+from vaultmem.services.changes.operation import Operation, operate
+from vaultmem.services.changes.ownership import AuthorScope, is_pending
+from vaultmem.services.changes.parts import Event
+from vaultmem.services.lifecycle.transition import (
+    Promotion,
+    check_activation,
+    check_note,
+    list_unsaid,
+    make_event,
+    record_trust,
+)
+from vaultmem.services.merging.branches import check_idle, move_tree
+from vaultmem.services.merging.settle import hide_secrets, name_authors
+from vaultmem.services.views.open_view import find_branch, look_at
+from vaultmem.services.views.read_notes import read_note, resolve_address
+from vaultmem.services.views.resolve_names import names_in
+from vaultmem.services.views.update_index import sync_vault
+from vaultmem.storage.files import MAX_FILE_BYTES
+from vaultmem.storage.git.commit_draft import Draft, Identity, Move, TreeEntry
+from vaultmem.storage.git.log import Commit, read_commit
+from vaultmem.storage.git.merge_tree import find_shared_versions
+from vaultmem.storage.git.refs import Target
+from vaultmem.storage.git.trees import find_entry
+from vaultmem.storage.journal import Author
+from vaultmem.vault import Vault
+
+_NEW = "100644"
+
+
+class _Taken(NamedTuple):
+    """A note of the other branch, who wrote it last there, and what it becomes here.
+
+    `here` is the blob id that it has here now, "" for none; `data` is what it becomes, `promoted`
+    the same in state active; `lost` are values that could not stay.
+    """
+
+    path: str
+    last: Commit
+    here: str
+    data: bytes
+    promoted: bytes
+    state: State
+    lost: tuple[str, ...] = ()
+
+
+def promote_from(vault: Vault, source: str, addresses: Sequence[str]) -> Promotion:
+    """Promote notes of another branch here: these memories alone, and where they came from.
+
+    First they are taken over as they are there, each in a commit under its author's name; where
+    the note is here too, both versions are merged. Then they are promoted. All these commits
+    come to be together, or none.
+
+    Raises:
+        NoteNotFoundError: there is no such ref, or no such note on it.
+        MergeConflictError: both branches changed the note differently; nothing was changed.
+        RefusedError: a note cannot be promoted; nothing was changed.
+        PendingError: git cannot take a commit now; nothing was changed.
+        ConflictError: somebody kept saving the note; it is theirs.
+    """
+    if find_branch(vault):
+        raise RefusedError("promote --from works on the branch that is checked out; drop --ref")
+
+    def work(operation: Operation) -> Promotion:
+        check_idle(vault, "promoted")
+        sync_vault(vault)
+        target = vault.history.refs.resolve(source)
+        there = look_at(vault, target.commit)
+        paths = dict.fromkeys(_find_path(there, address) for address in addresses)
+        operation.retries_conflicts = True  # A note that is saved meanwhile is read again.
+        return _promote(operation, vault, there, target, list(paths))
+
+    return operate(vault, "nothing was promoted", work)
+
+
+def _promote(
+    operation: Operation,
+    vault: Vault,
+    there: Vault,
+    target: Target,
+    paths: Sequence[PurePosixPath],
+) -> Promotion:
+    taken = [_plan(vault, there, target, path) for path in paths]
+    here = {each.path: each.here for each in taken if each.here}
+    earlier = commit_earlier(vault, here, AuthorScope.ANYBODY)
+    _check_committed(vault, here)
+    head = vault.history.head().commit
+    drafts, moves = _draft(vault, head, target, taken)
+    commits: list[str] = []
+    if drafts:
+        contents = {blob_id(each.promoted): each.promoted for each in taken}
+        written = {each.path: blob_id(each.promoted) for each in taken}
+        operation.then(lambda: vault.journal.clear(written))
+        move_tree(operation, vault, moves, contents)
+        commits = vault.history.write_commits(drafts, head)
+    notes = [parse_note(PurePosixPath(each.path), each.promoted) for each in taken]
+    subjects = [read_subject(draft.message) for draft in drafts]
+    made = (*earlier, *zip(commits, subjects, strict=True))
+    last = commits[-1] if commits else ""
+    report = CommitReport(made, last, tuple(moves))
+    before = tuple((each.path, each.state.value) for each in taken)
+    trusted = record_trust(vault, notes)
+    return Promotion(before, trusted, report, unsaid=list_unsaid(vault, notes))
+
+
+def _find_path(there: Vault, address: str) -> PurePosixPath:
+    path, heading = resolve_address(there, address)
+    if heading:
+        raise RefusedError(f"{address}: a section; promote the whole note")
+    return path
+
+
+def _plan(vault: Vault, there: Vault, target: Target, path: PurePosixPath) -> _Taken:
+    note = read_note(there, path)
+    check_note(vault, note)
+    try:
+        here = read_note(vault, path)
+    except NoteNotFoundError:
+        here = None
+        if name := names_in(vault, path.parent).get(fold_name(path)):
+            raise RefusedError(
+                f"{path}: {name} differs from it only in upper and lower case; rename it first"
+            ) from None
+    for each in (note, here):
+        if each is not None:
+            refuse_foreign(each)
+    merging = Merged(note.text) if here is None else _merge(vault, target, here, note)
+    text = merging.text
+    merged = parse_note(path, text.encode("utf-8"))
+    check_note(vault, merged)
+    check_activation(vault, merged)
+    promoted = text
+    if merged.state != State.ACTIVE:
+        promoted = write_state(text, State.ACTIVE)
+    data = promoted.encode("utf-8")
+    if len(data) > MAX_FILE_BYTES:
+        raise RefusedError(f"{path}: both versions together are too large for a note")
+    where = f"{vault.history.prefix}{path}"
+    commit = vault.history.git.run("rev-list", "-1", target.commit, "--", where)
+    last = read_commit(vault.history, commit)
+    blob = "" if here is None else here.blob
+    lost = tuple(f"lost {path}: {x.what}: {one_line(x.value)}" for x in merging.losses)
+    return _Taken(str(path), last, blob, text.encode("utf-8"), data, merged.state, lost)
+
+
+def _merge(vault: Vault, target: Target, here: Note, there: Note) -> Merged:
+    """Return what the note becomes here; words that both changed are nothing to be promoted."""
+    path, history = str(here.path), vault.history
+    head = history.head().commit
+    merged = merge_texts(path, _read_base(vault, head, target, path), here.text, there.text)
+    if merged.conflicts:
+        shown = [hide_secrets(vault, each) for each in merged.conflicts]
+        raise MergeConflictError(
+            f"{path}: changed differently here and on {target.name}; nothing was changed; "
+            f"`vaultmem merge {target.name}` keeps both, and `vaultmem resolve` decides",
+            name_authors(vault, shown, head, target.commit),
+        )
+    return merged
+
+
+def _read_base(vault: Vault, head: str, target: Target, path: str) -> str:
+    """Return the note as both branches had it last, empty if they never had the same."""
+    history = vault.history
+    inside = history.prefix + path
+    entry = find_shared_versions(history, head, target.commit, [inside]).get(inside)
+    if entry is None:
+        base = history.refs.merge_base(head, target.commit)
+        entry = find_entry(history, base, path) if base else None
+    return decode_text(history.objects.read(entry.blob)[1]).text if entry else ""
+
+
+def _check_committed(vault: Vault, here: Mapping[str, str]) -> None:
+    """Make sure that git has what is about to be changed."""
+    for path, blob in here.items():
+        if is_pending(vault, path, blob, AuthorScope.ANYBODY):
+            raise PendingError(
+                f"{path}: not promoted, because no commit has what it is here; "
+                "`vaultmem checkpoint NOTE` makes one"
+            )
+
+
+def _draft(
+    vault: Vault, head: str, target: Target, taken: Sequence[_Taken]
+) -> tuple[list[Draft], dict[str, Move]]:
+    """Return the commits to make, and how the files change.
+
+    Raises:
+        ConflictError: somebody has just changed a note.
+    """
+    at = int(vault.now())
+    drafts: list[Draft] = []
+    moves: dict[str, Move] = {}
+    active: dict[str, tuple[str, bytes]] = {}
+    for each in taken:
+        old = find_entry(vault.history, head, each.path) if head else None
+        if (old.blob if old else "") != each.here:
+            raise ConflictError(f"{each.path}: somebody has just changed it; try again")
+        mode = old.mode if old else _NEW
+        if blob_id(each.data) != each.here:
+            drafts.append(_draft_take(vault, target, each, mode, at))
+        if each.promoted != each.data:
+            active[each.path] = (mode, each.promoted)
+        new = TreeEntry(mode, blob_id(each.promoted))
+        if new != old:
+            moves[each.path] = (old, new)
+    if drafts or active:
+        origin = f", from {target.name} at {target.commit}"
+        before = [(PurePosixPath(each.path), each.state) for each in taken]
+        drafts.append(draft_event(vault, make_event(vault, before, origin), active, at))
+    return drafts, moves
+
+
+def _draft_take(vault: Vault, target: Target, taken: _Taken, mode: str, at: int) -> Draft:
+    """Return the commit of what somebody wrote on the other branch, under their name."""
+    author = Author(taken.last.agent, taken.last.session, taken.last.tool_call)
+    body = (f"{taken.path} from {target.name} at {target.commit}", *taken.lost)
+    subject = name_files("take", [taken.path], f" from {target.name}")
+    event = Event("take", subject, author, body, "refine")
+    draft = draft_event(vault, event, {taken.path: (mode, taken.data)}, at)
+    return draft._replace(author=Identity(taken.last.author, taken.last.email))

@@ -1,0 +1,492 @@
+"""List and resolve conflicts that a merge left in notes, one commit for each note."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from vaultmem.core.commit_message import name_files
+from vaultmem.core.merging.text import Choice, settle_callouts
+from vaultmem.core.notes.conflict import (
+    REMOVED,
+    Callout,
+    Placed,
+    Speaker,
+    find_callouts,
+    find_conflict,
+    take_out_callouts,
+)
+from vaultmem.core.notes.frontmatter import read_frontmatter
+from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
+from vaultmem.core.text.blob import blob_id
+from vaultmem.core.text.line_diff import split_lines
+from vaultmem.core.text.paths import is_note_name
+from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
+from vaultmem.services.changes.change import Change, refuse_foreign
+from vaultmem.services.changes.commit import CommitReport
+from vaultmem.services.changes.edit_notes import check_text
+from vaultmem.services.changes.operation import Operation, operate
+from vaultmem.services.changes.ownership import AuthorScope
+from vaultmem.services.changes.parts import Event
+from vaultmem.services.changes.write import write
+from vaultmem.services.memory.new_note import refuse_hidden
+from vaultmem.services.merging.branches import move_tree, plan_files, read_entry
+from vaultmem.services.merging.merge import draft_merge, refuse_leaks
+from vaultmem.services.merging.settle import Merge, MergeReport
+from vaultmem.services.views.open_view import find_branch
+from vaultmem.services.views.read_notes import find_note, read_bytes, resolve_address
+from vaultmem.storage.files import UnsafeFileError, read_file
+from vaultmem.storage.git.checkout import list_staged
+from vaultmem.storage.git.commit_draft import Draft, File, TreeEntry
+from vaultmem.storage.git.head import find_operation
+from vaultmem.storage.git.merge_tree import Unmerged
+from vaultmem.storage.git.refs import Target
+from vaultmem.vault import Vault
+
+_BEGINNING = b"> [!conflict"
+
+#: What an editor makes of a note's text.
+Rewrite = Callable[[str], str]
+
+
+class Unsettled(NamedTuple):
+    """A conflict in a note: its number there, its line, what was said above it, and by others.
+
+    `verb` says what the others did: `Also said`, `Left out` or `Removed` (the note).
+    """
+
+    path: str
+    number: int
+    line: int
+    verb: str
+    author: str
+    since: str
+    where: str
+    ours: str
+    theirs: str
+    state: str
+
+
+class Resolved(NamedTuple):
+    """A note in which conflicts were decided: how many, and the commit; `is_gone` if removed."""
+
+    path: str
+    decided: int
+    is_gone: bool
+    report: CommitReport
+
+
+def list_conflicts(vault: Vault) -> list[Unsettled]:
+    """Return the conflicts that stand in notes, by path and line; the vault must be in sync."""
+    found: list[Unsettled] = []
+    told = (record.path for record in vault.view.records() if record.warnings or record.problem)
+    for path in sorted(told):
+        place = PurePosixPath(path)
+        try:
+            data = read_bytes(vault, place)
+        except (NoteNotFoundError, VaultError):
+            continue
+        if _BEGINNING in data and (note := find_note(vault, place)) is not None:
+            found += describe_conflicts_in(note)
+    return found
+
+
+def describe_conflicts_in(note: Note) -> list[Unsettled]:
+    """Return the conflicts that stand in a note, numbered from 1."""
+    bare, placed = take_out_callouts(note.body)
+    lines, first = split_lines(bare), note.text.count("\n", 0, note.matter.body) + 1
+    return [_describe(note, number, each, lines, first) for number, each in enumerate(placed, 1)]
+
+
+def _describe(note: Note, number: int, placed: Placed, lines: list[str], first: int) -> Unsettled:
+    callout = placed.callout
+    ours = lines[max(placed.place - callout.about, 0) : placed.place]
+    said = "" if callout.verb == REMOVED else "".join(ours)
+    return Unsettled(
+        *(str(note.path), number, first + placed.line, callout.verb, *callout.speaker),
+        *(said, "".join(f"{line}\n" for line in callout.lines), note.state.value),
+    )
+
+
+def resolve_conflicts(vault: Vault, address: str, choice: Choice, number: int = 0) -> Resolved:
+    """Keep our words, put theirs in their place, or keep both; of one conflict, or of all.
+
+    Theirs of a note that they removed is that it goes.
+
+    Raises:
+        NoteNotFoundError: there is no such note, or no such conflict in it.
+        RefusedError: an agent may not change the note.
+        ConflictError: somebody kept saving it; it is theirs.
+    """
+
+    def settle(note: Note) -> str | None:
+        chosen = _choose(note, number)
+        verbs = {each.verb for each in chosen}
+        if choice is Choice.THEIRS and REMOVED in verbs:
+            return None
+        body = settle_callouts(note.body, choice, [each.number for each in chosen])
+        return note.text[: note.matter.body] + body
+
+    return _resolve(vault, address, choice.value, number, settle)
+
+
+def resolve_by_hand(vault: Vault, address: str, rewrite: Rewrite) -> Resolved:
+    """Let a person write the note anew; what conflicts are left in it stay.
+
+    Raises:
+        NoteNotFoundError, RefusedError, ConflictError: as for `resolve_conflicts`.
+    """
+    path = resolve_address(vault, address)[0]
+    note = find_note(vault, path)
+    if note is None:
+        raise NoteNotFoundError(f"{path}: there is no such note")
+    _choose(note, 0)
+    text = rewrite(note.text)
+    check_text(path, text)
+    if text == note.text:
+        raise RefusedError(f"{path}: nothing was changed, so the conflict stands")
+
+    def settle(now: Note) -> str:
+        if now.blob != note.blob:
+            raise ConflictError(f"{path}: somebody has changed it meanwhile; look at it again")
+        return text
+
+    return _resolve(vault, str(path), "edited", 0, settle)
+
+
+def _choose(note: Note, number: int) -> list[Unsettled]:
+    found = describe_conflicts_in(note)
+    chosen = [each for each in found if number in (0, each.number)]
+    if not chosen:
+        what = f"no conflict {number}" if found else "no conflict"
+        raise NoteNotFoundError(f"{note.path}: {what} stands in it; see `vaultmem resolve`")
+    return chosen
+
+
+def _resolve(
+    vault: Vault, address: str, how: str, number: int, settle: Callable[[Note], str | None]
+) -> Resolved:
+    def plan(change: Change) -> tuple[str, int, bool]:
+        path = resolve_address(change.seen, address)[0]
+        note = change.read(path)
+        refuse_foreign(note)
+        refuse_hidden(vault, note)
+        chosen = _choose(note, number)
+        text = settle(note)
+        if text is None:
+            change.remove(path, note.blob)
+        else:
+            change.replace(path, text.encode("utf-8"), note.blob)
+        body = tuple(f"{how}: {each.verb} by {each.author}" for each in chosen)
+        event = Event("resolve", name_files("resolve", [str(path)]), vault.author, body)
+        change.commit(event, AuthorScope.ANYBODY)
+        return str(path), len(chosen), text is None
+
+    done = write(vault, plan)
+    return Resolved(*done.value, done.report)
+
+
+# Finish, settle or decide what git's index has in conflict, whatever left it there.
+#
+# A merge that git has stopped has a commit to come. A rebase, a cherry-pick or a revert goes on
+# by git itself. After `git stash pop`, `git checkout -m` or `git apply -3` nothing is under way:
+# what is settled is a change that no commit has yet.
+
+_GONE = "0" * 40
+
+#: The commits whose change git makes again, by the command, and the one that has their side.
+_REPLAYED = {"rebase": "REBASE_HEAD", "cherry-pick": "CHERRY_PICK_HEAD", "revert": "REVERT_HEAD"}
+
+_NAMED = re.compile(r"branch '([^'\n]+)'")
+#: How git calls, in the folder, a file that it moved out of another folder's way.
+_ASIDE = re.compile(r"~[^/~]+$")
+
+#: Files in conflict by their path in the vault.
+_Open = dict[str, Unmerged]
+
+
+def is_stopped(vault: Vault) -> bool:
+    """Tell whether a merge is under way that has files in conflict."""
+    return (vault.history.git_folder / "MERGE_HEAD").is_file() and bool(vault.history.unmerged())
+
+
+def finish_merge(vault: Vault) -> MergeReport:
+    """Settle what a stopped `git merge` or `git pull` left open, as `merge` does, and commit it.
+
+    What a person has repaired and staged stays as it is, and so does a note in conflict from which
+    they have taken the markers. Where no merge is under way, what git has in conflict is staged
+    and not committed.
+
+    Raises:
+        NoteNotFoundError: nothing is under way, and no note is in conflict.
+        RefusedError: something looks like a credential, or another branch is worked on.
+        MergeConflictError: something in conflict is no file of the vault.
+        ConflictError: a file was saved meanwhile; the merge is as it was.
+    """
+
+    def work(operation: Operation) -> MergeReport:
+        if find_branch(vault):
+            raise RefusedError("a merge is finished where it was begun; drop --ref")
+        if (vault.history.git_folder / "MERGE_HEAD").is_file():
+            return _finish(operation, vault)
+        return _settle_all(operation, vault)
+
+    return operate(vault, "the merge is as it was", work)
+
+
+def decide_unmerged(vault: Vault, address: str, choice: Choice) -> Resolved | None:
+    """Decide and stage one file in conflict; None where git has none that is called that.
+
+    Of a note that both sides have, `choice` decides what both changed; the rest is merged.
+
+    Raises:
+        RefusedError: a person has edited it, an agent may not change it, or it looks like a
+            credential.
+    """
+    if find_branch(vault) or not vault.history.unmerged():
+        return None
+
+    def work(operation: Operation) -> Resolved | None:
+        _, opened = _read_index(vault)
+        named = [path for path in opened if address in _list_names(path)]
+        if len(named) != 1:
+            return None
+        path, unmerged = named[0], opened[named[0]]
+        for entry in unmerged.versions:
+            _refuse_hidden(vault, path, entry)
+        if _find_edited(vault, path, unmerged):
+            add = f"git add {shlex.quote(path)}"
+            raise RefusedError(f"{path}: edited since git left it; `{add}` keeps that")
+        files = _decide(vault, path, unmerged, choice)
+        _write(operation, vault, files, opened)
+        return Resolved(path, 1, files[path] is None, CommitReport())
+
+    return operate(vault, "nothing was decided", work)
+
+
+def name_next_step(vault: Vault) -> str:
+    """Return the command that goes on after files were settled, and what it does."""
+    operation = find_operation(vault.history.git_folder)
+    if vault.history.unmerged():
+        return "`vaultmem resolve` shows what else is in conflict."
+    if operation == "merge":
+        return "`vaultmem resolve --all` commits the merge."
+    if operation in {*_REPLAYED, "am"}:
+        how = "continue" if list_staged(vault.history) else "skip"
+        return f"`git {operation} --{how}` goes on."
+    return "`vaultmem checkpoint NOTE` commits it."
+
+
+def _finish(operation: Operation, vault: Vault) -> MergeReport:
+    source = _find_source(vault)
+    head = vault.history.head()
+    draft, merge = draft_merge(vault, head.commit, source, head.branch or "HEAD")
+    merged, opened = _read_index(vault)
+    files = _choose_files(vault, draft, merge, merged, opened)
+    paths = _write(operation, vault, files, opened)
+    return merge.report(_commit(vault, draft), paths)._replace(into=head.branch)
+
+
+def _find_source(vault: Vault) -> Target:
+    folder = vault.history.git_folder
+    source = vault.history.refs.resolve(_read_id(vault, "MERGE_HEAD"))
+    try:
+        message = (folder / "MERGE_MSG").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        message = ""
+    named = _NAMED.search(message.partition("\n")[0])
+    return source._replace(name=named[1]) if named else source
+
+
+def _choose_files(
+    vault: Vault, draft: Draft, merge: Merge, merged: Mapping[str, TreeEntry], opened: _Open
+) -> dict[str, File]:
+    """Return what becomes of the files that are open, and of others as far as git alone did them.
+
+    Names under which git left a version, and that the merge has under another one, go. A file that
+    one side removed and that is open no more was decided by a person.
+    """
+    automatic = vault.history.tree(draft.base)
+    chosen: dict[str, File] = {}
+    for path, file in draft.files.items():
+        if path in opened:
+            chosen[path] = _find_edited(vault, path, opened[path]) or file
+        elif path in merge.removed:
+            continue
+        elif merged.get(path) == automatic.get(path):
+            chosen[path] = file
+    for path, unmerged in opened.items():
+        is_left = bool(unmerged.ours or unmerged.theirs) and not _ASIDE.search(path)
+        if path not in draft.files and not is_left:
+            chosen[path] = None
+    return chosen
+
+
+def _commit(vault: Vault, draft: Draft) -> str:
+    """Let git make the commit of all that is staged."""
+    name, email = draft.author
+    env = vault.history.settings().without_filters()
+    for who in ("AUTHOR", "COMMITTER"):
+        env |= {f"GIT_{who}_NAME": name, f"GIT_{who}_EMAIL": email}
+    command = ("commit", "-q", "--no-verify", "--allow-empty", "--cleanup=verbatim", "-F", "-")
+    vault.history.git.run(*command, stdin=draft.message.encode("utf-8"), env=env)
+    return vault.history.head().commit
+
+
+def _settle_all(operation: Operation, vault: Vault) -> MergeReport:
+    """Settle and stage all files in conflict; both versions stay, and no commit is made."""
+    _, opened = _read_index(vault)
+    if not opened:
+        raise NoteNotFoundError("no merge is under way, and git has no note in conflict")
+    merge = _settle(vault, opened)
+    files = dict(merge.files)
+    for path, unmerged in opened.items():
+        settled = merge.files.get(path)
+        files[path] = settled and (_find_edited(vault, path, unmerged) or settled)
+    report = merge.report("", _write(operation, vault, files, opened))
+    return report._replace(into=vault.history.head().branch)
+
+
+def _settle(vault: Vault, opened: _Open) -> Merge:
+    head = vault.history.head().commit
+    source, change = _find_theirs(vault, head)
+    merge = Merge(vault, head, source, "ours", change)
+    merge.settle(list(opened.values()))
+    refuse_leaks(vault, head, head, merge.files)
+    return merge
+
+
+def _find_theirs(vault: Vault, head: str) -> tuple[Target, tuple[int, Speaker] | None]:
+    """Return the commit that has their side; where none has it, HEAD and the person."""
+    refs = vault.history.refs
+    operation = find_operation(vault.history.git_folder)
+    if operation == "merge":
+        return refs.resolve(_read_id(vault, "MERGE_HEAD"))._replace(name=""), None
+    if commit := _read_id(vault, _REPLAYED.get(operation, "")):
+        back = "^" if operation == "revert" else ""
+        return refs.resolve(commit + back)._replace(name=""), None
+    now, person = vault.local_time(), vault.history.person().identity.name
+    change = int(now.timestamp()), Speaker(person, f"{now:%Y-%m-%d}")
+    return refs.resolve(head)._replace(name="uncommitted"), change
+
+
+def _write(
+    operation: Operation, vault: Vault, files: Mapping[str, File], opened: _Open
+) -> list[str]:
+    """Bring files and index to this; return the paths whose files changed."""
+    moves, contents = plan_files(files, partial(read_entry, vault))
+    move_tree(operation, vault, moves, contents)
+    _stage_files(vault, files, opened)
+    return list(moves)
+
+
+def _decide(vault: Vault, path: str, unmerged: Unmerged, choice: Choice) -> dict[str, File]:
+    """Return what becomes of a file: one side's version, or what both sides' notes merge to."""
+    ours, theirs = unmerged.ours, unmerged.theirs
+    if ours and theirs and (is_note_name(path) or choice is Choice.BOTH):
+        files = _settle(vault, {path: unmerged}).files
+        if (file := files[path]) and is_note_name(path):
+            known = {each for entry in (ours, theirs) for each in _find_callouts(vault, entry)}
+            files[path] = file[0], _settle_new(file[1].decode(), choice, known).encode()
+        return files
+    kept = {Choice.OURS: ours, Choice.THEIRS: theirs, Choice.BOTH: ours or theirs}[choice]
+    head = vault.history.head().commit
+    files = {path: _read_file(vault, kept) if kept else None}
+    refuse_leaks(vault, head, head, files)
+    return files
+
+
+def _settle_new(text: str, choice: Choice, known: set[Callout]) -> str:
+    """Decide the conflicts of a note but for those that one side had before."""
+    start = read_frontmatter(text).body
+    placed = take_out_callouts(text[start:])[1]
+    new = [number for number, each in enumerate(placed, 1) if each.callout not in known]
+    return text[:start] + settle_callouts(text[start:], choice, new) if new else text
+
+
+def _find_callouts(vault: Vault, entry: TreeEntry) -> set[Callout]:
+    text = _read_file(vault, entry)[1].decode("utf-8", "replace")
+    return {each.callout for each in find_callouts(text, read_frontmatter(text).body)}
+
+
+def _read_file(vault: Vault, entry: TreeEntry) -> tuple[str, bytes]:
+    return entry.mode, vault.history.objects.read(entry.blob)[1]
+
+
+def _refuse_hidden(vault: Vault, path: str, entry: TreeEntry) -> None:
+    if is_note_name(path):
+        try:
+            refuse_hidden(vault, parse_note(PurePosixPath(path), _read_file(vault, entry)[1]))
+        except UnreadableNoteError:
+            vault.require_person(f"{path}: not a text")
+
+
+def _list_names(path: str) -> set[str]:
+    """Return by which addresses a file in conflict can be named."""
+    place = PurePosixPath(path)
+    return {path, place.name, place.stem, str(place.with_suffix(""))}
+
+
+# ---- git's index
+
+
+def _read_id(vault: Vault, name: str) -> str:
+    """Return the first commit that a file of git's names, "" if it names none."""
+    try:
+        text = (vault.history.git_folder / name).read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError):
+        return ""
+    return next(iter(text.split()), "")
+
+
+def _read_index(vault: Vault) -> tuple[dict[str, TreeEntry], _Open]:
+    """Return the vault's files in git's index: those that are merged, and those that are not."""
+    prefix = vault.history.prefix
+    merged: dict[str, TreeEntry] = {}
+    stages: dict[str, dict[str, TreeEntry]] = {}
+    for line in filter(None, vault.history.git.run("ls-files", "-s", "-z").split("\0")):
+        meta, _, path = line.partition("\t")
+        mode, blob, stage = meta.split()
+        inside = path.removeprefix(prefix)
+        if not path.startswith(prefix):
+            continue
+        if stage == "0":
+            merged[inside] = TreeEntry(mode, blob)
+        else:
+            stages.setdefault(inside, {})[stage] = TreeEntry(mode, blob)
+    opened = {
+        path: Unmerged(prefix + path, found.get("1"), found.get("2"), found.get("3"))
+        for path, found in stages.items()
+    }
+    return merged, opened
+
+
+def _find_edited(vault: Vault, path: str, unmerged: Unmerged) -> File:
+    """Return what a person made of a file in conflict, None where it is as git left it."""
+    try:
+        data = read_file(vault.root, PurePosixPath(path))
+    except (NoteNotFoundError, UnsafeFileError):
+        return None
+    text = data.decode("utf-8", "replace")
+    if blob_id(data) in {entry.blob for entry in unmerged.versions} or find_conflict(text):
+        return None
+    return unmerged.versions[0].mode, data
+
+
+def _stage_files(vault: Vault, chosen: Mapping[str, File], opened: _Open) -> None:
+    """Put files into git's index, None takes one out; those in conflict are so no more."""
+    git, prefix = vault.history.git, vault.history.prefix
+    lines: list[str] = []
+    for path, file in chosen.items():
+        if path in opened or file is None:
+            lines.append(f"0 {_GONE}\t{prefix}{path}\0")
+        if file is not None:
+            blob = git.run("hash-object", "-w", "--stdin", stdin=file[1])
+            lines.append(f"{file[0]} {blob}\t{prefix}{path}\0")
+    said = "".join(lines).encode("utf-8", "surrogateescape")
+    quiet = vault.history.settings().without_filters()
+    git.run("update-index", "-z", "--index-info", stdin=said, env=quiet)

@@ -1,1 +1,0 @@
-"""Make, read, change and forget notes."""

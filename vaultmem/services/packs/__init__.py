@@ -1,0 +1,1 @@
+"""Context packs: build, replay and evaluate them, and keep their receipts."""

@@ -1,0 +1,487 @@
+"""Build a context pack, log it, and store its receipt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.notes.record import NoteRecord
+from vaultmem.core.packs.choose import MIN_BUDGET, build_pack, order_by_worth
+from vaultmem.core.packs.division import MANY, divide_pack, group_by_vault, name_vaults, settle_part
+from vaultmem.core.packs.pack_item import (
+    PackLabels,
+    PackSource,
+    PackStyle,
+    parse_labels,
+)
+from vaultmem.core.packs.pack_text import Pack, tell_budget, warn_of_pinned
+from vaultmem.core.packs.warnings import Preference, Wishes, choose_preferences, written_at
+from vaultmem.core.search.query import (
+    WEIGHTS,
+    Hit,
+    NoteFilter,
+    NoteKey,
+    RecallQuery,
+    Sureness,
+    judge_hits,
+    parse_query,
+)
+from vaultmem.core.sessions.session import FOLDER
+from vaultmem.core.text.display import escape_bytes
+from vaultmem.core.text.paths import LEARNED, PINNED_FILES
+from vaultmem.core.text.token_count import fit_budget
+from vaultmem.services.packs.receipts import keep_receipt, name_receipt
+from vaultmem.services.search.annotations import add_cautions, add_remarks
+from vaultmem.services.search.recall import (
+    find_hits,
+    find_other_project,
+    tell_doubts,
+    tell_other_project,
+)
+from vaultmem.services.search.rerank import Reranked, Reranker
+from vaultmem.services.search.run_query import count_pack
+from vaultmem.services.search.score import Scorer, choose_scope
+from vaultmem.services.search.search import find_places, list_sections, name_refs
+from vaultmem.services.search.trusted import trusted_documents
+from vaultmem.services.search.vault_set import (
+    ByMeaning,
+    Models,
+    TellProgress,
+    VaultSet,
+    name_hits,
+    name_vault,
+    open_set,
+)
+from vaultmem.services.views.texts import read_section, read_text
+from vaultmem.services.views.update_index import heals, sync_once
+from vaultmem.vault import Vault
+
+# Find what a pack has besides its hits: pinned, recent and neighbouring notes, preferences.
+
+#: How many sections are considered for a pack.
+CANDIDATES = 50
+
+
+def list_own(vault: Vault, pins: bool) -> tuple[list[NoteRecord], list[Hit]]:
+    """Return the trusted notes, and if it `pins`, the pinned sections."""
+    trusted = trusted_documents(vault)
+    records = [*vault.view.records_of(trusted).values()] if trusted else []
+    return records, pinned_sections(vault, trusted) if pins else []
+
+
+def pack_source(vault: Vault) -> PackSource:
+    """Return branch, commit and commit time that a pack names."""
+    if vault.view.sources:
+        source, *others = vault.view.sources
+        named = tuple((each.name, each.commit) for each in others)
+        name = source.name if others else source.branch
+        return PackSource(name, source.commit, source.at, named)
+    head = vault.head()
+    if head is None:
+        return PackSource("", "", 0)
+    at = vault.state.get("head_time") if vault.state.get("head") == head.commit else "0"
+    return PackSource(escape_bytes(head.branch), head.commit, int(at or 0))
+
+
+def pinned_sections(vault: Vault, trusted: frozenset[int]) -> list[Hit]:
+    """Return all pinned sections: policies that may instruct first, then by name.
+
+    What agents wrote comes last: what they pin or learn has the room that the owner's leaves.
+    """
+    records = [*filter(NoteFilter().admits, vault.view.pinned())]
+    records.sort(key=lambda r: (r.document not in trusted, _pin_rank(r.path), r.path))
+    return sorted(list_sections(vault, records), key=partial(_stands_behind, trusted))
+
+
+def _stands_behind(trusted: Container[int], hit: Hit) -> bool:
+    """Tell whether an agent wrote a section that is not trusted: its note, or what was learned."""
+    is_learned = hit.record.path == PINNED_FILES[0] and hit.section.heading == LEARNED
+    is_agents = is_learned or hit.record.source == "agent"
+    return is_agents and hit.record.document not in trusted
+
+
+def _pin_rank(path: str) -> int:
+    return PINNED_FILES.index(path) if path in PINNED_FILES else len(PINNED_FILES)
+
+
+def list_recent(vault: Vault, has_sessions: bool) -> list[NoteRecord]:
+    """Return the notes that were written last, newest first, with those of sessions if wanted."""
+    return [
+        record
+        for record in filter(NoteFilter().admits, vault.view.recent(CANDIDATES * 4))
+        if has_sessions or record.context != FOLDER
+    ][:CANDIDATES]
+
+
+#: Of the hits, best first, how many are looked at, and what of its score one gives to the note
+#: that was written next.
+_FIRST, _SHARE = 5, 0.7
+
+
+def add_next(vault: Vault, hits: Sequence[Hit], note_filter: NoteFilter) -> list[Hit]:
+    """Return the hits, behind each of the first the note next to it, as beside it.
+
+    Who is next to whom is what the ranking knows: short notes of a session, or with a tag in
+    common. Such a note is brought without a word of the question of its own, for a share of the
+    score: where one asks, the next may answer. What was found itself stays as it was found.
+    """
+    known = {hit.local_key for hit in hits}
+    nexts = _find_next(vault, note_filter, hits[:_FIRST])
+    ordered: list[Hit] = []
+    for hit in hits:
+        ordered.append(hit)
+        beside = nexts.get(hit.local_key)
+        if beside and beside.local_key not in known:
+            known.add(beside.local_key)
+            ordered.append(beside)
+    return ordered
+
+
+def _find_next(
+    vault: Vault, note_filter: NoteFilter, hits: Sequence[Hit]
+) -> dict[tuple[int, int], Hit]:
+    """Return by document and section the section written next, of those that have one."""
+    scope = choose_scope(vault, note_filter)
+    if scope is None or scope.eligible.neighbours is None:
+        return {}
+    _, snapshot, eligible = scope
+    after = scope.eligible.neighbours[len(WEIGHTS.neighbours)]
+    documents = snapshot.column("document")
+    found = {}
+    for hit in hits:
+        rows = after[(documents == hit.record.document) & eligible.mask]
+        places = find_places(scope, rows[rows >= 0].tolist())
+        for record, section in places.values():
+            if (text := read_section(vault, record, section)) is not None:
+                refs = name_refs(vault, record)
+                score, path = _SHARE * hit.score, hit.record.path
+                beside = Hit(record, section, text, score, (), 0.0, 1.0, refs, beside=path)
+                found[hit.local_key] = beside
+    return found
+
+
+def find_wishes(
+    vault: Vault, question: str, relevant: Sequence[Hit], trusted: Sequence[NoteRecord]
+) -> list[Hit]:
+    """Return the active preferences on record that concern a question, the newest first of equals.
+
+    `relevant` is what recall found for it, `trusted` the notes whose promotion is on record.
+    """
+    records = [
+        record
+        for record in trusted
+        if record.kind == Kind.PREFERENCE and record.state == State.ACTIVE
+    ]
+    if not records:
+        return []
+    records.sort(key=lambda record: (-record.changed, record.path))
+    topics = {
+        record.document: _read_topic(read_text(vault, record.path, record.blob) or "")
+        for record in records
+    }
+    known = [Preference(hit, topics[hit.record.document]) for hit in list_sections(vault, records)]
+    return choose_preferences(known, question, relevant)
+
+
+def _read_topic(text: str) -> str:
+    """Return what a preference is about by its property; "" if that is everything."""
+    from vaultmem.core.notes.frontmatter import read_frontmatter
+
+    prop = read_frontmatter(text).get("about")
+    if prop is None or prop.kind == "null":
+        return ""
+    return prop.value if isinstance(prop.value, str) else " ".join(prop.value)
+
+
+#: How many sections are shown where probably nothing answers.
+_NEAREST = 5
+
+
+class AskPack(NamedTuple):
+    """What a pack is for, and how it is made; what is left out is as vaultmem.yaml has it.
+
+    Without a question: what is pinned and most recent. `budget` is in tokens. `receipt` says
+    whether one is kept, None for those of agents. `has_sessions` is as in `make_pack`; `price` is
+    what a pack costs as it is shown, which the budget then holds for. `told` are lines that it says
+    of what was asked; `names_tool` is as in `tell_other_project`. The others are as in `Ask`.
+    """
+
+    question: str = ""
+    budget: int | None = None
+    style: PackStyle = PackStyle.MARKDOWN
+    labels: PackLabels | None = None
+    at: str = ""
+    refs: tuple[str, ...] = ()
+    semantic: bool | None = None
+    expand_links: bool = False
+    waits: bool = True
+    receipt: bool | None = None
+    counts: bool = True
+    has_sessions: bool = True
+    price: Callable[[Pack], int] | None = None
+    told: tuple[str, ...] = ()
+    names_tool: bool = False
+
+
+@heals
+def make_pack(
+    vault: Vault,
+    text: str = "",
+    budget: int | None = None,
+    *,
+    style: PackStyle = PackStyle.MARKDOWN,
+    labels: PackLabels | None = None,
+    expand_links: bool = False,
+    dense: Scorer | None = None,
+    reranker: Reranker | None = None,
+    looks_elsewhere: bool = False,
+    has_sessions: bool = True,
+) -> Pack:
+    """Return the pack for a question; for an empty one, pinned and most recent notes.
+
+    With `expand_links`, what the best sections link to is found as well; with `dense`, what means
+    the same; `reranker` puts the best in its order. With `looks_elsewhere`, an answer that is not
+    sure names who has one. Without `has_sessions`, sessions are not among the recent notes. What
+    is on disk is taken in first, once for each `open_vault`. The same notes, commit, question and
+    budget give the same bytes.
+
+    Raises:
+        RefusedError: the budget is under 100 tokens, or the question too long.
+    """
+    asked = AskPack(
+        text,
+        style=style,
+        labels=labels,
+        expand_links=expand_links,
+        waits=looks_elsewhere,
+        has_sessions=has_sessions,
+    )
+    sync_once(vault)
+    fit = prepare_pack(VaultSet([vault]), asked, dense, reranker)
+    return fit(vault.config.budget if budget is None else budget)
+
+
+def prepare_pack(
+    vaults: VaultSet,
+    asked: AskPack,
+    dense: Scorer | None = None,
+    reranker: Reranker | None = None,
+) -> Callable[[int], Pack]:
+    """Return what makes the pack over some vaults for a budget in tokens; they must be in sync.
+
+    Other branches are looked at if it waits.
+
+    Raises:
+        RefusedError: the question is too long.
+    """
+    query = parse_query(asked.question, limit=CANDIDATES)
+    is_asked = bool(asked.question.strip())
+    if is_asked:
+        query, relevant = find_hits(vaults, query, query.limit, dense=dense, reranker=reranker)
+    else:
+        relevant = _choose_recent(vaults, asked.has_sessions)
+    if asked.expand_links:
+        from vaultmem.services.search.link_walk import expand_hits
+
+        relevant = vaults.change(relevant, expand_hits, query)
+    sureness = judge_hits(relevant) if is_asked else None
+    told = (*_tell_others(vaults), *asked.told)
+    if sureness is not None:
+        told += tell_doubts(vaults, query, relevant, sureness, asked.waits)
+        told += _tell_other_project(vaults, query, sureness, asked) if asked.waits else ()
+    if sureness is Sureness.NONE:
+        relevant = relevant[:_NEAREST]
+    relevant = order_by_worth(vaults.change(relevant, add_next, query.filter))
+    pinned, trusted = _list_pinned(vaults, relevant)
+    keys = frozenset((name, r.path, r.blob) for name, own in trusted.items() for r in own)
+    first = vaults.names[0]
+    source = _date(vaults.run(pack_source, {first: ()})[first], [*pinned, *relevant])
+    relevant, remarks = add_remarks(vaults, pinned, relevant, keys)
+    moment = source.at or max((hit.record.changed for hit in [*pinned, *relevant]), default=0)
+    pinned, relevant = (vaults.change(hits, add_cautions, moment) for hits in (pinned, relevant))
+    wishes = _find_wishes(vaults, asked.question, relevant, trusted)
+    remarks = remarks._replace(handles=name_hits(vaults, [*pinned, *relevant, *wishes]), told=told)
+    flat_tokens = sum(vaults.run(_count_tokens, dict.fromkeys(vaults.names, ())).values())
+    config = vaults.config
+
+    def fit(budget: int) -> Pack:
+        return build_pack(
+            pinned,
+            relevant,
+            keys,
+            source,
+            budget,
+            config.pinned_share,
+            flat_tokens,
+            remarks,
+            asked.style,
+            Wishes(wishes, config.preference_share) if wishes else Wishes(),
+            asked.labels or parse_labels(config.labels),
+        )._replace(replaced=query.replaced, sureness=sureness)
+
+    return fit
+
+
+def _tell_other_project(
+    vaults: VaultSet, query: RecallQuery, sureness: Sureness, asked: AskPack
+) -> tuple[str, ...]:
+    """Return the line that names another project with a better answer, if there is one."""
+    project = find_other_project(vaults, query, sureness)
+    line = tell_other_project(project, asked.question, asked.names_tool)
+    return (line,) if line else ()
+
+
+def _list_pinned(
+    vaults: VaultSet, relevant: Sequence[Hit]
+) -> tuple[list[Hit], dict[str, list[NoteRecord]]]:
+    """Return the pinned sections, and the trusted notes that count for a pack by vault.
+
+    Of many vaults they are those of the first, and of the vaults that answer best: in all they
+    would leave no room for an answer.
+    """
+    names = [*dict.fromkeys([vaults.names[0], *(hit.vault for hit in relevant)])]
+    if len(vaults.names) > MANY:
+        given = {name: (nth < MANY,) for nth, name in enumerate(names)}
+    else:
+        given = dict.fromkeys(vaults.names, (True,))
+    own = vaults.run(list_own, given)
+    pinned = [hit for name, (_, hits) in own.items() for hit in name_vault(name, hits)]
+    return pinned, {name: records for name, (records, _) in own.items()}
+
+
+def _find_wishes(
+    vaults: VaultSet,
+    text: str,
+    relevant: Sequence[Hit],
+    trusted: Mapping[str, Sequence[NoteRecord]],
+) -> list[Hit]:
+    """Return the preferences of each vault's owner that concern a text."""
+    own = group_by_vault(relevant)
+    given = {name: (text, own.get(name, []), records) for name, records in trusted.items()}
+    found = vaults.run(find_wishes, given)
+    return [hit for name, hits in found.items() for hit in name_vault(name, hits)]
+
+
+def _count_tokens(vault: Vault) -> int:
+    """Return the tokens of all notes of a vault."""
+    return vault.view.totals()[1]
+
+
+def _tell_others(vaults: VaultSet) -> tuple[str, ...]:
+    """Return the line that names the other vaults of a pack, if there are any."""
+    names = name_vaults(vaults.names[1:])
+    return (f"Also of {names}: what is theirs has its vault's name before it.",) if names else ()
+
+
+def _date(source: PackSource, hits: Sequence[Hit]) -> PackSource:
+    """Return the source with the time of the newest note where there is no commit."""
+    if source.commit:
+        return source
+    return source._replace(at=int(max(map(written_at, hits), default=0)))
+
+
+def _choose_recent(vaults: VaultSet, has_sessions: bool) -> list[Hit]:
+    """Return the most recent sections of all vaults; each note has one at least."""
+    own = vaults.run(list_recent, dict.fromkeys(vaults.names, (has_sessions,)))
+    notes = [(name, record) for name, records in own.items() for record in records]
+    if len(own) > 1:
+        notes.sort(key=lambda each: (_written(each[1]), each[1].changed), reverse=True)
+    notes = notes[:CANDIDATES]
+    given: dict[str, list[NoteRecord]] = {}
+    for name, record in notes:
+        given.setdefault(name, []).append(record)
+    found = vaults.run(list_sections, {name: (records,) for name, records in given.items()})
+    sections: dict[NoteKey, list[Hit]] = {}
+    for name, hits in found.items():
+        for hit in name_vault(name, hits):
+            sections.setdefault(hit.note, []).append(hit)
+    keys = [(name, record.path, record.blob) for name, record in notes]
+    return [hit for key in keys for hit in sections.get(key, ())][:CANDIDATES]
+
+
+def _written(record: NoteRecord) -> str:
+    return max(record.updated, record.created)
+
+
+class PackAnswer(NamedTuple):
+    """A pack, and the id of its receipt, "" if it has none; what scored is as in `Answer`.
+
+    `warning` is what the vault's owner should know of what is pinned.
+    """
+
+    question: str
+    pack: Pack
+    receipt: str
+    meaning: ByMeaning | None
+    words_alone: str
+    reranked: Reranked | None
+    warning: str
+
+
+def ask_pack(
+    vaults: Vault | Iterable[Vault] | VaultSet, asked: AskPack, progress: TellProgress | None = None
+) -> PackAnswer:
+    """Return the pack for a question, as it is shown; it is counted, and has a receipt, in each.
+
+    Raises:
+        NoteNotFoundError: a ref does not exist.
+        RefusedError: the budget is under 100 tokens, the question too long, or a ref's name unsafe.
+    """
+    opened = open_set(vaults)
+    seen, models, fit = opened.heal(lambda: _find(opened, asked, progress))
+    budget = seen.config.budget if asked.budget is None else asked.budget
+    if asked.price is None:
+        made = fit(budget)
+    else:
+        made = tell_budget(fit_budget(fit, asked.price, budget, MIN_BUDGET), budget)
+    meaning, words_alone, reranked = models.describe()
+    first = seen.names[0]
+    wanted, lack = False, ""
+    if asked.receipt is not False:
+        wanted, lack = seen.run(_may_keep, {first: (asked.receipt,)})[first]
+    receipt = name_receipt(seen.now()) if wanted and not lack else ""
+    if receipt or asked.counts:
+        parts = divide_pack(made, seen.names)
+        how = (len(seen.names), asked.question, asked.counts, receipt)
+        kept = seen.keep(_record, {name: (part, *how) for name, part in parts.items()})
+        if receipt and first not in kept:
+            receipt, lack = "", "its vault does not answer any more"
+    told = (warn_of_pinned(made.pinned_tokens, seen.config.budget), lack and f"no receipt: {lack}")
+    warning = "; ".join(filter(None, told))
+    return PackAnswer(asked.question, made, receipt, meaning, words_alone, reranked, warning)
+
+
+def _find(
+    vaults: VaultSet, asked: AskPack, progress: TellProgress | None
+) -> tuple[VaultSet, Models, Callable[[int], Pack]]:
+    """Return what was looked at, what scored besides the words, and what makes the pack."""
+    seen = vaults.view(asked.at, asked.refs, progress)
+    models = Models()
+    if asked.question.strip():
+        models = seen.open_models(asked.semantic, asked.waits, progress)
+    return seen, models, prepare_pack(seen, asked, models.dense, models.reranker)
+
+
+def _may_keep(vault: Vault, wanted: bool | None) -> tuple[bool, str]:
+    """Return whether a vault's pack is to have a receipt, and why it cannot."""
+    wanted = vault.keeps_receipts if wanted is None else wanted
+    return wanted, vault.store.state_place.lack if wanted else ""
+
+
+def _record(vault: Vault, part: Pack, many: int, question: str, counts: bool, receipt: str) -> None:
+    """Count what a pack has of a vault, and keep its receipt: that may go where its vault goes."""
+    part = settle_part(part, many, pack_source(vault), _count_tokens(vault))
+    if counts:
+        count_pack(vault, question, part)
+    if receipt:
+        keep_receipt(vault, part, question, receipt)
+
+
+def make_unseen(
+    vault: Vault, question: str = "", budget: int | None = None, *, waits: bool = True
+) -> Pack:
+    """Return a pack that nobody is shown now: it is not counted, and has no receipt."""
+    asked = AskPack(question, budget, waits=waits, receipt=False, counts=False)
+    return ask_pack(vault, asked).pack

@@ -1,0 +1,416 @@
+"""Check what a pack contains: now, at an older commit, or over a file of questions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+from vaultmem.config import override
+from vaultmem.core.packs.receipt import Expectation, judge_pack
+from vaultmem.core.search.evaluation import (
+    Figure,
+    Question,
+    measure_ndcg,
+    measure_recall,
+    parse_questions,
+    refuse_lines,
+    summarise,
+)
+from vaultmem.core.text.paths import is_note_name
+from vaultmem.errors import BusyError, NoteNotFoundError, RefusedError, VaultError
+from vaultmem.services.packs.build import AskPack, PackAnswer, ask_pack, make_unseen
+from vaultmem.services.packs.question_file import WantedNotes, read_file
+from vaultmem.services.search.run_query import Ask, QueryResult, run_query
+from vaultmem.services.search.vault_set import TellProgress, look
+from vaultmem.services.views.open_view import look_at
+from vaultmem.storage.views import View
+from vaultmem.vault import Vault
+
+
+class JudgedCommit(NamedTuple):
+    """A commit that was judged: "good", "bad" or "skip", and why it is not good."""
+
+    commit: str
+    verdict: str
+    reasons: tuple[str, ...]
+
+
+class FirstBad(NamedTuple):
+    """The first bad commit, or where some could not be judged all that it can be.
+
+    `untested` counts the commits between that do not descend from the good one: merges brought
+    them, and what they lack they never had.
+    """
+
+    commits: tuple[str, ...]
+    untested: int
+
+
+class Bisected(NamedTuple):
+    """What a search found (see `FirstBad`), and its steps."""
+
+    first_bad: tuple[str, ...]
+    steps: tuple[JudgedCommit, ...]
+    untested: int
+
+
+_NOTHING: Mapping[str, JudgedCommit] = MappingProxyType({})
+
+#: Called with a step when it is done, and about how many are left.
+OnStep = Callable[[JudgedCommit, int], None]
+
+
+def judge_vault(vault: Vault, expected: Expectation) -> list[str]:
+    """Return why the vault's pack is not as expected."""
+    return judge_pack(make_unseen(vault, expected.query, expected.budget or None), expected)
+
+
+def bisect_history(
+    vault: Vault, good: str, bad: str, expected: Expectation, on_step: OnStep | None = None
+) -> Bisected:
+    """Find the first commit at which the pack is not as expected; nothing is checked out.
+
+    Raises:
+        NoteNotFoundError: no such commit.
+        RefusedError: the good commit is not good, the bad one not bad, or not its descendant.
+        BusyError: a commit was never looked at, and others write.
+    """
+    steps: list[JudgedCommit] = []
+    held: list[tuple[JudgedCommit, int]] = []  # The two ends, until both are as they should be.
+    search = search_history(vault, good, bad, expected)
+
+    def report() -> None:
+        while on_step is not None and held:
+            on_step(*held.pop(0))
+
+    while True:
+        try:
+            step, left = next(search)
+        except StopIteration as end:
+            report()
+            return Bisected(end.value.commits, tuple(steps), end.value.untested)
+        steps.append(step)
+        held.append((step, left))
+        if len(steps) > 2:
+            report()
+
+
+def search_history(
+    vault: Vault,
+    good: str,
+    bad: str,
+    expected: Expectation,
+    known: Mapping[str, JudgedCommit] = _NOTHING,
+) -> Generator[tuple[JudgedCommit, int], None, FirstBad]:
+    """Yield the steps of `bisect_history`, each with about how many are left; return where it ends.
+
+    It may be left at any time, and begun again with what is `known` by then, by commit.
+    """
+    refs = vault.history.refs
+    first, last = refs.resolve(good).commit, refs.resolve(bad).commit
+    if first == last or not refs.is_ancestor(first, last):
+        raise RefusedError(f"{good} is not before {bad}; name one in its history")
+
+    def judge(commit: str) -> JudgedCommit:
+        return known.get(commit) or _judge_commit(vault, commit, expected)
+
+    tips, untested = refs.find_merged_in(last, first)
+    left = _steps_left(len(refs.between(last, {first, *tips})))
+    for name, commit, wanted in ((good, first, "good"), (bad, last, "bad")):
+        yield (step := judge(commit)), left
+        if step.verdict != wanted:
+            raise RefusedError(_describe_surprise(name, step.verdict, wanted, step))
+    goods, skipped = {first, *tips}, set[str]()
+    while True:
+        candidates = refs.between(last, goods)
+        open_ones = [each for each in candidates if each != last and each not in skipped]
+        if not open_ones:
+            doubtful = [each for each in candidates if each in skipped]
+            return FirstBad((last, *doubtful), untested)
+        commit = open_ones[0]
+        yield (step := judge(commit)), _steps_left(len(open_ones) // 2)
+        if step.verdict == "good":
+            goods.add(commit)
+        elif step.verdict == "bad":
+            last = commit
+        else:
+            skipped.add(commit)
+
+
+def _judge_commit(vault: Vault, commit: str, expected: Expectation) -> JudgedCommit:
+    try:
+        seen = look_at(vault, commit)
+        if not seen.view.totals()[0]:
+            return JudgedCommit(commit, "skip", ("there are no notes yet",))
+        reasons = judge_vault(seen, expected)
+    except BusyError:  # That says nothing of the commit.
+        raise
+    except VaultError as error:
+        return JudgedCommit(commit, "skip", (str(error),))
+    return JudgedCommit(commit, "bad" if reasons else "good", tuple(reasons))
+
+
+def _steps_left(commits: int) -> int:
+    return math.ceil(math.log2(commits + 1))
+
+
+def _describe_surprise(name: str, verdict: str, wanted: str, step: JudgedCommit) -> str:
+    if verdict == "skip":
+        return f"{name}: cannot be judged ({'; '.join(step.reasons)})"
+    if wanted == "good":
+        return f"{name}: not good: {'; '.join(step.reasons)}; name an earlier commit"
+    return f"{name}: not bad: the pack is as expected there; name a later commit"
+
+
+# Evaluate how well a vault answers questions of one's own, now and beside another commit.
+#
+# Questions are asked as anybody asks them, but nothing is counted and no receipt is kept.
+
+#: The settings that an answer depends on; budgets and results are an evaluation's own.
+SETTINGS = (
+    *("recency", "semantic", "rerank", "rerank_seconds"),
+    *("pinned_share", "preference_share", "labels"),
+)
+
+#: Those that name a model.
+_MODELS = ("semantic", "rerank")
+
+
+class AskEvaluation(NamedTuple):
+    """What is measured: the first `depth` notes, and packs of these budgets (tokens).
+
+    `against` is a branch, tag, commit or date, and `settings` are as `override` takes them: with
+    either, everything is asked once more there.
+    """
+
+    depth: int = 10
+    budgets: tuple[int, ...] = (500, 1_000, 2_000)
+    against: str = ""
+    settings: tuple[str, ...] = ()
+
+
+class Judged(NamedTuple):
+    """How a question was answered: the notes found, best first, and the shares of its evidence.
+
+    `places` are where its notes stand among them, 0 for nowhere; `states` are theirs, "" where a
+    note is not there. `sureness` is what recall said of its answer.
+    """
+
+    found: tuple[str, ...]
+    places: tuple[int, ...]
+    states: tuple[str, ...]
+    sureness: str
+    recall: float
+    ndcg: float
+    packs: tuple[float, ...]
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """All that is measured: recall, nDCG, and a share for each budget."""
+        return (self.recall, self.ndcg, *self.packs)
+
+
+class Run(NamedTuple):
+    """All questions asked in one way: at a commit, or "", with settings; figures as `values`.
+
+    `lacks` says how many answers came without a model that was to decide, and why, "" if none.
+    """
+
+    at: str
+    commit: str
+    settings: tuple[str, ...]
+    judged: list[Judged]
+    figures: list[Figure]
+    lacks: str
+
+
+class Evaluation(NamedTuple):
+    """The questions with the addresses of their notes, what came of them, and what differs.
+
+    `difference` is that of the second run and the first, empty without a second. `left_out` is the
+    path of the file of questions where it is a note of the vault, and so would be found itself.
+    """
+
+    questions: list[Question]
+    asked: AskEvaluation
+    runs: list[Run]
+    difference: list[Figure]
+    left_out: str
+
+
+def evaluate(
+    vault: Vault, file: Path, asked: AskEvaluation, progress: TellProgress | None = None
+) -> Evaluation:
+    """Ask all questions of a file, and judge the answers by the notes that they name.
+
+    Raises:
+        NoteNotFoundError: there is no such file, ref or note.
+        RefusedError: the file, a setting or a budget is not as it has to be.
+        VaultError: the settings ask for a model that cannot be had.
+    """
+    import numpy as np
+
+    given = parse_questions(read_file(file), file.name)
+    _check(vault, asked)
+    own = _find_inside(vault, file)
+    views = _Views(vault, own, progress)
+    for at in ("", asked.against):  # What is not there is told before anything is asked.
+        views.see(at)
+    questions = _resolve(views, given, file.name)
+    many = len(questions) * (2 if asked.against or asked.settings else 1)
+    tell = progress and progress("asking questions")
+    done = [_run(views, questions, asked._replace(against="", settings=()), tell, 0, many)]
+    if asked.against or asked.settings:
+        done.append(_run(views, questions, asked, tell, len(questions), many))
+    values = [np.array([each.values for each in run.judged]) for run in done]
+    runs = [run._replace(figures=summarise(v)) for run, v in zip(done, values, strict=True)]
+    difference = summarise(values[1] - values[0]) if len(values) > 1 else []
+    is_note = own and bool(look(vault).view.records("d.path = ?", [own]))
+    return Evaluation(questions, asked, runs, difference, own if is_note else "")
+
+
+class _Views:
+    """The vault as it is looked at for each ref or date, without the file of questions."""
+
+    def __init__(self, vault: Vault, without: str, progress: TellProgress | None) -> None:
+        self._vault, self._without, self._progress = vault, without, progress
+        self._seen: dict[str, Vault] = {}
+        self._notes: dict[str, WantedNotes] = {}
+
+    def see(self, at: str) -> Vault:
+        """Return the vault at a ref or date, "" for where it is."""
+        if at not in self._seen:
+            seen = look(self._vault, at, (), self._progress)
+            view = View(seen.state, seen.view.sources, self._without)
+            self._seen[at] = replace(seen, view=view)
+        return self._seen[at]
+
+    def notes(self, at: str) -> WantedNotes:
+        """Return the notes there."""
+        if at not in self._notes:
+            self._notes[at] = WantedNotes(self.see(at), self.notes("") if at else None)
+        return self._notes[at]
+
+
+def _resolve(views: _Views, questions: Sequence[Question], name: str) -> list[Question]:
+    """Return the questions with the addresses of their notes."""
+    mistakes: dict[int, str] = {}
+    found = []
+    for question in questions:
+        try:
+            addresses = views.notes(question.at).find_all(question)
+            found.append(question._replace(notes=addresses))
+        except (NoteNotFoundError, RefusedError) as error:
+            mistakes[question.line] = str(error)
+    try:
+        refuse_lines(name, mistakes)
+    except RefusedError as error:
+        raise NoteNotFoundError(str(error)) from None
+    return found
+
+
+def _run(
+    views: _Views,
+    questions: Sequence[Question],
+    asked: AskEvaluation,
+    tell: Callable[[int, int], None] | None,
+    before: int,
+    many: int,
+) -> Run:
+    """Ask all questions in one way; `before` of `many` were asked already."""
+    judged: list[Judged] = []
+    lacking: list[str] = []
+    for number, question in enumerate(questions, before + 1):
+        at = question.at or asked.against
+        seen = views.see(at)
+        seen = replace(seen, config=override(seen.config, asked.settings))
+        wanted = question.notes
+        if at != question.at:
+            wanted = tuple(views.notes(at).follow(each) or each for each in wanted)
+        states = tuple(views.notes(at).state_of(each) for each in wanted)
+        try:
+            answer = run_query(seen, Ask(question.text, asked.depth, counts=False))
+        except RefusedError as error:
+            raise RefusedError(f"line {question.line}: {error}") from None
+        packs = [
+            ask_pack(seen, AskPack(question.text, budget, receipt=False, counts=False))
+            for budget in asked.budgets
+        ]
+        answers: list[QueryResult | PackAnswer] = [answer, *packs]
+        if lack := next(filter(None, map(_tell_lack, answers)), ""):
+            if not judged and any(map(_names_model, asked.settings)):
+                raise VaultError(f"{', '.join(asked.settings)}: {lack}")
+            lacking.append(lack)
+        judged.append(_judge(question._replace(notes=wanted), states, answer, packs, asked.depth))
+        if tell is not None:
+            tell(number, many)
+    sources = views.see(asked.against).view.sources
+    commit = sources[0].commit if sources else ""
+    told = f"{len(lacking):,} of {len(judged):,} answers: {lacking[0]}" if lacking else ""
+    return Run(asked.against, commit, asked.settings, judged, [], told)
+
+
+def _judge(
+    question: Question,
+    states: tuple[str, ...],
+    answer: QueryResult,
+    packs: Sequence[PackAnswer],
+    depth: int,
+) -> Judged:
+    found = tuple(dict.fromkeys(hit.record.path for hit in answer.hits))[:depth]
+    paths = [address.partition("#")[0] for address in question.notes]
+    places = tuple(found.index(path) + 1 if path in found else 0 for path in paths)
+    wanted = list(dict.fromkeys(paths))
+    evidence = len(question.says or question.notes)
+    missing = [len(judge_pack(each.pack, _expect(question))) for each in packs]
+    return Judged(
+        found=found,
+        places=places,
+        states=states,
+        sureness=answer.sureness.value,
+        recall=measure_recall(found, wanted, depth),
+        ndcg=measure_ndcg(found, wanted, depth),
+        packs=tuple(1 - each / evidence for each in missing),
+    )
+
+
+def _expect(question: Question) -> Expectation:
+    """Return what is evidence: the words that it has to say, else that its notes are shown."""
+    finds = () if question.says else question.notes
+    return Expectation(question.text, finds=finds, says=question.says)
+
+
+def _tell_lack(answer: QueryResult | PackAnswer) -> str:
+    """Return why a model that was to decide did not, or not on all sections."""
+    meaning, reranked = answer.meaning, answer.reranked
+    if meaning is not None and 0 < meaning.embedded < meaning.sections:
+        lacking = meaning.sections - meaning.embedded
+        return f"{lacking:,} of {meaning.sections:,} sections have no vector; run `vaultmem embed`"
+    return answer.words_alone or (reranked.problem if reranked else "")
+
+
+def _names_model(setting: str) -> bool:
+    name, _, value = map(str.strip, setting.partition("="))
+    return name in _MODELS and value != "off"
+
+
+def _check(vault: Vault, asked: AskEvaluation) -> None:
+    """Refuse what vaultmem.yaml cannot have, and what changes no answer."""
+    override(vault.config, asked.settings)
+    if asked.depth < 1:
+        raise RefusedError(f"{asked.depth} results cannot be judged; take 1 or more")
+    for setting in asked.settings:
+        if setting.partition("=")[0].strip() not in SETTINGS:
+            names = ", ".join(SETTINGS)
+            raise RefusedError(f'"{setting}": no answer here depends on that; set one of {names}')
+
+
+def _find_inside(vault: Vault, file: Path) -> str:
+    """Return the path that a file has in the vault if it can be a note there, else ""."""
+    resolved, root = file.resolve(), vault.root.resolve()
+    path = resolved.relative_to(root).as_posix() if resolved.is_relative_to(root) else ""
+    return path if is_note_name(path) else ""

@@ -1,0 +1,202 @@
+"""Read a file of questions, find the notes that they name, and add a receipt's question to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple
+
+from vaultmem.core.notes.links import Names, find_place
+from vaultmem.core.search.evaluation import Question, add_question, list_questions, split_notes
+from vaultmem.core.secrets.scan import find_secrets
+from vaultmem.core.text.blob import blob_id
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.packs.receipts import find_receipt
+from vaultmem.services.search.link_walk import LinkGraph
+from vaultmem.services.views.resolve_names import find_titled, tell_unknown
+from vaultmem.storage.files import create_file, replace_file
+from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.core.notes.record import NoteRecord
+
+
+class AddedQuestion(NamedTuple):
+    """A question with the addresses of its notes, and whether it is new in its file."""
+
+    question: Question
+    is_new: bool
+
+
+def read_file(file: Path) -> str:
+    """Return the text of a file of questions.
+
+    Raises:
+        NoteNotFoundError: there is no such file.
+        RefusedError: it is not UTF-8.
+    """
+    if not file.is_file():
+        raise NoteNotFoundError(f"{file}: there is no such file; name a file of questions")
+    try:
+        return file.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise RefusedError(f"{file}: it is not UTF-8 (byte {error.start}); convert it") from None
+
+
+def add_from_receipt(
+    vault: Vault, file: Path, receipt: str, names: Sequence[str] = ()
+) -> AddedQuestion:
+    """Add a receipt's question to a file, which is made if it is not there.
+
+    What answers it are the notes of these names, else those that its pack showed and that are not
+    pinned.
+
+    Raises:
+        NoteNotFoundError: there is no such receipt or note.
+        RefusedError: the pack had no question, showed nothing, or what looks like a credential was
+            asked.
+        ConflictError: somebody saved the file at the same moment.
+    """
+    kept = find_receipt(vault, receipt, in_files=True)
+    asked = " ".join(kept.query.split())
+    if not asked:
+        raise RefusedError(f"{kept.id}: its pack was made without a question; take another")
+    if find_secrets(asked):
+        raise RefusedError(f"{kept.id}: its question has what looks like a credential")
+    shown = dict.fromkeys(each.path for each in kept.shown if not each.pinned)
+    if not (names or shown):
+        raise RefusedError(f"{kept.id}: it shows pinned notes alone; name the note that answers")
+    wanted = Question(0, asked, tuple(names or (f"[[{path}]]" for path in shown)))
+    found = wanted._replace(notes=WantedNotes(vault).find_all(wanted))
+    file = file.resolve()
+    text = read_file(file) if file.exists() else ""
+    known = [each for each in list_questions(text)[0] if each.text == asked]
+    if known:
+        return AddedQuestion(known[0], False)
+    data = add_question(text, found, as_json=file.suffix != ".md").encode()
+    name = PurePosixPath(file.name)
+    if file.exists():
+        replace_file(file.parent, name, blob_id(text.encode()), data)
+    else:
+        create_file(file.parent, name, data)
+    return AddedQuestion(found, True)
+
+
+class WantedNotes:
+    """The notes of what is looked at, by path, name, alias or title; `now` is those of today.
+
+    A note is followed when it was renamed since, or is to be in a commit.
+    """
+
+    def __init__(self, seen: Vault, now: WantedNotes | None = None) -> None:
+        self._seen = seen
+        self._now = now
+
+    def find_all(self, question: Question) -> tuple[str, ...]:
+        """Return the addresses (path or path#Heading) of the notes that a question names.
+
+        Raises:
+            NoteNotFoundError: there is no such note or heading, or several have that title.
+        """
+        found: dict[str, None] = {}
+        for cell in question.notes:
+            try:
+                found[self._find(cell)] = None  # A title may have a comma in it.
+            except NoteNotFoundError:
+                names = split_notes(cell)
+                if len(names) < 2:
+                    raise
+                found.update(dict.fromkeys(map(self._find, names)))
+        return tuple(found)
+
+    def follow(self, address: str) -> str:
+        """Return the address that a note of today has here, "" if it is not there."""
+        path, mark, heading = address.partition("#")
+        if path in self._graph.documents:
+            return address
+        for old, new in self._moves:
+            path = old if path == new else path
+        return f"{path}{mark}{heading}" if path in self._graph.documents else ""
+
+    def state_of(self, address: str) -> str:
+        """Return the state of a note that is there."""
+        record = self._records.get(address.partition("#")[0])
+        return record.state if record else ""
+
+    def _find(self, name: str) -> str:
+        """Return the address that a name means."""
+        written = name.removeprefix("[[").removesuffix("]]").partition("|")[0].strip()
+        if path := self._find_path(written):
+            return path
+        named, _, heading = written.partition("#")
+        path = self._find_path(named.strip()) if heading else ""
+        if not path:
+            raise NoteNotFoundError(tell_unknown(self._seen, named or written))
+        sections = self._seen.view.sections_of([self._graph.documents[path]])
+        place = find_place([each for _, each in sorted(sections.items())], heading, "")
+        if place is None:
+            raise NoteNotFoundError(f'{path} has no heading "{heading}"')
+        return f"{path}#{place.heading}" if place.heading else path
+
+    def _find_path(self, name: str) -> str:
+        documents = self._graph.documents
+        if (path := self._graph.names.resolve(name, "")) in documents:
+            return path or ""
+        titled = find_titled(self._seen, name)
+        if len(titled) > 1:
+            paths = ", ".join(titled[:3])
+            raise NoteNotFoundError(f'"{name}" is the title of {paths}; name one by its path')
+        return titled[0] if titled else self._find_renamed(name)
+
+    def _find_renamed(self, name: str) -> str:
+        """Return where a note is now that had this name before, or here what it is called now."""
+        if self._now is not None:
+            try:
+                return self.follow(self._now._find(name))
+            except NoteNotFoundError:
+                return ""
+        moved: dict[str, str] = {}
+        for old, new in self._moves:
+            moved.setdefault(old, moved.get(new, new))
+        path = moved.get(Names(moved).resolve(name, "") or "", "")
+        return path if path in self._graph.documents else ""
+
+    @cached_property
+    def _graph(self) -> LinkGraph:
+        return LinkGraph(self._seen)
+
+    @cached_property
+    def _records(self) -> dict[str, NoteRecord]:
+        return {record.path: record for record in self._seen.view.records()}
+
+    @cached_property
+    def _moves(self) -> Sequence[tuple[str, str]]:
+        """The renames from here to now, or of all history up to now, newest first."""
+        from vaultmem.storage.git.log import walk_renames
+
+        now = self._now._seen if self._now is not None else self._seen
+        last, here = _find_commit(now), _find_commit(self._seen)
+        if not last:
+            return []
+        renames = walk_renames(now.history, f"{here}..{last}" if self._now is not None else last)
+        committed = ((each.previous, each.path) for each in renames)
+        return [*_list_uncommitted(now, last), *committed]
+
+
+def _find_commit(vault: Vault) -> str:
+    """Return the commit that is looked at, or that the folder is based on; "" if there is none."""
+    if vault.view.sources:
+        return vault.view.sources[0].commit
+    head = vault.head()
+    return head.commit if head is not None else ""
+
+
+def _list_uncommitted(vault: Vault, commit: str) -> list[tuple[str, str]]:
+    """Return old and new path of the notes that were renamed in the folder, their text kept."""
+    if not vault.view.is_work_tree:
+        return []
+    tree, here = vault.history.tree(commit), vault.view.blobs()
+    new = {blob: path for path, blob in here.items() if path not in tree}
+    gone = ((path, entry.blob) for path, entry in tree.items() if path not in here)
+    return [(path, new[blob]) for path, blob in gone if blob in new]

@@ -1,0 +1,344 @@
+"""Store receipts of packs, replay them, and list what was shown to whom."""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import os
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from itertools import islice
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple
+
+import vaultmem
+from vaultmem.core.indexing.section_texts import analyse_note
+from vaultmem.core.notes.comments import drop_unseen
+from vaultmem.core.packs.receipt import (
+    Receipt,
+    ShownSection,
+    digest_text,
+    leave_out,
+    list_shown,
+    list_unshown,
+    parse_receipt,
+    read_plain,
+    rebuild_items,
+    render_receipt,
+    write_receipt,
+)
+from vaultmem.core.text.blob import blob_id
+from vaultmem.core.text.display import escape_bytes
+from vaultmem.errors import BusyError, ConflictError, NoteNotFoundError, RefusedError, VaultError
+from vaultmem.services.views.read_notes import find_note
+from vaultmem.services.views.texts import read_text
+from vaultmem.storage.files import read_known
+from vaultmem.storage.git.log import walk_changes
+from vaultmem.storage.query_log import MAX_CALLS, Call, Showing, SignalStore
+from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.core.packs.pack_item import PackItem
+    from vaultmem.core.packs.pack_text import Pack
+
+
+def name_receipt(now: float) -> str:
+    """Return a name that no other receipt has; `now` is in seconds since the epoch."""
+    return f"{datetime.fromtimestamp(now, UTC):%Y%m%dT%H%M%S}-{os.urandom(4).hex()}"
+
+
+def keep_receipt(vault: Vault, pack: Pack, query: str, name: str = "") -> Receipt:
+    """Record a pack that was just made of this vault; durable when this returns.
+
+    It gets a name of its own, unless one is given.
+    """
+    now = datetime.fromtimestamp(vault.now(), UTC)
+    shown, unshown = list_shown(pack), list_unshown(pack)
+    author = vault.author
+    receipt = Receipt(
+        id=name or name_receipt(vault.now()),
+        time=now.isoformat(timespec="seconds"),
+        version=vaultmem.__version__,
+        vault=escape_bytes(str(vault.root)),
+        agent=author.agent,
+        session=author.session,
+        tool_call=author.tool_call,
+        query=query if vault.keeps_words else "",
+        source=pack.source,
+        shown=shown,
+        unshown=unshown,
+        unnamed=pack.unnamed,
+        account=pack.account,
+        digest=digest_text(pack.text),
+        texts=_uncommitted(vault, {(each.path, each.blob) for each in (*shown, *unshown)}),
+        style=pack.style,
+        labels=pack.labels,
+        told=pack.told,
+    )
+    vault.store.receipts.write(receipt.id, write_receipt(receipt))
+    return receipt
+
+
+def list_receipts(vault: Vault, agent: str = "", session: str = "") -> Iterator[Receipt]:
+    """Yield the vault's receipts, newest first, of one agent or session if these are named."""
+    for file in vault.store.receipts.files():
+        receipt = parse_receipt(vault.store.receipts.read(str(file)))
+        if agent in {"", receipt.agent} and session in {"", receipt.session}:
+            yield _show(vault, receipt)
+
+
+class Replay(NamedTuple):
+    """A receipt and its pack, text and sections; without those in `gone`, which git has lost."""
+
+    receipt: Receipt
+    text: str
+    items: tuple[PackItem, ...]
+    gone: tuple[ShownSection, ...] = ()
+
+
+def replay_receipt(vault: Vault, name: str) -> Replay:
+    """Return a receipt, by id or file, and the text of its pack, rendered again from git.
+
+    Raises:
+        NoteNotFoundError: there is no such receipt, or git has lost all that it shows.
+        ConflictError: this version of vaultmem renders it otherwise.
+    """
+    return render_again(vault, find_receipt(vault, name, in_files=True))
+
+
+def find_receipt(vault: Vault, name: str, *, in_files: bool = False) -> Receipt:
+    """Return a receipt by its id, or the beginning of one, or `in_files` by its file's path.
+
+    Raises:
+        NoteNotFoundError: there is none, or several begin like that.
+    """
+    return _show(vault, parse_receipt(vault.store.receipts.read(name, in_files=in_files)))
+
+
+def _show(vault: Vault, receipt: Receipt) -> Receipt:
+    return receipt._replace(vault=vault.show_folder(receipt.vault))
+
+
+def render_again(vault: Vault, receipt: Receipt) -> Replay:
+    """Return a receipt with the text of its pack, as `replay_receipt` does."""
+    read_blob = open_blobs(vault, receipt)
+    sections = (*receipt.shown, *receipt.unshown)
+    lost = {blob for blob in {each.blob for each in sections} if _is_lost(read_blob, blob)}
+    if lost and lost != {each.blob for each in sections}:
+        kept = leave_out(receipt, lost)
+        items, unshown = rebuild_items(kept, read_blob)
+        gone = tuple(each for each in sections if each.blob in lost)
+        return Replay(receipt, render_receipt(kept, items, unshown), tuple(items), gone)
+    items, unshown = rebuild_items(receipt, read_blob)
+    text = render_receipt(receipt, items, unshown)
+    if digest_text(text) != receipt.digest:
+        raise ConflictError(
+            f"{receipt.id}: this vaultmem ({vaultmem.__version__}) does not render the same "
+            f"bytes; use {receipt.version}, which made it"
+        )
+    return Replay(receipt, text, tuple(items))
+
+
+def open_blobs(vault: Vault, receipt: Receipt) -> Callable[[str], bytes]:
+    """Return what reads a note of a receipt by its blob id, from the receipt or from git."""
+
+    def read_blob(blob: str) -> bytes:
+        if blob in receipt.texts:
+            data = receipt.texts[blob].encode("utf-8", "surrogateescape")
+            if blob_id(data) != blob:
+                raise VaultError(f"{receipt.id}: the receipt was changed: {blob[:12]} differs")
+            return data
+        return vault.history.objects.read(blob)[1]
+
+    return read_blob
+
+
+def _is_lost(read_blob: Callable[[str], bytes], blob: str) -> bool:
+    try:
+        read_blob(blob)
+    except NoteNotFoundError:
+        return True
+    return False
+
+
+def _uncommitted(vault: Vault, notes: set[tuple[str, str]]) -> dict[str, str]:
+    """Return by blob id the texts that only the folder has: git may never come to hold them."""
+    texts: dict[str, str] = {}
+    for path, blob in sorted(notes):
+        if vault.view.has_work_tree and not vault.manifest.is_committed(path, blob):
+            text = read_text(vault, path, blob)
+            if text is not None and blob_id(text.encode("utf-8")) != blob:  # It is not UTF-8.
+                data = read_known(vault.root, path, blob)
+                text = None if data is None else data.decode("utf-8", "surrogateescape")
+            if text is None:
+                raise NoteNotFoundError(f"{path}: changed while its receipt was written; ask again")
+            texts[blob] = text
+    return texts
+
+
+# What recalls and packs showed, to whom and when; and which of them showed a text.
+
+#: Characters of an id that say in which second a receipt was made.
+_SECOND = 15
+
+
+class Shown(NamedTuple):
+    """What a recall or pack showed of what was found, to whom and when; a pack's receipt or ""."""
+
+    showing: Showing
+    receipt: str
+
+
+def list_recent(
+    vault: Vault,
+    limit: int,
+    *,
+    agent: str = "",
+    session: str = "",
+    path: str = "",
+    since: float = 0.0,
+) -> list[Shown]:
+    """Return what was shown last, newest first, of an agent, session or note if these are named."""
+    store = SignalStore(vault.state, vault.state_folder)
+    with contextlib.suppress(BusyError):  # What was noted down last is then left out.
+        store.fold(vault.view.totals()[1], vault.wait)
+    found = store.showings(limit, agent=agent, session=session, path=path, since=since)
+    receipts = defaultdict(list)
+    for file in vault.store.receipts.files():
+        receipts[file.stem[:_SECOND]].append(file.stem)
+    return [Shown(each, _find_receipt(vault, receipts, each.call)) for each in found]
+
+
+def _find_receipt(vault: Vault, receipts: Mapping[str, Sequence[str]], call: Call) -> str:
+    """Return the id of the receipt that a pack has; `receipts` are by the second in their ids."""
+    if call.kind != "pack":
+        return ""
+    seconds = [f"{datetime.fromtimestamp(call.at + n, UTC):%Y%m%dT%H%M%S}" for n in (0, 1)]
+    for name in (each for second in seconds for each in reversed(receipts.get(second, ()))):
+        made = parse_receipt(vault.store.receipts.read(name))
+        if (made.agent, made.session, made.query) == (call.agent, call.session, call.query):
+            return name
+    return ""
+
+
+def list_saying(
+    vault: Vault,
+    text: str,
+    limit: int,
+    *,
+    agent: str = "",
+    session: str = "",
+    path: str = "",
+    since: float = 0.0,
+) -> list[Shown]:
+    """Return the recalls and packs that showed a section with a text, newest first.
+
+    Only these sections of each are returned. Case and line breaks do not count. A pack is read from
+    its receipt, which has what the note was then. A recall, or a pack
+    without a receipt, is read from the last commit of its notes before it, else the first after it.
+
+    Raises:
+        RefusedError: the text is empty.
+    """
+    wanted = read_plain(text)
+    if not wanted:
+        raise RefusedError("--says: the text is empty; give words of a section")
+    both = heapq.merge(
+        _find_packs(vault, wanted, agent, session),
+        _find_calls(vault, wanted, agent, session),
+        key=lambda each: -each.showing.call.at,
+    )
+    chosen = (
+        each
+        for each in both
+        if each.showing.call.at >= since
+        and path in {"", *(at for at, _, _ in each.showing.sections)}
+    )
+    return list(islice(chosen, limit))
+
+
+def _find_packs(vault: Vault, wanted: str, agent: str, session: str) -> Iterator[Shown]:
+    """Yield the packs with a receipt that showed a text, newest first."""
+    has_text: dict[str, bool] = {}
+    for receipt in list_receipts(vault, agent, session):
+        found = _find_sections(vault, receipt, wanted, has_text)
+        if found:
+            at = datetime.fromisoformat(receipt.time).timestamp()
+            sums = (receipt.account.sent, receipt.account.flat, len(found))
+            call = Call(at, "pack", receipt.query, receipt.agent, receipt.session, *sums)
+            yield Shown(Showing(call, found), receipt.id)
+
+
+def _find_sections(
+    vault: Vault, receipt: Receipt, wanted: str, has_text: dict[str, bool]
+) -> tuple[tuple[str, str, None], ...]:
+    """Return path and heading of what a pack showed with a text; `has_text` is kept by blob."""
+    read_blob = open_blobs(vault, receipt)
+    blobs = {each.blob for each in receipt.shown}
+    for blob in blobs - has_text.keys():
+        try:
+            has_text[blob] = wanted in read_plain(read_blob(blob).decode("utf-8", "replace"))
+        except VaultError:  # Git has lost it.
+            has_text[blob] = False
+    kept = leave_out(receipt, {blob for blob in blobs if not has_text[blob]})
+    if not kept.shown:
+        return ()
+    try:
+        items = rebuild_items(kept._replace(unshown=()), read_blob)[0]
+    except VaultError:  # Another version read notes otherwise.
+        return ()
+    named = ((each.hit.record.path, each.hit.section.heading, each.text) for each in items)
+    return tuple(
+        (path, heading, None) for path, heading, text in named if wanted in read_plain(text)
+    )
+
+
+def _find_calls(vault: Vault, wanted: str, agent: str, session: str) -> Iterator[Shown]:
+    """Yield the recalls, and the packs without a receipt, that showed a text, newest first."""
+    find_text = _open_versions(vault)
+
+    @cache
+    def is_said(path: str, heading: str, text: str) -> bool:
+        note = analyse_note(PurePosixPath(path), text.encode("utf-8", "surrogateescape"))
+        own = (each for each in note.sections if each.heading == heading)
+        parts = (drop_unseen(note.visible[each.start : each.end]) for each in own)
+        return any(wanted in read_plain(part) for part in parts)
+
+    for each in list_recent(vault, MAX_CALLS, agent=agent, session=session):
+        if each.receipt:
+            continue
+        call, sections = each.showing
+        found = tuple(x for x in sections if is_said(x[0], x[1], find_text(x[0], call.at)))
+        if found:
+            yield Shown(Showing(call, found), "")
+
+
+def _open_versions(vault: Vault) -> Callable[[str, float], str]:
+    """Return what finds the text that a note had at a time (seconds), as far as commits tell."""
+    versions: dict[str, list[tuple[int, str]]] = {}
+
+    @cache
+    def read(blob: str) -> str:
+        return vault.history.objects.read(blob)[1].decode("utf-8", "surrogateescape")
+
+    def find(path: str, at: float) -> str:
+        if not versions and (head := vault.head()) and head.commit:
+            for commit, changes in walk_changes(vault.history, head.commit):
+                for each in changes:
+                    versions.setdefault(each.path, []).append((commit.at, each.blob))
+            for found in versions.values():
+                found.reverse()  # The oldest first, also within a second.
+                found.sort(key=lambda version: version[0])
+        own = versions.get(path, [])
+        number = bisect_right(own, at, key=lambda version: version[0])
+        nearest = [*own[:number][-1:], *own[number:]]
+        blob = next((blob for _, blob in nearest if blob), "")
+        if blob:
+            return read(blob)
+        note = find_note(vault, path)  # It may never have been committed.
+        return "" if note is None else note.text
+
+    return find

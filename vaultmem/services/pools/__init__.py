@@ -1,1 +1,0 @@
-"""Many vaults, each a clone of its remote, that one process or many answer for."""

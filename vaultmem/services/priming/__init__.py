@@ -1,1 +1,0 @@
-"""Take reference material into a vault, list it, and take it out again."""

@@ -1,0 +1,1 @@
+"""Queries: from a parsed query to hits, in one vault or in several."""

@@ -1,0 +1,239 @@
+"""Annotate sections: warnings, a sentence that shows the note, and what contradicts what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from vaultmem.core.curation.proposal import Action
+from vaultmem.core.packs.conflicts import (
+    CONFLICT_PROPERTIES,
+    ORDERED,
+    Contradiction,
+    Remarks,
+    bring_together,
+    find_same_titles,
+)
+from vaultmem.core.packs.division import group_by_vault
+from vaultmem.core.packs.passages import choose_sentence, has_sentence
+from vaultmem.core.packs.warnings import find_caution, written_at
+from vaultmem.core.search.query import Hit, NoteFilter, NoteKey
+from vaultmem.core.search.terms import count_terms
+from vaultmem.core.text.paths import fold
+from vaultmem.errors import VaultError
+from vaultmem.services.search.search import list_sections
+from vaultmem.services.search.vault_set import VaultSet, name_vault
+from vaultmem.services.views.texts import read_sections, read_text
+from vaultmem.storage.arrivals import read_found
+from vaultmem.storage.link_table import LinkStore
+from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.core.notes.conflict import Otherwise
+    from vaultmem.core.notes.links import Link
+    from vaultmem.services.search.link_walk import LinkGraph
+
+
+def add_cautions(vault: Vault, hits: Sequence[Hit], at: float) -> list[Hit]:
+    """Return the hits with what is to be said of each; `at` is what counts as now."""
+    changed = _find_changed_refs(vault, hits) if hits else {}
+    cautions = [find_caution(hit, at, changed.get(hit.record.document, ())) for hit in hits]
+    return [
+        hit._replace(caution=caution, otherwise=_find_otherwise(vault, hit)) if caution else hit
+        for hit, caution in zip(hits, cautions, strict=True)
+    ]
+
+
+def _find_otherwise(vault: Vault, hit: Hit) -> tuple[Otherwise, ...]:
+    """Return what another side of a merge says in place of words of a section."""
+    if not hit.record.conflict or hit.record.caution != hit.record.conflict:
+        return ()
+    from vaultmem.core.notes.note import parse_note
+
+    text = read_text(vault, hit.record.path, hit.record.blob) or ""
+    note = parse_note(PurePosixPath(hit.record.path), text.encode("utf-8", "surrogatepass"))
+    return note.otherwise.get(hit.section.ordinal, ())
+
+
+def _find_changed_refs(vault: Vault, hits: Sequence[Hit]) -> dict[int, list[str]]:
+    """Return, by document, the vault's files that a note rests on and that changed after it."""
+    documents = {hit.record.document: hit for hit in hits}
+    found: dict[int, list[str]] = {}
+    graph: LinkGraph | None = None
+    for document, links in LinkStore(vault.state).refs(documents).items():
+        for link in links:
+            hit = documents[document]
+            path: str | None = link.path
+            if link.kind != "path":
+                graph = graph or _open_graph(vault)
+                path = graph.names.find(link, hit.record.path)
+            since = max(written_at(hit), hit.record.changed)
+            if path and (vault.view.changed_at(path) or 0) > since:
+                found.setdefault(document, []).append(path)
+    return found
+
+
+def _open_graph(vault: Vault) -> LinkGraph:
+    from vaultmem.services.search.link_walk import LinkGraph
+
+    return LinkGraph(vault)
+
+
+def add_shown_lines(vault: Vault, hits: Sequence[Hit]) -> list[Hit]:
+    """Return hits with a sentence of the rest of the note where their own text has none.
+
+    A text that compaction left has none for the terms that only the full text has.
+    """
+    return [hit._replace(shown_line=_find_line(vault, hit)) for hit in hits]
+
+
+def _find_line(vault: Vault, hit: Hit) -> str:
+    terms = [match.term for match in hit.matches]
+    if hit.record.full_text:
+        in_body = {match.term for match in hit.matches if "body" in match.fields}
+        lacking = in_body - count_terms(hit.text).keys()
+        line = choose_sentence(_read_full(vault, hit), terms) if lacking else ""
+        return line if lacking.intersection(count_terms(line)) else ""
+    if has_sentence(hit.text):
+        return ""
+    whole = "\n\n".join(each.text for each in list_sections(vault, [hit.record]))
+    return choose_sentence(whole, terms) if has_sentence(whole) else ""
+
+
+def _read_full(vault: Vault, hit: Hit) -> str:
+    """Return what people see of a note's full text, "" if it is not here."""
+    from vaultmem.services.views.texts import read_full_note
+
+    path, full_text = PurePosixPath(hit.record.path), hit.record.full_text
+    try:
+        return read_full_note(vault, path, full_text).visible_body
+    except VaultError:  # A shallow clone may lack it.
+        return ""
+
+
+def add_remarks(
+    vaults: VaultSet, pinned: Sequence[Hit], relevant: Sequence[Hit], trusted: frozenset[NoteKey]
+) -> tuple[list[Hit], Remarks]:
+    """Return the relevant sections, opponents side by side, and what is to be said of them.
+
+    A note that contradicts a relevant one, and counts no less, is added where nothing hides it
+    (its state, say). `trusted` are the notes whose promotion is on record.
+    """
+    relations = _find_relations(vaults, [*pinned, *relevant])
+    partners = _find_partners(vaults, relations, [*pinned, *relevant])
+    hits = bring_together(relevant, relations, partners, trusted)
+    return hits, Remarks(relations)
+
+
+def _find_relations(vaults: VaultSet, hits: Sequence[Hit]) -> list[Contradiction]:
+    """Return the conflicts that the notes' properties and titles tell of."""
+    found = find_same_titles(hits)
+    given = {name: (own, name) for name, own in group_by_vault(hits).items()}
+    for told in vaults.run(_find_told, given).values():
+        found += told
+    distinct: dict[frozenset[NoteKey], Contradiction] = {}
+    for one in sorted(found, key=_rank_relation):
+        distinct.setdefault(frozenset((one.first, one.second)), one)
+    return list(distinct.values())
+
+
+def _find_told(vault: Vault, hits: Sequence[Hit], name: str) -> list[Contradiction]:
+    """Return the conflicts that properties tell of, or that came from elsewhere.
+
+    The notes are those of the vault of this name.
+    """
+    found: list[tuple[int, int, str, int]] = _find_arrived(vault, hits)
+    written = _find_written(vault, hits)
+    others = _resolve(vault, [(path, link) for _, path, link in written]) if written else []
+    shown = {hit.record.document for hit in hits}
+    for (document, _, link), other in zip(written, others, strict=True):
+        if other is None or other == document or not shown & {document, other}:
+            continue
+        if link.property == "superseded_by":
+            found.append((other, document, "supersedes", document))
+        else:
+            found.append((document, other, link.property, document))
+    if not found:
+        return []
+    records = vault.view.records_of({number for each in found for number in each[:2]})
+    notes = {number: (name, each.path, each.blob) for number, each in records.items()}
+    return [
+        Contradiction(notes[first], notes[second], why, notes.get(by))
+        for first, second, why, by in found
+        if first in notes and second in notes
+    ]
+
+
+def _find_arrived(vault: Vault, hits: Sequence[Hit]) -> list[tuple[int, int, str, int]]:
+    """Return which of these notes say another value than one that came, or came themselves.
+
+    That was found when they came; nobody has decided it.
+    """
+    shown = {(hit.record.path, hit.record.blob) for hit in hits}
+    found: list[tuple[int, int, str, int]] = []
+    for each in read_found(vault.state):
+        older, newer = (each.path, each.blob), (each.into, each.into_blob)
+        if each.action in {Action.UPDATE, Action.CONTRADICTION} and shown & {older, newer}:
+            known = vault.manifest.find_documents([older, newer])
+            if older in known and newer in known:
+                found.append((known[newer], known[older], "contradicts", -1))
+    return found
+
+
+def _rank_relation(told: Contradiction) -> tuple[bool, bool, NoteKey, NoteKey]:
+    """Put what orders two notes before what says that they differ, and that before titles."""
+    is_title = told.why not in CONFLICT_PROPERTIES
+    return (told.why not in ORDERED, is_title, told.first, told.second)
+
+
+def _resolve(vault: Vault, links: Sequence[tuple[str, Link]]) -> list[int | None]:
+    from vaultmem.services.search.link_walk import resolve_few
+
+    return resolve_few(vault, links)
+
+
+def _find_written(vault: Vault, hits: Sequence[Hit]) -> list[tuple[int, str, Link]]:
+    """Return the links in properties about conflicts that are of these notes, or may mean one.
+
+    Each is the linking document, its path, and the link.
+    """
+    shown = {hit.record.document: hit.record.path for hit in hits}
+    names = {fold(path).rpartition("/")[2].removesuffix(".md") for path in shown.values()}
+    store = LinkStore(vault.state)
+    names.update(fold(alias) for each in store.aliases_of(shown).values() for alias in each)
+    found = []
+    for document, links in store.links_in(CONFLICT_PROPERTIES).items():
+        for link in links:
+            name = fold(link.path).rpartition("/")[2].removesuffix(".md")
+            if document in shown or name in names:
+                found.append((document, link))
+    listed = ", ".join(str(document) for document, _ in found)
+    paths = vault.view.paths(f"d.id IN ({listed})") if found else {}
+    return [(document, paths[document], link) for document, link in found if document in paths]
+
+
+def _find_partners(
+    vaults: VaultSet, relations: Iterable[Contradiction], hits: Sequence[Hit]
+) -> dict[NoteKey, Hit]:
+    """Return the first section of each note that is in a conflict and was not found itself."""
+    known = {hit.note for hit in hits}
+    wanted: dict[str, list[str]] = {}
+    for name, path, _ in {n for each in relations for n in (each.first, each.second)} - known:
+        wanted.setdefault(name, []).append(path)
+    found = vaults.run(_first_sections, {name: (paths,) for name, paths in wanted.items()})
+    named = (hit for name, own in found.items() for hit in name_vault(name, own))
+    return {hit.note: hit for hit in named if hit.note not in known}
+
+
+def _first_sections(vault: Vault, paths: Sequence[str]) -> list[Hit]:
+    """Return the first section of each of some notes that nothing hides."""
+    marks = ", ".join("?" * len(paths))
+    found = vault.view.records(f"d.path IN ({marks})", paths)
+    records = [*filter(NoteFilter().admits, found)]
+    sections = vault.view.sections_of({record.document for record in records}, [0])
+    places = [(r, sections[r.document, 0]) for r in records if (r.document, 0) in sections]
+    return [
+        Hit(record, section, text, 0.0, (), 0.0, 1.0)
+        for record, section, text in read_sections(vault, places)
+    ]

@@ -1,0 +1,318 @@
+"""Follow and write links: what a note names, what names it, and what a recall finds along them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from vaultmem.core.lifecycle import STATE_WEIGHT, State
+from vaultmem.core.notes.links import (
+    UNLINKABLE,
+    Link,
+    LinkKind,
+    Names,
+    encode_destination,
+    find_place,
+    link_to,
+    spell_new,
+)
+from vaultmem.core.notes.obsidian import LinkFormat
+from vaultmem.core.notes.record import NoteRecord, SectionRecord
+from vaultmem.core.search.query import Hit, RecallQuery
+from vaultmem.core.search.ranking import share_scores
+from vaultmem.core.text.paths import is_text
+from vaultmem.services.views.texts import read_sections, read_text
+from vaultmem.storage.link_table import LinkStore, find_attachments
+from vaultmem.vault import Vault
+
+
+class FoundLink(NamedTuple):
+    """A link of the note `source` and the file that it means; `missing` says what is not there.
+
+    `missing` is "note" (then `target` is None), "heading", "block", or "".
+    """
+
+    source: str
+    link: Link
+    target: str | None
+    missing: str = ""
+
+
+class LinkGraph:
+    """The links of all notes that are looked at, and what is needed to follow them.
+
+    The vault must be in sync.
+    """
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+        self._store = LinkStore(vault.state)
+        self.paths = vault.view.paths()
+        self.documents = {path: number for number, path in self.paths.items()}
+        aliases = self._store.aliases()
+        self._files = list_files(vault)
+        self._aliases = {self.paths[n]: names for n, names in aliases.items() if n in self.paths}
+        self.names = Names(self._files, self._aliases)
+        self.files = frozenset(self._files)
+
+    def links(self) -> Iterator[FoundLink]:
+        """Yield every link that counts, headings not looked up."""
+        for document, links in self.all_links():
+            yield from self._follow(self.paths[document], links)
+
+    def links_of(self, document: int) -> list[FoundLink]:
+        """Return the links of one note, headings not looked up."""
+        links = self._store.links([document]).get(document, [])
+        return list(self._follow(self.paths[document], links))
+
+    def names_with(self, path: str, without: str) -> Names:
+        """Return what links could find if the one path were there and the other were not."""
+        aliases = {p: names for p, names in self._aliases.items() if p not in {path, without}}
+        moved = self._aliases.get(path) or self._aliases.get(without)
+        files = [each for each in self._files if each != without]
+        return Names(dict.fromkeys([*files, path]), {**aliases, path: moved or []})
+
+    def names_before(self, moved: Mapping[str, str]) -> Names:
+        """Return what links could find before files were moved (old path to new), and since."""
+        aliases = {old: self._aliases.get(new, []) for old, new in moved.items()}
+        return Names(dict.fromkeys([*self._files, *moved]), {**self._aliases, **aliases})
+
+    def link_shortly(self, path: str) -> str:
+        """Return a new link to a note for a text at the root: the shortest, or as in Obsidian."""
+        return NewLinks(self._vault, self.names).in_body(path, "")
+
+    def all_links(self) -> Iterator[tuple[int, list[Link]]]:
+        """Yield each note's document with its links as written, hidden ones as well."""
+        for document, links in self._store.all_links().items():
+            if document in self.paths:
+                yield document, links
+
+    def find_section(self, found: FoundLink) -> SectionRecord | None:
+        """Return the section that a link leads to, None if there is none."""
+        document = self.documents.get(found.target or "")
+        if document is None:
+            return None
+        view = self._vault.view
+        sections = [s for _, s in sorted(view.sections_of([document]).items())]
+        text = ""
+        if found.link.subpath.startswith("^"):
+            record = view.records_of([document])[document]
+            text = read_text(self._vault, record.path, record.blob) or ""
+        return find_place(sections, found.link.subpath, text)
+
+    def _follow(self, source: str, links: list[Link]) -> Iterator[FoundLink]:
+        for link in links:
+            if link.is_hidden:
+                continue
+            target = self.names.find(link, source)
+            if link.kind is LinkKind.PATH and target not in self.documents:
+                continue  # What a note rests on may be anywhere.
+            yield FoundLink(source, link, target, "" if target else "note")
+
+
+class LinkMap(NamedTuple):
+    """Which notes link to each file of a vault, and to which files each note links."""
+
+    sources: Mapping[str, Sequence[str]]
+    targets: Mapping[str, Sequence[str]]
+
+
+def open_names(vault: Vault) -> Names:
+    """Return what links can mean, from memory while the vault's files are the same."""
+    return vault.view.keep("names", lambda: LinkGraph(vault).names)
+
+
+def map_links(vault: Vault) -> LinkMap:
+    """Return which files are linked, from memory while the vault's files are the same."""
+    return vault.view.keep("link map", lambda: _map_links(vault))
+
+
+def _map_links(vault: Vault) -> LinkMap:
+    sources: dict[str, dict[str, None]] = {}
+    targets: dict[str, dict[str, None]] = {}
+    for found in LinkGraph(vault).links():
+        if found.target is not None and found.target != found.source:
+            sources.setdefault(found.target, {})[found.source] = None
+            targets.setdefault(found.source, {})[found.target] = None
+    return LinkMap(
+        {path: tuple(sorted(each)) for path, each in sources.items()},
+        {path: tuple(each) for path, each in targets.items()},
+    )
+
+
+def resolve_few(vault: Vault, links: Sequence[tuple[str, Link]]) -> list[int | None]:
+    """Return the documents that a few links (note, link) mean, without looking at all names."""
+    store = LinkStore(vault.state)
+    targets = [link.path.rpartition("/")[2].removesuffix(".md") for _, link in links]
+    if not all(target.isascii() for target in targets):  # SQLite folds no other letters.
+        graph = LinkGraph(vault)
+        found = [graph.names.find(link, source) for source, link in links]
+        return [graph.documents.get(path or "") for path in found]
+    aliases = store.aliases_among(dict.fromkeys(link.path for _, link in links))
+    listed = ", ".join(map(str, aliases))
+    patterns = [f"%{_as_pattern(target)}.md" for target in dict.fromkeys(targets)]
+    alike = " OR ".join("d.path LIKE ? ESCAPE '!'" for _ in patterns) or "0"
+    paths = vault.view.paths(f"d.id IN ({listed}) OR {alike}", patterns)
+    documents = {path: number for number, path in paths.items()}
+    names = Names(
+        documents, {paths[number]: each for number, each in aliases.items() if number in paths}
+    )
+    return [documents.get(names.find(link, source) or "") for source, link in links]
+
+
+def list_links(vault: Vault, path: str) -> list[FoundLink]:
+    """Return the links of a note in their order; what leads nowhere says so."""
+    graph = LinkGraph(vault)
+    return [_check_place(graph, found) for found in graph.links_of(graph.documents[path])]
+
+
+def list_backlinks(vault: Vault, path: str) -> list[FoundLink]:
+    """Return the links of other notes to this one, by their paths."""
+    graph = LinkGraph(vault)
+    found = [each for each in graph.links() if each.target == path != each.source]
+    found.sort(key=lambda each: (each.source, each.link.start))
+    return [_check_place(graph, each) for each in found]
+
+
+def list_broken(vault: Vault) -> list[FoundLink]:
+    """Return the links of all notes that lead to no file, by path."""
+    broken = [found for found in LinkGraph(vault).links() if found.missing]
+    return sorted(broken, key=lambda each: (each.source, each.link.start))
+
+
+def list_orphans(vault: Vault) -> list[tuple[NoteRecord, int]]:
+    """Return the notes that no other note links to, each with the number of its own links.
+
+    Pinned notes and reference material (`primed/`) are left out.
+    """
+    targets: set[str] = set()
+    outgoing: dict[str, int] = {}
+    for found in LinkGraph(vault).links():
+        if found.target is not None and found.target != found.source:
+            targets.add(found.target)
+            outgoing[found.source] = outgoing.get(found.source, 0) + 1
+    return [
+        (record, outgoing.get(record.path, 0))
+        for record in vault.view.records("d.pinned = 0 AND d.path NOT LIKE 'primed/%'")
+        if record.path not in targets
+    ]
+
+
+def _as_pattern(text: str) -> str:
+    """Return text as a LIKE pattern that matches this text alone."""
+    return "".join(f"!{mark}" if mark in "!%_" else mark for mark in text)
+
+
+def _check_place(graph: LinkGraph, found: FoundLink) -> FoundLink:
+    """Say of a link to a note whether its heading or block is there."""
+    if found.missing or not found.link.subpath or found.target not in graph.documents:
+        return found
+    if graph.find_section(found) is not None:
+        return found
+    missing = "block" if found.link.subpath.startswith("^") else "heading"
+    return FoundLink(found.source, found.link, found.target, missing)
+
+
+#: The best sections whose links are followed.
+_FOLLOWED = 10
+
+_Key = tuple[int, int]
+
+
+def expand_hits(vault: Vault, hits: Sequence[Hit], query: RecallQuery) -> list[Hit]:
+    """Return the hits and the sections that the best of them link to, at most `query.limit`.
+
+    A linked section gets a share of the linking section's score. The query's filter holds for it,
+    but for author, folder, date and conflict.
+    """
+    graph = LinkGraph(vault)
+    known = {hit.local_key: hit for hit in hits}
+    places: dict[_Key, tuple[NoteRecord, SectionRecord]] = {}
+    links: dict[_Key, list[_Key]] = {}
+    for hit in hits[:_FOLLOWED]:
+        for found in graph.links_of(hit.record.document):
+            if _is_in(hit, found) and (place := _find_place(vault, graph, query, found)):
+                key = (place[0].document, place[1].ordinal)
+                places[key] = place
+                links.setdefault(hit.local_key, []).append(key)
+    expanded = []
+    ranked = [(hit.local_key, hit.score) for hit in hits]
+    for key, score, giver in share_scores(ranked, links)[: query.limit]:
+        source = known[giver].record.path if giver else ""
+        found_hit = known.get(key) or _read_hit(vault, *places[key])
+        if found_hit is not None:
+            expanded.append(found_hit._replace(score=score, linked_from=source))
+    return expanded
+
+
+def _is_in(hit: Hit, found: FoundLink) -> bool:
+    """Tell whether a link is in a section; those of properties belong to the first."""
+    if found.link.property:
+        return hit.section.ordinal == 0
+    return hit.section.start <= found.link.start < hit.section.end
+
+
+def _find_place(
+    vault: Vault, graph: LinkGraph, query: RecallQuery, found: FoundLink
+) -> tuple[NoteRecord, SectionRecord] | None:
+    document = graph.documents.get(found.target or "")
+    section = graph.find_section(found) if document is not None else None
+    if document is None or section is None:
+        return None
+    record = vault.view.records_of([document])[document]
+    # Author, folder, date and conflict are asked of the hit, not of what it links to.
+    anybody = query.filter._replace(session="", agent="", conflicted=False)
+    wanted = anybody._replace(paths=(), since=None, until=None)
+    return (record, section) if wanted.admits(record) else None
+
+
+def _read_hit(vault: Vault, record: NoteRecord, section: SectionRecord) -> Hit | None:
+    weight = STATE_WEIGHT.get(State(record.state), 1.0)
+    for _, _, text in read_sections(vault, [(record, section)]):
+        return Hit(record, section, text, 0.0, (), 0.0, weight)
+    return None
+
+
+class NewLinks:
+    """Writes links to notes of a vault; the names in it are read when the first one needs them."""
+
+    def __init__(self, vault: Vault, names: Names | None = None) -> None:
+        self._vault = vault
+        self._told = vault.store.obsidian
+        self._known = names
+
+    @cached_property
+    def _names(self) -> Names:
+        return self._known or Names(list_files(self._vault))
+
+    def in_body(self, path: str, source: str) -> str:
+        """Return the link to a note for the text of another; the shortest without Obsidian."""
+        if not self._told.markdown_links:
+            return self.in_property(path, source)
+        shown = path.rpartition("/")[2].removesuffix(".md")
+        return f"[{shown}]({encode_destination(self._spell(path, source))}.md)"
+
+    def in_property(self, path: str, source: str) -> str:
+        """Return the link to a note in brackets, which is all that properties know."""
+        written = self._spell(path, source)
+        return link_to(path) if UNLINKABLE & set(written) else f"[[{written}]]"
+
+    def _spell(self, path: str, source: str) -> str:
+        """Return the path of a link as it is to be written, without its ending."""
+        if self._told.link_format is LinkFormat.ABSOLUTE:
+            return path.removesuffix(".md")
+        is_relative = self._told.link_format is LinkFormat.RELATIVE
+        return spell_new(path, source, self._names, is_relative=is_relative)
+
+
+def list_files(vault: Vault) -> list[str]:
+    """Return the paths of all files that a link may mean: notes and attachments."""
+    found = dict.fromkeys(vault.view.paths().values())
+    if vault.view.has_work_tree:
+        found.update(dict.fromkeys(vault.manifest.stats()))
+        found.update(dict.fromkeys(find_attachments(vault.root)))
+    for source in vault.view.sources:
+        if source.number is not None:
+            found.update(dict.fromkeys(vault.history.tree(source.commit)))
+    return list(filter(is_text, found))

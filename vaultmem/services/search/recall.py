@@ -1,0 +1,420 @@
+"""Find the hits of a query in one vault or several: as it is, or as people word it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date, datetime
+from functools import cache
+from typing import TYPE_CHECKING
+
+from vaultmem.core.languages import read_lines, read_pairs
+from vaultmem.core.lifecycle import State
+from vaultmem.core.packs.pack_item import plain_label
+from vaultmem.core.search.query import (
+    JUDGED,
+    MAX_TERMS,
+    WEIGHTS,
+    Hit,
+    RecallQuery,
+    Statistics,
+    Sureness,
+    group_hits,
+    is_strong,
+    judge_hits,
+    parse_query,
+    tell_replaced,
+    tell_sureness,
+)
+from vaultmem.core.search.terms import list_stop_terms, split_words, stem_word
+from vaultmem.core.text.paths import DREAMS
+from vaultmem.errors import VaultError
+from vaultmem.services.search.rerank import Reranker
+from vaultmem.services.search.score import DEEPEST, Depth, Scorer, look_deeper
+from vaultmem.services.search.search import merge_hits
+from vaultmem.services.search.vault_set import VaultSet, name_vault
+from vaultmem.services.views.update_index import heals
+from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.core.notes.note import Note
+    from vaultmem.core.validity import Span
+    from vaultmem.storage.git.refs import Branch
+    from vaultmem.vault import Vault
+
+#: Misspelt words that are looked up.
+_MISSPELT = 5
+
+#: Different terms of a question in which one that is not known counts as misspelt, unless all are:
+#: in a longer one, it is more often a word that the vault happens not to have.
+_FEW = 6
+
+
+@heals
+def recall(
+    vault: Vault,
+    query: RecallQuery,
+    dense: Scorer | None = None,
+    reranker: Reranker | None = None,
+    by_note: bool = False,
+) -> list[Hit]:
+    """Return the best sections for the query, best first; ties are in the order of path.
+
+    `by_note` counts notes, and returns the best section of each. Files that changed since
+    `open_vault` are indexed first, once; later calls read only the files of the hits.
+    """
+    vaults = VaultSet([vault])
+    return find_sections(vaults, query, vaults.count(query), query.limit, by_note, dense, reranker)
+
+
+def find_hits(
+    vaults: VaultSet,
+    query: RecallQuery,
+    wanted: int,
+    by_note: bool = False,
+    dense: Scorer | None = None,
+    reranker: Reranker | None = None,
+) -> tuple[RecallQuery, list[Hit]]:
+    """Return the query as it was searched, spelling corrected, and the best hits.
+
+    `wanted` is their number at most. Archived notes answer too: if others surely do, those with a
+    term that these lack. A query of stop words alone is answered by these.
+    """
+    how = (by_note, dense, reranker)
+    plain = query.filter
+    if not (query.terms or query.compounds or dense):
+        query = query._replace(compounds=tuple(list_stop_terms(query.text)))
+    if plain.states or plain.any_state:
+        return _find_known(vaults, query, wanted, *how)
+    wider = query._replace(filter=plain._replace(with_archived=True))
+    found_by, found = _find_known(vaults, wider, wanted + 1, *how)
+    found = [hit for hit in found if hit.record.path != str(DREAMS)][:wanted]
+    others = [hit for hit in found if hit.record.state != State.ARCHIVED]
+    strong = [hit for hit in others[:JUDGED] if is_strong(hit)]
+    if len(others) == len(found) or not strong:
+        return found_by._replace(filter=plain), found
+    answered = {match.term for hit in strong for match in hit.matches}
+    more = [
+        hit
+        for hit in found
+        if hit.record.state == State.ARCHIVED
+        and not answered.issuperset(match.term for match in hit.matches)
+    ]
+    found_by, others = _find_known(vaults, query, wanted, *how)
+    found = sorted([*others, *more], key=lambda hit: -hit.score)
+    return found_by, found[:wanted]
+
+
+def _find_known(
+    vaults: VaultSet,
+    query: RecallQuery,
+    wanted: int,
+    by_note: bool,
+    dense: Scorer | None,
+    reranker: Reranker | None,
+) -> tuple[RecallQuery, list[Hit]]:
+    """Return the query as it was searched, and the best hits of the notes that its filter admits.
+
+    A question about the past is answered by what held then.
+    """
+    past = _find_past(vaults, query)
+    given = query.filter
+    query = query._replace(filter=given._replace(past=past is not None))
+    statistics = vaults.count(query)
+    corrected = _correct_spelling(vaults, query, statistics)
+    if corrected.replaced:
+        query, statistics = corrected, vaults.count(corrected)
+    hits = find_sections(vaults, query, statistics, wanted, by_note, dense, reranker)
+    if past is not None:
+        hits = vaults.change(hits, keep_valid, past)
+    return query._replace(filter=given), hits
+
+
+def find_sections(
+    vaults: VaultSet,
+    query: RecallQuery,
+    statistics: Statistics,
+    wanted: int,
+    by_note: bool = False,
+    dense: Scorer | None = None,
+    reranker: Reranker | None = None,
+) -> list[Hit]:
+    """Return the best hits for a query as it is, of all vaults as of one."""
+    depth = Depth(wanted, by_note, reranker.sections if reranker is not None else 0)
+    found = _search_deep(vaults, query, statistics, depth, dense)
+    by_words = dense.weight if dense is not None else 1.0
+    if reranker is None:
+        return merge_hits(found, wanted, by_words)
+    hits = reranker(query, merge_hits(found, by_words=by_words))
+    return (group_hits(hits) if by_note else hits)[:wanted]
+
+
+def _search_deep(
+    vaults: VaultSet,
+    query: RecallQuery,
+    statistics: Statistics,
+    depth: Depth,
+    dense: Scorer | None,
+) -> list[tuple[str, list[Hit]]]:
+    """Return the best hits of each vault.
+
+    Of all vaults together, as many sections are compared as of one vault with all their notes.
+    """
+    if len(vaults.names) == 1:
+        return vaults.search(query, statistics, depth, dense)
+    from vaultmem.core.search.ranking import count_candidates, count_read
+
+    query = query._replace(limit=max(query.limit, depth.sections))
+    while True:
+        wanted = count_candidates(query.limit, WEIGHTS)
+        scores = sorted(vaults.score_words(query, statistics), reverse=True)[:wanted]
+        if not scores and dense is None:
+            return []
+        read = scores[: count_read(query.limit, WEIGHTS)]
+        if scores:
+            depth = depth._replace(best=scores[0], least=scores[-1], read=read[-1])
+        found = vaults.search(query, statistics, depth, dense)
+        is_enough = not depth.by_note or sum(len(hits) for _, hits in found) >= depth.hits
+        if is_enough or len(scores) < wanted or query.limit >= DEEPEST:
+            return found
+        query = look_deeper(query)
+
+
+def _correct_spelling(vaults: VaultSet, query: RecallQuery, statistics: Statistics) -> RecallQuery:
+    """Return the query with similar words for those that no section has which it can find.
+
+    Archived notes alone give no suggestion.
+    """
+    corrected = _replace_unknown(vaults, query, statistics)
+    if corrected.replaced and query.filter.with_archived:
+        plain = query._replace(filter=query.filter._replace(with_archived=False))
+        corrected = _replace_unknown(vaults, plain, vaults.count(plain))
+    return corrected._replace(filter=query.filter)
+
+
+def _replace_unknown(vaults: VaultSet, query: RecallQuery, statistics: Statistics) -> RecallQuery:
+    """Return the query with the nearest word of all vaults for each word that none has.
+
+    A word among others must be nearer than one alone: it may be right, and the others answer.
+    """
+    different = [*dict.fromkeys(query.terms)]
+    if not statistics.counts or len(query.terms) > MAX_TERMS:
+        return query
+    known = {term: statistics.counts[term] > 0 for term in different}
+    is_alone = not any(known.values())
+    if all(known.values()) or (
+        len(known) > _FEW and (not is_alone or any(map(statistics.totals.get, different)))
+    ):
+        return query
+    from vaultmem.core.search.eligible import measure_distance
+
+    words = dict.fromkeys(split_words(query.text))
+    unknown = [word for word in words if not known.get(stem_word(word), True)][:_MISSPELT]
+    near = vaults.count(query, unknown, is_alone).near if unknown else {}
+    replaced = {
+        word: min(
+            others, key=lambda other: (measure_distance(word, other, 2), -others[other], other)
+        )
+        for word, others in near.items()
+        if others
+    }
+    terms = {stem_word(word): stem_word(other) for word, other in replaced.items()}
+    return query._replace(
+        terms=tuple(terms.get(term, term) for term in query.terms),
+        replaced=tuple(replaced.items()),
+        near=frozenset(terms.values()) - frozenset(query.terms),
+    )
+
+
+def _find_past(vaults: VaultSet, query: RecallQuery) -> Span | None:
+    """Return the past time that a question asks about, unless it asks for states."""
+    if query.filter.any_state or query.filter.states or not _may_name_time(query.text):
+        return None
+    from vaultmem.core.validity import find_asked
+
+    return find_asked(query.text, datetime.fromtimestamp(int(vaults.now())).date())
+
+
+def _may_name_time(text: str) -> bool:
+    """Tell whether a question has a figure or a word of times; what it asks is read elsewhere."""
+    return not _time_words().isdisjoint(re.findall(r"[^\W\d]+|\d", text.lower()))
+
+
+@cache
+def _time_words() -> frozenset[str]:
+    past = (line.split()[1] for line in read_lines("times") if line.startswith(("past ", "last ")))
+    return frozenset({*"0123456789", *past, *read_pairs("months")})
+
+
+def keep_valid(vault: Vault, hits: Sequence[Hit], asked: Span) -> list[Hit]:
+    """Return the hits without what was replaced and held at another time.
+
+    What held at the time that is asked about says when, and stands before what replaced it.
+    """
+    kept: list[Hit] = []
+    for hit in hits:
+        told = _tell_validity(vault, hit, asked) if hit.record.state == State.DEPRECATED else ""
+        if told:
+            name = hit.record.path.removesuffix(".md")
+            newer = (n for n, each in enumerate(kept) if _replaces(each, name))
+            kept.insert(next(newer, len(kept)), hit._replace(caution=told))
+        elif hit.record.state != State.DEPRECATED:
+            kept.append(hit)
+    return kept
+
+
+def _replaces(hit: Hit, name: str) -> bool:
+    return any(each in {name, name.rpartition("/")[2]} for each in hit.replaces)
+
+
+def _tell_validity(vault: Vault, hit: Hit, asked: Span) -> str:
+    """Return when a note held, "" if that was not at the time that is asked about."""
+    from vaultmem.core.validity import Span
+    from vaultmem.services.views.read_notes import find_note
+
+    note = find_note(vault, hit.record.path)
+    if note is None:
+        return ""
+    start, end = (_read_day(note, name) for name in ("valid_from", "valid_until"))
+    if end is None or not Span(start, end).overlaps(asked):
+        return ""
+    return f"held {f'from {start} ' if start else ''}until {end}, when another value took its place"
+
+
+def _read_day(note: Note, name: str) -> date | None:
+    from vaultmem.core.validity import read_day
+
+    said = note.matter.get(name)
+    return read_day(str(said.value)) if said else None
+
+
+#: Branches that are looked at, those of the newest commits.
+_BRANCHES = 5
+
+#: Characters of a question that a command repeats.
+_QUOTED = 100
+
+#: Archived notes answer by themselves where nothing else does.
+_LAID_ASIDE = frozenset({State.DEPRECATED})
+
+
+def tell_doubts(
+    vaults: VaultSet,
+    query: RecallQuery,
+    hits: Sequence[Hit],
+    sureness: Sureness,
+    looks_elsewhere: bool,
+) -> tuple[str, ...]:
+    """Return what a pack says of its answer: words searched instead, and how sure it is not."""
+    elsewhere = find_elsewhere(vaults, query, sureness) if looks_elsewhere else ""
+    # A pack that shows nothing says so by itself.
+    told = tell_sureness(sureness if hits else Sureness.STRONG, elsewhere)
+    return (*tell_replaced(dict(query.replaced)), *told)
+
+
+def find_elsewhere(vaults: VaultSet, query: RecallQuery, sureness: Sureness) -> str:
+    """Tell in a line which replaced note or which other branch answers; "" if none surely does.
+
+    Who has a strong answer already asks nobody else, and who has none is told of a weak one.
+    Quarantined notes are never named. Nobody waits for another process here. The branches are
+    those of the first vault.
+    """
+    first = vaults.names[0]
+    if query.filter.states or query.is_of_stop_words or sureness is Sureness.STRONG:
+        return ""
+    if vaults.run(_is_narrow, {first: ()})[first]:
+        return ""
+    hit = _find_laid_aside(vaults, query, sureness)
+    if hit is not None:
+        why = f"it is {hit.record.state}: ask recall with --include-archived"
+        return plain_label(f"{hit.address} may answer that; {why}")
+    found = vaults.run(_find_on_branches, {first: (query,)})[first]
+    hit = next(iter(name_vault(first, found)), None)
+    if hit is None:
+        return ""
+    return plain_label(f"{hit.address} on branch {hit.refs[0]} may answer that")
+
+
+def find_other_project(vaults: VaultSet, query: RecallQuery, sureness: Sureness) -> str:
+    """Return the name of a project that surely answers where the one that is viewed does not.
+
+    It is "" if there is none, and where all projects are viewed. The notes are the first vault's.
+    """
+    first = vaults.names[0]
+    if sureness is Sureness.STRONG or query.is_of_stop_words:
+        return ""
+    return vaults.run(_find_in_projects, {first: (query,)})[first]
+
+
+def _find_in_projects(vault: Vault, query: RecallQuery) -> str:
+    own = vault.view.project
+    if own is None:
+        return ""
+    # What was misspelt here may be a word there.
+    asked = parse_query(query.text, 3, query.filter)
+    found = recall(replace(vault, view=vault.view.of_project(None)), asked)
+    others = (hit for hit in found if hit.record.project.casefold() not in {"", own.casefold()})
+    sure = _choose_sure([*others])
+    return sure.record.project if sure else ""
+
+
+def tell_other_project(project: str, question: str, names_tool: bool = False) -> str:
+    """Return the line that says how to query another project; "" without one.
+
+    `names_tool` says that the caller has tools, and no shell.
+    """
+    if not project:
+        return ""
+    told = f"project {project} has a better answer"
+    if names_tool:
+        return plain_label(f'{told}; call recall with project "{project}"')
+    words = shlex.quote(question) if len(question) <= _QUOTED and question.isprintable() else "..."
+    return plain_label(f"{told}; run: vaultmem recall --project {shlex.quote(project)} {words}")
+
+
+def _is_narrow(vault: Vault) -> bool:
+    """Tell whether a vault is looked at as something else than its folder is."""
+    return bool(vault.view.sources or vault.ref)
+
+
+def _find_laid_aside(vaults: VaultSet, query: RecallQuery, sureness: Sureness) -> Hit | None:
+    states = query.filter.wanted_states | _LAID_ASIDE
+    query = query._replace(limit=3, filter=query.filter._replace(states=states))
+    found = find_sections(vaults, query, vaults.count(query), query.limit)
+    aside = [hit for hit in found if hit.record.state in _LAID_ASIDE]
+    sure = _choose_sure(aside)
+    if sure is None and sureness is Sureness.NONE:
+        sure = next((hit for hit in aside if judge_hits([hit]) is Sureness.WEAK), None)
+    return sure
+
+
+def _find_on_branches(vault: Vault, query: RecallQuery) -> list[Hit]:
+    """Return what surely answers on another branch of this vault alone, if anything does."""
+    try:
+        names = [branch.name for branch in _list_others(vault)]
+        if not names:
+            return []
+        from vaultmem.services.views.open_view import look_at
+
+        seen = look_at(vault, include=names, patience=0)
+        own = seen.view.sources[0].name
+        found = recall(seen, query._replace(limit=3))
+    except VaultError:
+        return []
+    sure = _choose_sure([hit for hit in found if own not in hit.refs])
+    return [sure] if sure else []
+
+
+def _list_others(vault: Vault) -> list[Branch]:
+    """Return the branches that are not checked out, those of the newest commits first."""
+    head = vault.head()
+    if head is None:
+        return []
+    others = [b for b in vault.history.refs.branches() if b.commit != head.commit]
+    return sorted(others, key=lambda branch: (-branch.at, branch.name))[:_BRANCHES]
+
+
+def _choose_sure(hits: list[Hit]) -> Hit | None:
+    return next((hit for hit in hits if judge_hits([hit]) is Sureness.STRONG), None)

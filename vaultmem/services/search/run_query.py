@@ -1,0 +1,248 @@
+"""Run a query over one or many vaults, the same for every front end, and log what was shown."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from vaultmem.core.packs.division import group_by_vault
+from vaultmem.core.search.query import (
+    Hit,
+    NoteFilter,
+    RecallQuery,
+    Sureness,
+    group_hits,
+    judge_hits,
+    parse_query,
+    tell_replaced,
+    tell_sureness,
+)
+from vaultmem.core.secrets.scan import find_secrets
+from vaultmem.core.text.display import name_some
+from vaultmem.core.text.token_count import count_fitting, count_tokens
+from vaultmem.errors import VaultError
+from vaultmem.services.search.annotations import add_cautions, add_shown_lines
+from vaultmem.services.search.recall import (
+    find_elsewhere,
+    find_hits,
+    find_other_project,
+    tell_other_project,
+)
+from vaultmem.services.search.rerank import Reranked
+from vaultmem.services.search.vault_set import ByMeaning, TellProgress, VaultSet, open_set
+from vaultmem.storage.query_log import Call, SignalStore, append, is_large
+from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.core.packs.pack_text import Pack
+    from vaultmem.core.search.query import Hit
+
+
+class Ask(NamedTuple):
+    """A question, and how it is asked; what is left out is as vaultmem.yaml has it.
+
+    `limit` is how many notes at most, 0 for `results` of vaultmem.yaml; the best `offset` are
+    passed over. `at` is a branch, tag, commit or date, and `refs` are looked at together with it.
+    `semantic` says whether meaning counts, None if vaultmem.yaml does. With `expand_links`, what
+    the best link to is found as well; with `by_section`, each section is a hit of its own and
+    counts; with `suggests`, archived notes and other branches are looked at where the answer is not
+    sure. Who does not wait (`waits`) is answered with the vectors that there are, and without a
+    reranker. What nobody is shown is not counted (`counts`).
+    """
+
+    question: str
+    limit: int = 0
+    offset: int = 0
+    filter: NoteFilter = NoteFilter()
+    at: str = ""
+    refs: tuple[str, ...] = ()
+    semantic: bool | None = None
+    expand_links: bool = False
+    by_section: bool = False
+    suggests: bool = False
+    waits: bool = True
+    counts: bool = True
+
+
+class QueryResult(NamedTuple):
+    """The notes that answer, best first, each as its best section, and what is to be said of them.
+
+    `has_more` tells whether others come behind these, `replaced` which words the vault does not
+    have and what was searched instead, `elsewhere` which note that was not asked answers. Where
+    nothing answers, `too_large` are the notes that were not searched because of their size.
+    `meaning` is None where words alone decided; `words_alone` says why, if it was not asked for so.
+    `reranked` says what put the best in order, None where nothing was to. `other_project` is the
+    name of a project that was not asked and has a better answer. `shown` are the
+    hits that somebody was shown, each with what was shown of it.
+    """
+
+    question: str
+    terms: tuple[str, ...]
+    hits: list[Hit]
+    has_more: bool
+    replaced: dict[str, str]
+    meaning: ByMeaning | None
+    words_alone: str
+    reranked: Reranked | None
+    sureness: Sureness
+    elsewhere: str = ""
+    too_large: tuple[str, ...] = ()
+    other_project: str = ""
+    shown: Sequence[tuple[Hit, str]] = ()
+
+
+#: Chooses the hits of a result that a front end shows, each with its text; None to show nothing.
+Show = Callable[[VaultSet, QueryResult], Sequence[tuple[Hit, str]] | None]
+
+#: Notes that are looked at for a budget.
+MOST_FITTING = 50
+
+
+def show_texts(_: VaultSet, result: QueryResult) -> list[tuple[Hit, str]]:
+    """Show the whole text of every hit."""
+    return [(hit, hit.text) for hit in result.hits]
+
+
+def fit_texts(budget: int) -> Show:
+    """Return what shows the whole text of the first hits that fit into so many tokens."""
+
+    def show(_: VaultSet, result: QueryResult) -> list[tuple[Hit, str]]:
+        many = count_fitting((count_hit(hit, hit.text) for hit in result.hits), budget)
+        return [(hit, hit.text) for hit in result.hits[:many]]
+
+    return show
+
+
+def run_query(
+    vaults: Vault | Iterable[Vault] | VaultSet,
+    asked: Ask,
+    show: Show = show_texts,
+    progress: TellProgress | None = None,
+) -> QueryResult:
+    """Return the answer of some vaults to a query, and log the hits that `show` shows.
+
+    Raises:
+        NoteNotFoundError: a ref does not exist.
+        RefusedError: the question is too long, the limit under 1, or a ref's name unsafe.
+    """
+    opened = open_set(vaults)
+    seen, result = opened.heal(lambda: _run(opened, asked, progress))
+    shown = show(seen, result)
+    if asked.counts and shown is not None:
+        _log(seen, asked.question, shown)
+    return result._replace(shown=shown or ())
+
+
+def _run(
+    vaults: VaultSet, asked: Ask, progress: TellProgress | None
+) -> tuple[VaultSet, QueryResult]:
+    """Return the vaults as they were viewed, and the result before anything of it is shown."""
+    seen = vaults.view(asked.at, asked.refs, progress)
+    models = seen.open_models(asked.semantic, asked.waits, progress)
+    limit = asked.limit or seen.config.results
+    query = parse_query(asked.question, asked.offset + limit, asked.filter)
+    by_note = not asked.by_section
+    query, found = find_hits(seen, query, query.limit + 1, by_note, models.dense, models.reranker)
+    meaning, words_alone, reranked = models.describe()
+    sureness = judge_hits(found)
+    hits = _expand(seen, query, found) if asked.expand_links else found
+    hits = group_hits(hits) if by_note else hits
+    result = QueryResult(
+        question=asked.question,
+        terms=tuple(map(query.words.__getitem__, query.terms)),
+        hits=seen.change(hits[asked.offset : query.limit], _complete, seen.viewed_at),
+        has_more=len(hits) > query.limit,
+        replaced=dict(query.replaced),
+        meaning=meaning,
+        words_alone=words_alone,
+        reranked=reranked,
+        sureness=sureness,
+        elsewhere=find_elsewhere(seen, query, sureness) if asked.suggests else "",
+        too_large=() if hits and sureness is not Sureness.NONE else _list_too_large(seen),
+        other_project=find_other_project(seen, query, sureness),
+    )
+    return seen, result
+
+
+def _complete(vault: Vault, hits: Sequence[Hit], at: float) -> list[Hit]:
+    """Return hits with what is to be said of each, and the sentence that shows it."""
+    return add_shown_lines(vault, add_cautions(vault, hits, at))
+
+
+def _log(vaults: VaultSet, question: str, shown: Sequence[tuple[Hit, str]]) -> None:
+    """Log a query in each vault whose hits are shown, and in the first in any case."""
+    texts = {hit.key: text for hit, text in shown}
+    own = {vaults.names[0]: [], **group_by_vault(hit for hit, _ in shown)}
+    vaults.keep(
+        count_recall,
+        {name: (question, hits, [texts[hit.key] for hit in hits]) for name, hits in own.items()},
+    )
+
+
+def tell_how_sure(result: QueryResult, names_tool: bool = False) -> list[str]:
+    """Return what is to be said of an answer that is not sure, a line each.
+
+    `names_tool` is as in `tell_other_project`.
+    """
+    sureness = result.sureness if result.hits else None
+    lines = [*tell_replaced(result.replaced), *tell_sureness(sureness, result.elsewhere)]
+    lines += filter(None, [tell_other_project(result.other_project, result.question, names_tool)])
+    return [*lines, *_tell_too_large(result.too_large)]
+
+
+def _tell_too_large(paths: Sequence[str]) -> Iterator[str]:
+    if paths:
+        names = name_some(paths)
+        yield f"Not searched, since over 1 MiB: {names}; divide them into smaller notes."
+
+
+def _list_too_large(vaults: VaultSet) -> tuple[str, ...]:
+    """Return the notes that are in no index because of their size, behind their vault's name."""
+    found = vaults.run(_find_too_large, dict.fromkeys(vaults.names, ()))
+    return tuple(f"{name}:{path}" if name else path for name, own in found.items() for path in own)
+
+
+def _find_too_large(vault: Vault) -> list[str]:
+    """Return the notes of a folder that are too large; those of a commit are not known."""
+    return vault.manifest.too_large() if vault.view.is_work_tree else []
+
+
+def _expand(vaults: VaultSet, query: RecallQuery, hits: list[Hit]) -> list[Hit]:
+    from vaultmem.services.search.link_walk import expand_hits
+
+    expanded = vaults.change(hits, expand_hits, query._replace(limit=2 * len(hits)))
+    return sorted(expanded, key=lambda hit: -round(hit.score, 5))
+
+
+def count_recall(vault: Vault, query: str, hits: Sequence[Hit], shown: Sequence[str]) -> None:
+    """Count a recall; `shown` is what was shown of each hit."""
+    sent = sum(count_hit(hit, text) for hit, text in zip(hits, shown, strict=True))
+    _count(vault, "recall", query, hits, sent, -1, len(hits))
+
+
+def count_hit(hit: Hit, text: str) -> int:
+    """Return the tokens of a hit of which so much was shown."""
+    return count_tokens(f"{hit.name}\n{hit.address}\n{text}")
+
+
+def count_pack(vault: Vault, query: str, pack: Pack) -> None:
+    """Count a pack; what was pinned is no signal, for no question brought it up."""
+    hits = [item.hit for item in pack.items if not item.pinned]
+    account = pack.account
+    _count(
+        vault, "pack", query, hits if query.strip() else [], account.sent, account.flat, len(hits)
+    )
+
+
+def _count(
+    vault: Vault, kind: str, query: str, hits: Sequence[Hit], sent: int, flat: int, found: int
+) -> None:
+    author = vault.author
+    asked = "" if not vault.keeps_words or find_secrets(query) else query
+    call = Call(vault.now(), kind, asked, author.agent, author.session, sent, flat, found)
+    sections = [(hit.record.path, hit.section.heading, hit.score) for hit in hits]
+    size = append(vault.state_folder, call, sections)
+    if is_large(size):
+        with contextlib.suppress(VaultError, OSError):
+            SignalStore(vault.state, vault.state_folder).fold(vault.view.totals()[1], 0.0)

@@ -1,0 +1,378 @@
+"""Choose the sections that a query can find, score them, and put the best in order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from vaultmem.core.indexing.note_facts import STATES
+from vaultmem.core.lifecycle import STATE_WEIGHT
+from vaultmem.core.search.query import WEIGHTS, NoteFilter, RecallQuery, Statistics, group_places
+from vaultmem.core.search.terms import LINKS_ALONE, mark_speaker, weak_terms
+from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from vaultmem.core.search.ranking import Ranking, Share
+    from vaultmem.storage.index.snapshot import Snapshot
+
+    Floats = NDArray[np.float32]
+    Doubles = NDArray[np.float64]
+    Numbers = NDArray[np.int64]
+    from vaultmem.core.search.eligible import EligibleRows
+
+#: Rows of terms whose scores are cached for the next query, each 16 bytes.
+_KEPT_SHARES = 4_000_000
+
+#: Sections in which the wanted number of notes is looked for, at most.
+DEEPEST = 2_000
+
+
+class Scorer(Protocol):
+    """Scores sections by meaning."""
+
+    @property
+    def weight(self) -> float:
+        """The share of the words in the blend, 0 to 1."""
+
+    def __call__(
+        self, text: str, eligible: NDArray[np.bool_], snapshot: Snapshot
+    ) -> NDArray[np.float32] | None:
+        """Return a number for each row, nan where it has no vector; None without an answer."""
+
+
+class Depth(NamedTuple):
+    """The number and kind of hits: `hits` at most, each of another note if `by_note`.
+
+    A reranker reads the best `sections` one by one. Hits that score below `floor` are omitted.
+    Where several vaults are searched, these are the scores by words of all: the `best` of them, and
+    the lowest of a section that is compared (`least`), and whose order of words counts (`read`).
+    """
+
+    hits: int
+    by_note: bool = False
+    sections: int = 0
+    floor: float = 0.0
+    best: float = 0.0
+    least: float = 0.0
+    read: float = 0.0
+
+
+class Ranked(NamedTuple):
+    """A ranking, and the sections of its rows as document and ordinal.
+
+    `groups` are positions in the ranking: of a section that is shown, and of further sections of
+    its note. `shares` are the scores by term, `asked` the weighted idf of all terms.
+    """
+
+    ranking: Ranking
+    sections: list[tuple[int, int]]
+    groups: list[list[int]]
+    shares: Mapping[str, Share]
+    asked: float
+
+
+def rank_sections(
+    scope: Scope,
+    query: RecallQuery,
+    statistics: Statistics,
+    depth: Depth,
+    dense: Scorer | None,
+) -> Ranked:
+    """Return the best sections, each by itself or with those of its note."""
+    query = query._replace(limit=max(query.limit, depth.sections))
+    while True:
+        ranked = _rank_once(scope, query, statistics, depth, dense)
+        is_all = len(ranked.sections) < max(2 * query.limit, WEIGHTS.candidates)
+        ranked = _name_once(ranked)
+        if not depth.by_note:
+            return ranked._replace(groups=[[place] for place in range(len(ranked.sections))])
+        documents = [document for document, _ in ranked.sections]
+        groups = group_places(documents, ranked.ranking.score.tolist())
+        if is_all or len(groups) >= depth.hits or query.limit >= DEEPEST:
+            return ranked._replace(groups=groups)
+        query = look_deeper(query)
+
+
+def look_deeper(query: RecallQuery) -> RecallQuery:
+    """Return a query for which more sections are compared."""
+    return query._replace(limit=min(4 * max(query.limit, WEIGHTS.read), DEEPEST))
+
+
+def _name_once(ranked: Ranked) -> Ranked:
+    """Return a ranking with the best row of each section: a shortened note has many in one."""
+    if len(set(ranked.sections)) == len(ranked.sections):
+        return ranked
+    first = {section: n for n, section in reversed([*enumerate(ranked.sections)])}
+    places = sorted(first.values())
+    sections = [ranked.sections[place] for place in places]
+    return ranked._replace(ranking=ranked.ranking.cut(places), sections=sections)
+
+
+def _score_words(
+    scope: Scope, query: RecallQuery, statistics: Statistics
+) -> tuple[dict[str, Share], Floats, Numbers]:
+    """Return the scores by term, the sum of each row, and the best rows.
+
+    Behind the sums of all rows is a zero, which stands for a missing neighbour.
+    """
+    import numpy as np
+
+    from vaultmem.core.search import ranking as rules
+
+    shares = _score_terms(scope, _weigh_asked(query), statistics)
+    total = np.zeros(scope.snapshot.size + 1, np.float32)
+    rules.add_shares([*shares.values()], total)
+    wanted = rules.count_candidates(query.limit, WEIGHTS)
+    return shares, total, rules.best_rows(total, wanted, scope.eligible.place, [*shares.values()])
+
+
+def list_scores(scope: Scope, query: RecallQuery, statistics: Statistics) -> list[float]:
+    """Return the best scores by words, the highest first."""
+    _, total, best = _score_words(scope, query, statistics)
+    scores: list[float] = total[best].tolist()
+    return scores
+
+
+def _rank_once(
+    scope: Scope,
+    query: RecallQuery,
+    statistics: Statistics,
+    depth: Depth,
+    dense: Scorer | None,
+) -> Ranked:
+    """Return the best sections by themselves, best first."""
+    import numpy as np
+
+    from vaultmem.core.search import ranking as rules
+    from vaultmem.core.search.eligible import sort_distinct
+
+    eligible, snapshot = scope.eligible, scope.snapshot
+    shares, total, best = _score_words(scope, query, statistics)
+    if depth.least:
+        best = best[total[best] >= depth.least]
+        if not len(best) and dense is None:
+            empty = rules.Ranking(best, *[np.zeros(0)] * 7)
+            return Ranked(empty, [], [], shares, 0.0)
+    read = best[: rules.count_read(query.limit, WEIGHTS)]
+    read = read[total[read] >= depth.read] if depth.read else read
+    meant = dense(query.text, eligible.mask, snapshot) if dense is not None else None
+    if meant is not None:
+        wanted = rules.count_candidates(query.limit, WEIGHTS)
+        near = _find_nearest(meant, eligible.mask, eligible.place, wanted)
+        best = read = np.concatenate([best, sort_distinct(near[~np.isin(near, best)])])
+    read = np.sort(read)
+    idf = [share.idf for share in shares.values()]
+    added = _measure_order(scope, query, shares, np.asarray(idf), total, read)
+    ranking = rules.rank_rows(total, best, read, added, eligible.neighbours, WEIGHTS)
+    if meant is not None and dense is not None:
+        ranking = _blend(ranking, meant[ranking.rows], dense.weight)
+    ranking = rules.apply_decay(
+        ranking, eligible.recency, scope.vault.config.recency, 0.0 if dense else depth.best
+    )
+    ranking = rules.order_rows(ranking, eligible, snapshot.column("ordinal"))
+    columns = (snapshot.column(name)[ranking.rows].tolist() for name in ("document", "ordinal"))
+    return Ranked(ranking, [*zip(*columns, strict=True)], [], shares, sum(idf))
+
+
+def _weigh_asked(query: RecallQuery) -> dict[str, float]:
+    """Return the different terms of a query with the weight of each."""
+    from vaultmem.core.search.ranking import weigh_query
+
+    asked = weigh_query([*query.terms, *query.compounds], weak_terms(), WEIGHTS)
+    return asked | {term: asked[term] * WEIGHTS.near for term in query.near}
+
+
+def _score_terms(
+    scope: Scope, asked: Mapping[str, float], statistics: Statistics
+) -> dict[str, Share]:
+    """Return the scores of each term, those of weight 1 cached for the next query."""
+    from vaultmem.core.search import ranking as rules
+
+    snapshot, kept = scope.snapshot, scope.eligible.kept.setdefault("terms", {})
+    held = scope.eligible.kept.setdefault("held", {"rows": 0})
+    # Most vaults have no turns of speakers, and are spared the look-up of each term.
+    has_turns = len(snapshot.term(mark_speaker(""))[0]) > 0
+    shares = {}
+    for term, weight in asked.items():
+        idf = rules.measure_idf(statistics.sections, statistics.counts[term])
+        if (term, idf) not in kept:
+            if held["rows"] > _KEPT_SHARES:
+                kept.clear()
+                held["rows"] = 0
+            said, _ = snapshot.term(mark_speaker(term if has_turns else ""))
+            share = rules.score_term(
+                snapshot.term(term), said, _weigh_counts(snapshot), scope.eligible, idf
+            )
+            kept[term, idf] = share
+            held["rows"] += len(share.rows)
+        shares[term] = rules.weigh_share(kept[term, idf], weight)
+    return shares
+
+
+def _weigh_counts(snapshot: Snapshot) -> Floats:
+    """Return the weighted frequency for each code of counts, cached for the next term."""
+    from vaultmem.core.search.ranking import weigh_counts
+
+    if "frequencies" not in snapshot.kept:
+        snapshot.kept["frequencies"] = weigh_counts(snapshot.counts, WEIGHTS)
+    known: Floats = snapshot.kept["frequencies"]
+    return known
+
+
+def _measure_order(
+    scope: Scope,
+    query: RecallQuery,
+    shares: Mapping[str, Share],
+    idf: Doubles,
+    total: Floats,
+    rows: Numbers,
+) -> tuple[Doubles, Doubles, Doubles]:
+    """Return what the order of words adds to some rows, which are in ascending order."""
+    import numpy as np
+
+    from vaultmem.core.search.ranking import Sequences, measure_order
+
+    if not (shares and len(rows)):  # A query without terms can be answered by meaning alone.
+        empty = np.zeros(len(rows))
+        return empty, empty, empty
+    marks, starts = scope.snapshot.mark_sequences(rows, [*shares])
+    title, tags = (
+        scope.snapshot.column(f"{name}_length")[rows].astype("i8") for name in ("title", "tags")
+    )
+    places = {term: place for place, term in enumerate(shares)}
+    eligible = scope.eligible
+    return measure_order(
+        Sequences(marks, starts, title, tags),
+        [places[term] for term in query.terms],
+        idf,
+        total[rows],
+        _find_said([*shares.values()], rows),
+        (eligible.k1, eligible.b, eligible.mean),
+        WEIGHTS,
+    )
+
+
+def _find_said(shares: Sequence[Share], rows: Numbers) -> NDArray[np.bool_]:
+    """Tell which rows were said by a speaker whom the query names."""
+    import numpy as np
+
+    is_said = np.zeros(len(rows), np.bool_)
+    for said in (share.said for share in shares if len(share.said)):
+        is_said |= said.take(said.searchsorted(rows), mode="clip") == rows
+    return is_said
+
+
+def _find_nearest(
+    meant: Floats, mask: NDArray[np.bool_], place: NDArray[np.int32], wanted: int
+) -> Numbers:
+    """Return the best rows by meaning."""
+    import numpy as np
+
+    from vaultmem.core.search.ranking import order_best
+
+    rows = (mask & ~np.isnan(meant)).nonzero()[0]
+    if len(rows) > wanted:
+        scores = meant[rows]
+        at = len(scores) - wanted
+        rows = rows[scores >= scores[scores.argpartition(at)[at]]]
+    return rows[order_best(meant[rows], place[rows], wanted)]
+
+
+def _blend(ranking: Ranking, meant: Floats, by_words: float) -> Ranking:
+    import numpy as np
+
+    from vaultmem.core.search.ranking import blend_scores
+
+    score = np.asarray(blend_scores(ranking.score, meant, by_words), np.float64)
+    return ranking._replace(score=score, semantic=np.nan_to_num(meant))
+
+
+#: Views and filters whose choice is kept, each some bytes a section.
+_KEPT_CHOICES = 8
+
+#: Terms whose counts are kept.
+_KEPT_COUNTS = 8_192
+
+_COLUMNS = (
+    "document",
+    "state",
+    "created",
+    "updated",
+    "title_length",
+    "tags_length",
+    "body_length",
+)
+
+
+class Scope(NamedTuple):
+    """A vault, its index as it is now, and the rows of it that a query can find."""
+
+    vault: Vault
+    snapshot: Snapshot
+    eligible: EligibleRows
+
+
+def choose_scope(vault: Vault, note_filter: NoteFilter) -> Scope | None:
+    """Return the sections that view and filter let through; None for an empty index."""
+    snapshot = vault.index.snapshot()
+    if not snapshot.size:
+        return None
+    return Scope(vault, snapshot, choose_sections(vault, snapshot, note_filter))
+
+
+def count_term(scope: Scope, term: str) -> tuple[int, int]:
+    """Return how many eligible sections and how many of all contain a term, cached."""
+    from vaultmem.core.search.ranking import count_rows
+
+    known = scope.eligible.kept.setdefault("counts", {})
+    if term not in known:
+        if len(known) > _KEPT_COUNTS:
+            known.clear()
+        rows, _ = scope.snapshot.term(term)
+        known[term] = count_rows(rows, scope.eligible), len(rows)
+    found: tuple[int, int] = known[term]
+    return found
+
+
+def weigh_scope(scope: Scope, statistics: Statistics) -> Scope:
+    """Return the same rows with length norms and recency by the figures of all vaults, cached."""
+    from vaultmem.core.search.eligible import weigh_rows
+
+    chosen = scope.eligible
+    figures = statistics[:3]
+    if figures == chosen.statistics[:3]:
+        return scope
+    kept = chosen.kept.setdefault("weighed", {})
+    if figures not in kept:
+        columns = {name: scope.snapshot.column(name) for name in _COLUMNS}
+        links_alone = scope.snapshot.term(LINKS_ALONE)[0]
+        kept.clear()
+        kept[figures] = weigh_rows(chosen, columns, links_alone, Statistics(*figures), WEIGHTS)
+    return scope._replace(eligible=kept[figures])
+
+
+def choose_sections(vault: Vault, snapshot: Snapshot, note_filter: NoteFilter) -> EligibleRows:
+    """Return the sections of notes that view and filter let through, cached for a few filters."""
+    from vaultmem.core.search.eligible import EligibleRows, make_eligible
+
+    key = ("eligible", vault.view.key(), note_filter)
+    cached = snapshot.kept.get(key)
+    if isinstance(cached, EligibleRows):
+        return cached
+    made = make_eligible(
+        {name: snapshot.column(name) for name in _COLUMNS},
+        vault.view.choose(note_filter),
+        [STATES.index(state) for state in note_filter.wanted_states],
+        [STATE_WEIGHT.get(state, 1.0) for state in STATES],
+        snapshot.labels(),
+        snapshot.term(LINKS_ALONE)[0],
+        WEIGHTS,
+        vault.now(),
+    )
+    if len(snapshot.kept) >= _KEPT_CHOICES:
+        snapshot.kept.clear()
+    snapshot.kept[key] = made
+    return made

@@ -1,0 +1,378 @@
+"""Search a vault in two steps: count what a query's terms match, then score with the figures.
+
+Several vaults are searched as one: the figures of each are added up, each is searched with the
+sum, and the hits are merged by score. Arguments and results are plain values, so the vaults can be
+in other processes. Neighbours and recency are weighted inside each vault.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import compress, pairwise, product
+from typing import TYPE_CHECKING
+
+from vaultmem.core.notes.record import NoteRecord, SectionRecord
+from vaultmem.core.search.query import (
+    WEIGHTS,
+    Hit,
+    Match,
+    RecallQuery,
+    Statistics,
+    keep_rarest,
+    point_at,
+)
+from vaultmem.core.search.terms import FIELDS, mark_stop_word, split_words, stem_word
+from vaultmem.services.search.score import (
+    Depth,
+    Scope,
+    Scorer,
+    choose_scope,
+    count_term,
+    list_scores,
+    rank_sections,
+    weigh_scope,
+)
+from vaultmem.services.views.texts import read_section, read_sections
+from vaultmem.services.views.update_index import heals, sync_once
+from vaultmem.storage.link_table import LinkStore
+from vaultmem.storage.views import read_places
+from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from vaultmem.core.search.eligible import Spellings
+    from vaultmem.core.search.ranking import Share
+    from vaultmem.services.search.score import Ranked
+    from vaultmem.storage.index.snapshot import Snapshot
+
+#: Sections of which a query of stop words reads the text.
+_ORDERED = 32
+
+#: Scores that differ by less may be equal when hits are merged.
+_TIE = 1e-4
+
+#: Terms that are tried for a misspelt word, and sections that are read for each of these.
+_TRIED = 12
+_READ = 4
+
+
+@heals
+def count(
+    vault: Vault, query: RecallQuery, misspelt: Sequence[str] = (), is_alone: bool = False
+) -> Statistics:
+    """Return the figures of a vault for a query, with words near to the `misspelt` ones.
+
+    `is_alone` is as in `find_near_stems`. An empty vault has figures of 0.
+    """
+    sync_once(vault)
+    scope = choose_scope(vault, query.filter)
+    if scope is None:
+        return Statistics()
+    counts = {term: count_term(scope, term) for term in (*query.terms, *query.compounds)}
+    return scope.eligible.statistics._replace(
+        counts={term: found for term, (found, _) in counts.items()},
+        totals={term: total for term, (_, total) in counts.items()},
+        near={word: _find_near_words(scope, word, is_alone) for word in misspelt},
+    )
+
+
+@heals
+def search(
+    vault: Vault,
+    query: RecallQuery,
+    statistics: Statistics,
+    depth: Depth | None = None,
+    dense: Scorer | None = None,
+) -> list[Hit]:
+    """Return the best hits of a vault, best first; ties are in the order of path.
+
+    `statistics` are the sum over all vaults that are searched. `query.limit` is the number of hits
+    for which sections are compared; without `depth`, so many sections are returned.
+    """
+    chosen = choose_scope(vault, query.filter)
+    if chosen is None or not (query.terms or query.compounds or dense):
+        return []
+    depth = depth or Depth(query.limit)
+    query = keep_rarest(query, statistics.totals)
+    scope = weigh_scope(chosen, statistics)
+    ranked = rank_sections(scope, query, statistics, depth, dense)
+    groups, many = ranked.groups, depth.hits
+    if depth.sections:  # A reranker reads each of the best, and the first of further notes.
+        firsts = [group[0] for group in groups]
+        best = range(min(depth.sections, len(ranked.sections)))
+        groups = [[place] for place in sorted({*best, *firsts})]
+        many = len({*best, *firsts[: depth.hits]})
+    if query.is_of_stop_words:
+        hits = make_hits(scope, ranked, groups, max(many, _ORDERED), query.words)
+        return sorted(map(partial(_add_order, query), hits), key=lambda hit: -hit.score)[:many]
+    if depth.floor:
+        scores = ranked.ranking.score.tolist()
+        groups = [group for group in groups if scores[group[0]] >= depth.floor]
+    return make_hits(scope, ranked, groups, many, query.words)
+
+
+@heals
+def score_words(vault: Vault, query: RecallQuery, statistics: Statistics) -> list[float]:
+    """Return the best scores by words of a vault, the highest first.
+
+    Of several vaults, they say which sections are compared more closely, as many as in one vault.
+    """
+    chosen = choose_scope(vault, query.filter)
+    if chosen is None:
+        return []
+    query = keep_rarest(query, statistics.totals)
+    return list_scores(weigh_scope(chosen, statistics), query, statistics)
+
+
+class SearchOfMany:
+    """Searches vaults one after the other; hits below enough others, the `floor`, are not read."""
+
+    def __init__(
+        self,
+        query: RecallQuery,
+        statistics: Statistics,
+        depth: Depth,
+        dense: Scorer | None = None,
+    ) -> None:
+        self._asked, self._depth, self._dense = (query, statistics), depth, dense
+        self._best: list[float] = []
+        self.floor = 0.0
+
+    def __call__(self, vault: Vault) -> list[Hit]:
+        """Return the best hits of one more vault."""
+        many = self._depth.hits
+        hits = search(vault, *self._asked, self._depth._replace(floor=self.floor), self._dense)
+        self._best = heapq.nlargest(many, [*self._best, *(hit.score for hit in hits)])
+        if len(self._best) == many and not self._depth.sections and self._dense is None:
+            self.floor = self._best[-1] - _TIE
+        return hits
+
+
+def merge_hits(
+    found: Sequence[tuple[str, Sequence[Hit]]], limit: int = 0, by_words: float = 1.0
+) -> list[Hit]:
+    """Return the hits of several vaults, best first; `found` has each vault's name with its hits.
+
+    Equal scores are in the order of path. There are `limit` hits at most, any number for 0.
+    `by_words` is the share of the score by words where meaning counts too.
+    """
+    if len(found) == 1:
+        return [*found[0][1]]
+    if by_words < 1:
+        found = _blend_again(found, by_words)
+    named = [hit._replace(vault=name) for name, hits in found for hit in hits]
+
+    def rank(hit: Hit) -> tuple[float, str, int]:
+        return -round(hit.score, 5), hit.record.path, hit.section.ordinal
+
+    return sorted(named, key=rank)[: limit or None]
+
+
+def _add_order(query: RecallQuery, hit: Hit) -> Hit:
+    """Return a hit with the gain of stop words that are side by side; the index has no order."""
+    idf = {match.term: match.idf for match in hit.matches}
+    words = [*map(mark_stop_word, split_words(f"{hit.name}\n{hit.text}"))]
+    pairs = {*pairwise(query.compounds)} & {*pairwise(words)}
+    gain = WEIGHTS.pair * sum(min(idf[a], idf[b]) for a, b in pairs if a in idf and b in idf)
+    return hit._replace(score=hit.score + gain, closeness=gain)
+
+
+def _blend_again(
+    found: Sequence[tuple[str, Sequence[Hit]]], by_words: float
+) -> list[tuple[str, list[Hit]]]:
+    """Return hits with scores by words and meaning that compare between vaults, best first."""
+    import numpy as np
+
+    from vaultmem.core.search.ranking import blend_scores
+
+    hits = [hit for _, own in found for hit in own]
+    words = np.asarray([hit.relevance for hit in hits])
+    meaning = np.asarray([hit.semantic or np.nan for hit in hits])
+    blended: Iterator[float] = iter(blend_scores(words, meaning, by_words).tolist())
+
+    def score(hit: Hit) -> float:
+        return (next(blended) + hit.recency) * hit.state_weight
+
+    return [(name, [hit._replace(score=score(hit)) for hit in own]) for name, own in found]
+
+
+def _find_near_words(scope: Scope, word: str, is_alone: bool) -> dict[str, int]:
+    """Return words of the vault that are spelt almost as one, with the sections of their terms."""
+    from vaultmem.core.search.eligible import allow_distance, find_near_stems, measure_distance
+
+    most = allow_distance(word, is_alone)
+    if not most:
+        return {}
+    stem = stem_word(word)
+    near = {
+        each
+        for terms in _read_vocabulary(scope)
+        for each in find_near_stems(word, stem, terms, most, is_alone)
+    }
+    known = [(distance, -count_term(scope, term)[0], term) for distance, term in near]
+    found = {}
+    for _, count, term in sorted(each for each in known if each[1])[:_TRIED]:
+        for other in _read_words(scope, term):
+            if measure_distance(word, other, most) <= most:
+                found[other] = -count
+    return found
+
+
+def _read_words(scope: Scope, term: str) -> set[str]:
+    """Return the words of a term in the first sections that contain it."""
+    rows, _ = scope.snapshot.term(term)
+    chosen = rows[scope.eligible.mask[rows]][:_READ].tolist()
+    found: set[str] = set()
+    for note, section in find_places(scope, chosen).values():
+        names = [note.title, section.heading, *section.parents, *note.tags, note.path]
+        text = read_section(scope.vault, note, section) or ""
+        found.update(split_words("\n".join([text, *names])))
+    return {word for word in found if stem_word(word) == term}
+
+
+def _read_vocabulary(scope: Scope) -> list[Spellings]:
+    """Return the terms of all segments, cached for the next query."""
+    from vaultmem.core.search.eligible import read_spellings
+
+    known: list[Spellings] | None = scope.snapshot.kept.get("spellings")
+    if known is None:
+        known = [read_spellings(names, starts) for names, starts in scope.snapshot.vocabulary()]
+        scope.snapshot.kept["spellings"] = known
+    return known
+
+
+#: The fields of a match by whether the term stands in each of them.
+_FIELD_NAMES = {has: tuple(compress(FIELDS, has)) for has in product((False, True), repeat=3)}
+
+#: Rows whose note and section are kept for the next question.
+_KEPT_PLACES = 4_096
+
+
+def make_hits(
+    scope: Scope,
+    ranked: Ranked,
+    groups: Sequence[Sequence[int]],
+    limit: int,
+    words: Mapping[str, str],
+) -> list[Hit]:
+    """Return a hit for each of the first groups, with its text; `words` are those of the terms.
+
+    If a note changed since it was indexed, the next group takes its place.
+    """
+    hits: list[Hit] = []
+    rows, scores = ranked.ranking.rows.tolist(), ranked.ranking.score.tolist()
+    start = 0
+    while len(hits) < limit and start < len(groups):
+        some = groups[start : start + limit - len(hits)]
+        start += len(some)
+        places = find_places(scope, [rows[place] for group in some for place in group])
+        some = [group for group in some if rows[group[0]] in places]
+        best = ranked.ranking.cut([first for first, *_ in some])
+        matches = explain(best.rows, ranked.shares, scope.snapshot, words)
+        parts = zip(*(part.tolist() for part in best.parts), strict=True)
+        for group, why, scored in zip(some, matches, parts, strict=True):
+            record, section = places[rows[group[0]]]
+            text = read_section(scope.vault, record, section)
+            if text is None:
+                continue
+            score, closeness, passage, neighbours, recency, semantic, named = scored
+            also = (place for place in group[1:] if rows[place] in places)
+            hits.append(
+                Hit(
+                    record,
+                    section,
+                    text,
+                    score,
+                    why,
+                    closeness,
+                    float(scope.eligible.state_weight[rows[group[0]]]),
+                    name_refs(scope.vault, record),
+                    passage=passage,
+                    neighbours=neighbours,
+                    recency=recency,
+                    semantic=semantic,
+                    named=named,
+                    replaces=_find_replaced(scope, record),
+                    asked=ranked.asked,
+                    also=tuple(point_at(places[rows[n]][1], scores[n]) for n in also),
+                )
+            )
+    return hits
+
+
+def _find_replaced(scope: Scope, record: NoteRecord) -> tuple[str, ...]:
+    """Return the notes that a note supersedes."""
+    kept = scope.eligible.kept
+    if "replaced" not in kept:
+        kept["replaced"] = LinkStore(scope.vault.state).targets_in("supersedes")
+    return tuple(kept["replaced"].get(record.document, ()))
+
+
+def find_places(scope: Scope, rows: Sequence[int]) -> dict[int, tuple[NoteRecord, SectionRecord]]:
+    """Return note and section of each row that has them, cached for the next query."""
+    vault, snapshot, eligible = scope
+    kept: dict[int, tuple[NoteRecord, SectionRecord]] = eligible.kept.setdefault("places", {})
+    if len(kept) > _KEPT_PLACES:
+        kept.clear()
+    unknown = [row for row in rows if row not in kept]
+    if unknown:
+        columns = (snapshot.column(name)[unknown].tolist() for name in ("document", "ordinal"))
+        keys = list(zip(*columns, strict=True))
+        times = eligible.times[eligible.place[unknown]].tolist()
+        known = read_places(vault.state, dict(zip(keys, times, strict=True)))
+        for document, problem in vault.view.problems().items():
+            for key in [key for key in known if key[0] == document]:
+                record, section = known[key]
+                known[key] = (record._replace(problem=problem), section)
+        kept |= {row: known[key] for row, key in zip(unknown, keys, strict=True) if key in known}
+    return {row: kept[row] for row in rows if row in kept}
+
+
+def explain(
+    rows: NDArray[np.int64],
+    shares: Mapping[str, Share],
+    snapshot: Snapshot,
+    words: Mapping[str, str],
+) -> list[tuple[Match, ...]]:
+    """Return for each row the terms that stand in it."""
+    found: list[list[Match]] = [[] for _ in range(len(rows))]
+    for term, share in shares.items():
+        if not len(share.rows):
+            continue
+        places = share.rows.searchsorted(rows)
+        is_there = (share.rows.take(places, mode="clip") == rows).tolist()
+        if True not in is_there:
+            continue
+        counted = (snapshot.counts[share.codes.take(places, mode="clip")] > 0).tolist()
+        scores = share.scores.take(places, mode="clip").tolist()
+        for matches, there, counts, score in zip(found, is_there, counted, scores, strict=True):
+            if there:
+                fields = _FIELD_NAMES[tuple(counts)]
+                matches.append(Match(term, fields, score, share.idf, words.get(term, term)))
+    return [tuple(matches) for matches in found]
+
+
+def name_refs(vault: Vault, record: NoteRecord) -> tuple[str, ...]:
+    """Return which refs hold a note, where several are looked at together."""
+    return vault.view.sources_of(record.document) if len(vault.view.sources) > 1 else ()
+
+
+def list_sections(vault: Vault, records: Sequence[NoteRecord]) -> list[Hit]:
+    """Return all sections of notes, in the order of the notes."""
+    sections = vault.view.sections_of({record.document for record in records})
+    ordered: dict[int, list[int]] = {}
+    for document, ordinal in sorted(sections):
+        ordered.setdefault(document, []).append(ordinal)
+    places = [
+        (record, sections[record.document, ordinal])
+        for record in records
+        for ordinal in ordered.get(record.document, [])
+    ]
+    return [
+        Hit(record, section, text, 0.0, (), 0.0, 1.0, name_refs(vault, record))
+        for record, section, text in read_sections(vault, places)
+    ]

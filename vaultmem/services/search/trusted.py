@@ -1,0 +1,305 @@
+"""Trust a vault's policies, skills and preferences, and sign the trust record."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from vaultmem.core.lifecycle import OWNER_KINDS, State
+from vaultmem.core.notes.record import NoteRecord
+from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
+from vaultmem.services.views.read_notes import resolve_address
+from vaultmem.services.views.update_index import sync_vault
+from vaultmem.services.views.withdraw import list_due
+from vaultmem.storage.git.machine_refs import find_signed
+from vaultmem.storage.trust_record import (
+    NAMESPACE,
+    SignedList,
+    TrustList,
+    allow_signer,
+    find_signer,
+    format_list,
+    is_installed,
+    parse_list,
+    read_public_key,
+    sign,
+)
+from vaultmem.vault import Vault
+
+# Sign what is trusted here, and verify what was signed elsewhere, so that trust can travel.
+
+#: Lists that are verified at once, the newest first.
+_MOST = 100
+
+
+def sign_trust(vault: Vault, notes: dict[str, str], key: str = "") -> str:
+    """Sign these notes (path to text digest) as all that is vouched for; return the signer's name.
+
+    The key is a file's, else the one that git signs with, else ~/.ssh/id_ed25519. It becomes an
+    allowed signer here.
+
+    Raises:
+        RefusedError: an agent asks, or the vault has no name that other machines know.
+        VaultError: nothing could be signed with the key.
+    """
+    vault.require_person("only a person signs what is trusted")
+    names = vault.store.find_names()
+    if not names:
+        raise RefusedError(
+            "this vault has no first commit that other machines know; commit something, or "
+            "run `git fetch --unshallow`"
+        )
+    file = _find_key(vault, key)
+    public = file if file.suffix == ".pub" else file.with_name(f"{file.name}.pub")
+    try:
+        name, public_key = read_public_key(public.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        raise RefusedError(f"{public}: cannot be read; give the key with --key FILE") from None
+    verify_signed(vault)
+    known = [parse_list(each.text) for each in vault.store.signed_trust.lists()]
+    serial = 1 + max((each.serial for each in known if each), default=0)
+    date = datetime.fromtimestamp(vault.now(), UTC).isoformat(timespec="seconds")
+    listed = TrustList(max(serial, int(vault.now())), date, names, notes)
+    text = format_list(listed)
+    signature = sign(text.encode(), file, NAMESPACE)
+    own = vault.store.signers_file
+    allow_signer(own, _ask_git(vault, "user.email") or name.split(" ")[0], public_key, NAMESPACE)
+    verify_signed(vault, [SignedList("", text, signature)])
+    return find_signer(text.encode(), signature, own, NAMESPACE)
+
+
+def allow_key(vault: Vault, given: str) -> str:
+    """Let lists that a key signs vouch for notes on this machine; return the signer's name.
+
+    What is given is a file with a public key, or `NAME KEY`.
+
+    Raises:
+        RefusedError: an agent asks, or it is no public key.
+    """
+    vault.require_person("only a person says whose signature counts")
+    file = Path(given).expanduser()
+    text = file.read_text(encoding="utf-8") if len(given) < 1_000 and file.is_file() else given
+    name, key = read_public_key(text)
+    name = name.split(" ")[0] or _ask_git(vault, "user.email")
+    allow_signer(vault.store.signers_file, name, key, NAMESPACE)
+    verify_signed(vault)
+    return name
+
+
+def verify_signed(vault: Vault, more: Iterable[SignedList] = ()) -> int:
+    """Verify all signed lists of this vault that have arrived, and keep the newest of each signer.
+
+    Return how many are by nobody who is allowed to sign.
+
+    A list that was kept counts until a newer one by the same signer takes its place, wherever
+    older ones turn up again. Where nobody is allowed, or there is no ssh-keygen, none counts.
+    """
+    store = vault.store.signed_trust
+    arrived = [] if vault.head() is None else find_signed(vault.history)
+    unique = dict.fromkeys(
+        (each.text, each.signature) for each in (*more, *store.lists(), *arrived)
+    )
+    listed = [(parse_list(each[0]), each) for each in unique]
+    meant = [(found, each) for found, each in listed if found and store.is_meant(found.names)]
+    meant.sort(key=lambda pair: -pair[0].serial)
+    files = list(_list_signers(vault)) if meant and is_installed() else []
+    newest: dict[str, SignedList] = {}
+    unknown: list[SignedList] = []
+    for _, (text, signature) in meant[:_MOST]:
+        signer = _verify(text, signature, files)
+        if signer:
+            newest.setdefault(signer, SignedList(signer, text, signature))
+        else:
+            unknown.append(SignedList("", text, signature))
+    kept = {each[1:] for each in store.lists()}
+    lapsed = [each for each in unknown if each[1:] in kept]
+    if newest or kept:
+        signers = [str(vault.store.signers_file), *(str(file) for file, _ in files)]
+        store.write([*newest.values(), *lapsed], dict.fromkeys(signers), vault.now())
+    return len(unknown)
+
+
+def _verify(text: str, signature: str, files: Iterable[tuple[Path, str]]) -> str:
+    found = (find_signer(text.encode(), signature, file, NAMESPACE, name) for file, name in files)
+    return next(filter(None, found), "")
+
+
+def _list_signers(vault: Vault) -> Iterator[tuple[Path, str]]:
+    """Yield the files of allowed signers, each with the name that alone counts there ("" for all).
+
+    Of those whom the person's git knows, colleagues among them, only the person counts. What the
+    repository says of itself does not, nor does a file that comes with it.
+    """
+    if _is_own(vault, vault.store.signers_file):
+        yield vault.store.signers_file, ""
+    email = _ask_git(vault, "user.email")
+    file = Path(_ask_git(vault, "gpg.ssh.allowedSignersFile", "--type=path"))
+    if email and _is_own(vault, file):
+        yield file, email
+
+
+def _is_own(vault: Vault, file: Path) -> bool:
+    """Tell whether a file is there that nobody can change who changes the vault."""
+    if not (file.is_absolute() and file.is_file()):
+        return False
+    return not file.resolve().is_relative_to(vault.history.git.work_tree.resolve())
+
+
+def _find_key(vault: Vault, key: str) -> Path:
+    if key:
+        return Path(key).expanduser()
+    named = _ask_git(vault, "user.signingkey", "--type=path")
+    if named and Path(named).is_absolute():
+        return Path(named)
+    return Path(os.path.expanduser("~/.ssh/id_ed25519"))
+
+
+def _ask_git(vault: Vault, key: str, *options: str) -> str:
+    """Return a setting of the person's own, never one of the repository's."""
+    if vault.head() is None:
+        return ""
+    try:
+        command = ("config", "--global", *options, "--get", key)
+        return vault.history.git.run(*command, fine=(0, 1))
+    except VaultError:
+        return ""
+
+
+_KINDS = ", ".join(f"'{kind.value}'" for kind in OWNER_KINDS)
+_OWNED = f"d.kind IN ({_KINDS})"
+_RULE = "only a person says that a vault is theirs"
+
+
+def list_owned(vault: Vault) -> list[NoteRecord]:
+    """Return the active policies, skills and preferences, which count once they are trusted."""
+    return vault.view.records(f"{_OWNED} AND d.state = '{State.ACTIVE.value}'")
+
+
+def trust_vault(vault: Vault, companions: Iterable[str] = ()) -> list[str]:
+    """Trust the vault with all that `list_owned` names; return the paths.
+
+    `companions` are the folders of other vaults that may be asked whenever it is.
+
+    Raises:
+        RefusedError: an agent asks.
+    """
+    vault.require_person(_RULE)
+    sync_vault(vault)
+    notes = {record.path: record.body_digest for record in list_owned(vault)}
+    vault.trust.record(notes, [*companions])
+    return list(notes)
+
+
+def take_trust(vault: Vault, place: str) -> list[str]:
+    """Trust the vault with what was vouched for at another place of the same repository.
+
+    Only texts that were vouched for there may instruct here; their notes are returned.
+
+    Raises:
+        NoteNotFoundError: nothing of this repository is trusted there.
+        RefusedError: an agent asks.
+    """
+    vault.require_person(_RULE)
+    sync_vault(vault)
+    wanted = os.path.abspath(os.path.expanduser(place))
+    found = next((each for each in vault.trust.elsewhere() if each.vault == wanted), None)
+    if found is None:
+        raise NoteNotFoundError(
+            f"{place}: this repository is not trusted there; `vaultmem doctor` says where it is"
+        )
+    vault.trust.record(found.notes)
+    documents = trusted_documents(vault)
+    return [record.path for record in vault.view.records() if record.document in documents]
+
+
+def tell_trust_elsewhere(vault: Vault) -> str:
+    """Return where else the vault's repository is trusted, and how that is taken over; "" if not.
+
+    Nothing is to be said where the vault is trusted here, or has nothing that could instruct.
+    """
+    if vault.trust.is_trusted() or _read_signed(vault):
+        return ""
+    for record in vault.trust.elsewhere():
+        if not list_owned(vault):
+            break
+        command = f"`vaultmem trust --from {shlex.quote(record.vault)}`"
+        if record.vault == str(vault.root):
+            what = "another history stood here when this vault was trusted"
+        else:
+            what = f"not trusted here, but this repository is at {record.vault}"
+        return f"{what}; if this one is yours too, {command} takes over what you vouched for"
+    return ""
+
+
+def trusted_documents(vault: Vault) -> frozenset[int]:
+    """Return the documents whose text is the one that was promoted on record."""
+    notes = vault.trust.notes()
+    signed = _read_signed(vault)
+    if not (notes or signed):
+        return frozenset()
+    due = list_due(vault)
+    return frozenset(
+        record.document
+        for record in vault.view.records(_OWNED)
+        for text in [(record.path, record.body_digest)]
+        if text not in due and (record.body_digest in notes.get(record.path, ()) or text in signed)
+    )
+
+
+def drop_trust(vault: Vault, addresses: Sequence[str]) -> list[str]:
+    """Withdraw the trust in these notes, which stay as they are; return those that were trusted.
+
+    Raises:
+        NoteNotFoundError: there is no such note.
+        RefusedError: an agent asks.
+    """
+    vault.require_person("only a person withdraws trust")
+    sync_vault(vault)
+    paths = {str(resolve_address(vault, address)[0]) for address in addresses}
+    documents = trusted_documents(vault)
+    records = [each for each in vault.view.records(_OWNED) if each.path in paths]
+    notes = vault.trust.notes()
+    texts = {(path, digest) for path in paths for digest in notes.get(path, ())}
+    vault.trust.withdraw(texts | {(r.path, r.body_digest) for r in records}, vault.now())
+    return [record.path for record in records if record.document in documents]
+
+
+def _read_signed(vault: Vault) -> set[tuple[str, str]]:
+    """Return path and digest of each text that a signature vouches for that counts.
+
+    A text that was withdrawn after the signature does not.
+    """
+    signed = vault.store.signed_trust.notes(vault.now())
+    if signed is None:
+        with contextlib.suppress(VaultError):  # What cannot be verified counts for nothing.
+            verify_signed(vault)
+        signed = vault.store.signed_trust.notes(vault.now())
+    if not signed:
+        return set()
+    withdrawn = vault.trust.withdrawn()
+    return {text for text, serial in signed.items() if serial > withdrawn.get(text, 0.0)}
+
+
+def list_trusted(vault: Vault) -> list[str]:
+    """Return the active policies, skills and preferences that are trusted here."""
+    sync_vault(vault)
+    documents = trusted_documents(vault)
+    return [record.path for record in list_owned(vault) if record.document in documents]
+
+
+def sign_trusted(vault: Vault, key: str = "") -> tuple[str, list[str]]:
+    """Sign the active policies, skills and preferences that are trusted here; return who and which.
+
+    Raises:
+        RefusedError: nothing was ever trusted here, or as for `sign_trust`.
+    """
+    sync_vault(vault)
+    documents = trusted_documents(vault)
+    notes = {r.path: r.body_digest for r in list_owned(vault) if r.document in documents}
+    if not (notes or vault.trust.is_trusted() or vault.store.signed_trust.lists()):
+        raise RefusedError("nothing is trusted here yet; say `vaultmem trust` first")
+    return sign_trust(vault, notes, key), list(notes)

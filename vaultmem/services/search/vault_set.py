@@ -1,0 +1,247 @@
+"""Vaults that are searched together, each known by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, TypeVar
+
+from vaultmem.config import Config
+from vaultmem.core.packs.division import group_by_vault
+from vaultmem.core.search.query import Hit, NoteKey, RecallQuery, Statistics, add_statistics
+from vaultmem.errors import VaultError
+from vaultmem.services.search.rerank import Reranked
+from vaultmem.services.search.score import Depth, Scorer
+from vaultmem.services.search.search import SearchOfMany, count, score_words
+from vaultmem.services.views.resolve_names import name_notes
+from vaultmem.services.views.update_index import read_healed, sync_once
+from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.services.search.rerank import ModelReranker
+    from vaultmem.services.semantic.embed import DenseScorer, DenseScorers
+
+_T = TypeVar("_T")
+
+#: Makes what is told of long work (`services.reading.indexing.Progress`), given what that is.
+TellProgress = Callable[[str], Callable[[int, int], None]]
+
+
+class ByMeaning(NamedTuple):
+    """Which model scored, the share of the score by words, how many sections have vectors."""
+
+    model: str
+    weight: float
+    embedded: int
+    sections: int
+
+
+class Models(NamedTuple):
+    """What scores a question besides its words; `problem` is why meaning could not be had."""
+
+    dense: DenseScorer | DenseScorers | None = None
+    problem: str = ""
+    reranker: ModelReranker | None = None
+
+    def describe(self) -> tuple[ByMeaning | None, str, Reranked | None]:
+        """Return, after a question, what scored by meaning, why none did, and what reranked."""
+        reranked = self.reranker.done if self.reranker else None
+        dense = self.dense
+        if dense is None or dense.problem:
+            return None, dense.problem if dense else self.problem, reranked
+        name = dense.meaning.embedder.name
+        meaning = ByMeaning(name, dense.weight, dense.embedded, dense.sections)
+        none = "no section has a vector yet; run `vaultmem embed`"
+        return meaning, "" if dense.embedded else none, reranked
+
+
+class VaultSet:
+    """Vaults of this process; the settings of the first hold for all.
+
+    A subclass can have its vaults elsewhere: `count`, `score_words`, `search` and `run` are then
+    calls of other processes, and all arguments and results but models are plain values.
+    """
+
+    def __init__(self, vaults: Iterable[Vault]) -> None:
+        opened = [*vaults]
+        self.vaults: dict[str, Vault] = {}
+        for each in opened:
+            name = each.name if len(opened) > 1 else ""
+            self.vaults[str(each.root) if name in self.vaults else name] = each
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The name of each vault, the first one's first; "" for a single vault."""
+        return [*self.vaults]
+
+    @property
+    def first(self) -> Vault:
+        """The first vault."""
+        return next(iter(self.vaults.values()))
+
+    @property
+    def config(self) -> Config:
+        """The settings of the first vault."""
+        return self.first.config
+
+    def now(self) -> float:
+        """Return the time in seconds since the epoch."""
+        return self.first.now()
+
+    @property
+    def viewed_at(self) -> float:
+        """The time of the commit that is viewed, else the present, in seconds since the epoch."""
+        sources = self.first.view.sources
+        return sources[0].at if sources else self.now()
+
+    def count(
+        self, query: RecallQuery, misspelt: Sequence[str] = (), is_alone: bool = False
+    ) -> Statistics:
+        """Return the sum of the vaults' figures, as `search.count` does."""
+        return add_statistics(
+            count(each, query, misspelt, is_alone) for each in self.vaults.values()
+        )
+
+    def score_words(self, query: RecallQuery, statistics: Statistics) -> list[float]:
+        """Return the scores by words of all vaults, as `search.score_words` does, in no order."""
+        found = self.run(score_words, dict.fromkeys(self.names, (query, statistics)))
+        return [score for scores in found.values() for score in scores]
+
+    def search(
+        self, query: RecallQuery, statistics: Statistics, depth: Depth, dense: Scorer | None = None
+    ) -> list[tuple[str, list[Hit]]]:
+        """Return the best hits of each vault, as `search.search` does."""
+        search = SearchOfMany(query, statistics, depth, dense)
+        return [(name, search(vault)) for name, vault in self.vaults.items()]
+
+    def run(
+        self, work: Callable[Concatenate[Vault, ...], _T], given: Mapping[str, Sequence[Any]]
+    ) -> dict[str, _T]:
+        """Return the result of a function for some vaults, each with arguments of its own.
+
+        The results are in the order of the vaults.
+        """
+        return {
+            name: work(vault, *given[name]) for name, vault in self.vaults.items() if name in given
+        }
+
+    def keep(
+        self, work: Callable[Concatenate[Vault, ...], _T], given: Mapping[str, Sequence[Any]]
+    ) -> dict[str, _T]:
+        """Have some vaults store what was answered, as `run` does.
+
+        A vault that cannot be reached any more is left out of the results.
+        """
+        return self.run(work, given)
+
+    def view(
+        self, at: str = "", refs: Sequence[str] = (), progress: TellProgress | None = None
+    ) -> VaultSet:
+        """Return the vaults at a ref or date, else on their branches, else in their folders.
+
+        Raises:
+            NoteNotFoundError: a ref does not exist.
+        """
+        seen = VaultSet([])
+        seen.vaults = {n: look(each, at, refs, progress) for n, each in self.vaults.items()}
+        return seen
+
+    def open_models(
+        self, semantic: bool | None, waits: bool, progress: TellProgress | None = None
+    ) -> Models:
+        """Return the models that score a query besides its words."""
+        return open_models([*self.vaults.values()], semantic, waits, progress)
+
+    def heal(self, read: Callable[[], _T]) -> _T:
+        """Return the result of a read, repeated once an index or database proves damaged."""
+        return read_healed([*self.vaults.values()], read)
+
+    def change(
+        self,
+        hits: Sequence[Hit],
+        work: Callable[Concatenate[Vault, list[Hit], ...], Sequence[Hit]],
+        *args: Any,
+    ) -> list[Hit]:
+        """Return hits as a function changes those of each vault.
+
+        Hits that it adds or removes leave the order of the others as it is.
+        """
+        given = {name: (own, *args) for name, own in group_by_vault(hits).items()}
+        changed = self.run(work, given)
+        if len(self.names) == 1:
+            return [*next(iter(changed.values()), ())]
+        order = {hit.key: n for n, hit in enumerate(hits)}
+        placed: list[tuple[int, Hit]] = []
+        for name, own in changed.items():
+            last = -1
+            positions = [last := order.get(hit.key, last) for hit in name_vault(name, own)]
+            # A hit that moved up comes before the hits that are after it now.
+            first = [*accumulate(reversed(positions), min)][::-1]
+            placed += zip(first, name_vault(name, own), strict=True)
+        return [hit for _, hit in sorted(placed, key=lambda each: each[0])]
+
+
+def name_vault(name: str, hits: Iterable[Hit]) -> list[Hit]:
+    """Return hits with the name of their vault."""
+    return [hit._replace(vault=name) for hit in hits] if name else [*hits]
+
+
+def name_hits(vaults: VaultSet, hits: Iterable[Hit]) -> dict[NoteKey, str]:
+    """Return the handle of each hit's note in its own vault."""
+    given = {name: (own,) for name, own in group_by_vault(hits).items()}
+    named = vaults.run(name_notes, given)
+    return {note: handle for handles in named.values() for note, handle in handles.items()}
+
+
+def open_set(vaults: Vault | Iterable[Vault] | VaultSet) -> VaultSet:
+    """Return one vault or several as a set."""
+    if isinstance(vaults, VaultSet):
+        return vaults
+    return VaultSet([vaults] if isinstance(vaults, Vault) else vaults)
+
+
+def look(
+    vault: Vault, at: str = "", refs: Sequence[str] = (), progress: TellProgress | None = None
+) -> Vault:
+    """Return the vault at the ref or date asked for, else on its branch, else in the folder.
+
+    Where nobody has brought it up to date, that is done first. A vault that looks at commits
+    already stays as it is.
+    """
+    if not vault.view.sources:
+        sync_once(vault, progress and progress("reading notes"))
+    if not (at or refs or (vault.ref and not vault.view.sources)):
+        return vault
+    from vaultmem.services.views.open_view import look_at
+
+    return look_at(vault, at, refs, progress and progress("reading notes of git"))
+
+
+def open_scorer(
+    vaults: Sequence[Vault], wanted: bool | None, waits: bool, progress: TellProgress | None = None
+) -> tuple[DenseScorer | DenseScorers | None, str]:
+    """Return what scores by meaning, if it is wanted, and why it cannot be had."""
+    if wanted is False or (wanted is None and vaults[0].config.semantic == "off"):
+        return None, ""
+    from vaultmem.services.semantic.embed import find_scorer
+
+    tell = progress and progress("embedding sections")
+    try:
+        return find_scorer(vaults, wanted, tell, waits=waits), ""
+    except VaultError as error:
+        return None, str(error)
+
+
+def open_models(
+    vaults: Sequence[Vault],
+    semantic: bool | None,
+    waits: bool,
+    progress: TellProgress | None = None,
+) -> Models:
+    """Return what scores a question besides its words; a reranker only where somebody waits."""
+    scorer, problem = open_scorer(vaults, semantic, waits, progress)
+    if not waits or vaults[0].config.rerank == "off":
+        return Models(scorer, problem)
+    from vaultmem.services.search.rerank import ModelReranker
+
+    return Models(scorer, problem, ModelReranker(vaults[0].config, vaults[0].environment))

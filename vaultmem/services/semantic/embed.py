@@ -1,0 +1,332 @@
+"""Compute missing vectors, and score sections by them."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from vaultmem.core.indexing.note_facts import STATES
+from vaultmem.core.lifecycle import State
+from vaultmem.core.notes.record import NoteRecord, SectionRecord
+from vaultmem.errors import VaultError
+from vaultmem.services.semantic.meaning import Meaning, choose_model, open_meaning
+from vaultmem.services.views.read_index import Progress
+from vaultmem.services.views.texts import read_sections
+from vaultmem.services.views.update_index import heals
+from vaultmem.storage.semantic.embedder import MissingModelError
+from vaultmem.storage.semantic.vectors import pack_names
+from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from vaultmem.storage.index.snapshot import Snapshot
+
+
+#: A vector of more words says less of each.
+_WORDS = 120
+
+#: Passages of one section at most; a table of a megabyte is not worth an hour.
+_MAX_PASSAGES = 40
+
+#: What counts as a word: two characters where no spaces divide them, sixteen of anything else.
+_WORD = re.compile(r"[\u2e80-\ud7ff]{1,2}|[^\s\u2e80-\ud7ff]{1,16}")
+
+
+def make_passages(record: NoteRecord, section: SectionRecord, text: str) -> list[str]:
+    """Return the passages of a section, each under the note's title and the headings above."""
+    head = render_head(record, section)
+    return [f"{head}\n{passage}".strip() for passage in split_passages(text)]
+
+
+def render_head(record: NoteRecord, section: SectionRecord) -> str:
+    """Return what a model is told of where a passage stands: title and headings, a line each."""
+    names = dict.fromkeys((record.title, *section.parents, section.heading))
+    return "\n".join(name for name in names if name)
+
+
+def split_passages(text: str) -> list[str]:
+    """Return a text in parts of even length, of 120 words at most; one part if it is empty."""
+    words = list(_WORD.finditer(text))
+    count = min(math.ceil(len(words) / _WORDS), _MAX_PASSAGES)
+    if count <= 1:
+        return [text.strip()]
+    words = words[: count * _WORDS]
+    cuts = [len(words) * part // count for part in range(count + 1)]
+    return [text[words[first].start() : words[last - 1].end()] for first, last in pairwise(cuts)]
+
+
+#: Documents whose sections are read at once.
+_DOCUMENTS = 200
+
+#: Vectors of notes that are gone, as a share of all, before they are dropped; and at least.
+_GARBAGE = 0.25
+_MIN_GARBAGE = 1_000
+
+#: Seconds for which a model that failed is left alone by whoever only has time to spare.
+_REST = 60.0
+
+
+class Embedded(NamedTuple):
+    """Which model, how many of how many sections have vectors, and how many got theirs now."""
+
+    model: str
+    embedded: int
+    sections: int
+    added: int
+    seconds: float
+
+
+def embed_pending(vault: Vault, seconds: float) -> Embedded | None:
+    """Embed what is missing for about so many seconds, if the vault's settings name a model.
+
+    For whoever has time to spare, such as a watcher at rest: nothing is tried twice. Returns None
+    where no model is named, and where it is not there or cannot be reached, which is then left
+    alone for a minute. The vault must be in sync.
+    """
+    if vault.config.semantic == "off":
+        return None
+    try:
+        meaning = open_meaning(vault, vault.config.semantic)
+        if time.monotonic() < meaning.resting_until:
+            return None
+        return embed_sections(vault, meaning, seconds, patient=False)
+    except MissingModelError:
+        return None
+    except VaultError:
+        meaning.resting_until = time.monotonic() + _REST
+        return None
+
+
+@heals
+def embed_sections(
+    vault: Vault,
+    meaning: Meaning,
+    seconds: float | None = None,
+    progress: Progress | None = None,
+    patient: bool = True,
+) -> Embedded:
+    """Embed the sections of the vault's view that have no vectors, within the time given.
+
+    At least one batch is done; `patient` is as for `Embedder.embed`. The vault must be in sync.
+
+    Raises:
+        VaultError: the model cannot be used; what was done before stays.
+    """
+    started = time.monotonic()
+    snapshot = vault.index.snapshot()
+    placed = meaning.place(vault, snapshot)
+    state = (snapshot, placed.stored.version, vault.view.key())
+    if meaning.finished is not None and meaning.finished[0] == state:
+        return Embedded(meaning.embedder.name, *meaning.finished[1], 0, 0.0)
+    wanted = _rows_in_view(vault, snapshot)
+    missing = wanted & (placed.groups < 0)
+    before, total = int((wanted & ~missing).sum()), int(wanted.sum())
+    done = 0
+    for names, texts, count in _batches(vault, snapshot, missing, meaning.embedder.batch):
+        meaning.store.append(pack_names(*names), meaning.embedder.embed(texts, patient))
+        done += count
+        if progress is not None:
+            progress(before + done, total)
+        if seconds is not None and time.monotonic() - started >= seconds:
+            break
+    if done:
+        drop_garbage(vault, meaning)
+    placed = meaning.place(vault, snapshot)
+    embedded = int((wanted & (placed.groups >= 0)).sum())
+    if embedded == total:
+        meaning.finished = ((snapshot, placed.stored.version, state[2]), (embedded, total))
+    spent = time.monotonic() - started
+    return Embedded(meaning.embedder.name, embedded, total, embedded - before, spent)
+
+
+def drop_garbage(vault: Vault, meaning: Meaning) -> int:
+    """Drop the vectors of documents that the vault no longer knows, once they are many.
+
+    Returns how many were dropped.
+    """
+    stored = meaning.store.read()
+    known = {blob for _, blob in vault.manifest.list_readable()}
+    allowed = max(_MIN_GARBAGE, int(_GARBAGE * len(stored.keys)))
+    return meaning.store.keep_only(known, allowed)
+
+
+def find_embeddable(snapshot: Snapshot) -> NDArray[np.bool_]:
+    """Tell of each section whether a model may have it: what is quarantined is given to none."""
+    may: NDArray[np.bool_] = snapshot.column("state") != STATES.index(State.QUARANTINED)
+    return may
+
+
+def _rows_in_view(vault: Vault, snapshot: Snapshot) -> NDArray[np.bool_]:
+    import numpy as np
+
+    documents = np.asarray(vault.view.documents(), np.int64)
+    return np.isin(snapshot.column("document"), documents) & find_embeddable(snapshot)
+
+
+def _batches(
+    vault: Vault, snapshot: Snapshot, missing: NDArray[np.bool_], size: int
+) -> Iterator[tuple[tuple[list[str], list[int]], list[str], int]]:
+    """Yield (blobs, ordinals) of passages, the passages, and how many sections these are.
+
+    All passages of a section are in one batch; one that several notes share is in it once.
+    """
+    blobs: list[str] = []
+    ordinals: list[int] = []
+    texts: list[str] = []
+    seen: set[tuple[str, int]] = set()
+    count = 0
+    for blob, ordinal, passages in _read_passages(vault, snapshot, missing):
+        count += 1
+        if (blob, ordinal) not in seen:
+            seen.add((blob, ordinal))
+            blobs.extend([blob] * len(passages))
+            ordinals.extend([ordinal] * len(passages))
+            texts.extend(passages)
+        if len(texts) >= size:
+            yield (blobs, ordinals), texts, count
+            blobs, ordinals, texts, count = [], [], [], 0
+    if texts:
+        yield (blobs, ordinals), texts, count
+
+
+def _read_passages(
+    vault: Vault, snapshot: Snapshot, missing: NDArray[np.bool_]
+) -> Iterator[tuple[str, int, list[str]]]:
+    import numpy as np
+
+    documents, ordinals = snapshot.column("document")[missing], snapshot.column("ordinal")[missing]
+    chosen = set(zip(documents.tolist(), ordinals.tolist(), strict=True))
+    distinct = np.unique(documents).tolist()
+    for start in range(0, len(distinct), _DOCUMENTS):
+        part = distinct[start : start + _DOCUMENTS]
+        records = vault.view.records_of(part)
+        places = [
+            (records[key[0]], section)
+            for key, section in sorted(vault.view.sections_of(part).items())
+            if key in chosen and key[0] in records
+        ]
+        for record, section, text in read_sections(vault, places):
+            yield record.blob, section.ordinal, make_passages(record, section, text)
+
+
+# Score sections by meaning, for recall.
+
+#: Seconds for which a question waits for vectors at most; the others come with the next ones.
+_LONGEST = 10.0
+
+
+@dataclass
+class DenseScorer:
+    """What `recall` asks how alike a question and each section are.
+
+    `weight` is the share of the score by words. After a question, `problem` says why it had no
+    answer and is found by words alone, and `embedded` how many of the `sections` that it could
+    find have vectors.
+    """
+
+    vault: Vault
+    meaning: Meaning
+    problem: str = ""
+    embedded: int = 0
+    sections: int = 0
+
+    @property
+    def weight(self) -> float:
+        """The share of the score by words, as is best for the model."""
+        return self.meaning.embedder.weight
+
+    def __call__(
+        self, text: str, eligible: NDArray[np.bool_], snapshot: Snapshot
+    ) -> NDArray[np.float32] | None:
+        """Return a score of each section of the snapshot, nan where it has no vector."""
+        import numpy as np
+
+        try:
+            placed = self.meaning.place(self.vault, snapshot)
+            counted = eligible & find_embeddable(snapshot)
+            self.sections = int(np.count_nonzero(counted))
+            self.embedded = int(np.count_nonzero(counted & (placed.groups >= 0)))
+            scores = self.meaning.score(placed, text, eligible)
+        except VaultError as error:
+            self.problem = str(error)
+            return None
+        return scores
+
+
+@dataclass
+class DenseScorers:
+    """What `recall` asks of several vaults, the first of which says by which model."""
+
+    each: Sequence[DenseScorer]
+
+    @property
+    def weight(self) -> float:
+        """The share of the score by words."""
+        return self.each[0].weight
+
+    @property
+    def meaning(self) -> Meaning:
+        """The model, with the first vault's vectors."""
+        return self.each[0].meaning
+
+    @property
+    def problem(self) -> str:
+        """Why one of them had no answer."""
+        return next((one.problem for one in self.each if one.problem), "")
+
+    @property
+    def embedded(self) -> int:
+        """How many of the `sections` have vectors."""
+        return sum(one.embedded for one in self.each)
+
+    @property
+    def sections(self) -> int:
+        """How many sections could be found."""
+        return sum(one.sections for one in self.each)
+
+    def __call__(
+        self, text: str, eligible: NDArray[np.bool_], snapshot: Snapshot
+    ) -> NDArray[np.float32] | None:
+        """Return a score of each section of the snapshot, by the vault that it is of."""
+        asked = next((one for one in self.each if one.vault.index.snapshot() is snapshot), None)
+        return asked(text, eligible, snapshot) if asked else None
+
+
+def find_scorer(
+    vaults: Sequence[Vault],
+    wanted: bool | None = None,
+    progress: Progress | None = None,
+    *,
+    waits: bool = True,
+) -> DenseScorer | DenseScorers | None:
+    """Return what scores some vaults by meaning; None where nobody wants it.
+
+    All are scored by the model of the first, each with its own vectors.
+
+    `wanted` is what was asked for, None if vaultmem.yaml decides; with a quick model, what has no
+    vectors gets them now, within some seconds: one batch of it, where nobody `waits`. The vaults
+    must be in sync.
+
+    Raises:
+        RefusedError: vaultmem.yaml names no model that there is.
+        MissingModelError: it is wanted, and its package, file or setting is not there.
+    """
+    if wanted is False or (wanted is None and vaults[0].config.semantic == "off"):
+        return None
+    model = choose_model(vaults[0])
+    each = [_open_scorer(one, model, progress, waits) for one in vaults]
+    return each[0] if len(each) == 1 else DenseScorers(each)
+
+
+def _open_scorer(vault: Vault, model: str, progress: Progress | None, waits: bool) -> DenseScorer:
+    meaning = open_meaning(vault, model)
+    if meaning.embedder.is_quick:
+        embed_sections(vault, meaning, _LONGEST if waits else 0.0, progress)
+    return DenseScorer(vault, meaning)

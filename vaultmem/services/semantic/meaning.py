@@ -1,0 +1,178 @@
+"""A model and its vectors of one vault: where each section of the index has its vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from vaultmem.core.search.ranking import FEEDBACK, best_groups, best_of_each, move_towards
+from vaultmem.errors import RefusedError
+from vaultmem.storage.semantic.embedder import Embedder
+from vaultmem.storage.semantic.vectors import SectionVectors, VectorStore, make_keys, pack_names
+from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from vaultmem.storage.index.snapshot import Snapshot
+
+#: What vaultmem.yaml's `semantic` can be, but for "off".
+MODELS = ("static", "onnx", "endpoint")
+
+
+class Placement(NamedTuple):
+    """Which vectors belong to which section of a snapshot.
+
+    `order` and `starts` group the vectors by section (as `best_of_each` has it), `groups` is the
+    group of each section of the snapshot, -1 where it has no vector (shape: sections).
+    """
+
+    stored: SectionVectors
+    order: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    groups: NDArray[np.int64]
+
+    def best_vector(self, alike: NDArray[np.float32], group: int) -> int:
+        """Return which vector of a group is the most alike."""
+        ends = self.starts[group + 1 : group + 2]
+        rows = self.order[self.starts[group] : (int(ends[0]) if len(ends) else None)]
+        return int(rows[alike[rows].argmax()])
+
+
+class Meaning:
+    """A model and a store, opened once and used for many questions."""
+
+    def __init__(self, embedder: Embedder, store: VectorStore) -> None:
+        self.embedder = embedder
+        self.store = store
+        #: Until when a model that failed is left alone, on the monotonic clock.
+        self.resting_until = 0.0
+        self._placed: tuple[Snapshot, Placement] | None = None
+        #: When all that a view shows had vectors, and of how many sections how many that is.
+        self.finished: tuple[tuple[object, ...], tuple[int, int]] | None = None
+
+    def place(self, vault: Vault, snapshot: Snapshot) -> Placement:
+        """Return which vectors belong to which section; the same while neither has changed."""
+        stored = self.store.read()
+        known = self._placed
+        if known is not None and known[0] is snapshot and known[1].stored is stored:
+            return known[1]
+        placement = _place(vault, snapshot, stored)
+        self._placed = (snapshot, placement)
+        return placement
+
+    def score(
+        self, placed: Placement, text: str, eligible: NDArray[np.bool_]
+    ) -> NDArray[np.float32] | None:
+        """Return how alike a text and each section are, nan where it has no vector.
+
+        A section is as alike as its best passage. The text is asked as it is, and again moved
+        towards the eligible sections that it is nearest to. None where that says nothing: no
+        eligible section has a vector, or the text no word.
+
+        Raises:
+            VaultError: the model cannot be used right now.
+        """
+        import numpy as np
+
+        has = (placed.groups >= 0) & eligible
+        if not has.any():
+            return None
+        asked = self.embedder.embed([text], patient=False)[0]
+        if len(asked) != placed.stored.vectors.shape[1] or not asked.any():
+            return None
+        alike = placed.stored.vectors @ asked
+        best = best_of_each(alike, placed.order, placed.starts)
+        seen = np.full(len(best), -np.inf, np.float32)
+        seen[placed.groups[has]] = best[placed.groups[has]]
+        nearest = [placed.best_vector(alike, group) for group in best_groups(seen, FEEDBACK)]
+        alike = placed.stored.vectors @ move_towards(asked, placed.stored.vectors[nearest])
+        best = best_of_each(alike, placed.order, placed.starts)
+        scores: NDArray[np.float32] = np.where(has, best[placed.groups], np.float32(np.nan))
+        return scores
+
+
+def choose_model(vault: Vault, named: str = "") -> str:
+    """Return the model that is named, else vaultmem.yaml's, else the one that needs no waiting."""
+    configured = vault.config.semantic
+    return named or ("static" if configured == "off" else configured)
+
+
+def open_meaning(vault: Vault, kind: str) -> Meaning:
+    """Return a model by its name in vaultmem.yaml, and the vault's vectors; opened once.
+
+    Raises:
+        RefusedError: there is no model of that name.
+        MissingModelError: its package, file or setting is not there.
+    """
+    if kind not in MODELS:
+        raise RefusedError(
+            f'"{kind}" is not a semantic model; use {", ".join(MODELS)}, or off in vaultmem.yaml'
+        )
+    named = tuple(
+        sorted((k, v) for k, v in vault.environment.items() if k.startswith("VAULTMEM_EMBEDDING_"))
+    )
+    return _open(vault.state_folder, kind, named if kind != "static" else ())
+
+
+@lru_cache(maxsize=8)
+def _open(state_folder: Path, kind: str, environment: tuple[tuple[str, str], ...]) -> Meaning:
+    embedder = load_embedder(kind, dict(environment))
+    return Meaning(embedder, VectorStore(state_folder / "vectors", embedder.name))
+
+
+def load_embedder(kind: str, environment: Mapping[str, str]) -> Embedder:
+    """Return a model; what is on this machine or away from it only the environment says.
+
+    A vault cannot: whoever sent it would choose which file is opened, or who gets the notes.
+
+    Raises:
+        MissingModelError: its package, file or setting is not there.
+    """
+    if kind == "static":
+        from vaultmem.storage.semantic.local_models import StaticEmbedder
+
+        return StaticEmbedder()
+    if kind == "onnx":
+        from vaultmem.storage.semantic.local_models import OnnxEmbedder
+
+        folder = environment.get("VAULTMEM_EMBEDDING_FOLDER", "")
+        return OnnxEmbedder(Path(folder) if folder else None)
+    from vaultmem.storage.semantic.embedder import EndpointEmbedder, read_endpoint
+
+    return EndpointEmbedder(read_endpoint(environment))
+
+
+def _place(vault: Vault, snapshot: Snapshot, stored: SectionVectors) -> Placement:
+    import numpy as np
+
+    order = np.argsort(stored.keys, kind="stable").astype(np.int64)
+    ordered = stored.keys[order]
+    starts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] + np.uint64(1))).astype(np.int64)
+    keys = ordered[starts]
+    wanted = _section_keys(vault, snapshot)
+    places = np.searchsorted(keys, wanted)
+    groups = np.full(len(wanted), -1, np.int64)
+    inside = places < len(keys)
+    hit = np.zeros(len(wanted), np.bool_)
+    hit[inside] = keys[places[inside]] == wanted[inside]
+    groups[hit] = places[hit]
+    return Placement(stored, order, starts, groups)
+
+
+def _section_keys(vault: Vault, snapshot: Snapshot) -> NDArray[np.uint64]:
+    """Return the key of each section of a snapshot; of documents not known, one that nobody has."""
+    import numpy as np
+
+    documents = snapshot.column("document")
+    known = vault.manifest.list_readable()
+    blobs = np.zeros((max(int(documents.max(initial=0)), *known.values(), 0) + 1, 24), np.uint8)
+    numbers = list(known.values())
+    names = [blob for _, blob in known]
+    blobs[numbers] = pack_names(names, [0] * len(names))
+    rows = blobs[documents]
+    rows[:, 20:] = snapshot.column("ordinal").astype("<u4").reshape(-1, 1).view(np.uint8)
+    return make_keys(rows)

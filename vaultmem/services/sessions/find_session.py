@@ -1,0 +1,338 @@
+"""Read sessions by name, list them, and search them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple
+
+from vaultmem.core.notes.note import UnreadableNoteError, parse_note
+from vaultmem.core.search.query import Hit, NoteFilter, parse_query
+from vaultmem.core.sessions.session import (
+    FOLDER,
+    ChainLink,
+    Relation,
+    Session,
+    SessionFacts,
+    Status,
+    find_followers,
+    plain_id,
+    session_path,
+    walk_chain,
+)
+from vaultmem.core.sessions.session_note import parse_session
+from vaultmem.core.text.paths import parse_note_path
+from vaultmem.core.text.suggest import ask_meant
+from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
+from vaultmem.services.search.recall import recall
+from vaultmem.services.usage import list_machines
+from vaultmem.services.views.open_view import find_branch, go_to, look_now, name_branch
+from vaultmem.services.views.read_notes import read_note
+from vaultmem.services.views.texts import read_text
+from vaultmem.services.views.update_index import sync_vault
+from vaultmem.storage.session_table import ActiveSession, ActiveSessions, SessionTable, Transcripts
+from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.core.sessions.session import Workspace
+
+
+#: Where a session's transcript is, by the client's word at its start: a key of the state database.
+EXPECTED = "transcript of"
+
+
+def find_unsettled(vault: Vault) -> list[ActiveSession]:
+    """Return the sessions that count as open here and are not: nothing is changed.
+
+    Their process is gone, or their note has an end. The vault must be in sync.
+    """
+    records = [r for r in ActiveSessions(vault.state_folder).all() if not r.recovered]
+    if not records:
+        return []
+    folder = go_to(vault, "")
+    table, here = open_table(folder), name_branch(folder)
+    ended = {
+        r.id
+        for r in records
+        if r.ref in {"", here} and (facts := table.find(r.id)) and not facts.is_open
+    }
+    return [record for record in records if record.id in ended or record.is_gone]
+
+
+def find_dead(vault: Vault) -> list[ActiveSession]:
+    """Return the sessions whose process is gone and whose note has no end, on any branch."""
+    folder = go_to(vault, "")
+    gone = [record for record in find_unsettled(folder) if record.is_gone]
+    found = ((record, find_home(folder, record)[1]) for record in gone)
+    return [record for record, session in found if session and session.facts.is_open]
+
+
+def find_home(folder: Vault, record: ActiveSession) -> tuple[Vault, Session | None]:
+    """Return where a session is open, the folder or its own branch, and the session itself."""
+    session = _read(folder, record)
+    if record.ref in {"", name_branch(folder)} or (session and session.facts.is_open):
+        return folder, session
+    there = go_to(folder, record.ref)
+    with contextlib.suppress(VaultError):  # The branch may be gone, or checked out elsewhere.
+        found = _read(there, record) if find_branch(there) else None
+        if found is not None and found.facts.is_open:
+            return there, found
+    return folder, session
+
+
+def _read(vault: Vault, record: ActiveSession) -> Session | None:
+    try:
+        return read_session(vault, session_path(record.id))
+    except (NoteNotFoundError, RefusedError):
+        return None
+
+
+def get_session(vault: Vault, name: str) -> Session:
+    """Return the session of an id, or of the only one that begins so.
+
+    Raises:
+        NoteNotFoundError: there is none, or several begin like that.
+        RefusedError: the name is unsafe.
+    """
+    return read_session(vault, find_path(vault, name))
+
+
+def read_session(vault: Vault, path: PurePosixPath) -> Session:
+    """Return the session that a note tells of, as it is now."""
+    return parse_session(read_note(look_now(vault), path))
+
+
+def is_kept(vault: Vault, session: str) -> bool:
+    """Tell whether there is something where a session of this id has its note."""
+    try:
+        path = parse_note_path(str(session_path(session)))
+        seen = look_now(vault)
+        if seen.view.is_work_tree:
+            return (vault.root / path).exists()
+        return bool(seen.view.records("d.path = ?", [str(path)]))
+    except (RefusedError, OSError):  # Not a name, or longer than any.
+        return False
+
+
+def find_path(vault: Vault, name: str) -> PurePosixPath:
+    """Return the note of a session, found as `get_session` finds it."""
+    session = plain_id(name)
+    path = parse_note_path(str(session_path(session)))
+    seen = look_now(vault)
+    if is_kept(seen, session) and not (seen.view.is_work_tree and (vault.root / path).is_symlink()):
+        return path
+    if not vault.notices.stale:
+        sync_vault(vault)
+    everything = list_facts(seen)
+    found = [each for each in everything if each.id == session]
+    found = found or [each for each in everything if each.id.startswith(session)]
+    if len(found) == 1:
+        return PurePosixPath(found[0].path)
+    if found:
+        names = ", ".join(sorted(each.id for each in found)[:5])
+        raise NoteNotFoundError(f"{session}: could be {names}; name one")
+    record = ActiveSessions(vault.state_folder).find(session)
+    if record is not None and record.ref not in {"", name_branch(seen)}:
+        raise NoteNotFoundError(f"{session}: it is kept on {record.ref}; name that with --ref")
+    near = ask_meant(session, [e.id for e in everything], "; see `vaultmem session list`")
+    raise NoteNotFoundError(f"{session}: there is no such session{near}")
+
+
+def is_meant_here(vault: Vault, record: ActiveSession) -> bool:
+    """Tell whether a session is kept where the vault works: on its branch, or in the folder."""
+    return record.ref in {"", name_branch(vault)} or (
+        look_now(vault).view.is_work_tree and is_kept(vault, record.id)
+    )
+
+
+def list_facts(vault: Vault) -> list[SessionFacts]:
+    """Return the facts of all sessions, the last started first; the vault must be in sync."""
+    return sorted(open_table(vault).all(), key=lambda each: (each.started, each.id), reverse=True)
+
+
+def list_here(vault: Vault, place: Workspace) -> list[SessionFacts]:
+    """Return the sessions of this agent that worked in a place, the last started first.
+
+    Those that name no place are among them, unless the project of the place has sessions. The vault
+    must be in sync.
+    """
+    own = [each for each in list_facts(vault) if each.agent == vault.author.agent]
+    here = [each for each in own if place.has(each)]
+    if place.project and here:
+        return here
+    return [each for each in own if each in here or not (each.workspace or each.project)]
+
+
+def open_table(vault: Vault) -> SessionTable:
+    """Return the table of the sessions' facts; the vault must be in sync.
+
+    Only notes that changed since they were last asked for are read.
+    """
+    seen = look_now(vault)
+    table = SessionTable(vault.state, seen.view)
+    fresh: list[tuple[int, SessionFacts]] = []
+    for document, path, blob in table.unknown():
+        text = read_text(seen, path, blob)
+        if text is None:
+            continue
+        try:
+            note = parse_note(PurePosixPath(path), text.encode("utf-8"))
+        except UnreadableNoteError:
+            continue
+        fresh.append((document, parse_session(note).facts))
+    if fresh:
+        table.put(fresh)
+    return table
+
+
+def open_transcripts(vault: Vault) -> Transcripts:
+    """Return the transcripts of the vault's sessions."""
+    return Transcripts(vault.root, vault.config.transcript_mb * 1024 * 1024)
+
+
+# Name the machine of each session that is open elsewhere.
+
+
+def name_machines(vault: Vault, found: Iterable[SessionFacts]) -> list[SessionFacts]:
+    """Return sessions, each open one that is not here with its machine and its last sign there."""
+    listed = list(found)
+    active = ActiveSessions(vault.state_folder)
+    unseen = {each.id for each in listed if each.is_open and active.find(each.id) is None}
+    if not unseen:
+        return listed
+    signs = sorted(
+        (at, machine.name, name)
+        for machine in list_machines(vault)
+        for name, at in machine.sessions.items()
+        if name in unseen
+    )
+    last = {name: (at, machine) for at, machine, name in signs}
+    return [_name(each, *last[each.id]) if each.id in last else each for each in listed]
+
+
+def name_machine(vault: Vault, session: Session) -> Session:
+    """Return a session with its machine, as `name_machines` does."""
+    return session._replace(facts=name_machines(vault, [session.facts])[0])
+
+
+def _name(facts: SessionFacts, at: float, machine: str) -> SessionFacts:
+    seen = datetime.fromtimestamp(int(at)).isoformat()
+    return facts._replace(machine=machine, seen=seen)
+
+
+# Find sessions: by what they hold, by what they follow, and counted.
+
+#: Sections that are looked at for each session that is wanted.
+_SECTIONS = 4
+
+_KNOWN_ENDS = frozenset(Status)
+
+
+class FoundSession(NamedTuple):
+    """A session that answers a question, with the sections of its note that do, best first."""
+
+    facts: SessionFacts
+    hits: tuple[Hit, ...]
+
+
+class SessionChain(NamedTuple):
+    """A session, those before it, and those that follow it directly."""
+
+    session: SessionFacts
+    earlier: tuple[ChainLink, ...]
+    followers: tuple[tuple[Relation, SessionFacts], ...]
+
+
+class SessionStats(NamedTuple):
+    """Sessions counted; `bytes` are those of the transcripts on this machine."""
+
+    sessions: int
+    statuses: dict[str, int]
+    agents: dict[str, int]
+    workspaces: dict[str, int]
+    decisions: int
+    questions: int
+    touched: int
+    turns: int
+    tokens: int
+    bytes: int
+    first: str
+    last: str
+
+
+def list_sessions(
+    vault: Vault, status: str = "", agent: str = "", limit: int = 0
+) -> list[SessionFacts]:
+    """Return sessions, the last started first; the vault must be in sync. A limit of 0 is none.
+
+    Raises:
+        RefusedError: no session can have that status.
+    """
+    wanted = status.strip().lower()
+    if wanted and wanted not in _KNOWN_ENDS:
+        raise RefusedError(f'unknown status "{status}"; use {", ".join(Status)}')
+    found = [
+        each
+        for each in list_facts(vault)
+        if wanted in {"", each.status} and agent in {"", each.agent}
+    ]
+    return name_machines(vault, found[: limit or None])
+
+
+def search_sessions(vault: Vault, query: str, limit: int = 10) -> list[FoundSession]:
+    """Return the sessions that answer a question, best first; the vault must be in sync.
+
+    Raises:
+        RefusedError: the query is too long, or the limit under 1.
+    """
+    wanted = NoteFilter(context=FOLDER)
+    by_path: dict[str, list[Hit]] = {}
+    for hit in recall(look_now(vault), parse_query(query, limit * _SECTIONS, wanted)):
+        by_path.setdefault(hit.record.path, []).append(hit)
+    table = open_table(vault)
+    found = ((table.at_path(path), tuple(each)) for path, each in [*by_path.items()][:limit])
+    return [FoundSession(facts, hits) for facts, hits in found if facts is not None]
+
+
+def follow_chain(vault: Vault, name: str, depth: int = 10) -> SessionChain:
+    """Return the sessions before a session, and those that follow it; the vault must be in sync.
+
+    Raises:
+        NoteNotFoundError: there is no such session.
+        RefusedError: the depth is under 1.
+    """
+    if depth < 1:
+        raise RefusedError(f"a chain of {depth} sessions cannot be followed; ask for 1 or more")
+    table = open_table(vault)
+    start = table.find(plain_id(name)) or get_session(vault, name).facts
+    followers = find_followers(start.id, table.naming(start.id))
+    return SessionChain(start, tuple(walk_chain(start, table.find, depth)), tuple(followers))
+
+
+def count_sessions(vault: Vault) -> SessionStats:
+    """Return the sessions counted; the vault must be in sync."""
+    found = list_facts(vault)
+    transcripts = open_transcripts(vault)
+    started = sorted(each.started for each in found if each.started)
+    return SessionStats(
+        sessions=len(found),
+        statuses=_count([each.status for each in found]),
+        agents=_count([each.agent for each in found]),
+        workspaces=_count([each.workspace for each in found]),
+        decisions=sum(each.decisions for each in found),
+        questions=sum(each.questions for each in found),
+        touched=sum(each.touched for each in found),
+        turns=sum(each.turns for each in found),
+        tokens=sum(each.tokens for each in found),
+        bytes=sum(transcripts.size(each.id) for each in found),
+        first=started[0] if started else "",
+        last=started[-1] if started else "",
+    )
+
+
+def _count(values: Sequence[str]) -> dict[str, int]:
+    counts = Counter(filter(None, values))
+    return dict(sorted(counts.items(), key=lambda each: (-each[1], each[0])))

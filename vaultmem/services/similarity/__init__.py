@@ -1,0 +1,1 @@
+"""Similarity: find notes that state the same, nearly the same or a new value."""

@@ -1,0 +1,290 @@
+"""Decide whether a memory is known already, and which note may take it in; say what is near."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple
+
+from vaultmem.core.lifecycle import OPEN_STATES, OWNER_KINDS, Kind, State
+from vaultmem.core.notes.agent_changes import Saying, confirm_note, has_room
+from vaultmem.core.similarity.canonical import say_same
+from vaultmem.core.similarity.compare import (
+    MAX_TEXT,
+    Difference,
+    KnownText,
+    Likeness,
+    compare_texts,
+    is_brief,
+)
+from vaultmem.core.text.paths import PINNED_FILES, note_context
+from vaultmem.errors import RefusedError, VaultError
+from vaultmem.services.changes.ownership import read_pending
+from vaultmem.services.similarity.similar import Asked, SimilarNote, find_similar, says_same
+from vaultmem.services.similarity.value_updates import add_updated, list_unsaid
+from vaultmem.services.views.read_notes import find_note
+from vaultmem.services.views.update_index import sync_vault
+from vaultmem.storage.git.log import follow_path
+from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.core.notes.note import Note
+    from vaultmem.core.notes.record import NoteRecord
+
+
+#: Of a text that holds what a quarantined note says among other things: how much of it that is.
+_LEAST = 0.1
+
+#: How much two texts share where they say nearly the same, and where one says all of the other.
+_NEARLY, _ALL = 0.75, 0.95
+
+#: Notes that are named where a memory is like several.
+_NEAR = 3
+
+
+class NewMemory(NamedTuple):
+    """What is to be remembered, as far as it decides where: an empty field was not given."""
+
+    text: str
+    title: str
+    context: str
+    kind: Kind
+    state: State
+    is_state_given: bool
+    tags: tuple[str, ...]
+    refs: tuple[str, ...]
+    pinned: bool
+    project: str = ""
+
+    @property
+    def asked(self) -> Asked:
+        """The text as it is looked for."""
+        return Asked(self.text, self.title, self.context)
+
+
+class Known(NamedTuple):
+    """What is known of a memory: the note that says the same, if one may take it in; near ones.
+
+    `held` are those that somebody has put into quarantine since they were indexed.
+    """
+
+    target: SimilarNote | None
+    near: tuple[SimilarNote, ...]
+    held: tuple[SimilarNote, ...]
+
+
+def find_known(vault: Vault, new: NewMemory) -> Known:
+    """Return what the vault knows of a memory, by its index; only a new index is filled first.
+
+    Notes of other projects neither take it in nor are near: nobody there would see it, and what
+    they contain is not shown.
+    """
+    _fill_index(vault)
+    similar = find_similar(vault, new.asked)
+    held = tuple(each for each in similar if each.note.state is State.QUARANTINED)
+    found = [
+        each
+        for each in similar
+        if each.note.state is not State.QUARANTINED and each.note.project in {"", new.project}
+    ]
+    for each in found:
+        if each.is_same and _may_take(vault, each.note, new):
+            return Known(each, tuple(other for other in found if other is not each)[:_NEAR], held)
+    return Known(None, tuple(add_updated(vault, new.asked, found)[:_NEAR]), held)
+
+
+def find_held(vault: Vault, asked: Asked, held: tuple[SimilarNote, ...] = ()) -> SimilarNote | None:
+    """Return the quarantined note that says the same as a text, or nearly, if there is one.
+
+    Another word is nearly the same; another number, or a "not", is not. `held` are quarantined
+    notes that the index does not know as such.
+    """
+    _fill_index(vault)
+    records = vault.view.records(f"d.state = '{State.QUARANTINED.value}'")
+    if len(asked.text) > MAX_TEXT:  # The index is not asked for documents.
+        return next(filter(None, (_read_copy(vault, each, asked) for each in records)), None)
+    known = {record.document: record for record in records}
+    found = [*held, *(find_similar(vault, asked, _LEAST, held=known) if known else ())]
+    return next((each for each in found if _is_nearly_same(asked, each)), None)
+
+
+def _read_copy(vault: Vault, record: NoteRecord, asked: Asked) -> SimilarNote | None:
+    note = find_note(vault, record.path)
+    if note is None:
+        return None
+    is_copy = say_same(asked.text, note.visible_body)
+    return SimilarNote(record, note, note.sections[0], Likeness(1.0), True) if is_copy else None
+
+
+def _fill_index(vault: Vault) -> None:
+    if not vault.state.get("view"):
+        sync_vault(vault)
+
+
+def _is_nearly_same(asked: Asked, held: SimilarNote) -> bool:
+    """Tell whether a text says what a note says, or that among other things."""
+    if held.is_same or _is_same_but_for_words(held.likeness):
+        return True
+    there = held.note.section_text(held.section)
+    inside = compare_texts(there, KnownText(asked.text, asked.title))
+    return not is_brief(there) and _is_same_but_for_words(inside)
+
+
+def _is_same_but_for_words(likeness: Likeness) -> bool:
+    only_words = all(each.kind in {"word", "wording"} for each in likeness.differences)
+    return only_words and likeness.similarity >= _NEARLY
+
+
+def refuse_held(
+    vault: Vault, asked: Asked, fresh: tuple[SimilarNote, ...] = ()
+) -> SimilarNote | None:
+    """Return the quarantined note that says nearly the same as a text, also of the `fresh` ones.
+
+    Raises:
+        RefusedError: it says all of it.
+    """
+    held = find_held(vault, asked, fresh)
+    if held and (held.is_same or held.likeness.is_said(_ALL)):
+        raise RefusedError(
+            f"{held.path} says that already, and is quarantined; a person who has read it "
+            f"lets it out with `vaultmem state {held.path} candidate`"
+        )
+    return held
+
+
+def absorb(vault: Vault, note: Note, new: NewMemory) -> str | None:
+    """Return the note's text with the memory taken in; None if it does not say the same now."""
+    if not says_same(note, new.asked) or not _may_take(vault, note, new):
+        return None
+    author = vault.author
+    said = (new.tags, new.refs, new.pinned, _find_wording(note, new))
+    try:
+        return confirm_note(note, Saying(author.agent, author.session, vault.local_time(), *said))
+    except RefusedError:  # Its properties cannot be edited by position.
+        return None
+
+
+def _may_take(vault: Vault, note: Note, new: NewMemory) -> bool:
+    """Tell whether a note may take a memory in, and keeps who said it and how.
+
+    MEMORY.md and the like are never written to. A note that was moved takes in what is for the
+    context that it was in.
+    """
+    if str(note.path) in PINNED_FILES or not has_room(note, _find_wording(note, new)):
+        return False
+    if may_absorb(vault, note, new):
+        return True
+    is_open = may_absorb(vault, note, new._replace(context=""))  # In whichever context it is.
+    return is_open and new.context.strip("/") in _find_earlier_contexts(vault, note)
+
+
+def _find_earlier_contexts(vault: Vault, note: Note) -> frozenset[str]:
+    """Return the contexts of a note under its earlier paths, moves without a commit included.
+
+    Without git, none is known. A note's whole history is walked, so ask for few.
+    """
+    path, paths = str(note.path), []
+    with contextlib.suppress(VaultError, ImportError):
+        if vault.view.is_work_tree:
+            paths += [written for written, _ in vault.journal.find_moved(note.blob)]
+            head = vault.head()
+            commit = head.commit if head else ""
+            moved = read_pending(vault).moved if commit else {}
+            for _ in moved:  # From move to move.
+                path = moved.get(path, path)
+                paths.append(path)
+        else:
+            commit = vault.view.sources[0].commit
+        for _, change in follow_path(vault.history, commit, path) if commit else ():
+            paths += [change.path, change.previous]
+    return frozenset(note_context(PurePosixPath(each)) for each in paths if each)
+
+
+def _find_wording(note: Note, new: NewMemory) -> str:
+    said = new.text.strip()
+    return "" if said == note.visible_body.strip() else said
+
+
+def may_absorb(vault: Vault, note: Note, new: NewMemory) -> bool:
+    """Tell whether a note may take in what it says already.
+
+    It has the same kind, context and authority, its state is open, and it is global or of the
+    same project.
+    """
+    if note.state not in OPEN_STATES or note.problem or note.encoding:
+        return False
+    if note.project not in {"", new.project}:
+        return False
+    is_fact_of_decision = new.kind is Kind.SEMANTIC_FACT and note.kind is Kind.DECISION
+    if note.kind is not new.kind and not is_fact_of_decision:
+        return False
+    if str(note.path).startswith("primed/"):
+        return False
+    if note.kind in OWNER_KINDS and note.state is not new.state:
+        return False  # Another state is another authority.
+    if new.is_state_given and new.state is State.ACTIVE and note.state is State.CANDIDATE:
+        return False
+    if new.is_state_given and new.state not in OPEN_STATES:
+        return False
+    return _is_same_context(vault, note_context(note.path), new.context)
+
+
+def _is_same_context(vault: Vault, there: str, wanted: str) -> bool:
+    """Tell whether two contexts do not rule each other out: one not given, equal, or inside."""
+    wanted = wanted.strip("/")
+    open_ones = {"", vault.config.context}
+    if there in open_ones or wanted in open_ones:
+        return True
+    return f"{there}/".startswith(f"{wanted}/") or f"{wanted}/".startswith(f"{there}/")
+
+
+def name_contradicted(near: Sequence[SimilarNote]) -> tuple[SimilarNote, ...]:
+    """Return those that say another value of the same thing, and count still."""
+    return tuple(
+        each for each in near if each.likeness.is_contradiction and each.note.state in OPEN_STATES
+    )
+
+
+def _without_words(similar: SimilarNote) -> SimilarNote:
+    if similar.note.state is not State.QUARANTINED:
+        return similar
+    likeness = similar.likeness._replace(nearest="", differences=())
+    return similar._replace(note=similar.note._replace(title=""), likeness=likeness)
+
+
+class Nearby(NamedTuple):
+    """A note that is like a text: how much (0 to 1), what it says, and what it says differently."""
+
+    path: str
+    title: str
+    state: str
+    similarity: float
+    says: str
+    differences: tuple[Difference, ...]
+    is_same: bool
+    contradicts: bool
+    says_more: bool
+
+
+def describe_similar(found: Sequence[SimilarNote], text: str) -> tuple[Nearby, ...]:
+    """Return what is to be shown of each note, in the same order; of quarantined ones no word.
+
+    Of those that a text contradicts, `says_more` tells that they say what it leaves open.
+    """
+    contradicted = name_contradicted(found)
+    found = [_without_words(each) for each in found]
+    return tuple(
+        Nearby(
+            each.path,
+            each.note.title,
+            each.note.state.value,
+            round(each.likeness.similarity, 3),
+            each.likeness.nearest,
+            each.likeness.differences,
+            each.is_same,
+            each in contradicted,
+            each in contradicted and bool(list_unsaid(each.note, KnownText(text))),
+        )
+        for each in found
+    )

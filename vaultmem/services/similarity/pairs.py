@@ -1,0 +1,221 @@
+"""Compare the notes of a whole vault: which say the same, and which contradict each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from vaultmem.core.curation.fidelity import Fidelity, read_fidelity
+from vaultmem.core.lifecycle import State
+from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
+from vaultmem.core.notes.record import NoteRecord
+from vaultmem.core.similarity.compare import ABOUT_SAME, MAX_TEXT, Likeness
+from vaultmem.core.text.paths import PINNED_FILES, note_context
+from vaultmem.errors import NoteNotFoundError
+from vaultmem.services.search.link_walk import LinkGraph
+from vaultmem.services.similarity.similar import (
+    Asked,
+    Kept,
+    SimilarNote,
+    find_similar,
+    keep_readings,
+    says_same,
+)
+from vaultmem.services.similarity.value_updates import NoteUpdate, find_updates, list_updates
+from vaultmem.services.views.read_notes import read_bytes
+from vaultmem.storage.files import UnsafeFileError
+from vaultmem.storage.link_table import LinkStore
+from vaultmem.vault import Vault
+
+_STATES = (State.CANDIDATE, State.ACTIVE, State.STALE)
+_PASSED_OVER = ("sessions/", "primed/")
+
+#: Properties whose links name notes with which nothing is to be decided any more.
+_SETTLED = ("differs_from", "supersedes_part")
+
+
+#: From how alike on two notes without a known difference perhaps say the same.
+_NEAR = 0.75
+
+
+class Pair(NamedTuple):
+    """Two notes that say the same or contradict each other.
+
+    `likeness` is how much of the first the second says.
+    """
+
+    ours: Note
+    theirs: Note
+    likeness: Likeness
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The paths of both."""
+        return frozenset((str(self.ours.path), str(self.theirs.path)))
+
+
+class Pairs(NamedTuple):
+    """The pairs of a vault: (a, b) and (b, a) may both say the same, the others stand once."""
+
+    same: tuple[Pair, ...]
+    contradicting: tuple[Pair, ...]
+    near: tuple[Pair, ...]
+
+
+def compare_vault(vault: Vault, progress: Callable[[int, int], None] | None = None) -> Pairs:
+    """Compare each note that counts with all others, by the index.
+
+    The vault must be in sync. Sessions and reference material are left out, and pairs of which
+    somebody said that they differ. New values are found by what they are about, whatever else the
+    notes say.
+    """
+    apart = read_apart(vault)
+    records = [record for record in vault.view.records() if is_counted(record)]
+    return _compare(vault, records, records, list_updates(vault, apart), apart, progress)
+
+
+def compare_some(vault: Vault, paths: Sequence[str]) -> Pairs:
+    """Compare these notes with all others, as `compare_vault` does, in time that grows with them.
+
+    Of the others, none is read but those that the index names.
+    """
+    apart = read_apart(vault)
+    records = [record for record in _records_where(vault, "path", paths) if is_counted(record)]
+    alike = _records_where(vault, "body_digest", [record.body_digest for record in records])
+    updates = (
+        update
+        for record in records
+        if (note := read_whole(vault, record.path)) and len(note.body) <= MAX_TEXT
+        for update in find_updates(vault, record, note)
+        if frozenset((str(update.old.path), str(update.new.path))) not in apart
+    )
+    return _compare(vault, records, [each for each in alike if is_counted(each)], updates, apart)
+
+
+def list_records(vault: Vault, pairs: Pairs) -> list[NoteRecord]:
+    """Return what is known of the notes of pairs."""
+    paths = {path for group in pairs for pair in group for path in pair.names}
+    return _records_where(vault, "path", list(paths))
+
+
+def _records_where(vault: Vault, column: str, values: Sequence[str]) -> list[NoteRecord]:
+    marks = ", ".join("?" * len(values))
+    return vault.view.records(f"d.{column} IN ({marks})", values) if values else []
+
+
+def _compare(
+    vault: Vault,
+    records: Sequence[NoteRecord],
+    alike: Sequence[NoteRecord],
+    updates: Iterable[NoteUpdate],
+    apart: frozenset[frozenset[str]],
+    progress: Callable[[int, int], None] | None = None,
+) -> Pairs:
+    """Compare notes with all others; `alike` are those that may be copies, `updates` new values."""
+    same = [pair for pair in _find_copies(vault, alike) if pair.names not in apart]
+    copies = {(str(pair.ours.path), str(pair.theirs.path)) for pair in same}
+    contradicting: dict[frozenset[str], Pair] = {}
+    near: dict[frozenset[str], Pair] = {}
+    kept = keep_readings(vault)
+    for number, record in enumerate(records):
+        if progress is not None:
+            progress(number, len(records))
+        note = read_whole(vault, record.path)
+        if note is None or len(note.body) > MAX_TEXT:
+            continue
+        for other in _find_like(vault, note, kept):
+            names = (record.path, other.path)
+            if frozenset(names) in apart:
+                continue
+            if other.is_same and names not in copies:
+                same.append(Pair(note, other.note, other.likeness))
+            elif other.likeness.is_contradiction:
+                pair = Pair(note, other.note, other.likeness)
+                contradicting.setdefault(frozenset(names), pair)
+            elif is_nearly_said(other.likeness) and not other.is_same:
+                near.setdefault(frozenset(names), Pair(note, other.note, other.likeness))
+    for update in updates:
+        pair = Pair(update.new, update.old, update.likeness)
+        if update.is_told or pair.names not in contradicting:
+            contradicting[pair.names] = pair
+    if progress is not None and records:
+        progress(len(records), len(records))
+    return Pairs(tuple(same), tuple(contradicting.values()), tuple(near.values()))
+
+
+def read_apart(vault: Vault) -> frozenset[frozenset[str]]:
+    """Return the pairs of notes of which one says that they are two things, or ordered already."""
+    linked = LinkStore(vault.state).links_in(_SETTLED)
+    graph = LinkGraph(vault) if linked else None
+    return frozenset(
+        frozenset((source, target))
+        for document, links in linked.items()
+        if graph and (source := graph.paths.get(document))
+        for link in links
+        if (target := graph.names.find(link, source))
+    )
+
+
+def is_counted(record: NoteRecord) -> bool:
+    """Tell whether a note is compared: one that holds something to be so, and not a session's."""
+    in_state = record.state in _STATES and not record.problem
+    return in_state and record.path not in PINNED_FILES and not record.path.startswith(_PASSED_OVER)
+
+
+def is_nearly_said(likeness: Likeness) -> bool:
+    """Tell whether a note perhaps says what another says: no difference is known."""
+    return likeness.is_said(_NEAR)
+
+
+def may_matter(vault: Vault) -> Callable[[Likeness], bool]:
+    """Return what tells whether notes so much alike may contradict each other, or be near."""
+    least = max(ABOUT_SAME, vault.config.related_above)
+
+    def is_wanted(likeness: Likeness) -> bool:
+        is_near = likeness.similarity >= least
+        return is_near and all(
+            each.is_value or each.kind == "wording" for each in likeness.differences
+        )
+
+    return is_wanted
+
+
+def _find_like(vault: Vault, note: Note, kept: Kept) -> Iterator[SimilarNote]:
+    is_wanted = may_matter(vault)
+    for similar in find_similar(vault, ask_note(note), kept=kept, is_wanted=is_wanted):
+        if is_counted(similar.record) and similar.note.state in _STATES and _is_full(similar.note):
+            yield similar
+
+
+def ask_note(note: Note) -> Asked:
+    """Return a note as a text that is looked for."""
+    return Asked(note.visible_body, note.title, note_context(note.path), str(note.path))
+
+
+def _find_copies(vault: Vault, records: Iterable[NoteRecord]) -> Iterator[Pair]:
+    """Yield the notes whose text is that of another, to the byte."""
+    groups: dict[str, list[str]] = {}
+    for record in records:
+        groups.setdefault(record.body_digest, []).append(record.path)
+    for paths in groups.values():
+        notes = [note for path in paths if len(paths) > 1 and (note := read_whole(vault, path))]
+        notes = [note for note in notes if note.visible_body.strip()]
+        for ours in notes:
+            for theirs in notes:
+                if ours.path != theirs.path and says_same(ours, ask_note(theirs)):
+                    yield Pair(ours, theirs, Likeness(1.0))
+
+
+def read_whole(vault: Vault, path: str) -> Note | None:
+    """Return a note as it is written, None where it cannot be read or was shortened."""
+    try:
+        note = parse_note(PurePosixPath(path), read_bytes(vault, PurePosixPath(path)))
+    except (NoteNotFoundError, UnsafeFileError, UnreadableNoteError):
+        return None
+    return note if _is_full(note) else None
+
+
+def _is_full(note: Note) -> bool:
+    """Tell whether a note has its full text: what compaction left of two may look the same."""
+    return read_fidelity(note) is Fidelity.FULL

@@ -1,0 +1,237 @@
+"""Find the notes that say the same as a text, or nearly; the index chooses which are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache, partial
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from vaultmem.core.lifecycle import State
+from vaultmem.core.notes.note import Note
+from vaultmem.core.notes.record import NoteRecord
+from vaultmem.core.notes.sections import Section
+from vaultmem.core.search.terms import term_sequence
+from vaultmem.core.similarity.canonical import Titled, state_same
+from vaultmem.core.similarity.compare import (
+    MAX_TEXT,
+    KnownText,
+    Likeness,
+    Weigh,
+    compare_texts,
+    compare_titled,
+)
+from vaultmem.core.text.paths import note_context
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.views.read_notes import find_note, read_note, resolve_address
+from vaultmem.services.views.update_index import heals
+from vaultmem.storage.index.search_index import find_sharing
+from vaultmem.vault import Vault
+
+#: Sections that are looked up, and notes of them that are read; sections, where few notes count.
+SECTIONS, NOTES, ALL_SECTIONS = 48, 8, 10_000
+
+#: Notes that are kept as they were read, by who asks for one after the other.
+_KEPT_NOTES = 512
+
+#: What a section must have of the rarest terms, as a share of the similarity that is asked for:
+#: less than all of it, because terms know no synonyms.
+SHARE = 0.6
+
+#: Notes of sessions repeat what was remembered in them.
+_LEFT_OUT = "sessions/"
+
+
+class SimilarNote(NamedTuple):
+    """A note and the section in it that is like a text, with what they share and what not.
+
+    `is_same` tells that the note states what the text states, and nothing else.
+    """
+
+    record: NoteRecord
+    note: Note
+    section: Section
+    likeness: Likeness
+    is_same: bool = False
+
+    @property
+    def address(self) -> str:
+        """The section's address, `path#Heading`."""
+        return f"{self.note.path}#{self.section.heading}" if self.section.heading else self.path
+
+    @property
+    def path(self) -> str:
+        """The note's path."""
+        return str(self.note.path)
+
+
+class Asked(NamedTuple):
+    """A text to be looked for, with its title where that is said apart, its context, its note."""
+
+    text: str
+    title: str = ""
+    context: str = ""
+    path: str = ""
+
+
+class Kept(NamedTuple):
+    """What who asks often keeps from question to question: how notes are read, counts of terms."""
+
+    find_note: Callable[[str], Note | None]
+    counts: dict[str, int]
+
+
+def keep_readings(vault: Vault) -> Kept:
+    """Return what reads the notes of a vault that are near each other once."""
+    return Kept(lru_cache(_KEPT_NOTES)(partial(find_note, vault)), {})
+
+
+@heals
+def find_similar(
+    vault: Vault,
+    asked: Asked,
+    least: float | None = None,
+    *,
+    held: Mapping[int, NoteRecord] | None = None,
+    kept: Kept | None = None,
+    is_wanted: Callable[[Likeness], bool] | None = None,
+) -> list[SimilarNote]:
+    """Return the notes that are like the text, those that say the same first.
+
+    Notes that the index has as quarantined are never among them, unless `held` has such notes, by
+    document: then nothing else is, whatever their folder. `least` is the smallest similarity, else
+    `related_above`. Notes that were saved since the last sync are compared as they are now; who
+    asks often keeps what was read. What `is_wanted` refuses (see `compare_texts`) is left out,
+    unless it says the same.
+    """
+    if len(asked.text) > MAX_TEXT:
+        return []
+    least = vault.config.related_above if least is None else least
+    kept = kept or Kept(partial(find_note, vault), {})
+    terms = term_sequence(f"{asked.title}\n{asked.text}")
+    limit = SECTIONS if held is None else ALL_SECTIONS
+    sharing = find_sharing(vault.index.snapshot(), terms, limit, kept.counts)
+    pairs = zip(sharing.sections, sharing.shares, strict=True)
+    sections = [section for section, share in pairs if share >= least * SHARE]
+    weigh = weigh_words(sharing.weigh)
+    found = [
+        similar
+        for record, ordinals in _choose_notes(vault, sections, asked.path, held)
+        if (note := kept.find_note(record.path))
+        and (similar := _compare_note(note, record, ordinals, asked, weigh, is_wanted))
+        and (similar.note.state is State.QUARANTINED or not _is_left_out(record, held))
+        and (similar.is_same or similar.likeness.similarity >= least)
+    ]
+    return sorted(found, key=_rank)
+
+
+def read_asked(vault: Vault, text: str) -> Asked:
+    """Return a text to be looked for, or that of the note whose path it is."""
+    try:
+        path, heading = resolve_address(vault, text, by_title=False)
+        note = read_note(vault, path)
+    except (NoteNotFoundError, RefusedError):
+        return Asked(text)
+    section = note.find_section(heading) if heading else None
+    body = note.section_text(section) if section else note.visible_body
+    return Asked(body, note.title, note_context(path), str(path))
+
+
+def says_same(note: Note, asked: Asked) -> bool:
+    """Tell whether a note states what a text states, and nothing else."""
+    theirs = Titled(note.visible_body, note.title, note.path.stem)
+    return state_same(Titled(asked.text, asked.title, PurePosixPath(asked.path).stem), theirs)
+
+
+def _rank(similar: SimilarNote) -> tuple[bool, bool, float, bool, int, str]:
+    note = similar.note
+    tie = (note.state is not State.ACTIVE, len(note.body), similar.path)
+    return (not similar.is_same, *_better(similar.likeness), *tie)
+
+
+def _better(likeness: Likeness) -> tuple[bool, float]:
+    return bool(likeness.differences), -round(likeness.similarity, 6)
+
+
+def _choose_notes(
+    vault: Vault,
+    sections: Sequence[tuple[int, int]],
+    own: str,
+    held: Mapping[int, NoteRecord] | None,
+) -> Iterator[tuple[NoteRecord, list[int]]]:
+    """Yield the notes of the sections that are in the view, best first, with those sections.
+
+    Notes that are left out come last: somebody may have quarantined one since it was indexed.
+    """
+    ordinals: dict[int, list[int]] = {}
+    for document, ordinal in sections:
+        ordinals.setdefault(document, []).append(ordinal)
+    records = vault.view.records_of(ordinals) if held is None else held
+    chosen: dict[bool, list[NoteRecord]] = {False: [], True: []}
+    for document in ordinals:
+        record = records.get(document)
+        if record and record.path != own and (held or record.state != State.QUARANTINED):
+            chosen[_is_left_out(record, held)].append(record)
+    for record in (*chosen[False][:NOTES], *chosen[True][:NOTES]):
+        yield record, ordinals[record.document]
+
+
+def _is_left_out(record: NoteRecord, held: Mapping[int, NoteRecord] | None) -> bool:
+    """Tell whether a note counts only if it is quarantined."""
+    return held is not None or record.path.startswith(_LEFT_OUT)
+
+
+def _compare_note(
+    note: Note,
+    record: NoteRecord,
+    ordinals: list[int],
+    asked: Asked,
+    weigh: Weigh,
+    is_wanted: Callable[[Likeness], bool] | None,
+) -> SimilarNote | None:
+    sections = [
+        each for each in note.sections if each.ordinal in ordinals or note.blob != record.blob
+    ]
+    is_same = says_same(note, asked)
+    known = [tell_section(note, each) for each in sections]
+    found = compare_sections(asked, known, weigh, None if is_same else is_wanted)
+    if found is None:
+        return None
+    place, likeness = found
+    return SimilarNote(record, note, sections[place], likeness, is_same)
+
+
+def tell_section(note: Note, section: Section) -> KnownText:
+    """Return a section as what a text is compared with: below its headings and the note's title."""
+    title = ". ".join(dict.fromkeys([note.title, *section.parents, section.heading]))
+    return KnownText(note.section_text(section), title.strip(". "))
+
+
+def compare_sections(
+    asked: Asked,
+    sections: Sequence[KnownText],
+    weigh: Weigh,
+    is_wanted: Callable[[Likeness], bool] | None,
+) -> tuple[int, Likeness] | None:
+    """Return which section of a note is most like a text, and how; None if `is_wanted` has none."""
+    context = f"{asked.title}. {asked.context}"
+
+    def compare(known: KnownText, wanted: Callable[[Likeness], bool] | None = None) -> Likeness:
+        found = compare_texts(asked.text, known, weigh, context, wanted)
+        return compare_titled(asked.text, asked.title, known, found)
+
+    if is_wanted and not any(is_wanted(compare(each, is_wanted)) for each in sections):
+        return None
+    found = [(place, compare(each)) for place, each in enumerate(sections)]
+    return min(found, key=lambda each: _better(each[1]), default=None)
+
+
+def weigh_words(weigh_term: Weigh) -> Weigh:
+    """Weigh a word by its first index term."""
+
+    @cache
+    def weigh(raw: str) -> float:
+        terms = term_sequence(raw)
+        return weigh_term(terms[0]) if terms else 1.0
+
+    return weigh

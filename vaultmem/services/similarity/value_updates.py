@@ -1,0 +1,210 @@
+"""Find the notes whose value a text or a newer note updates: by their subject, not by likeness."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from vaultmem.core.lifecycle import OPEN_STATES, Kind
+from vaultmem.core.notes.note import Note
+from vaultmem.core.notes.record import NoteRecord
+from vaultmem.core.search.terms import term_sequence
+from vaultmem.core.similarity.compare import (
+    MAX_TEXT,
+    Difference,
+    KnownText,
+    Likeness,
+    compare_texts,
+)
+from vaultmem.core.similarity.facts import Fact, list_keys, list_related, read_facts
+from vaultmem.core.similarity.statement import split_sentences
+from vaultmem.core.similarity.subjects import find_titled
+from vaultmem.core.similarity.updates import Update, compare_facts, find_update
+from vaultmem.core.text.paths import PINNED_FILES
+from vaultmem.services.similarity.similar import Asked, SimilarNote
+from vaultmem.services.views.read_notes import find_note
+from vaultmem.storage.index.search_index import find_with_all
+from vaultmem.vault import Vault
+
+#: Sessions and tasks tell what was, and reference material is no memory.
+_LEFT_OUT = ("sessions/", "tasks/", "handoffs/", "primed/")
+
+#: Notes about a subject that are read for one text, and older facts that each is held against.
+_NOTES, _OLDER = 12, 50
+
+
+#: From how much of it on a sentence is said by another text.
+_SAID = 0.75
+
+
+class NoteUpdate(NamedTuple):
+    """Two notes of which the newer says a new value; `is_told`: and that it is new."""
+
+    old: Note
+    new: Note
+    update: Update
+    is_told: bool
+
+    @property
+    def why(self) -> str:
+        """What is another value now."""
+        return f"{self.update.kind}: {self.update.before}, now {self.update.after or 'no longer'}"
+
+    @property
+    def likeness(self) -> Likeness:
+        """How much of the newer note the older one says, and in what they differ."""
+        return _measure_update(self.update, self.update.new)
+
+
+def list_unsaid(old: Note, new: KnownText) -> list[str]:
+    """Return the sentences of a note that a text neither says nor says another value of."""
+    facts = read_facts(new.text)
+
+    def is_left(sentence: str) -> bool:
+        found = compare_texts(sentence, new, context=old.title)
+        said = read_facts(sentence)
+        is_other = found.is_contradiction or find_update(said, facts) or find_update(facts, said)
+        return not (is_other or found.is_said(_SAID))
+
+    sentences = split_sentences(old.visible_body) if len(old.body) <= MAX_TEXT else []
+    return [each for each in sentences if not each.startswith("#") and is_left(each)]
+
+
+def add_updated(vault: Vault, asked: Asked, found: Sequence[SimilarNote]) -> list[SimilarNote]:
+    """Return the notes that are like a text, before them those with a value that it updates.
+
+    These need not be like it: the index is asked for what it says the new value of.
+    """
+    facts = read_facts(asked.text) if len(asked.text) <= MAX_TEXT else ()
+    if not facts:
+        return list(found)
+    updated: dict[str, SimilarNote] = {}
+    known = {each.path: each for each in found}
+    records = {each.path: each.record for each in found}
+    for each in _find_about(vault, facts):
+        records.setdefault(each.path, each)
+    for path, record in records.items():
+        if path in known and known[path].likeness.is_contradiction:
+            continue
+        note = known[path].note if path in known else find_note(vault, record.path)
+        if note is None or path == asked.path or not _holds_values(record, note):
+            continue
+        update = find_update(read_facts(note.visible_body), facts)
+        there = (note.visible_body, note.title)
+        if update is not None and not find_titled(asked.text, asked.title, *there):
+            updated[path] = _as_similar(record, note, asked, update)
+    return [*updated.values(), *(each for each in found if each.path not in updated)]
+
+
+def find_updates(vault: Vault, record: NoteRecord, note: Note) -> Iterator[NoteUpdate]:
+    """Yield what a note says a new value of, and what says a new value of it, by the index."""
+    facts = read_facts(note.visible_body) if _holds_values(record, note) else ()
+    for each in _find_about(vault, facts):
+        other = find_note(vault, each.path)
+        if other is None or each.path == record.path or not _holds_values(each, other):
+            continue
+        sides = [(record.written, record.path, note), (each.written, each.path, other)]
+        old, new = (side[2] for side in sorted(sides, key=lambda side: side[:2]))
+        if are_apart(old, new):
+            continue
+        olds = read_facts(old.visible_body)
+        for fact in read_facts(new.visible_body):
+            if update := find_update(olds, [fact]):
+                yield NoteUpdate(old, new, update, fact.is_new)
+                break
+
+
+def list_updates(vault: Vault, apart: Container[frozenset[str]] = ()) -> list[NoteUpdate]:
+    """Return which notes of a vault say a new value of what an older one says, by the older's path.
+
+    Each older note is named once, with the first that came after it; two that are `apart` are
+    passed over. All notes are read; the vault must be in sync.
+    """
+    dated = []
+    for record in vault.view.records():
+        note = find_note(vault, record.path)
+        if note and _holds_values(record, note) and len(note.body) <= MAX_TEXT:
+            dated.append((record.written, record.path, note))
+    known: dict[tuple[str, ...], list[tuple[Note, Fact]]] = {}
+    found: dict[str, NoteUpdate] = {}
+    for _, _, note in sorted(dated, key=lambda each: each[:2]):
+        facts = read_facts(note.visible_body)
+        for fact in facts:
+            for older, update in _find_older(known, fact):
+                names = frozenset((str(older.path), str(note.path)))
+                if names not in apart and not are_apart(older, note):
+                    found.setdefault(str(older.path), NoteUpdate(older, note, update, fact.is_new))
+        for fact in facts:
+            for topic in _list_topics(fact):
+                known.setdefault(topic, []).append((note, fact))
+    return [found[path] for path in sorted(found)]
+
+
+def _find_older(
+    known: Mapping[tuple[str, ...], Sequence[tuple[Note, Fact]]], fact: Fact
+) -> Iterator[tuple[Note, Update]]:
+    """Yield the older notes that a fact updates: of those about one thing, the last ones."""
+    compared: dict[int, Update | None] = {}  # Many are found by several topics, or in many notes.
+    for topic in _list_topics(fact):
+        for older, stated in known.get(topic, ())[-_OLDER:]:
+            if id(stated) not in compared:
+                compared[id(stated)] = compare_facts(stated, fact)
+            if (update := compared[id(stated)]) is not None:
+                yield older, update
+
+
+def _list_topics(fact: Fact) -> Iterator[tuple[str, ...]]:
+    """Yield what a fact is found by: its subject, its first words, and the values it names."""
+    if fact.subject:
+        yield ("of", *sorted(list_keys(fact.subject)))
+    yield ("of", fact.words[0].key)
+    yield ("by", *(word.key for word in fact.words[:2]))
+    values = list_keys(w for w in fact.value or fact.words[1:] if w.is_proper)
+    yield from (("value", key) for key in values | fact.gone)
+
+
+def are_apart(one: Note, other: Note) -> bool:
+    """Tell whether the titles or first sentences of two notes name different things."""
+    there = (other.visible_body, other.title)
+    return find_titled(one.visible_body, one.title, *there) is not None
+
+
+def _find_about(vault: Vault, facts: Iterable[Fact]) -> Iterator[NoteRecord]:
+    """Yield the notes that have all words of what a fact is about, best those of its relation."""
+    snapshot = vault.index.snapshot()
+    documents: dict[int, None] = {}
+    for fact in facts:
+        words = fact.subject or fact.words[:1]
+        related = list_related(fact.classes)
+        wanted = [" ".join(word.raw for word in words), *fact.gone]
+        for text in wanted:
+            terms = term_sequence(text)
+            for document, _ in find_with_all(snapshot, terms, related, _NOTES) if terms else ():
+                documents.setdefault(document)
+    records = vault.view.records_of(documents)
+    yield from (records[each] for each in list(documents)[:_NOTES] if each in records)
+
+
+def _as_similar(record: NoteRecord, note: Note, asked: Asked, update: Update) -> SimilarNote:
+    """Return a note as one that is like the text, but for the value."""
+    likeness = _measure_update(update, asked.text)
+    section = next(
+        (each for each in note.sections if update.old[:20] in note.section_text(each)),
+        note.sections[0],
+    )
+    return SimilarNote(record, note, section, likeness)
+
+
+def _measure_update(update: Update, text: str) -> Likeness:
+    """Return how much of a text the older sentence says, and the update as what differs."""
+    differs = Difference("update", update.after or "no longer", update.before)
+    similarity = compare_texts(text, KnownText(update.old)).similarity
+    return Likeness(similarity, differences=(differs,), nearest=update.old)
+
+
+def _holds_values(record: NoteRecord, note: Note) -> bool:
+    """Tell whether a note holds values: what happened on a day holds none."""
+    if record.path in PINNED_FILES or record.path.startswith(_LEFT_OUT):
+        return False
+    is_whole = not (note.problem or note.encoding or note.pinned)
+    return note.state in OPEN_STATES and note.kind is not Kind.EPISODIC_TRACE and is_whole

@@ -1,0 +1,352 @@
+"""The remote and branch that a vault syncs with, its sync state, and syncs without a command."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+import re
+import shlex
+import sys
+import time
+from pathlib import Path
+from subprocess import DEVNULL, PIPE, Popen
+from typing import NamedTuple
+
+from vaultmem.core.settings import read_interval
+from vaultmem.core.text.json_values import as_named
+from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError, VaultError
+from vaultmem.services.views.open_view import find_branch
+from vaultmem.storage.atomic import write_atomically
+from vaultmem.storage.git.remote import Remote, Remotes, read_remotes
+from vaultmem.storage.lock import make_environment
+from vaultmem.vault import Vault
+
+#: The name of a remote that nobody has named.
+ORIGIN = "origin"
+
+_FILE = "sync.json"
+
+_NONE = (
+    "this vault has no remote yet; make an empty repository somewhere, and run `vaultmem sync URL` "
+    "once (a folder on a stick or a server will do: `git init --bare FOLDER`)"
+)
+
+
+class Place(NamedTuple):
+    """A remote, the vault's branch, and the name that the branch has there.
+
+    `is_new` is one that the repository does not know yet.
+    """
+
+    remote: Remote
+    branch: str
+    upstream: str
+    is_new: bool = False
+
+    @property
+    def tracking(self) -> str:
+        """The ref that says where the branch was there when it was last asked."""
+        return f"refs/remotes/{self.remote.name}/{self.upstream}"
+
+    @property
+    def name(self) -> str:
+        """The branch there, as people say it."""
+        return f"{self.remote.name}/{self.upstream}"
+
+
+class LastSync(NamedTuple):
+    """The last sync, and when one last came to its end, in seconds since the epoch.
+
+    `agreed` says to which address the person has synced by hand; `rescue` is the ref at the remote
+    that has what could not go to its branch, `evidence` the commit of this machine's ref there,
+    `refused_at` when the remote last refused that ref (0: it takes it).
+    """
+
+    remote: str = ""
+    at: float = 0.0
+    outcome: str = ""
+    told: str = ""
+    good_at: float = 0.0
+    agreed: str = ""
+    rescue: str = ""
+    evidence: str = ""
+    refused_at: float = 0.0
+
+
+def find_place(vault: Vault, where: str = "") -> Place:
+    """Return where the vault is synced with: `where` is a remote's name or an address.
+
+    Without it, that is what vaultmem.yaml says, else where the branch goes by git's settings, else
+    the only remote that there is, or of several the last one that it was synced with.
+
+    Raises:
+        NoteNotFoundError: there is no such remote, or none at all.
+        RefusedError: there are several, or another one has the name.
+        PendingError: no branch is checked out.
+    """
+    branch = find_branch(vault) or vault.history.head().branch
+    if not branch:
+        obstacle = vault.history.obstacle(may_be_detached=True) or (
+            "no branch is checked out (HEAD is detached); "
+            "`vaultmem switch --create NAME` makes one here"
+        )
+        raise PendingError(f"not synced: {obstacle}")
+    remotes = read_remotes(vault.history)
+    remote = _name_remote(vault, remotes, where) if where else _choose(vault, remotes, branch)
+    known, there = remotes.upstreams.get(branch, ("", ""))
+    upstream = there if there and known == remote.name else branch
+    return Place(remote, branch, upstream, remote.name not in remotes.known)
+
+
+def find_tip(vault: Vault, ref: str) -> str:
+    """Return the commit of a ref by its full name, empty if there is none."""
+    command = ("show-ref", "--verify", "--hash", "--", ref)
+    return vault.history.git.run(*command, check=False)
+
+
+def count_waiting(vault: Vault, place: Place) -> int:
+    """Return how many commits of the branch the remote did not have when it was last asked."""
+    ours = find_tip(vault, f"refs/heads/{place.branch}")
+    known = ("--not", f"--remotes={place.remote.name}")
+    return int(vault.history.git.run("rev-list", "--count", ours, *known, "--")) if ours else 0
+
+
+def read_record(vault: Vault) -> LastSync:
+    """Return what is remembered; nothing, where it is lost."""
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        told = json.loads((vault.state_folder / _FILE).read_text(encoding="utf-8"))
+        return LastSync(**{name: told[name] for name in LastSync._fields if name in told})
+    return LastSync()
+
+
+def keep_record(vault: Vault, record: LastSync) -> None:
+    """Remember a sync; it is not worth waiting for the disk."""
+    data = json.dumps(as_named(record)).encode()
+    write_atomically(vault.state_folder / _FILE, data, durable=False)
+
+
+def name_address(remote: Remote) -> str:
+    """Return a digest of where commits go: an address may hold what lets somebody sign in."""
+    return hashlib.sha256(f"{remote.url}\n{remote.push_url}".encode()).hexdigest()
+
+
+def _choose(vault: Vault, remotes: Remotes, branch: str) -> Remote:
+    named = vault.config.sync_remote
+    if named and named not in remotes.known:
+        raise NoteNotFoundError(
+            f'vaultmem.yaml syncs with "{named}", and git knows no such remote here; '
+            f"run `git remote add {named} URL`, or `vaultmem sync URL`"
+        )
+    upstream = remotes.upstreams.get(branch, ("", ""))[0]
+    for name in (named, upstream, ORIGIN):
+        if name in remotes.known:
+            return remotes.known[name]
+    if len(remotes.known) == 1:
+        return next(iter(remotes.known.values()))
+    if remotes.known:
+        if last := remotes.known.get(read_record(vault).remote):
+            return last
+        names = sorted(remotes.known)
+        raise RefusedError(
+            f"there are several remotes ({', '.join(names)}); choose one, such as "
+            f"`vaultmem sync {shlex.quote(names[0])}`"
+        )
+    raise NoteNotFoundError(_NONE)
+
+
+def _name_remote(vault: Vault, remotes: Remotes, where: str) -> Remote:
+    if where in remotes.known:
+        return remotes.known[where]
+    if not _is_address(where):
+        told = f"git knows {', '.join(sorted(remotes.known))}" if remotes.known else _NONE
+        raise NoteNotFoundError(f"{where}: no remote is called that; {told}")
+    remote = Remote(ORIGIN, _make_absolute(where))
+    for known in remotes.known.values():
+        if known.url in {where, remote.url}:
+            return known
+    if ORIGIN in remotes.known:
+        raise RefusedError(
+            f"{ORIGIN} is {remotes.known[ORIGIN].shown} already; for another one beside it run "
+            "`git remote add NAME URL` and `vaultmem sync NAME`"
+        )
+    folder = remote.folder
+    if folder is not None and folder.is_relative_to(vault.history.git.work_tree):
+        raise RefusedError(f"{where}: inside of the vault's own repository; choose another place")
+    return remote
+
+
+def _is_address(text: str) -> bool:
+    return not text.startswith("-") and bool(re.search(r"[:/\\~]", text) or os.path.isdir(text))
+
+
+def _make_absolute(where: str) -> str:
+    """Return an address that means the same from any folder."""
+    remote = Remote("", where)
+    if remote.folder is None or where.startswith("file://"):
+        return where
+    return str(Path(where).expanduser().resolve())
+
+
+# Sync without being asked: after a session, and every so often; and only where that is wanted.
+
+#: Settings of whoever works here just now, who did not ask for it.
+_WHO = frozenset({"VAULTMEM_AGENT", "VAULTMEM_SESSION_ID", "VAULTMEM_REF"})
+
+
+class SyncState(NamedTuple):
+    """With which remote a vault is synced, and how that stands.
+
+    `at` and `good_at` are when the last sync was, and the last that came to its end (seconds since
+    the epoch, 0: never); `outcome` is that of the last, and `told` why it was no better. `waiting`
+    counts commits that the remote did not have then. `problem` says why nothing is synced unasked
+    although vaultmem.yaml wants it.
+    """
+
+    remote: str
+    every: str
+    at: float
+    good_at: float
+    outcome: str
+    told: str
+    waiting: int
+    problem: str
+
+
+class Synced(NamedTuple):
+    """What a sync that nobody asked for did; `is_problem` where somebody should look.
+
+    One that `moved` commits is worth telling each time, any other once.
+    """
+
+    text: str
+    is_problem: bool = False
+    moved: bool = False
+
+
+def check_unasked(vault: Vault) -> None:
+    """Make sure that the vault may be synced without anybody asking for it.
+
+    A vault that somebody else made could name any remote, so the person has to have synced with
+    that address once on this machine; and what else is in a repository is not ours to push.
+
+    Raises:
+        RefusedError: it may not; it says what to do.
+        VaultError: there is no such remote.
+    """
+    name = vault.config.sync_remote
+    if not name:
+        raise RefusedError('vaultmem.yaml has no "sync_remote", so nothing is synced by itself')
+    place = find_place(vault)
+    if vault.history.prefix:
+        raise RefusedError(
+            "the vault is a folder of a larger repository, which is not synced by itself; "
+            "run `vaultmem sync`"
+        )
+    if read_record(vault).agreed != name_address(place.remote):
+        raise RefusedError(
+            f"{name}: not synced by itself until you have run `vaultmem sync` once on this machine"
+        )
+
+
+def read_sync_state(vault: Vault) -> SyncState | None:
+    """Return how the vault stands with its remote; None where it has none and wants none."""
+    config, last = vault.config, read_record(vault)
+    is_projects = bool(vault.history.prefix) and not last.at  # Its remote is not there for notes.
+    if not config.sync_remote and (is_projects or not read_remotes(vault.history).known):
+        return None
+    try:
+        place = find_place(vault)
+        name, waiting, problem = place.remote.name, count_waiting(vault, place), ""
+        if config.sync_remote:
+            check_unasked(vault)
+    except VaultError as error:
+        name, waiting, problem = last.remote or config.sync_remote, 0, str(error)
+        if not config.sync_remote:
+            return None
+    return SyncState(
+        name, config.sync_every, last.at, last.good_at, last.outcome, last.told, waiting, problem
+    )
+
+
+def sync_later(vault: Vault) -> None:
+    """Begin a sync in a process of its own, where one is wanted unasked; it is not waited for."""
+    if vault.config.sync_remote and not vault.ref:
+        with contextlib.suppress(VaultError, OSError):
+            check_unasked(vault)
+            _start(vault, DEVNULL).returncode = 0  # It goes on by itself.
+
+
+def _start(vault: Vault, output: int) -> Popen[bytes]:
+    # -P: the current folder may be a vault that has a folder called `vaultmem`.
+    command = [sys.executable, "-P", "-m", "vaultmem", "sync", "--unasked", "--json"]
+    env = make_environment(vault.environment)
+    return Popen(
+        [*command, "--vault", str(vault.root)],
+        env={name: value for name, value in env.items() if name not in _WHO},
+        stdin=DEVNULL,
+        stdout=output,
+        stderr=output,
+        start_new_session=True,
+    )
+
+
+class Clock:
+    """Syncs a vault every so often, one process at a time; `poll` never waits."""
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+        self._next = 0.0
+        self._running: Popen[bytes] | None = None
+        self._told: Synced | None = None
+
+    def hurry(self) -> None:
+        """Let the next sync be due, if the vault is synced unasked at all."""
+        self._next = 0.0 if self._vault.config.sync_remote else self._next
+
+    def poll(self) -> Synced | None:
+        """Begin a sync that is due; return what one did that has ended, if that is new."""
+        found = self._begin() if self._running is None else self._take_end(self._running)
+        if found is None or (found == self._told and not found.moved):
+            return None
+        self._told = found
+        return found
+
+    def _begin(self) -> Synced | None:
+        every, now = read_interval(self._vault.config.sync_every), time.monotonic()
+        if now < self._next or not self._vault.config.sync_remote:
+            return None
+        self._next = now + every if every else math.inf
+        try:
+            check_unasked(self._vault)
+        except VaultError as error:
+            return Synced(str(error), is_problem=True)
+        self._running = _start(self._vault, PIPE)
+        return None
+
+    def _take_end(self, process: Popen[bytes]) -> Synced | None:
+        if process.poll() is None:
+            return None
+        self._running = None
+        out, err = process.communicate()
+        if not process.returncode and not out:  # Somebody else is at it.
+            return None
+        try:
+            return _describe(json.loads(out))
+        except (ValueError, KeyError, TypeError):
+            lines = err.decode("utf-8", "replace").strip().splitlines()
+            last = lines[-1].removeprefix("vaultmem: error: ") if lines else ""
+            return Synced(last or f"a sync ended with status {process.returncode}", True)
+
+
+def _describe(told: dict[str, object]) -> Synced | None:
+    if told["outcome"] == "offline":
+        return Synced(f"offline; commits waiting: {told['waiting']}")
+    if told["outcome"] != "synced":
+        return Synced(f"not synced: {told['told']}", is_problem=True)
+    if not (told["fetched"] or told["pushed"]):
+        return None
+    text = f"{told['remote']}: commits in: {told['fetched']}, out: {told['pushed']}"
+    return Synced(text, moved=True)

@@ -1,1 +1,0 @@
-"""Keep tasks, hand them over, and gather what is known of them."""

@@ -1,1 +1,0 @@
-"""A vault is looked after: curate, dream, compact, and doubts."""

@@ -1,0 +1,389 @@
+"""The vaults of a query: companions by name, the user's list, and their pool."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from vaultmem.config import CONFIG_NAME, find_root
+from vaultmem.core.text.display import escape_bytes
+from vaultmem.errors import (
+    ConflictError,
+    NoteNotFoundError,
+    NoVaultError,
+    RefusedError,
+    VaultError,
+    name_failure,
+)
+from vaultmem.services.views.update_index import read_behind, sync_once
+from vaultmem.services.watching.lease import find_watcher
+from vaultmem.services.watching.sync_hints import ChangeHints
+from vaultmem.storage.lock import READER
+from vaultmem.storage.user_files import find_named, is_vault_name, read_vaults, write_vaults
+from vaultmem.vault import UserFolders, Vault, open_vault
+
+#: Asks for all vaults of the list.
+EVERY = "all"
+
+
+def open_others(vault: Vault, paths: Iterable[str]) -> tuple[list[Vault], list[str]]:
+    """Return a vault and others at some paths, to be searched together, and messages about them.
+
+    A vault that cannot be opened or read is left out, with a message.
+    """
+    told: list[str] = []
+    ready = {vault.root: vault}
+    for path in paths:
+        try:
+            opened = vault.opener(path) if vault.opener else None
+            if opened is None or opened.root in ready:
+                continue
+            sync_once(opened)
+            opened.index.snapshot()
+        except (VaultError, OSError) as error:
+            told.append(f"{_shorten(path)}: passed over: {name_failure(error)}")
+            continue
+        if opened.notices.stale:
+            told.append(f"{_shorten(path)}: {opened.notices.stale}")
+        ready[opened.root] = opened
+    _, *others = ready.values()
+    names = name_vaults(vault.folders, [each.root for each in others])
+    return [vault, *(replace(each, name=names[each.root]) for each in others)], told
+
+
+def name_vaults(folders: UserFolders, roots: Iterable[Path]) -> dict[Path, str]:
+    """Return what each vault is called: its name in the list, else its path.
+
+    Either is what a command takes, before a note's path or as `--vault`.
+    """
+    listed = {path: name for name, path in read_vaults(folders.config, anyway=True).items()}
+    return {root: listed.get(str(root)) or _shorten(str(root)) for root in roots}
+
+
+def add_others(
+    vault: Vault, names: Sequence[str], alone: bool = False
+) -> tuple[list[Vault], list[str]]:
+    """Return a vault with those that are named, else with its companions, and messages about them.
+
+    It stays `alone` where a commit is looked at, which companions do not have.
+    """
+    if names:
+        return add_named(vault, names)
+    return ([vault], []) if alone else add_companions(vault)
+
+
+def add_companions(vault: Vault) -> tuple[list[Vault], list[str]]:
+    """Return a vault with those that `with` of its vaultmem.yaml names, and messages about them.
+
+    Those alone count that it named when it was trusted on this machine: whoever else may write that
+    file must not have another memory read out. Where a commit is looked at, they have none like it.
+    """
+    if not vault.config.with_vaults or vault.opener is None or vault.view.sources:
+        return [vault], []
+    if not vault.trust.is_trusted():
+        return [vault], [
+            f'"with" of {CONFIG_NAME} names {len(vault.config.with_vaults)} more; passed over, for '
+            "this vault is not trusted on this machine: if it is yours, run `vaultmem trust`"
+        ]
+    agreed = _find_agreed(vault)
+    told = [
+        f'{name}: named by "with" of {CONFIG_NAME} since this vault was trusted; passed over: if '
+        "you want it asked too, run `vaultmem trust`"
+        for name in find_companions(vault)
+        if name not in agreed
+    ]
+    vaults, more = open_others(vault, agreed.values())
+    return vaults, told + more
+
+
+def add_named(vault: Vault, names: Sequence[str]) -> tuple[list[Vault], list[str]]:
+    """Return a vault with others by the names of `list_askable`, and messages about them.
+
+    Raises:
+        RefusedError: whoever asks may ask no other.
+        NoteNotFoundError: a name is none of these.
+    """
+    known = list_askable(vault)
+    for name in names:
+        if name != EVERY and name not in known:
+            raise NoteNotFoundError(f"{name}: no vault of that name; {_tell_names(known)}")
+    chosen = known.values() if EVERY in names else [known[name] for name in names]
+    return open_others(vault, chosen)
+
+
+def list_askable(vault: Vault) -> dict[str, str]:
+    """Return the vaults that whoever asks one may ask as well, by name: companions, and the list.
+
+    Raises:
+        RefusedError: there are none: it is not trusted, or asked from elsewhere.
+    """
+    if vault.opener is None:
+        raise RefusedError("no other vault is asked from here; only on the machine itself")
+    if not vault.trust.is_trusted():
+        raise RefusedError(
+            "this vault is not trusted on this machine, so no other is asked beside it; "
+            "its owner says so with `vaultmem trust`"
+        )
+    return {**read_vaults(vault.folders.config), **_find_agreed(vault)}
+
+
+def see_other(vault: Vault, name: str) -> Vault:
+    """Return another vault to be looked at, by the name that `list_askable` has.
+
+    Raises:
+        RefusedError: whoever asks may ask no other.
+        NoteNotFoundError: there is none of that name.
+    """
+    known = list_askable(vault)
+    if name not in known or vault.opener is None:
+        raise NoteNotFoundError(f"{name}: no vault of that name; {_tell_names(known)}")
+    opened = replace(vault.opener(known[name]), name=name)
+    sync_once(opened)
+    return opened
+
+
+def open_addressed(vault: Vault, address: str) -> tuple[Vault, str]:
+    """Return the vault that an address `NAME:path` names, and the path; else what was given."""
+    name, mark, path = address.partition(":")
+    if not mark or vault.opener is None or not vault.trust.is_trusted():
+        return vault, address
+    if name not in list_askable(vault):
+        return vault, address
+    return see_other(vault, name), path
+
+
+def find_companions(vault: Vault) -> dict[str, str]:
+    """Return the folders of the vaults that `with` names, by what they are called."""
+    listed = read_vaults(vault.folders.config, anyway=True)
+    named = (os.path.expanduser(listed.get(each, each)) for each in vault.config.with_vaults)
+    roots = [Path(os.path.realpath(vault.root / path)) for path in named]
+    return {name: str(root) for root, name in name_vaults(vault.folders, roots).items()}
+
+
+def _find_agreed(vault: Vault) -> dict[str, str]:
+    """Return those of its companions that the vault's owner agreed to on this machine."""
+    agreed = vault.trust.companions() if vault.config.with_vaults else set()
+    return {name: path for name, path in find_companions(vault).items() if path in agreed}
+
+
+def find_addressed(folders: UserFolders, address: str) -> tuple[str, str]:
+    """Return the folder of the vault that stands before a note's path, and the path; "" if none."""
+    name, mark, path = address.partition(":")
+    root = os.path.expanduser(find_named(name, folders.config))
+    if not (mark and name and path and os.path.isfile(os.path.join(root, CONFIG_NAME))):
+        return "", address
+    return root, path
+
+
+def _tell_names(known: Iterable[str]) -> str:
+    names = ", ".join(known)
+    return f"there are {names}" if names else "`vaultmem vaults add PATH` lists one"
+
+
+def _shorten(path: str) -> str:
+    """Return a path as one would type it."""
+    home = os.path.expanduser("~")
+    short = f"~{path[len(home) :]}" if path.startswith(f"{home}{os.sep}") else path
+    return escape_bytes(short)
+
+
+# Vaults that stay open between questions, in a process that answers many: so many at most.
+
+#: Vaults that are kept open; each takes what its index and the last questions made of it.
+MOST = 24
+
+
+class _Open(NamedTuple):
+    """A vault, what may have changed in its folder, and what is another when it was replaced."""
+
+    vault: Vault
+    hints: ChangeHints
+    identity: tuple[int, ...]
+
+
+class VaultPool:
+    """What others have open of vaults beside their own; for one thread, as databases are."""
+
+    def __init__(self, folders: UserFolders, most: int = MOST) -> None:
+        self._folders = folders
+        self._most = most
+        self._open: dict[Path, _Open] = {}
+
+    def lend(self, vault: Vault) -> Vault:
+        """Have a vault use what is open of its folder, in sync; what was asked last is kept.
+
+        Raises:
+            VaultError: it cannot be read.
+        """
+        known = self._open.pop(vault.root, None)
+        if known is not None and known.identity != identify(known.vault):
+            _close(known)  # Something was replaced.
+            known = None
+        if known is None:
+            own = open_vault(vault.root, folders=self._folders, patience=READER)
+            known = _Open(own, ChangeHints(own), ())
+        vault = replace(vault, store=known.vault.store, view=known.vault.view, patience=READER)
+        try:
+            read_behind(vault, known.hints.sync)
+        except BaseException:
+            _close(known)
+            raise
+        self._open[vault.root] = known._replace(identity=identify(known.vault))
+        while len(self._open) > self._most:
+            _close(self._open.pop(next(iter(self._open))))
+        return vault
+
+    def close(self) -> None:
+        """Close what is open."""
+        for each in self._open.values():
+            _close(each)
+        self._open.clear()
+
+
+def _close(opened: _Open) -> None:
+    opened.hints.stop()
+    with contextlib.suppress(VaultError, OSError):
+        opened.vault.close()
+
+
+def identify(vault: Vault) -> tuple[int, ...]:
+    """Return what is another when folder, repository, state or index were replaced."""
+    found = []
+    index = vault.state_folder / "index"
+    for path in (vault.root, vault.root / ".git", vault.state.path, index):
+        try:
+            found.append(os.stat(path).st_ino)
+        except OSError:
+            found.append(0)
+    return tuple(found)
+
+
+# Keep the user's list of vaults: a name for each, and how it is at a glance.
+
+
+class ListedVault(NamedTuple):
+    """A vault of the list, as it was when it was last read; `problem` says why it is not there.
+
+    `notes` is None where it was never read; `doubtful` counts files that were not read fully.
+    """
+
+    name: str
+    path: str
+    problem: str = ""
+    notes: int | None = None
+    doubtful: int = 0
+    branch: str = ""
+    trusted: bool = False
+    watched: bool = False
+
+
+def list_vaults(folders: UserFolders) -> list[ListedVault]:
+    """Return the vaults of the list; none is brought up to date for that.
+
+    Raises:
+        VaultError: the list cannot be read.
+    """
+    return [_look_at(name, path, folders) for name, path in read_vaults(folders.config).items()]
+
+
+def add_vault(folders: UserFolders, path: str, name: str = "") -> ListedVault:
+    """Put a vault on the list, under its folder's name where no other is given.
+
+    Raises:
+        NoVaultError: there is none at the path.
+        RefusedError: the name is none that the list can have.
+        ConflictError: the name is another's, or the vault is listed already.
+    """
+    root = find_root(path or None)
+    if not (root / CONFIG_NAME).is_file():
+        raise NoVaultError(f"{root}: no {CONFIG_NAME}; make it a vault with `vaultmem init {path}`")
+    chosen = name or _suggest_name(root)
+    if not is_vault_name(chosen):
+        raise RefusedError(
+            f'"{chosen}" cannot be a name: letters, digits, "-", "." and "_", 40 at most; '
+            "give another with --name"
+        )
+    listed = read_vaults(folders.config)
+    for known, place in listed.items():
+        if place == str(root) and known != chosen:
+            raise ConflictError(
+                f'{root}: listed already, as "{known}"; `vaultmem vaults remove {known}` first'
+            )
+        if known.casefold() == chosen.casefold() and place != str(root):
+            raise ConflictError(f'"{known}" is {place}; give another name with --name')
+    write_vaults(folders.config, {**listed, chosen: str(root)})
+    return _look_at(chosen, str(root), folders)
+
+
+def register_vault(folders: UserFolders, root: Path) -> str:
+    """Put a vault on the list if it is not there; return its name.
+
+    Where its folder's name is another vault's, it gets a number.
+
+    Raises:
+        VaultError: the list cannot be read or written.
+    """
+    listed = read_vaults(folders.config)
+    if known := next((name for name, path in listed.items() if path == str(root)), ""):
+        return known
+    wanted = _suggest_name(root)
+    wanted = wanted if is_vault_name(wanted) else "vault"
+    taken = {name.casefold() for name in listed}
+    numbered = (f"{wanted[:36]}-{n}" for n in itertools.count(2))
+    names = itertools.chain([wanted], numbered)
+    name = next(each for each in names if each.casefold() not in taken)
+    write_vaults(folders.config, {**listed, name: str(root)})
+    return name
+
+
+def remove_vault(folders: UserFolders, named: str) -> ListedVault:
+    """Take a vault, given by name or path, off the list; the vault itself stays as it is.
+
+    Raises:
+        NoVaultError: the list has no such vault.
+    """
+    listed = read_vaults(folders.config)
+    place = os.path.realpath(os.path.expanduser(named))
+    name = named if named in listed else next((n for n, p in listed.items() if p == place), "")
+    if not name:
+        raise NoVaultError(f"{named}: not on the list; `vaultmem vaults` shows it")
+    path = listed.pop(name)
+    write_vaults(folders.config, listed)
+    return ListedVault(name, path)
+
+
+def _suggest_name(root: Path) -> str:
+    return re.sub(r"[^\w.-]+", "-", root.name).strip("-._")[:40]
+
+
+def _look_at(name: str, path: str, folders: UserFolders) -> ListedVault:
+    """Return how a vault is, by what is known of it."""
+    found = ListedVault(name, path)
+    if not os.path.isfile(os.path.join(path, CONFIG_NAME)):
+        return found._replace(problem=f"no {CONFIG_NAME} there")
+    try:
+        vault = open_vault(path, folders=folders)
+        try:
+            return _describe(found, vault)
+        finally:
+            vault.close()
+    except (VaultError, OSError) as error:
+        return found._replace(problem=str(name_failure(error)))
+
+
+def _describe(found: ListedVault, vault: Vault) -> ListedVault:
+    head = vault.head()
+    known = bool(vault.state.get("view"))
+    return found._replace(
+        notes=vault.view.totals()[0] if known else None,
+        doubtful=len({path for path, _ in vault.manifest.problems()}) if known else 0,
+        branch=head.branch if head else "",
+        trusted=vault.trust.is_trusted(),
+        watched=find_watcher(vault) is not None,
+    )

@@ -1,0 +1,219 @@
+"""Record which agent wrote what plain git committed: a backup plugin, `git commit -am`.
+
+The journal knows which bytes an agent wrote. A commit of somebody else that has them, or has them
+with a person's edit, gets a note of git's that says so. Machines share these notes. What a machine
+shares counts for commits that its owner made, and for no other person's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from vaultmem.core.text.line_diff import match_lines, split_bytes
+from vaultmem.errors import NoteNotFoundError, VaultError
+from vaultmem.storage.git.head import common_folder
+from vaultmem.storage.git.introduced import Brought, find_brought
+from vaultmem.storage.git.log import read_commits
+from vaultmem.storage.git.vault_history import (
+    ATTRIBUTION,
+    CLAIMS_REF,
+    NOTES_REF,
+    Wrote,
+    format_attribution,
+    parse_attribution,
+    read_attribution,
+    read_first_commit,
+    replace_attribution,
+    write_attribution,
+)
+from vaultmem.storage.journal import REMOVED, Owners
+from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.storage.git.machine_refs import Machine
+
+#: In the state database: the commit from which on it could not be noted yet.
+_BEHIND = "unattributed"
+
+#: In the state database: which map of old and new commits was gone by last.
+_MAP = "commit_map"
+
+_RENAMED = re.compile(r"([0-9a-f]{40}) ([0-9a-f]{40})")
+_FILE = re.compile(rf"{ATTRIBUTION}/[0-9a-f]{{2}}\.json")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+def attribute_commits(vault: Vault, commit: str, since: str) -> None:
+    """Note what the commits of `commit` that are not in `since` have of agents' words.
+
+    It keeps nobody from reading: what cannot be noted now is when HEAD moves the next time.
+    """
+    since = vault.state.get(_BEHIND) or since
+    try:
+        _record(vault, find_brought(vault.history, commit, since))
+        vault.state.put(_BEHIND, "")
+    except VaultError:
+        vault.state.put(_BEHIND, since)
+
+
+def _record(vault: Vault, brought: Sequence[Brought]) -> None:
+    """Note which of these files (newest first) that commits brought have an agent's words."""
+    found: dict[str, list[Wrote]] = {}
+    last: dict[str, str] = {}
+    for each in reversed(brought):
+        wrote, before = _find_wrote(vault, each)
+        if wrote:
+            found.setdefault(each.commit, []).append(wrote)
+            last |= {before: REMOVED, each.path: each.blob}
+    if not found:
+        return
+    commits = read_commits(vault.history, found)
+    for commit, wrotes in found.items():
+        if not commits[commit].agent:  # Else it says by itself who wrote it.
+            write_attribution(vault.history, commit, wrotes)
+    known = vault.manifest.files(list(last))
+    now = {path: known[path].blob if path in known else REMOVED for path in last}
+    vault.journal.clear({path: blob for path, blob in last.items() if now[path] == blob})
+
+
+def _find_wrote(vault: Vault, each: Brought) -> tuple[Wrote | None, str]:
+    """Return what an agent wrote of a file, and to which path: a person may have moved it first."""
+    path = vault.history.prefix + each.path
+    data = b""
+
+    def read() -> bytes:
+        nonlocal data
+        with contextlib.suppress(NoteNotFoundError):
+            data = vault.history.objects.read(each.blob)[1]
+        return data
+
+    author, draft = Owners(vault.journal).find(each.path, each.blob, read)
+    if author is not None:
+        return Wrote(path, "", *author) if author.agent else None, each.path
+    if draft is None:
+        return None, each.path
+    matches = match_lines(split_bytes(draft.data), split_bytes(data))
+    spans = ",".join(f"{start + 1}-{start + length}" for _, start, length in matches)
+    return Wrote(path, spans, *draft.author) if spans else None, draft.path
+
+
+def carry_attribution(vault: Vault) -> None:
+    """Move notes on commits that `git filter-repo` has rewritten to the new commits, once.
+
+    Files that the new commits do not change are left out. It keeps nobody from reading: what
+    cannot be written now is when HEAD moves the next time.
+    """
+    file = common_folder(vault.history.git_folder) / "filter-repo" / "commit-map"
+    with contextlib.suppress(OSError, VaultError):
+        stamp = f"{file.stat().st_mtime_ns} {file.stat().st_size}"
+        if vault.state.get(_MAP) != stamp:
+            lines = file.read_text(encoding="ascii", errors="replace").splitlines()
+            matches = filter(None, map(_RENAMED.fullmatch, lines))
+            _carry(vault, {match[1]: match[2] for match in matches})
+            vault.state.put(_MAP, stamp)
+
+
+def _carry(vault: Vault, renamed: Mapping[str, str]) -> None:
+    """Move notes from the old to the new commits; a note that a new one has already stays."""
+    notes = read_attribution(vault.history)
+    kept = {commit: text.encode("utf-8", "surrogateescape") for commit, text in notes.items()}
+    moved: dict[str, tuple[str, str]] = {}
+    for commit, text in notes.items():
+        first = read_first_commit(text) or commit
+        new = renamed.get(commit) or renamed.get(first, commit)
+        if new != commit:
+            del kept[commit]
+            moved[new] = (first, text)
+    changed = _list_changed(vault, moved)
+    for commit, (first, text) in moved.items():
+        wrote = [each for each in parse_attribution(text) if each.path in changed.get(commit, ())]
+        if wrote:
+            kept.setdefault(commit, format_attribution(wrote, first_commit=first))
+    if moved:
+        replace_attribution(vault.history, NOTES_REF, kept, int(vault.now()))
+
+
+def gather_attribution(vault: Vault) -> dict[str, bytes]:
+    """Return what this machine knows of who wrote what plain git committed, as files.
+
+    A file is of all commits whose ids begin with the same two digits.
+    """
+    carry_attribution(vault)
+    shards: dict[str, dict[str, list[str]]] = {}
+    try:
+        notes = read_attribution(vault.history)
+    except VaultError:
+        return {}
+    for commit, text in sorted(notes.items()):
+        if own := [each for each in _parse(vault, text) if not each.claimed_by]:
+            lines = format_attribution(own).decode("utf-8", "replace").splitlines()
+            shards.setdefault(commit[:2], {})[commit] = lines
+    return {
+        f"{ATTRIBUTION}/{start}.json": json.dumps(shard, indent=0, sort_keys=True).encode() + b"\n"
+        for start, shard in shards.items()
+    }
+
+
+def take_attribution(vault: Vault, machines: Iterable[Machine]) -> None:
+    """Make what these other machines share of it count here, as their claims and no other ones.
+
+    Raises:
+        VaultError: git cannot read or write it now.
+    """
+    found: dict[str, bytes] = {}
+    for machine in machines:
+        claims = dict(_read_claims(vault, machine))
+        for commit in _list_commits_of(vault, machine.owner.email, claims):
+            claimed = (each._replace(claimed_by=machine.name) for each in claims[commit])
+            found[commit] = found.get(commit, b"") + format_attribution(claimed)
+    replace_attribution(vault.history, CLAIMS_REF, found, int(vault.now()))
+
+
+def _read_claims(vault: Vault, machine: Machine) -> Iterator[tuple[str, list[Wrote]]]:
+    """Yield what a machine claims, by commit."""
+    from vaultmem.storage.git.machine_refs import read_files  # A commit asks for none of them.
+
+    files = read_files(vault.history, machine.commit, lambda path: bool(_FILE.fullmatch(path)))
+    for data in files.values():
+        try:
+            shard = json.loads(data)
+        except (ValueError, RecursionError):
+            continue
+        for commit, lines in shard.items() if isinstance(shard, dict) else ():
+            if _COMMIT.fullmatch(commit) and isinstance(lines, list):
+                text = "\n".join(line for line in lines if isinstance(line, str))
+                if wrote := _parse(vault, text):
+                    yield commit, wrote
+
+
+def _parse(vault: Vault, text: str) -> list[Wrote]:
+    """Return what notes on a commit say of the vault's files."""
+    prefix = vault.history.prefix
+    return [each for each in parse_attribution(text) if each.path.startswith(prefix)]
+
+
+def _list_commits_of(vault: Vault, email: str, commits: Iterable[str]) -> list[str]:
+    """Return those of the commits that are here and that an e-mail address made."""
+    rows = (line.split(" ") for line in _log(vault, commits, "--format=%H %ae %ce").splitlines())
+    return [commit for commit, *emails in rows if email.casefold() in map(str.casefold, emails)]
+
+
+def _list_changed(vault: Vault, commits: Iterable[str]) -> dict[str, set[str]]:
+    """Return the files (by path in the repository) that each commit that is here changes."""
+    options = ("-z", "--name-only", "--no-renames", "-m", "--root", "--no-ext-diff")
+    found: dict[str, set[str]] = {}
+    for block in _log(vault, commits, *options, "--no-textconv", "--format=%x01%H").split("\x01"):
+        commit, _, paths = block.replace("\n", "\0").partition("\0")
+        found.setdefault(commit, set()).update(filter(None, paths.split("\0")))
+    return found
+
+
+def _log(vault: Vault, commits: Iterable[str], *options: str) -> str:
+    """Return what git's log says of those of the commits that are here."""
+    asked = "".join(f"{commit}\n" for commit in commits).encode()
+    command = ("log", "--no-walk", "--ignore-missing", "--no-notes", "--no-show-signature")
+    return vault.history.git.run(*command, *options, "--stdin", stdin=asked) if asked else ""

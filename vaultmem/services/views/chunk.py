@@ -1,0 +1,243 @@
+"""Read and analyse notes, with the help of other processes where there are many.
+
+Analysing is most of the work of a full index, and Python does it on one core a process. A helper
+runs `serve`: it reads jobs from standard input, writes chunks to standard output, and ends when
+its parent does, because then its input ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import pickle
+import sys
+from collections import deque
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple
+
+from vaultmem.core.indexing.rows import NoteRows, list_rows
+from vaultmem.core.indexing.section_texts import SectionTexts, analyse_note
+from vaultmem.core.indexing.term_arrays import TermArrays, TermCounter
+from vaultmem.core.notes.note import UnreadableNoteError
+from vaultmem.core.text.blob import blob_id
+from vaultmem.errors import NoteNotFoundError
+from vaultmem.storage.files import UnsafeFileError, read_file
+from vaultmem.storage.scan_files import read_obsidian
+from vaultmem.storage.tokenizer import name_tokenizer, use_tokenizer
+
+if TYPE_CHECKING:
+    import subprocess
+    from concurrent.futures import Future
+
+    from vaultmem.core.indexing.section_texts import AnalysedNote
+    from vaultmem.core.notes.obsidian import DailyNotes
+
+#: Fewer notes than this are read by the process itself: starting a helper takes as long.
+MANY = 600
+
+#: Notes in a chunk at most, and about the bytes of their files.
+_CHUNK = 200
+_CHUNK_BYTES = 512 * 1024
+
+_MAX_HELPERS = 3
+
+#: Chunks for each helper that are read, or wait to be, before their turn.
+_AHEAD = 3
+
+
+class Job(NamedTuple):
+    """A note to read: its blob id and size if known, and its bytes if they are no file's.
+
+    With `as_it_is`, it is taken in even if it cannot be taken at its word. `full` is the text that
+    it had before it was shortened, None while nobody has looked for that.
+    """
+
+    path: str
+    blob: str = ""
+    size: int = 0
+    data: bytes | None = None
+    as_it_is: bool = False
+    full: bytes | None = None
+
+
+class Reading(NamedTuple):
+    """What came of a job: a note; the known blob id if it is that; or why it cannot be read.
+
+    `problem` is empty, and so is all else, where there is nothing any more. One `in_doubt` is text,
+    but not certain of itself: what counts instead is for others to say.
+    """
+
+    note: NoteRows | None
+    blob: str
+    problem: str
+    in_doubt: bool = False
+
+
+class Chunk(NamedTuple):
+    """What came of some jobs, in their order, and the terms of the sections of all notes."""
+
+    readings: list[Reading]
+    terms: TermArrays
+
+
+class ChunkReader:
+    """Reads notes of one vault."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._counter = TermCounter()
+        self._daily = read_obsidian(root).daily
+
+    def read(self, jobs: Sequence[Job]) -> Chunk:
+        """Return what came of some jobs."""
+        readings: list[Reading] = []
+        texts: list[SectionTexts] = []
+        for job in jobs:
+            note, blob, problem = _read_note(self._root, job, self._daily)
+            if note is not None and note.in_doubt and not job.as_it_is:
+                readings.append(Reading(None, blob, note.record.problem, in_doubt=True))
+                continue
+            if note is not None:
+                texts += note.texts
+            readings.append(Reading(note and list_rows(note), blob, problem))
+        return Chunk(readings, self._counter.count(texts))
+
+
+def _read_note(root: Path, job: Job, daily: DailyNotes) -> tuple[AnalysedNote | None, str, str]:
+    try:
+        path = PurePosixPath(job.path)
+        data = read_file(root, path) if job.data is None else job.data
+        if job.blob and blob_id(data) == job.blob:
+            return None, job.blob, ""
+        note = analyse_note(path, data, job.full or b"", daily)
+    except NoteNotFoundError:
+        return None, "", ""
+    except UnsafeFileError as error:
+        return None, "", str(error).removeprefix(f"{job.path}: ")
+    except UnreadableNoteError as error:
+        return None, blob_id(data), str(error)
+    return note, note.record.blob, ""
+
+
+def read_notes(root: Path, jobs: Sequence[Job]) -> Iterator[tuple[Sequence[Job], Chunk]]:
+    """Yield all jobs in their order, some at a time, with what came of them."""
+    chunks = list(_divide(jobs))
+    helpers = min(_MAX_HELPERS, (os.cpu_count() or 1) - 1, len(chunks) // 2)
+    if len(jobs) < MANY or helpers < 1:
+        reader = ChunkReader(root)
+        yield from ((chunk, reader.read(chunk)) for chunk in chunks)
+    else:
+        yield from _read_with_helpers(root, chunks, helpers)
+
+
+def _divide(jobs: Sequence[Job]) -> Iterator[Sequence[Job]]:
+    start = size = 0
+    for number, job in enumerate(jobs):
+        if number - start == _CHUNK or size > _CHUNK_BYTES:
+            yield jobs[start:number]
+            start, size = number, 0
+        size += job.size
+    if start < len(jobs):
+        yield jobs[start:]
+
+
+def _read_with_helpers(
+    root: Path, chunks: Sequence[Sequence[Job]], helpers: int
+) -> Iterator[tuple[Sequence[Job], Chunk]]:
+    """Yield each chunk with what was read; this process reads too, where it would have to wait."""
+    from concurrent.futures import Future, ThreadPoolExecutor
+    from queue import SimpleQueue
+
+    reader, idle = ChunkReader(root), SimpleQueue[_Helper]()
+
+    def ask(chunk: Sequence[Job]) -> Chunk | None:
+        helper = idle.get()
+        try:
+            return helper.read(chunk)
+        finally:
+            idle.put(helper)
+
+    with contextlib.ExitStack() as stack:
+        pool = ThreadPoolExecutor(helpers)
+        stack.callback(pool.shutdown, cancel_futures=True)
+        for _ in range(helpers):
+            idle.put(stack.enter_context(_Helper(root)))
+        # Helpers go on while this process reads or writes: what they take is put back each time.
+        asking = ((chunk, pool.submit(ask, chunk)) for chunk in chunks)
+        begun = deque(islice(asking, helpers * _AHEAD))
+        while begun:
+            chunk, asked = begun.popleft()
+            begun.extend(islice(asking, 1))
+            while not asked.done() and (place := _take_back(begun)) is not None:
+                begun.extend(islice(asking, 1))
+                own: Future[Chunk | None] = Future()
+                own.set_result(reader.read(begun[place][0]))
+                begun[place] = (begun[place][0], own)
+            yield chunk, asked.result() or reader.read(chunk)
+
+
+def _take_back(begun: Sequence[tuple[Sequence[Job], Future[Chunk | None]]]) -> int | None:
+    """Return the place of the first chunk that no helper has begun, and none will; None if none."""
+    return next((place for place, (_, asked) in enumerate(begun) if asked.cancel()), None)
+
+
+class _Helper:
+    """Another process that reads notes."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> _Helper:
+        import subprocess
+
+        # -P: the current folder may be a vault that has a folder called `vaultmem`.
+        command = [sys.executable, "-P", "-c", f"from {__name__} import serve; serve()"]
+        arguments = [os.fspath(self._root), name_tokenizer()]
+        pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
+        with contextlib.suppress(OSError):
+            self._process = subprocess.Popen(
+                [*command, *arguments], stdin=pipe, stdout=pipe, stderr=nowhere
+            )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        import subprocess
+
+        if self._process is None:
+            return
+        with contextlib.suppress(OSError), self._process:  # Whose end closes the pipes too.
+            if self._process.stdin is not None:
+                self._process.stdin.close()
+            try:
+                self._process.wait(timeout=2)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+
+    def read(self, chunk: Sequence[Job]) -> Chunk | None:
+        """Return what came of some jobs, None if the process fails."""
+        if self._process is None or self._process.stdin is None or self._process.stdout is None:
+            return None
+        try:
+            pickle.dump(chunk, self._process.stdin)
+            self._process.stdin.flush()
+            found = pickle.load(self._process.stdout)  # noqa: S301 - from our own process.
+        except Exception:  # noqa: BLE001 - it was killed, and what it had sent may be anything.
+            self._process.kill()
+            return None
+        return found if isinstance(found, Chunk) else None
+
+
+def serve() -> None:
+    """Read jobs until there are no more: the helper's side of the pipes."""
+    gc.disable()  # As its parent does meanwhile: what is made here has no reference cycles.
+    use_tokenizer(sys.argv[2])
+    reader = ChunkReader(Path(sys.argv[1]))
+    with contextlib.suppress(EOFError, KeyboardInterrupt, BrokenPipeError):
+        while True:
+            jobs = pickle.load(sys.stdin.buffer)  # noqa: S301 - from our parent.
+            pickle.dump(reader.read(jobs), sys.stdout.buffer)
+            sys.stdout.buffer.flush()

@@ -1,0 +1,209 @@
+"""What counts in place of a note that cannot be taken at its word: decided here, for everybody.
+
+Its properties cannot be read, or conflict markers stand in it. Then the last text of HEAD's history
+that can be read counts, with its state, kind and trust: never more than the unreadable text says
+itself, and never more than was known of the note before. Where nothing is known, the text is found
+as it is, `unreadable`; one with conflict markers is not found at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple
+
+from vaultmem.core.lifecycle import (
+    HIDDEN_STATES,
+    OWNER_KINDS,
+    State,
+    is_more_restricted,
+    most_restricted,
+)
+from vaultmem.core.notes.conflict import find_conflict
+from vaultmem.core.notes.frontmatter import find_said_states
+from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
+from vaultmem.core.notes.problems import IN_DOUBT, RESTRICTED
+from vaultmem.errors import NoteNotFoundError, VaultError
+from vaultmem.storage.files import UnsafeFileError, read_file
+from vaultmem.storage.views import KnownFile
+from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.core.notes.record import NoteRecord
+    from vaultmem.services.views.chunk import Chunk, Job
+    from vaultmem.services.views.read_index import Batch
+
+#: Earlier texts of a note that are looked at for one that can be read.
+_MAX_EARLIER = 64
+
+_EARLIER_COUNTS = "the last text that could be read counts"
+_NOTHING_COUNTS = "it is not found"
+_AS_IT_IS = "it counts as unreadable"
+
+
+class Settled(NamedTuple):
+    """The document that counts at a path in a view, None if none does, and what to say of it."""
+
+    document: int | None
+    problem: str
+
+
+class _Counting(NamedTuple):
+    """The note that counts, None if none or the one known before; and what to say of it.
+
+    `data` are its bytes, None where they are those that were looked at.
+    """
+
+    note: Note | None
+    problem: str
+    data: bytes | None = None
+    keeps_known: bool = False
+
+
+def settle(
+    vault: Vault,
+    commit: str,
+    batch: Batch,
+    jobs: Sequence[Job],
+    chunk: Chunk,
+    before: Mapping[str, KnownFile],
+) -> dict[str, Settled]:
+    """Decide what counts for those notes of a chunk that are in doubt, and take it in; by path.
+
+    `commit` is the one whose history is looked at, "" for none; `before` is what was known at these
+    paths.
+    """
+    pairs = zip(jobs, chunk.readings, strict=True)
+    if not (doubtful := [job for job, reading in pairs if reading.in_doubt]):
+        return {}
+    there = [before[job.path].document for job in doubtful if job.path in before]
+    numbers = [number for number in there if number is not None]
+    known = {record.path: record for record in vault.view.records_of(numbers).values()}
+    from vaultmem.services.views.chunk import ChunkReader, Job
+
+    taken: list[Job] = []
+    found: dict[str, Settled] = {}
+    for job in doubtful:
+        counting = _find_counting(vault, commit, job, known.get(job.path))
+        if counting.data is None:
+            record = known[job.path] if counting.keeps_known else None
+            found[job.path] = Settled(record and record.document, counting.problem)
+            continue
+        size = len(counting.data)
+        taken.append(Job(job.path, size=size, data=counting.data, as_it_is=True))
+        found[job.path] = Settled(None, counting.problem)
+    documents = batch.add(taken, ChunkReader(vault.root).read(taken))
+    for job, document in zip(taken, documents, strict=True):
+        found[job.path] = found[job.path]._replace(document=document)
+    return found
+
+
+def read_counting(vault: Vault, note: Note) -> Note | None:
+    """Return the note that counts in place of one of the folder; its own where it is certain.
+
+    Its `problem` says why it is another, or not certain. None if nothing of it may be shown.
+    """
+    if not note.problem and not find_conflict(note.text):
+        return note
+    before = vault.view.records("d.path = ?", [str(note.path)])
+    head = vault.head()
+    counting = _choose(vault, head.commit if head else "", note, before[0] if before else None)
+    return counting.note and counting.note._replace(problem=counting.problem)
+
+
+def _find_counting(vault: Vault, commit: str, job: Job, known: NoteRecord | None) -> _Counting:
+    """Return what counts at a path, with its bytes."""
+    try:
+        path = PurePosixPath(job.path)
+        data = read_file(vault.root, path) if job.data is None else job.data
+        counting = _choose(vault, commit, parse_note(path, data), known)
+    except (NoteNotFoundError, UnsafeFileError, UnreadableNoteError) as error:
+        return _Counting(None, str(error))  # It has changed, and is read again.
+    is_own = counting.note is not None and counting.data is None
+    return counting._replace(data=data) if is_own else counting
+
+
+def _choose(vault: Vault, commit: str, note: Note, known: NoteRecord | None) -> _Counting:
+    """Return what counts in place of a note, the most restricting of all that is known of it."""
+    conflict = find_conflict(note.text, note.fences)
+    if not note.problem:
+        if str(note.path) not in _find_unmerged(vault):
+            return _Counting(note, "")
+        conflict = find_conflict(note.text)
+    problem = note.problem or conflict
+    before = State(known.state) if known and known.state in HIDDEN_STATES else State.ACTIVE
+    said = map(State, find_said_states(note.text, note.matter))
+    limit = most_restricted(State.ACTIVE, before, *said)
+    earlier, data = _read_last(vault, commit, str(note.path), known)
+    if earlier and _may_count(earlier, limit):
+        return _Counting(earlier, f"{problem}{IN_DOUBT}{_EARLIER_COUNTS}", data)
+    if is_more_restricted(before, note.state):
+        return _Counting(None, f"{problem}{IN_DOUBT}{RESTRICTED}{before}", keeps_known=True)
+    if conflict:
+        return _Counting(None, f"{problem}{IN_DOUBT}{_NOTHING_COUNTS}")
+    return _Counting(note, f"{problem}{IN_DOUBT}{_AS_IT_IS}")
+
+
+def _may_count(earlier: Note, limit: State) -> bool:
+    """Tell whether an earlier text may count: it is not let do more than is known by now."""
+    if not is_more_restricted(limit, earlier.state):
+        return True
+    return limit not in HIDDEN_STATES and earlier.kind not in OWNER_KINDS
+
+
+def _read_last(
+    vault: Vault, commit: str, path: str, known: NoteRecord | None
+) -> tuple[Note | None, bytes]:
+    """Return the last text of a note in a commit's history that can be read, with its bytes.
+
+    The history is walked only where the commit itself has the note, and not a second time.
+    """
+    try:
+        for name in _list_texts(vault, commit, path, known) if commit else ():
+            data = vault.history.objects.read(name)[1]
+            if note := _parse(path, data):
+                return note, data
+    except (VaultError, ImportError):  # There is no git, or not all of its objects.
+        pass
+    return None, b""
+
+
+def _list_texts(vault: Vault, commit: str, path: str, known: NoteRecord | None) -> Iterator[str]:
+    """Yield git's names of a note's texts, the last first."""
+    yield f"{commit}:{vault.history.prefix}{path}"
+    if known is None or known.state != State.UNREADABLE:
+        yield from _list_earlier(vault, commit, path)
+
+
+def _list_earlier(vault: Vault, commit: str, path: str) -> list[str]:
+    """Return the blob ids that a note had, the last first.
+
+    Who asks a second time is likely to ask for many: then all paths are looked up at once, because
+    each look walks the whole history.
+    """
+    from vaultmem.storage.git.trees import list_blobs
+
+    asked, everything = vault.state.kept.get("earlier", ("", None))
+    if asked != commit:
+        vault.state.kept["earlier"] = (commit, None)
+        return list_blobs(vault.history, commit, path).get(path, [])[:_MAX_EARLIER]
+    if everything is None:
+        everything = list_blobs(vault.history, commit)
+        vault.state.kept["earlier"] = (commit, everything)
+    blobs: list[str] = everything.get(path, [])
+    return blobs[:_MAX_EARLIER]
+
+
+def _parse(path: str, data: bytes) -> Note | None:
+    try:
+        note = parse_note(PurePosixPath(path), data)
+    except UnreadableNoteError:
+        return None
+    return None if note.problem else note
+
+
+def _find_unmerged(vault: Vault) -> frozenset[str]:
+    try:
+        return vault.history.unmerged() if vault.head() else frozenset()
+    except (VaultError, ImportError):
+        return frozenset()

@@ -1,0 +1,251 @@
+"""Look at a branch, a tag, a commit or a date instead of the folder, or at several at once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from vaultmem.config import CONFIG_NAME, Config, parse_config
+from vaultmem.core.text.display import escape_bytes
+from vaultmem.core.text.paths import is_note_name
+from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
+from vaultmem.services.views.read_index import Batch, Progress, is_index_behind
+from vaultmem.services.views.update_index import read_note_rules, sync_to_read
+from vaultmem.storage.files import MAX_FILE_BYTES
+from vaultmem.storage.git.head import find_git_folder, read_branch
+from vaultmem.storage.git.introduced import date_brought, find_brought
+from vaultmem.storage.git.repository import find_checkout
+from vaultmem.storage.views import Source, ViewRow
+from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.services.views.invalid_notes import Settled
+    from vaultmem.storage.git.refs import Target
+
+#: Documents a batch, as they are read from git; what an interruption loses at most.
+_BATCH_SIZE = 5_000
+
+#: Seconds that other writers are waited for: what was never indexed cannot be read without.
+_PATIENCE = 20.0
+
+
+def look_at(
+    vault: Vault,
+    at: str = "",
+    include: Sequence[str] = (),
+    progress: Progress | None = None,
+    patience: float = _PATIENCE,
+) -> Vault:
+    """Return the vault as it is at `at`, else at its own ref, else in the folder.
+
+    `at` is a branch, tag, commit or date, always as committed. `include` names refs that are
+    looked at together with it. What was never seen before is indexed, and an index that is not
+    there, or damaged, is made first.
+
+    Others that write are waited for `patience` seconds, where something has to be indexed.
+
+    Raises:
+        NoteNotFoundError: a ref does not exist.
+        RefusedError: a ref's name is unsafe or ambiguous.
+        BusyError: somebody writes for longer.
+    """
+    targets = [_find_target(vault, at), *(vault.history.refs.resolve(name) for name in include)]
+    if targets[0] is None:  # The folder has all of its branch, and what is not committed.
+        here = vault.history.head().branch
+        targets = [None, *(t for t in targets[1:] if t is None or t.branch != (here or None))]
+    distinct = [t for n, t in enumerate(targets) if t not in targets[:n]]
+    if distinct == [None]:
+        return vault
+    if is_index_behind(vault):
+        sync_to_read(vault)
+    config = vault.config if distinct[0] is None else config_at(vault, distinct[0].commit)
+    sources = [
+        _work_tree(vault) if t is None else _look_at_commit(vault, t, progress, patience)
+        for t in distinct
+    ]
+    return replace(vault, view=vault.view.at(sources), config=config)
+
+
+def look_now(vault: Vault) -> Vault:
+    """Return the vault as it is now where it works: its ref's branch, which moves by each write.
+
+    The folder is the vault itself, and so is a moment that is looked at.
+
+    Raises:
+        NoteNotFoundError: there is no such branch.
+    """
+    if not vault.ref:
+        return vault
+    if vault.view.sources:
+        source, found = vault.view.sources[0], find_git_folder(vault.root)
+        if not source.branch or (found and read_branch(found[1], source.branch) == source.commit):
+            return vault
+    return look_at(vault)
+
+
+def go_to(vault: Vault, ref: str) -> Vault:
+    """Return the same vault, its storage shared, for working on a branch, with "" in the folder."""
+    if vault.ref == ref and not vault.view.sources:
+        return vault
+    return replace(vault, ref=ref, view=vault.view.at(()))
+
+
+def name_branch(vault: Vault) -> str:
+    """Return the branch that the vault works on, checked out or not; "" where that is none."""
+    if vault.view.sources:
+        return vault.view.sources[0].branch
+    if vault.ref:
+        return escape_bytes(vault.history.refs.resolve(vault.ref).branch)
+    head = vault.head()
+    return escape_bytes(head.branch) if head else ""
+
+
+def find_branch(vault: Vault) -> str:
+    """Return the branch that the vault's ref names and that is not checked out; else "".
+
+    Raises:
+        NoteNotFoundError: there is no such branch.
+        RefusedError: the ref is a tag, a commit or a date: nothing can be written there. Or the
+            branch is checked out in another folder, which must not be left behind.
+    """
+    if not vault.ref:
+        return ""
+    history = vault.history
+    target = history.refs.resolve(vault.ref)
+    if not target.branch:
+        raise RefusedError(
+            f"{vault.ref}: not a branch, so nothing can be written there; "
+            f"`vaultmem branch NAME --from {vault.ref}` makes one of it"
+        )
+    if target.branch == history.head().branch:
+        return ""
+    if folder := find_checkout(history.git_folder, f"refs/heads/{target.branch}"):
+        raise RefusedError(
+            f"{target.branch}: checked out in {folder}; write there, or switch it away"
+        )
+    return target.branch
+
+
+def config_at(vault: Vault, commit: str) -> Config:
+    """Return the vault's settings, those for reading as the commit has them."""
+    try:
+        name = f"{commit}:{vault.history.prefix}{CONFIG_NAME}"
+        then = parse_config(vault.history.objects.read(name)[1].decode("utf-8-sig"))
+    except NoteNotFoundError:
+        then = Config()
+    except (VaultError, UnicodeDecodeError):
+        return vault.config
+    names = ("budget", "pinned_share", "preference_share", "results", "recency", "ignore")
+    return vault.config._replace(**{name: getattr(then, name) for name in names})
+
+
+def _find_target(vault: Vault, at: str) -> Target | None:
+    """Return the commit to look at, None for the work tree."""
+    if not at and not vault.ref:
+        return None
+    refs = vault.history.refs
+    if not vault.ref:
+        return refs.resolve(at)
+    own = refs.resolve(vault.ref)
+    if at:
+        return refs.resolve(at, within=own.commit)
+    return None if own.branch and own.branch == vault.history.head().branch else own
+
+
+def _work_tree(vault: Vault) -> Source:
+    head = vault.history.head()
+    at = vault.state.get("head_time") if vault.state.get("head") == head.commit else "0"
+    branch = escape_bytes(head.branch)
+    return Source(branch or "work tree", branch, head.commit, int(at or 0))
+
+
+def _look_at_commit(
+    vault: Vault, target: Target, progress: Progress | None, patience: float
+) -> Source:
+    """Return a commit's view; what it holds and was never seen is read and indexed."""
+    config = config_at(vault, target.commit)
+    rules = "\n".join((*config.ignore, *config.generated, read_note_rules(vault).key))
+    ignored = hashlib.sha256(rules.encode()).hexdigest()[:16]
+    key = f"{target.commit} {ignored}"
+    number = vault.manifest.find_view(key)
+    if number is None:
+        with vault.lock_caches(patience):  # Another may have made it meanwhile.
+            number = vault.manifest.find_view(key)
+            if number is None:
+                rows = _read_commit(vault, target, config, ignored, progress)
+                with vault.state.transaction():
+                    number = vault.manifest.add_view(key, rows)
+    name, branch = escape_bytes(target.name), escape_bytes(target.branch)
+    return Source(name, branch, target.commit, target.at, number)
+
+
+def _read_commit(
+    vault: Vault, target: Target, config: Config, ignored: str, progress: Progress | None
+) -> list[ViewRow]:
+    """Return what a commit's view has, with the time when a commit last wrote each note."""
+    blobs = _list_notes(vault, target.commit, config)
+    counting = _index_unseen(vault, target.commit, blobs, progress)
+    # From the nearest commit before that has a view, git is asked for the rest of the way only.
+    known = {key.partition(" ")[0]: n for key, n in vault.manifest.view_keys(ignored).items()}
+    start = vault.history.refs.nearest(target.commit, known.keys()) if known else ""
+    fresh = date_brought(find_brought(vault.history, target.commit, start))
+    before = vault.manifest.view_dates(known[start]) if start else {}
+    rows = []
+    for path, (document, problem) in counting.items():
+        if document is not None:
+            dates = (fresh.get((path, blobs[path]), 0), before.get(document, 0))
+            rows.append(ViewRow(path, document, max(dates) or target.at, problem))
+    return rows
+
+
+def _list_notes(vault: Vault, commit: str, config: Config) -> dict[str, str]:
+    """Return path and blob of the files that a scan of the checked-out commit would read."""
+    rules = read_note_rules(vault)._replace(config=config)
+    return {
+        path: entry.blob
+        for path, entry in vault.history.tree(commit).items()
+        if is_note_name(path) and not rules.why_not(path)
+    }
+
+
+def _index_unseen(
+    vault: Vault, commit: str, blobs: Mapping[str, str], progress: Progress | None
+) -> dict[str, Settled]:
+    """Return what counts at each path of a commit, having read the notes that nobody knew."""
+    from vaultmem.services.views.invalid_notes import Settled
+
+    known = vault.manifest.list_readable()
+    places = blobs.items()
+    counting = {path: Settled(known[path, b], "") for path, b in places if (path, b) in known}
+    unseen = [path for path in blobs if path not in counting]
+    for start in range(0, len(unseen), _BATCH_SIZE):
+        paths = unseen[start : start + _BATCH_SIZE]
+        counting |= _index_some(vault, commit, {path: blobs[path] for path in paths})
+        if progress is not None:
+            progress(start + len(paths), len(unseen))
+    return counting
+
+
+def _index_some(vault: Vault, commit: str, blobs: Mapping[str, str]) -> dict[str, Settled]:
+    """Read notes of a commit and index them; return what counts at each path."""
+    from vaultmem.services.views.chunk import Job, read_notes
+    from vaultmem.services.views.invalid_notes import Settled, settle
+
+    contents = vault.history.objects.read_all(blobs.values())
+    jobs = [
+        Job(path, size=len(data), data=data)
+        for path, (_, data) in zip(blobs, contents, strict=True)
+        if len(data) <= MAX_FILE_BYTES
+    ]
+    counting: dict[str, Settled] = {}
+    batch = Batch(vault)
+    with vault.state.transaction():
+        for some, chunk in read_notes(vault.root, jobs):
+            found = zip(some, batch.add(some, chunk), strict=True)
+            counting |= {job.path: Settled(number, "") for job, number in found}
+            counting |= settle(vault, commit, batch, some, chunk, {})
+        vault.state.put("index", "")
+    batch.write()
+    return counting

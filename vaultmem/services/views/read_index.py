@@ -1,0 +1,153 @@
+"""Documents on their way into manifest and index, and both kept in step.
+
+The database is written before the index, in one transaction a batch. It holds the stamp of the
+index that it belongs to; where that differs, the index is behind and what it lacks is read again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import time
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from vaultmem.errors import DamagedError
+from vaultmem.storage.index.segments import MAX_SIZE
+from vaultmem.storage.link_table import LinkStore
+from vaultmem.storage.views import KnownFile
+from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.services.views.chunk import Chunk, Job
+    from vaultmem.storage.index.batch import SectionArrays
+
+#: Postings that are indexed at once: some 60 bytes for each are held in memory while they are
+#: written.
+MAX_POSTINGS = 2_000_000
+
+#: Called with (done, total) while many notes are read.
+Progress = Callable[[int, int], None]
+
+
+class Batch:
+    """Documents that become one segment of the index."""
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+        self._parts: list[SectionArrays] = []
+        self._sections = self._postings = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Tell whether a segment holds no more."""
+        return self._sections >= MAX_SIZE or self._postings >= MAX_POSTINGS
+
+    def add(self, jobs: Sequence[Job], chunk: Chunk) -> list[int | None]:
+        """Add the notes of a chunk that are not known already, and return all documents' numbers.
+
+        There is one for each job, None where it is no note. Those that were shortened are read
+        once more, with their full texts.
+        """
+        from vaultmem.services.views.texts import find_full_texts
+
+        again = find_full_texts(self._vault, jobs, chunk.readings)
+        documents = self._add(chunk, again.keys())
+        if again:
+            from vaultmem.services.views.chunk import ChunkReader
+
+            more = self._add(ChunkReader(self._vault.root).read([*again.values()]))
+            for place, document in zip(again, more, strict=True):
+                documents[place] = document
+        return documents
+
+    def _add(self, chunk: Chunk, without: Container[int] = ()) -> list[int | None]:
+        """Add the notes of a chunk but for those at some places, which get no number."""
+        import numpy as np
+
+        from vaultmem.storage.index.batch import describe_sections, keep_sections
+
+        manifest = self._vault.manifest
+        notes = [reading.note for reading in chunk.readings if reading.note is not None]
+        known = manifest.find_documents(note[:2] for note in notes)
+        skipped = {
+            reading.note[:2]
+            for place, reading in enumerate(chunk.readings)
+            if reading.note is not None and place in without
+        }
+        fresh = [note for note in notes if note[:2] not in known and note[:2] not in skipped]
+        numbers = manifest.add_documents(fresh)
+        LinkStore(self._vault.state).put(zip(numbers, fresh, strict=True))
+        known |= {
+            (note.path, note.blob): number for number, note in zip(numbers, fresh, strict=True)
+        }
+        documents = [known.get(note[:2]) for note in notes]
+        sections = describe_sections([each or 0 for each in documents], notes, chunk.terms)
+        is_fresh = np.array([document in numbers for document in documents], np.bool_)
+        kept = np.repeat(is_fresh, [len(note.ordinals) for note in notes])
+        if kept.any():
+            self._parts.append(keep_sections(sections, kept))
+            self._sections += len(self._parts[-1])
+            self._postings += len(self._parts[-1].terms.term)
+        found = iter(documents)
+        return [None if reading.note is None else next(found) for reading in chunk.readings]
+
+    def write(self) -> None:
+        """Write the index after the database: a crash between leaves it behind, never ahead."""
+        index = self._vault.index
+        if self._parts:
+            dropped = index.documents() - self._vault.manifest.documents()
+            index.write(self._parts, dropped)
+        remember_index(self._vault)
+
+
+@contextlib.contextmanager
+def no_collection() -> Iterator[None]:
+    """Let Python look for reference cycles later: a batch makes none, and many objects."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def is_index_behind(vault: Vault) -> bool:
+    """Tell whether the index is not the one that the database was written with, or is damaged."""
+    stamp = vault.index.stamp()
+    try:
+        return not stamp or vault.state.get("index") != stamp
+    except DamagedError:
+        return True
+
+
+def repair_index(vault: Vault) -> None:
+    """Forget the documents that the index does not hold (it was interrupted): they come again."""
+    if not is_index_behind(vault):
+        return
+    if not vault.index.stamp() or vault.state.get("index") or not vault.state.get("view"):
+        # Damaged, or neither written by this database nor on its way: left by a lost one, whose
+        # document numbers start again.
+        vault.index.reset()
+    lost = vault.manifest.documents() - vault.index.documents()
+    if not lost:
+        return
+    with vault.state.transaction():
+        vault.manifest.drop_files([r.path for r in vault.view.records() if r.document in lost])
+        vault.manifest.clear_views()
+        vault.manifest.drop_documents(vault.manifest.documents())
+
+
+def finish_view(vault: Vault, replaced: Iterable[KnownFile]) -> None:
+    """End a change of the work tree's view; until the index is written, it counts as behind."""
+    documents = [file.document for file in replaced if file.document is not None]
+    vault.manifest.drop_documents(documents)
+    vault.state.put("index", "")
+    vault.state.put("scan", "")
+    vault.state.put("view", str(time.time_ns()))
+
+
+def remember_index(vault: Vault) -> None:
+    """Say that the index holds what the database knows."""
+    vault.state.put("index", vault.index.stamp())

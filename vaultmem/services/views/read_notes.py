@@ -1,0 +1,230 @@
+"""Read notes: one by its address, or a list by filter."""
+
+from __future__ import annotations
+
+import contextlib
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple
+
+from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
+from vaultmem.core.notes.record import NoteRecord
+from vaultmem.core.search.query import NoteFilter
+from vaultmem.core.text.paths import is_note_path, parse_note_path
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.views.update_index import heals
+from vaultmem.storage.files import UnsafeFileError, read_file
+from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.core.notes.sections import Section
+
+
+class FoundNote(NamedTuple):
+    """A note that was read, and the section that its address named, if any.
+
+    `changed` says that the note is another than the handle named, where it is. `whole` is the note
+    as it was before it was shortened, where that is asked for.
+    """
+
+    note: Note
+    section: Section | None
+    changed: str = ""
+    whole: Note | None = None
+
+    @property
+    def text(self) -> str:
+        """The text of the section, else of the whole note with its properties."""
+        note = self.whole or self.note
+        if self.section is None:
+            return note.text
+        return note.section_text(self.section) + "\n"
+
+
+def get_note(vault: Vault, address: str, full: bool = False) -> FoundNote:
+    """Read the note at `path`, `path#Heading`, or by its bare name where that is unambiguous.
+
+    A handle, as packs show it, does as well. Of a note that changed since, it finds the present
+    text. With `full`, one that compaction shortened has the text that it had before.
+
+    Raises:
+        NoteNotFoundError: no such note or heading, or git does not have the full text.
+        RefusedError: the path is unsafe, or its file cannot be read as a note.
+    """
+    path, heading, changed = _locate(vault, address)
+    note = read_note(vault, path)
+    whole = _read_whole(vault, note) if full else None
+    section = (whole or note).require_section(heading) if heading else None
+    return FoundNote(note, section, changed, whole)
+
+
+def _read_whole(vault: Vault, note: Note) -> Note:
+    from vaultmem.services.views.texts import read_full
+
+    return read_full(vault, note)
+
+
+def _locate(vault: Vault, address: str) -> tuple[PurePosixPath, str, str]:
+    """Return path and heading of a note by address or handle, and that it changed since.
+
+    A note's name may look like a handle: where both are there, neither is taken for the other.
+    """
+    from vaultmem.services.views.resolve_names import find_changed, find_named, is_handle
+
+    name, _, heading = address.partition("#")
+    if not is_handle(name):
+        return (*resolve_address(vault, address), "")
+    found = find_named(vault, name)
+    with contextlib.suppress(NoteNotFoundError):
+        found.add(str(resolve_address(vault, name)[0]))
+    if len(found) > 1:
+        raise NoteNotFoundError(f'"{name}" could be {", ".join(sorted(found)[:5])}; name one')
+    if found:
+        return PurePosixPath(found.pop()), heading, ""
+    path = find_changed(vault, name)
+    return path, heading, f"{path} changed since {name}; this is how it is now"
+
+
+def read_note(vault: Vault, path: PurePosixPath) -> Note:
+    """Read the note that counts at a path now, or in the commit that is looked at.
+
+    It is what is written there, unless that cannot be taken at its word: then `problem` says why.
+
+    Raises:
+        NoteNotFoundError: there is no such file.
+        RefusedError: it is no file that can be read as a note, or nothing of it may be shown.
+    """
+    from vaultmem.services.views.invalid_notes import read_counting
+
+    note = read_as_written(vault, path)
+    if not vault.view.is_work_tree:
+        return note._replace(problem=find_problem(vault, path))
+    counting = read_counting(vault, note)
+    if counting is None:
+        raise RefusedError(f"{path}: {note.problem}; mend it in an editor first")
+    return counting
+
+
+def find_note(vault: Vault, path: PurePosixPath | str) -> Note | None:
+    """Return the note that counts at a path, None where none can be read as `read_note` does."""
+    try:
+        return read_note(vault, PurePosixPath(path))
+    except (NoteNotFoundError, RefusedError):
+        return None
+
+
+def find_problem(vault: Vault, path: PurePosixPath) -> str:
+    """Return why the note at a path of the view cannot be taken at its word, "" if it can."""
+    if not vault.view.problems():
+        return ""
+    records = vault.view.records("d.path = ?", [str(path)])
+    return next((record.problem for record in records if record.problem), "")
+
+
+def read_as_written(vault: Vault, path: PurePosixPath) -> Note:
+    """Read a note to change it: the very text that is on disk now, or on the branch.
+
+    Raises:
+        NoteNotFoundError: there is no such file.
+        RefusedError: it is no file that can be read as a note.
+    """
+    try:
+        return parse_note(path, read_bytes(vault, path))
+    except UnreadableNoteError as error:
+        raise RefusedError(f"{path}: {error}") from None
+    except UnsafeFileError as error:
+        raise RefusedError(str(error)) from None
+
+
+def read_bytes(vault: Vault, path: PurePosixPath) -> bytes:
+    """Return a note's bytes as they are on disk now, or in the commit that is looked at.
+
+    Raises:
+        NoteNotFoundError: there is no such note.
+        UnsafeFileError: it is no file that may be read.
+    """
+    if vault.view.is_work_tree:
+        return read_file(vault.root, path)
+    blob = vault.view.blobs().get(str(path))
+    if blob is None:
+        raise NoteNotFoundError(f"{path}: there is no such note")
+    return vault.history.objects.read(blob)[1]
+
+
+@heals
+def list_notes(vault: Vault, note_filter: NoteFilter) -> list[NoteRecord]:
+    """Return the notes that the filter admits, by path; the vault must be in sync."""
+    return list(filter(note_filter.admits, vault.view.records()))
+
+
+def count_notes(vault: Vault, name: Callable[[NoteRecord], Iterable[str]]) -> list[tuple[str, int]]:
+    """Return by how many notes each name is borne, most first; hidden notes are left out."""
+    counts = Counter(each for record in list_notes(vault, NoteFilter()) for each in name(record))
+    del counts[""]
+    return sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+
+
+def resolve_address(vault: Vault, address: str, by_title: bool = True) -> tuple[PurePosixPath, str]:
+    """Return the path and heading that an address means: `.md` and folders may be left out.
+
+    What is no path and no bare name may be a title or an alias, unless `by_title` is off.
+
+    Raises:
+        NoteNotFoundError: several notes have that name, or none.
+        RefusedError: the path is unsafe.
+    """
+    is_there = _is_file if vault.view.is_work_tree else _is_listed
+    if is_there(vault, address):
+        return parse_note_path(address), ""
+    name, _, heading = address.partition("#")
+    path = parse_note_path(name)
+    for candidate in (name, f"{name}.md"):
+        if is_there(vault, candidate):
+            return PurePosixPath(candidate), heading
+    known = vault.manifest.blobs() if vault.view.is_work_tree else vault.view.blobs()
+    wanted = unicodedata.normalize("NFC", f"/{path}".removesuffix(".md")).casefold()
+    found = [
+        each
+        for each in known
+        if unicodedata.normalize("NFC", f"/{each}").removesuffix(".md").casefold().endswith(wanted)
+    ]
+    if not found and by_title:
+        from vaultmem.services.views.resolve_names import find_titled, tell_unknown
+
+        if titled := find_titled(vault, address):
+            found, heading = titled, ""
+        elif not (found := find_titled(vault, name) if heading else []):
+            raise NoteNotFoundError(tell_unknown(vault, name))
+    if len(found) == 1:
+        return PurePosixPath(found[0]), heading
+    if found:
+        raise NoteNotFoundError(f'"{name}" could be {", ".join(sorted(found)[:5])}; name one')
+    raise NoteNotFoundError(f"{name}: there is no such note; see `vaultmem list`")
+
+
+def resolve_whole(vault: Vault, address: str) -> PurePosixPath:
+    """Return the path of the note that an address means.
+
+    Raises:
+        NoteNotFoundError: several notes have that bare name, or none.
+        RefusedError: the path is unsafe, or names a section.
+    """
+    path, heading = resolve_address(vault, address)
+    if heading:
+        raise RefusedError(f"{address}: a section; name the whole note")
+    return path
+
+
+def _is_file(vault: Vault, address: str) -> bool:
+    path = parse_note_path(address)
+    file = vault.root / path
+    try:
+        return is_note_path(path) and file.is_file() and not file.is_symlink()
+    except OSError:  # No system has a name that long.
+        return False
+
+
+def _is_listed(vault: Vault, address: str) -> bool:
+    return str(parse_note_path(address)) in vault.view.blobs()

@@ -1,0 +1,217 @@
+"""What notes are called besides their paths, and which names are free for new ones.
+
+A handle is the beginning of a blob id, as packs show it. Where two notes have one name, what a
+link by it means depends on who looks, and changes when one more is made; so a machine gives none
+that any note has.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import PurePosixPath
+
+from vaultmem.core.notes.record import has_tag
+from vaultmem.core.notes.sections import KEBAB, TITLE, number_name
+from vaultmem.core.packs.pack_text import MIN_HANDLE
+from vaultmem.core.search.query import Hit, NoteFilter, NoteKey
+from vaultmem.core.text.paths import check_new_name, fold, fold_name
+from vaultmem.core.text.suggest import ask_meant
+from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
+from vaultmem.storage.link_table import LinkStore
+from vaultmem.vault import Vault
+
+#: Numbers that are tried behind a name that is taken.
+_ATTEMPTS = 1_000
+
+#: Receipts that are searched for a handle that neither the notes nor git know.
+_MAX_RECEIPTS = 200
+
+_HANDLE = re.compile(rf"[0-9a-f]{{{MIN_HANDLE},40}}")
+
+
+def choose_style(vault: Vault) -> str:
+    """Return in which style machines name notes: as vaultmem.yaml says, else as Obsidian's are."""
+    return vault.config.file_names or (TITLE if vault.store.obsidian.is_there else KEBAB)
+
+
+def find_free_name(
+    vault: Vault,
+    folder: PurePosixPath,
+    name: str,
+    besides: frozenset[str] = frozenset(),
+    is_given: bool = False,
+) -> PurePosixPath:
+    """Return where a new note of a folder is written: the name, or with the first free number.
+
+    `besides` are names, folded, that are about to be taken. One that somebody has given
+    (`is_given`) may be a name in other folders too.
+
+    Raises:
+        RefusedError: the name is unsafe, or a thousand notes have it.
+    """
+    style, there = choose_style(vault), names_in(vault, folder)
+    for number in range(1, _ATTEMPTS):
+        path = folder / f"{number_name(name, number, style)}.md"
+        check_new_name(path)
+        is_taken = fold_name(path) in there or fold(path.name) in besides
+        if not is_taken and (is_given or not find_files_named(vault, path.name)):
+            return path
+    raise RefusedError(f"{folder}/{name}: too many notes of that name; give another title")
+
+
+def names_in(vault: Vault, folder: PurePosixPath) -> dict[str, str]:
+    """Return the names of all that is in a folder by folded path: no twin of one is to come."""
+    if vault.view.is_work_tree:
+        try:
+            return {fold_name(folder / name): name for name in os.listdir(vault.root / folder)}
+        except OSError:
+            return {}
+    from vaultmem.storage.git.trees import list_places
+
+    paths = map(PurePosixPath, list_places(vault.history, vault.view.sources[0].commit))
+    return {fold_name(path): path.name for path in paths if path.parent == folder}
+
+
+def find_files_named(vault: Vault, name: str) -> list[str]:
+    """Return the paths of the files of a name, case aside, as far as they are indexed."""
+    if vault.view.is_work_tree:
+        return vault.manifest.find_named(name)
+    ending = fold(f"/{name}")
+    return [path for path in vault.view.blobs() if fold(f"/{path}").endswith(ending)]
+
+
+def find_titled(vault: Vault, name: str) -> list[str]:
+    """Return the paths of the notes of this title or alias, whatever the case of ASCII letters."""
+    names = list(dict.fromkeys(unicodedata.normalize(f, name.strip()) for f in ("NFC", "NFD")))
+    by_alias = ", ".join(map(str, LinkStore(vault.state).aliases_among(names)))
+    marks = ", ".join("?" * len(names))
+    where = f"d.title COLLATE NOCASE IN ({marks}) OR d.id IN ({by_alias})"
+    return sorted(set(vault.view.paths(where, names).values()))
+
+
+def tell_unknown(vault: Vault, name: str) -> str:
+    """Return that no note has a name, with those that may be meant."""
+    paths = vault.view.paths()
+    stems = Counter(PurePosixPath(path).stem for path in paths.values())
+    known: dict[str, str] = {}
+    for document, names in _list_names(vault).items():
+        if path := paths.get(document):
+            stem = PurePosixPath(path).stem
+            shown = stem if stems[stem] == 1 else path
+            known |= dict.fromkeys((*names, stem, path), shown)
+    wanted = name if name in known else PurePosixPath(name).stem
+    return f'no note is called "{name}"' + ask_meant(wanted, known, "; see `vaultmem list`")
+
+
+def _list_names(vault: Vault) -> dict[int, list[str]]:
+    names = {record.document: [record.title] for record in vault.view.records()}
+    for document, aliases in LinkStore(vault.state).aliases().items():
+        names.get(document, []).extend(aliases)
+    return names
+
+
+def tell_unmatched(vault: Vault, wanted: NoteFilter) -> list[str]:
+    """Return which tags and contexts of a filter no note has, with those that may be meant."""
+    if not (wanted.tags or wanted.context):
+        return []
+    records = vault.view.records()
+    tags = dict.fromkeys(tag for record in records for tag in record.tags)
+    contexts = dict.fromkeys(record.context for record in records if record.context)
+    told = [
+        f'no note has the tag "{tag}"{ask_meant(tag, [*tags])}'
+        for tag in wanted.tags
+        if not has_tag(tuple(tags), tag)
+    ]
+    inside = f"{wanted.context}/"
+    if wanted.context and not any(f"{each}/".startswith(inside) for each in contexts):
+        near = ask_meant(wanted.context, [*contexts])
+        told.append(f'no note is of the context "{wanted.context}"{near}')
+    return told
+
+
+def is_handle(name: str) -> bool:
+    """Tell whether a name can be a handle."""
+    return bool(_HANDLE.fullmatch(name))
+
+
+def name_notes(vault: Vault, hits: Iterable[Hit]) -> dict[NoteKey, str]:
+    """Return for each hit's note the shortest handle that is its alone in the view."""
+    notes = {hit.note: hit for hit in hits}
+    beginnings = {hit.record.blob[:MIN_HANDLE] for hit in notes.values()}
+    alike: dict[str, set[str]] = {each: set() for each in beginnings}
+    for _, blob in vault.view.find_blobs(beginnings):
+        alike[blob[:MIN_HANDLE]].add(blob)
+    return {
+        note: _shorten(hit.record.blob, alike[hit.record.blob[:MIN_HANDLE]] - {hit.record.blob})
+        for note, hit in notes.items()
+    }
+
+
+def _shorten(blob: str, others: Iterable[str]) -> str:
+    others = list(others)
+    length = MIN_HANDLE
+    while any(other.startswith(blob[:length]) for other in others):
+        length += 1
+    return blob[:length]
+
+
+def find_named(vault: Vault, handle: str) -> set[str]:
+    """Return the paths of the notes in the view whose blob ids begin like this."""
+    found = vault.view.find_blobs([handle[:MIN_HANDLE]])
+    return {path for path, blob in found if blob.startswith(handle)}
+
+
+def find_changed(vault: Vault, handle: str) -> PurePosixPath:
+    """Return the path of the note that had such a blob id once.
+
+    Raises:
+        NoteNotFoundError: none is known to have had it, several had, or the note is gone.
+    """
+    found = _find_in_git(vault, handle) or _find_in_receipts(vault, handle)
+    if len(found) > 1:
+        raise NoteNotFoundError(f"{handle} was {', '.join(sorted(found)[:5])}; name one")
+    for path in found:
+        if path not in vault.view.blobs():
+            raise NoteNotFoundError(
+                f"{handle} was {path}, which is not there now; `vaultmem log {path}` has it"
+            )
+        return PurePosixPath(path)
+    raise NoteNotFoundError(
+        f"{handle}: no note has such a blob id, or is known to have had it; see `vaultmem list`"
+    )
+
+
+def _find_in_git(vault: Vault, handle: str) -> set[str]:
+    """Return the paths that had such bytes, uncommitted ones of ours included."""
+    found = set(vault.journal.find_written(handle))
+    try:
+        from vaultmem.storage.git.trees import list_blobs
+
+        sources = [source.commit for source in vault.view.sources if source.commit]
+        head = None if sources else vault.head()
+        for commit in [*sources, *([head.commit] if head else [])]:
+            known = list_blobs(vault.history, commit).items()
+            found |= {path for path, blobs in known if any(b.startswith(handle) for b in blobs)}
+    except (VaultError, ImportError):  # There is no git.
+        pass
+    return found
+
+
+def _find_in_receipts(vault: Vault, handle: str) -> set[str]:
+    """Return the paths that the newest packs with such a blob id showed it at."""
+    from vaultmem.core.packs.receipt import parse_receipt
+
+    for file in islice(vault.store.receipts.files(), _MAX_RECEIPTS):
+        text = vault.store.receipts.read(str(file))
+        if f'"{handle}' not in text:
+            continue
+        receipt = parse_receipt(text)
+        shown = (*receipt.shown, *receipt.unshown)
+        if found := {each.path for each in shown if each.blob.startswith(handle)}:
+            return found
+    return set()

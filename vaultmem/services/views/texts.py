@@ -1,0 +1,183 @@
+"""The texts of notes by path and blob, and the full texts of those that compaction shortened.
+
+A text is read from its file while that has these bytes, else from git. Git alone has full texts,
+and the index their terms.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from vaultmem.core.lifecycle import State
+from vaultmem.core.notes.canvas import decode_note
+from vaultmem.core.notes.comments import drop_unseen, has_unseen, hide_unseen
+from vaultmem.core.notes.record import NOTE_FIELDS, NoteRecord, SectionRecord
+from vaultmem.core.notes.sections import format_full_text
+from vaultmem.core.text.blob import blob_id
+from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
+from vaultmem.storage.files import MAX_FILE_BYTES, UnsafeFileError, read_file, read_known
+from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.core.indexing.rows import NoteRows
+    from vaultmem.core.notes.note import Note
+    from vaultmem.services.views.chunk import Job, Reading
+    from vaultmem.storage.git.objects import ObjectReader
+
+_FULL_TEXT = NOTE_FIELDS.index("full_text")
+
+
+def read_text(vault: Vault, path: str, blob: str) -> str | None:
+    """Return a note's text, None if neither its file nor git has these bytes any more.
+
+    Raises:
+        VaultError: git cannot be asked, and a commit is looked at. A folder is read without git.
+    """
+    try:
+        return _file_text(vault.root, path, blob)
+    except (NoteNotFoundError, UnsafeFileError):
+        pass  # It has changed.
+    with contextlib.suppress(VaultError if vault.view.is_work_tree else NoteNotFoundError):
+        return _blob_text(vault.history.objects, blob, path)
+    return None
+
+
+def read_section(vault: Vault, record: NoteRecord, section: SectionRecord) -> str | None:
+    """Return what people see of a section.
+
+    None if its note has changed and its bytes were in no commit.
+    """
+    text = read_text(vault, record.path, record.blob)
+    if text is None:
+        return None
+    if _is_plain(record.blob, text):
+        return text[section.start : section.end].strip()
+    return drop_unseen(_see(text)[section.start : section.end]).strip()
+
+
+def read_sections(
+    vault: Vault, places: Iterable[tuple[NoteRecord, SectionRecord]]
+) -> list[tuple[NoteRecord, SectionRecord, str]]:
+    """Return sections with their text; a note that changed since the sync is left out."""
+    found = ((record, section, read_section(vault, record, section)) for record, section in places)
+    return [(record, section, text) for record, section, text in found if text is not None]
+
+
+#: Notes in which nothing is hidden, by blob id: not to be looked through for the next question.
+_plain: set[str] = set()
+_KEPT_PLAIN = 50_000
+
+
+def _is_plain(blob: str, text: str) -> bool:
+    if blob not in _plain:
+        if has_unseen(text):
+            return False
+        if len(_plain) >= _KEPT_PLAIN:
+            _plain.clear()
+        _plain.add(blob)
+    return True
+
+
+@lru_cache(maxsize=512)
+def _see(text: str) -> str:
+    from vaultmem.core.notes.frontmatter import read_frontmatter
+
+    return hide_unseen(text, read_frontmatter(text).body).text
+
+
+@lru_cache(maxsize=512)
+def _file_text(root: Path, path: str, blob: str) -> str:
+    data = read_known(root, path, blob)
+    if data is not None:
+        return decode_note(path, data).text
+    data = read_file(root, PurePosixPath(path))
+    if blob_id(data) != blob:
+        raise NoteNotFoundError(f"{path}: changed since the last sync")
+    return decode_note(path, data).text
+
+
+@lru_cache(maxsize=512)
+def _blob_text(objects: ObjectReader, blob: str, path: str) -> str:
+    _, data = objects.read(blob)
+    return decode_note(path, data).text
+
+
+def find_full_texts(
+    vault: Vault, jobs: Sequence[Job], readings: Sequence[Reading]
+) -> dict[int, Job]:
+    """Return, by place, the jobs of new notes that were shortened, each with its full text."""
+    found: dict[int, NoteRows] = {}
+    for place, reading in enumerate(readings):
+        if reading.note is not None and reading.note.values[_FULL_TEXT]:
+            found[place] = reading.note
+    known = vault.manifest.find_documents(note[:2] for note in found.values()) if found else {}
+    again: dict[int, Job] = {}
+    for place, note in found.items():
+        full = b"" if note[:2] in known else read_full_bytes(vault, note.values[_FULL_TEXT])
+        data = _read_again(vault, jobs[place], note.blob) if full else None
+        if data is not None:
+            again[place] = jobs[place]._replace(blob="", data=data, full=full)
+    return again
+
+
+def read_full(vault: Vault, note: Note) -> Note:
+    """Return a note as it was before it was shortened; one that was not is itself.
+
+    Raises:
+        NoteNotFoundError: git does not have that text, or has none that may be shown.
+    """
+    return read_full_note(vault, note.path, note.full_text) if note.full_text else note
+
+
+def read_full_note(vault: Vault, path: PurePosixPath, full_text: str) -> Note:
+    """Return the note that a `full_text` names.
+
+    Raises:
+        NoteNotFoundError: as for `read_full`.
+    """
+    from vaultmem.core.notes.note import UnreadableNoteError, parse_note
+
+    try:
+        whole = parse_note(path, read_full_bytes(vault, full_text))
+    except UnreadableNoteError:
+        whole = None
+    if whole is None or not whole.text or whole.state is State.QUARANTINED:
+        raise NoteNotFoundError(
+            f"{path}: its full text is not here ({full_text}); a shallow clone may lack "
+            "it: `git fetch --unshallow`"
+        )
+    return whole
+
+
+def find_shortened(vault: Vault, commit: str, note: Note) -> str:
+    """Return where the full text of a note is that was shortened before notes said so, or ""."""
+    from vaultmem.storage.git.log import follow_path
+
+    for found, change in follow_path(vault.history, commit, str(note.path)):
+        data = read_full_bytes(vault, f"{change.blob}@") if change.blob else b""
+        if data and b"\nfidelity:" not in data:
+            return format_full_text(change.blob, found.commit)
+    return ""
+
+
+def read_full_bytes(vault: Vault, full_text: str) -> bytes:
+    """Return the bytes that a `full_text` names, none if git does not have them."""
+    name = full_text.partition("@")[0]
+    with contextlib.suppress(VaultError, ImportError):  # There is no git, or not all its objects.
+        kind, data = vault.history.objects.read(name)
+        if kind == "blob" and len(data) <= MAX_FILE_BYTES and blob_id(data).startswith(name):
+            return data
+    return b""
+
+
+def _read_again(vault: Vault, job: Job, blob: str) -> bytes | None:
+    """Return the bytes that a job was about, None if they have changed: they come again."""
+    try:
+        data = read_file(vault.root, PurePosixPath(job.path)) if job.data is None else job.data
+    except (NoteNotFoundError, RefusedError, UnsafeFileError):
+        return None
+    return data if blob_id(data) == blob else None

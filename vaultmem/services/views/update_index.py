@@ -1,0 +1,546 @@
+"""Bring manifest and index up to what is on disk: recover, scan, compare, read, index.
+
+Everything that reads or writes a vault begins here. Reading waits for no writer, and reads again
+where database or index prove to be damaged in the midst of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import replace
+from functools import wraps
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar
+
+from vaultmem.config import Config
+from vaultmem.core.notes.obsidian import DailyNotes, SetAside, find_set_aside
+from vaultmem.core.text.paths import TRANSCRIPTS, is_note_name
+from vaultmem.errors import (
+    BusyError,
+    DamagedError,
+    FaultError,
+    VaultError,
+    name_failure,
+    naming_faults,
+)
+from vaultmem.services.views.read_index import (
+    Batch,
+    Progress,
+    finish_view,
+    is_index_behind,
+    no_collection,
+    remember_index,
+    repair_index,
+)
+from vaultmem.services.views.recovery import recover
+from vaultmem.services.views.withdraw import (
+    find_in_force,
+    review_commits,
+    review_files,
+    write_withdrawals,
+)
+from vaultmem.storage.arrivals import add_waiting
+from vaultmem.storage.displaced_files import clear_leftover, find_leftovers
+from vaultmem.storage.git.git_locks import Place, has_records, remove_left_locks
+from vaultmem.storage.git.head import find_git_folder
+from vaultmem.storage.git.introduced import Brought, date_brought, find_brought
+from vaultmem.storage.lock import READER, WRITER, hold_lock
+from vaultmem.storage.scan_files import Rules, Scan, Stat, scan_vault
+from vaultmem.storage.views import KnownFile
+from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.services.views.chunk import Chunk, Job
+    from vaultmem.storage.git.log import Commit
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+_Read = Callable[Concatenate[Vault, _P], _T]
+
+#: A file that changed this shortly (ns) before it was looked at is looked at again next time.
+_RACY_NS = 100_000_000
+
+#: How often damage is repaired and work begins again: once for the database, once for the index.
+_ATTEMPTS = 2
+
+#: Seconds after which what was read is written, for an interruption to leave it.
+_KEPT_AFTER = 3.0
+
+_NO_STAT: Stat = (0, 0, 0, 0)
+
+#: Whether something around this reads again already: numbers of documents read before a database
+#: was built anew say nothing afterwards.
+_is_inside: ContextVar[bool] = ContextVar("is_inside", default=False)
+
+
+class SyncReport:
+    """What a sync did, by number of notes; `seconds` is wall time.
+
+    With `is_racy`, a file had only just changed: it is looked at again next time.
+    """
+
+    read = 0
+    added = 0
+    changed = 0
+    removed = 0
+    seconds = 0.0
+    is_racy = False
+
+
+def sync_vault(vault: Vault, progress: Progress | None = None) -> SyncReport:
+    """Make the index equal to the folder; interrupted anywhere, the next call goes on.
+
+    Nothing is written where nothing changed. Index or database that prove to be damaged meanwhile
+    are built again.
+    """
+    for _ in range(_ATTEMPTS):
+        with contextlib.suppress(DamagedError):
+            return _sync_vault(vault, progress)
+    return _sync_vault(vault, progress)
+
+
+def sync_to_read(vault: Vault, progress: Progress | None = None) -> SyncReport:
+    """Make the index equal to the folder as `sync_vault` does, if it can be done at once."""
+    return read_behind(vault, lambda brief: sync_vault(brief, progress)) or SyncReport()
+
+
+def sync_once(vault: Vault, progress: Progress | None = None) -> None:
+    """Make the index equal to the folder, unless that was tried since the vault was opened."""
+    if "in_sync" not in vault.state.kept and not vault.notices.stale:
+        sync_to_read(vault, progress)
+
+
+def read_behind(vault: Vault, sync: Callable[[Vault], _T]) -> _T | None:
+    """Bring the index up to date by `sync`, but not while others write, or the disk is full.
+
+    What is read then is what the index had before, and `vault.notices.stale` says why; nothing is
+    returned. An index that is being made for the first time is waited for.
+
+    Raises:
+        BusyError: there is no index yet, and who makes it does not get on.
+    """
+    try:
+        return sync(replace(vault, patience=min(vault.patience, READER)))
+    except (OSError, FaultError) as error:  # A full disk can still be read.
+        if not _has_index(vault):
+            raise
+        fault = error.fault if isinstance(error, FaultError) else name_failure(error)
+        vault.notices.stale = f"without what was saved since the last look: {fault}"
+    except BusyError as error:
+        if not _has_index(vault):
+            return _wait_for_index(vault, sync)
+        vault.notices.stale = f"without what was saved since the last look: {error}"
+    return None
+
+
+def _has_index(vault: Vault) -> bool:
+    """Tell whether there is an index; the first is written after what the database knows."""
+    return bool(vault.state.get("view") and vault.index.stamp())
+
+
+def _wait_for_index(vault: Vault, sync: Callable[[Vault], _T]) -> _T:
+    try:
+        return sync(replace(vault, patience=WRITER))
+    except BusyError as error:
+        raise BusyError(f"there is no index yet, and {error}") from None
+
+
+def heals(read: _Read[_P, _T]) -> _Read[_P, _T]:
+    """Let what only reads a vault sync it and read again, where what it read proves damaged.
+
+    A vault that looks at commits is not mended by a sync of the folder: there a DamagedError says
+    that it is to be opened anew.
+    """
+
+    @wraps(read)
+    def reading(vault: Vault, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        return read_healed([vault], lambda: read(vault, *args, **kwargs))
+
+    return reading
+
+
+def read_healed(vaults: Sequence[Vault], read: Callable[[], _T]) -> _T:
+    """Return what is read of some vaults, as `heals` does for one."""
+    if _is_inside.get():
+        return read()
+    token = _is_inside.set(True)
+    try:
+        return _try(vaults, read)
+    finally:
+        _is_inside.reset(token)
+
+
+def _try(vaults: Sequence[Vault], read: Callable[[], _T]) -> _T:
+    in_folders = all(each.view.is_work_tree for each in vaults)
+    for _ in range(_ATTEMPTS):
+        try:
+            found = read()
+            if all(each.index.is_as_read() for each in vaults):
+                return found
+        except DamagedError:
+            if not in_folders:
+                raise
+        except Exception:
+            if all(each.index.is_as_read() for each in vaults):
+                raise  # It is no matter of a file that somebody wrote to.
+        if not in_folders:
+            raise DamagedError("the index was damaged; run the command again")
+        for each in vaults:
+            sync_vault(each)
+    return read()
+
+
+def mark_in_sync(vault: Vault) -> None:
+    """Note that somebody has brought the vault up to date since its database was opened."""
+    vault.notices.stale = ""
+    vault.state.get("scan")  # Opening the database drops what is kept beside it.
+    vault.state.kept["in_sync"] = ("", True)
+
+
+def count_indexed(vault: Vault) -> tuple[int, int]:
+    """Return how many of the folder's notes are indexed as they are, and how many there are."""
+    scan = scan_vault(vault.root, read_note_rules(vault).for_scan)
+    notes, known = scan.notes, vault.manifest.stats()
+    same = (known.get(path, _NO_STAT)[:2] == stat[:2] for path, stat in notes.items())
+    return sum(same), len(notes)
+
+
+def sync_paths(vault: Vault, paths: Iterable[PurePosixPath]) -> None:
+    """Take in what was just written to these paths, without looking at any other.
+
+    Where the index is behind already, or damaged, it is mended with this.
+    """
+    with vault.lock_caches():
+        with contextlib.suppress(DamagedError):
+            if vault.postpones_index or not is_index_behind(vault):
+                looked = time.time_ns()
+                found = _look_at_paths(vault, [str(path) for path in paths])
+                _update(vault, found, looked, has_index=not vault.postpones_index)
+                write_withdrawals(vault)
+                return
+        sync_vault(vault)
+
+
+class NoteRules(NamedTuple):
+    """The rules at one moment; whoever asks of many paths reads them once.
+
+    `key` is another one when Obsidian's settings make other files notes; its line 1, when they date
+    them otherwise.
+    """
+
+    config: Config
+    aside: SetAside
+    key: str
+
+    def why_not(self, path: str) -> str:
+        """Return by which rule a markdown file is no note, "" if by none."""
+        if self.config.is_ignored(path):
+            return "ignored by vaultmem.yaml"
+        return self.aside.why(path)
+
+    @property
+    def for_scan(self) -> Rules:
+        """The rules as a walk through the folder takes them."""
+        config, aside = self.config, self.aside
+        ignores = config.ignores if config.ignore or config.generated else None
+        return ignores, aside.why if aside else None
+
+
+def read_note_rules(vault: Vault) -> NoteRules:
+    """Return the rules of a vault as its settings and Obsidian's say now."""
+    told = vault.store.obsidian
+    dates = "" if told.daily.format == DailyNotes().format else repr(told.daily)
+    aside = (told.template_folders, told.templates, told.excluded)
+    key = f"{dates}\n{aside!r}" if dates or any(aside) else ""
+    return NoteRules(vault.config, find_set_aside(told), key)
+
+
+def _sync_vault(vault: Vault, progress: Progress | None) -> SyncReport:
+    started = time.monotonic()
+    report = SyncReport()
+    recover(vault)
+    rules = read_note_rules(vault)
+    looked = time.time_ns()
+    scan = scan_vault(vault.root, rules.for_scan)
+    if _clear_leftovers(vault, scan):
+        looked, scan = time.time_ns(), scan_vault(vault.root, rules.for_scan)
+    known = (vault.state.get("scan"), vault.state.get("note_rules"))
+    if known != (scan.signature(), rules.key) or is_index_behind(vault):
+        with naming_faults("the index is not updated"), vault.lock_caches(), no_collection():
+            if vault.state.get("note_rules").partition("\n")[0] != rules.key.partition("\n")[0]:
+                vault.index.reset()  # Notes are dated otherwise, so all are read again.
+            repair_index(vault)
+            report = _update(vault, _compare(vault, scan, rules.key), looked, progress)
+            vault.state.put("scan", "" if report.is_racy else scan.signature())
+            vault.state.put("note_rules", rules.key)
+    if vault.state.get("head") != _head_commit(vault):
+        with vault.lock_caches():
+            _learn_commits(vault)
+    write_withdrawals(vault)
+    mark_in_sync(vault)
+    report.seconds = time.monotonic() - started
+    return report
+
+
+def _clear_leftovers(vault: Vault, scan: Scan) -> bool:
+    """Remove what interrupted writes left; tell whether a text of somebody's came to light.
+
+    While somebody else writes to the vault, that is for a later command.
+    """
+    for file in find_leftovers(vault.state_folder):
+        clear_leftover(file, is_held=False)
+    if has_records(vault.state_folder) and (found := find_git_folder(vault.root)):
+        with contextlib.suppress(VaultError):
+            remove_left_locks(Place(*found, vault.state_folder))
+    unread = find_leftovers(vault.root / TRANSCRIPTS)  # No scan looks into that folder.
+    left = [*(vault.root / path for path in scan.leftovers), *unread]
+    if not left:
+        return False
+    kept: list[Path | None] = []
+    with contextlib.suppress(VaultError, OSError), hold_lock(vault.state_folder / "lock", 0.0):
+        kept = [clear_leftover(file) for file in left]
+    return any(kept)
+
+
+class _Difference(NamedTuple):
+    """Paths at which the folder and the manifest differ: notes to read, other files, and gone."""
+
+    notes: Mapping[str, Stat]
+    others: Mapping[str, KnownFile]
+    gone: Sequence[str]
+
+
+def _compare(vault: Vault, scan: Scan, rules: str) -> _Difference:
+    known = _known_stats(vault, scan, rules)
+    others = {path: KnownFile("", _NO_STAT, None, why) for path, why in scan.unsafe.items()}
+    for path, stat in scan.others.items():
+        others[path] = KnownFile("", stat, None, scan.unsafe.get(path, ""))
+    return _Difference(
+        {path: stat for path, stat in scan.notes.items() if known.get(path) != stat},
+        {path: file for path, file in others.items() if known.get(path) != file.stat},
+        [path for path in known if path not in scan.notes and path not in others],
+    )
+
+
+def _known_stats(vault: Vault, scan: Scan, rules: str) -> dict[str, Stat]:
+    """Return what was seen of each file, but of those that other rules make a note, or none."""
+    known = vault.manifest.stats()
+    if vault.state.get("note_rules") != rules:
+        for path, file in vault.manifest.files().items():
+            was_note = file.document is not None or bool(file.problem)
+            if was_note != (path in scan.notes or path in scan.unsafe):
+                known[path] = _NO_STAT
+    return known
+
+
+def _look_at_paths(vault: Vault, names: Sequence[str]) -> _Difference:
+    """Return what is at some paths now, as if all of them differed."""
+    aside = read_note_rules(vault).aside
+    there = {name: stat for name in names if (stat := stat_now(vault, name)) is not None}
+    others = {
+        name: KnownFile("", stat, None, "")
+        for name, stat in there.items()
+        if not is_note_name(name) or aside.why(name)
+    }
+    notes = {name: stat for name, stat in there.items() if name not in others}
+    return _Difference(notes, others, [name for name in names if name not in there])
+
+
+def _update(
+    vault: Vault,
+    found: _Difference,
+    looked: int,
+    progress: Progress | None = None,
+    has_index: bool = True,
+) -> SyncReport:
+    """Bring the manifest up to date, and the index unless it has to wait (`has_index` is False).
+
+    The folder was `looked` at then, in ns since the epoch.
+    """
+    from vaultmem.services.views.chunk import read_notes
+
+    elsewhere = [*found.others, *found.gone]
+    known = vault.manifest.files([*found.notes, *elsewhere])
+    replaced = [known[path] for path in elsewhere if path in known]
+    in_force = find_in_force(vault, (*found.notes, *elsewhere))
+    report = SyncReport()
+    if elsewhere:
+        with vault.state.transaction():
+            vault.manifest.drop_files(found.gone)
+            vault.manifest.put_files(found.others)
+            review_files(vault, in_force, elsewhere)
+            finish_view(vault, replaced)
+    jobs = _jobs(found.notes, known)
+    stats = {path: _settled(stat, looked) for path, stat in found.notes.items()}
+    chunks = read_notes(vault.root, jobs)
+    done = 0
+    while done < len(jobs):
+        batch, begun = Batch(vault), time.monotonic()
+        with vault.state.transaction():
+            for some, chunk in chunks:
+                report.changed += _take(batch, vault, some, chunk, stats, known)
+                review_files(vault, in_force, [job.path for job in some])
+                finish_view(vault, (known[job.path] for job in some if job.path in known))
+                done += len(some)
+                if progress is not None:
+                    progress(done, len(jobs))
+                if batch.is_full or time.monotonic() - begun > _KEPT_AFTER:
+                    break
+        if has_index:
+            batch.write()
+    if has_index and not jobs:
+        remember_index(vault)
+    report.read = len(found.notes)
+    report.added = sum(path not in known for path in found.notes)
+    report.removed = sum(file.document is not None for file in replaced)
+    report.is_racy = stats != found.notes
+    return report
+
+
+def _take(
+    batch: Batch,
+    vault: Vault,
+    jobs: Sequence[Job],
+    chunk: Chunk,
+    stats: Mapping[str, Stat],
+    known: Mapping[str, KnownFile],
+) -> int:
+    """Remember what was read at some paths, and add notes unless their bytes are indexed.
+
+    Return at how many of the paths that were known other bytes are now.
+    """
+    from vaultmem.services.views.invalid_notes import settle
+
+    changed = 0
+    gone: list[str] = []
+    found: dict[str, KnownFile] = {}
+    documents = batch.add(jobs, chunk)
+    settled = settle(vault, _head_commit(vault), batch, jobs, chunk, known)
+    for job, (note, blob, problem, _), document in zip(
+        jobs, chunk.readings, documents, strict=True
+    ):
+        before = known.get(job.path)
+        if note is None and not blob and not problem:
+            gone.append(job.path)
+            continue
+        if job.path in settled:
+            document, problem = settled[job.path]
+        elif note is None and before is not None and before.blob == blob:
+            document = before.document
+        found[job.path] = KnownFile(blob, stats[job.path], document, problem)
+        changed += before is not None and before.blob != blob
+    vault.manifest.drop_files(gone)
+    vault.manifest.put_files(found)
+    return changed
+
+
+def _jobs(stats: Mapping[str, Stat], known: Mapping[str, KnownFile]) -> list[Job]:
+    """Return what to read: with the blob id of each path that is a note already."""
+    from vaultmem.services.views.chunk import Job
+
+    return [
+        Job(
+            path,
+            file.blob if file and file.document is not None and not file.problem else "",
+            stat[0],
+        )
+        for path, stat in stats.items()
+        for file in [known.get(path)]
+    ]
+
+
+def _settled(stat: Stat, looked: int) -> Stat:
+    """Return what to remember of a file's stat, taken at `looked` (ns since the epoch).
+
+    A file that had only just changed may change again within the same tick of the file system's
+    clock; it gets a stat that no file has, and so is read again the next time.
+    """
+    fresh = looked - max(stat[1], stat[2]) < _RACY_NS
+    return (stat[0], stat[1], 0, stat[3]) if fresh else stat
+
+
+def stat_now(vault: Vault, path: str) -> Stat | None:
+    """Return what the file system says of a path now, None if nothing is there to be seen."""
+    try:
+        status = (vault.root / path).lstat()
+    except OSError:
+        return None
+    return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+
+
+def _head_commit(vault: Vault) -> str:
+    head = vault.head()
+    return head.commit if head is not None else ""
+
+
+def _learn_commits(vault: Vault) -> None:
+    """Ask git what was written when in the commits that are new since last time, and by whom."""
+    head, before = vault.head(), vault.state.get("head")
+    if head is None or not head.commit:
+        return
+    history = vault.history
+    from vaultmem.services.views.attribution import attribute_commits, carry_attribution
+
+    carry_attribution(vault)
+    if vault.journal.agents_paths():
+        attribute_commits(vault, head.commit, before)
+    brought = find_brought(history, head.commit, before)
+    goes_on = bool(before) and history.refs.is_ancestor(before, head.commit)
+    is_rebased = bool(before) and vault.state.get("branch") == head.branch
+    arrived = _list_arrivals(vault, before, brought) if goes_on or is_rebased else {}
+    if goes_on or is_rebased:
+        review_commits(vault, before, brought)
+    if before and not goes_on:  # What is checked out has a history of its own.
+        brought = find_brought(history, head.commit, "")
+    with vault.state.transaction():
+        if not goes_on:
+            vault.state.put("name", next(iter(vault.store.find_names()), ""))
+        vault.manifest.put_commit_dates(date_brought(brought), is_anew=not goes_on)
+        vault.state.put("head", head.commit)
+        vault.state.put("branch", head.branch)
+        vault.state.put("head_time", str(history.commit_time(head.commit)))
+        add_waiting(vault.state, arrived)
+
+
+def _list_arrivals(vault: Vault, since: str, brought: Sequence[Brought]) -> dict[str, str]:
+    """Return, by path, who sent the notes that commits not made here have brought, newest first.
+
+    The index must have what is on disk, and know no more commits than those up to `since`. What
+    this vaultmem committed is known by its bytes, and so is what a rebase only moved.
+    """
+    notes = [each for each in brought if each.blob and is_note_name(each.path)]
+    fresh = [each for each in notes if not vault.manifest.is_committed(each.path, each.blob)]
+    files = vault.manifest.files(list({each.path for each in fresh}))
+    now = {each.path for each in fresh if (file := files.get(each.path)) and file.blob == each.blob}
+    made_here = _find_made_here(vault, since) if now else set()
+    sent: dict[str, list[str]] = {}
+    for each in fresh:
+        if each.path in now and each.commit not in made_here:
+            sent.setdefault(each.path, []).append(each.commit)
+    return _name_senders(vault, sent) if sent else {}
+
+
+def _find_made_here(vault: Vault, since: str) -> set[str]:
+    """Return the commits that somebody made here by plain git: no remote has them."""
+    span = ("--first-parent", "--no-merges", "HEAD", f"^{since}", "--not", "--remotes", "--")
+    return set(vault.history.git.run("rev-list", *span, check=False).split())
+
+
+def _name_senders(vault: Vault, sent: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Return who wrote the last of these commits, but for the one that merged them."""
+    from vaultmem.storage.git.log import read_commits
+
+    try:
+        commits = read_commits(vault.history, {each for path in sent for each in sent[path]})
+    except VaultError:
+        return dict.fromkeys(sent, "")
+    return {path: _name_sender([commits[c] for c in sent[path] if c in commits]) for path in sent}
+
+
+def _name_sender(commits: Sequence[Commit]) -> str:
+    written = [each for each in commits if len(each.parents) < 2]
+    return next((each.who for each in [*written, *commits]), "")

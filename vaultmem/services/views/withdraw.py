@@ -1,0 +1,228 @@
+"""Withdraw trust where the owner took it back, whichever way the note changed.
+
+The trust record is a statement about an active note. Each change of a note, by a command, a saved
+file or a commit, passes the index; so the index compares the note before and after. A trusted text
+is withdrawn when
+
+- its note is no longer active, or of another kind;
+- a person removed it, or a person's commit removed it or replaced its text;
+- an agent made the note active again.
+
+A person whose command makes a withdrawn text active again restores it. A change of branch says
+nothing about the branch before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple
+
+from vaultmem.core.lifecycle import OWNER_KINDS, State
+from vaultmem.errors import FaultError, NoteNotFoundError, VaultError
+from vaultmem.storage.journal import REMOVED
+from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.core.notes.record import NoteRecord
+    from vaultmem.storage.git.introduced import Brought
+
+#: A note's path and the digest of its text.
+Text = tuple[str, str]
+
+#: In the state database: texts to withdraw that the trust record does not name yet.
+_DUE = "withdrawals"
+
+
+class _Turn(NamedTuple):
+    """A commit by which a text came into force, or went out of it."""
+
+    commit: str
+    is_in_force: bool
+
+
+def find_in_force(vault: Vault, paths: Iterable[str]) -> dict[str, str]:
+    """Return path and digest of the notes that instruct, or would if they were trusted.
+
+    Only paths that the trust record or a signed list names are looked up.
+    """
+    wanted = {path for path, _ in _list_withdrawn_texts(vault)}.intersection(paths)
+    return {path: found.body_digest for path, found in _read(vault, wanted).items() if found}
+
+
+def review_files(vault: Vault, before: Mapping[str, str], paths: Iterable[str]) -> None:
+    """Withdraw the texts of changed files that the owner took back; in a transaction of the index.
+
+    `before` is what `find_in_force` returned before the files changed.
+    """
+    texts = _list_withdrawn_texts(vault)
+    changed = {path for path, _ in texts}.intersection(paths)
+    if not changed or _has_switched(vault):
+        return
+    withdrawn: set[Text] = set()
+    for path, record in _read(vault, changed).items():
+        was = (path, before.get(path, ""))
+        now = (path, record.body_digest if record else "")
+        if record and now != was and now in texts:
+            author = vault.journal.find_author(path, record.blob)
+            if author and not vault.may_activate(author.agent):
+                withdrawn.add(now)
+            elif author:
+                _restore(vault, now)
+        elif record is None and was in texts and _is_taken_back(vault, path):
+            withdrawn.add(was)
+    _put_due(vault, withdrawn)
+
+
+def review_commits(vault: Vault, since: str, brought: Sequence[Brought]) -> None:
+    """Withdraw the texts that new commits of this branch took back, or let an agent bring back.
+
+    `brought` is what the commits after `since` brought, newest first.
+    """
+    texts = _list_withdrawn_texts(vault)
+    if not texts or _has_switched(vault):
+        return
+    versions: dict[str, list[Brought]] = {}
+    for each in reversed(brought):
+        versions.setdefault(each.path, []).append(each)
+    now = _read(vault, {path for path, _ in texts} & versions.keys())
+    beside = vault.trust.notes_beside()
+    withdrawn: set[Text] = set()
+    for path, digest in texts:
+        turn = _find_last_turn(vault, since, versions[path], digest) if path in now else None
+        if turn is None:
+            continue
+        record = now[path]
+        counts = record is not None and record.body_digest == digest
+        is_owners = _is_owners(vault, turn.commit)
+        # Another text here leaves the one that another work tree trusts.
+        is_here = record is None or (path, digest) not in beside
+        if counts and turn.is_in_force and not is_owners:
+            withdrawn.add((path, digest))
+        if not counts and not turn.is_in_force and is_owners and is_here:
+            withdrawn.add((path, digest))
+    _put_due(vault, withdrawn)
+
+
+def write_withdrawals(vault: Vault) -> None:
+    """Withdraw from the trust record what is due.
+
+    A record that cannot be written, as in a sandbox, leaves it to the next command; the texts
+    do not count until then.
+    """
+    if due := list_due(vault):
+        with contextlib.suppress(FaultError):
+            vault.trust.withdraw(due, vault.now())
+            vault.state.put(_DUE, "")
+
+
+def is_trust_named(vault: Vault, text: Text) -> bool:
+    """Tell whether a text is trusted, or was before it was withdrawn."""
+    return text in _list_withdrawn_texts(vault)
+
+
+def list_due(vault: Vault) -> set[Text]:
+    """Return the texts that are withdrawn, and that the trust record may name still."""
+    due = vault.state.get(_DUE)
+    return {(path, digest) for path, digest in json.loads(due)} if due else set()
+
+
+def _list_withdrawn_texts(vault: Vault) -> set[Text]:
+    """Return the texts that the trust record or a signed list names, withdrawn ones too."""
+    notes = vault.trust.notes().items()
+    named = {(path, digest) for path, digests in notes for digest in digests}
+    return named | vault.store.signed_trust.named() | vault.trust.withdrawn_here().keys()
+
+
+def _read(vault: Vault, paths: Iterable[str]) -> dict[str, NoteRecord | None]:
+    """Return the folder's records of these paths that are in force, None for others.
+
+    A note that cannot be read is left out: nothing is known of it.
+    """
+    paths = list(paths)
+    files = vault.manifest.files(paths) if paths else {}
+    numbers = {file.document for file in files.values() if file.document is not None}
+    records = {record.path: record for record in vault.view.records_of(numbers).values()}
+    return {
+        path: record if record and _is_in_force(record.kind, record.state) else None
+        for path in paths
+        for record in [records.get(path)]
+        if path not in files or not files[path].problem
+    }
+
+
+def _is_in_force(kind: str, state: str) -> bool:
+    return kind in OWNER_KINDS and state == State.ACTIVE
+
+
+def _has_switched(vault: Vault) -> bool:
+    """Tell whether another branch is checked out than at the last look, or none."""
+    head = vault.head()
+    return head is not None and bool(head.commit) and vault.state.get("branch") != head.branch
+
+
+def _is_taken_back(vault: Vault, path: str) -> bool:
+    """Tell whether a note that is not in force any more was moved out by its state, or removed."""
+    if path in vault.manifest.files([path]):
+        return True
+    author = vault.journal.find_author(path, REMOVED)
+    return author is not None and vault.may_activate(author.agent)
+
+
+def _restore(vault: Vault, text: Text) -> None:
+    """Let a text count again that a person's command made active again."""
+    if vault.trust.is_trusted() and text in vault.trust.withdrawn_here():
+        with contextlib.suppress(FaultError):  # It is active, and not trusted.
+            vault.trust.record(dict([text]))
+
+
+def _find_last_turn(
+    vault: Vault, since: str, versions: Sequence[Brought], digest: str
+) -> _Turn | None:
+    """Return the last commit by which a text came into force, or went out of it."""
+    from vaultmem.storage.git.trees import find_entry
+
+    path = versions[0].path
+    entry = None
+    with contextlib.suppress(VaultError):  # Another repository may be in the vault's place now.
+        entry = find_entry(vault.history, since, path)
+    was = entry is not None and _has_text(vault, path, entry.blob, digest)
+    last = None
+    for each in versions:
+        is_in_force = _has_text(vault, path, each.blob, digest)
+        if is_in_force != was:
+            last = _Turn(each.commit, is_in_force)
+        was = is_in_force
+    return last
+
+
+def _has_text(vault: Vault, path: str, blob: str, digest: str) -> bool:
+    """Tell whether a version of a note ("" for none) is in force with this text."""
+    from vaultmem.core.indexing.section_texts import digest_body
+    from vaultmem.core.notes.note import UnreadableNoteError, parse_note
+
+    if not blob:
+        return False
+    try:
+        note = parse_note(PurePosixPath(path), vault.history.objects.read(blob)[1])
+    except (UnreadableNoteError, NoteNotFoundError):
+        return False
+    in_force = not note.problem and _is_in_force(note.kind, note.state)
+    return in_force and digest_body(note) == digest
+
+
+def _is_owners(vault: Vault, commit: str) -> bool:
+    """Tell whether a person made a commit, or an agent that may promote."""
+    from vaultmem.storage.git.log import read_commit
+
+    try:
+        return vault.may_activate(read_commit(vault.history, commit).agent)
+    except VaultError:
+        return False
+
+
+def _put_due(vault: Vault, withdrawn: set[Text]) -> None:
+    if withdrawn:
+        vault.state.put(_DUE, json.dumps(sorted(withdrawn | list_due(vault))))

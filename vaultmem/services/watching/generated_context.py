@@ -1,0 +1,206 @@
+"""Keep generated packs: CONTEXT.md, those of vaultmem.yaml, and blocks in other files.
+
+They are made from the notes at any time, so what a generated file held is never missed. A file that
+vaultmem did not generate is not written over, and one that says the same but for its account stays.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from vaultmem.core.packs.context_file import (
+    BEGIN,
+    END,
+    ContextLine,
+    parse_contexts,
+    replace_block,
+    says_the_same,
+    write_plainly,
+)
+from vaultmem.core.text.blob import blob_id
+from vaultmem.core.text.paths import is_hidden
+from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
+from vaultmem.services.packs.build import make_unseen
+from vaultmem.services.projects.scope import view_for_file
+from vaultmem.services.search.vault_set import look, open_scorer
+from vaultmem.storage.displaced_files import clear_leftover, find_leftovers
+from vaultmem.storage.files import MAX_FILE_BYTES, create_file, read_file, remove_file, replace_file
+from vaultmem.vault import Vault
+
+#: Where the vault's own pack is; the second where Obsidian would show it among the notes.
+CONTEXT_FILE = "CONTEXT.md"
+HIDDEN_FILE = ".vaultmem/CONTEXT.md"
+
+#: How a file begins that may be written over.
+HEAD = b"# Context  (vault "
+
+_ATTEMPTS = 10
+
+
+class RenderedContext(NamedTuple):
+    """A generated file, as vaultmem.yaml names it: whether it was written.
+
+    `problem` says why it was not, or what else a person has to look at.
+    """
+
+    path: str
+    changed: bool
+    problem: str = ""
+
+
+def render_contexts(vault: Vault) -> list[RenderedContext]:
+    """Bring CONTEXT.md and all other generated packs up to date; write only what differs.
+
+    A file shows the notes of the project that its folder belongs to, and global ones. What cannot
+    be written is in `problem` and stops no other.
+    """
+    config, name = vault.config, find_context_file(vault)
+    if config.contexts:  # Nobody is to wait for vectors with the lock held.
+        open_scorer([vault], None, waits=True)
+    with vault.lock():  # Whoever renders last has seen the newest notes.
+        try:
+            whole = look(vault)
+            seen = view_for_file(whole, vault.root)
+            texts = {seen.view.project: write_plainly(make_unseen(seen).text)}
+        except VaultError as error:
+            names = (*filter(None, [name]), *config.keep_in)
+            return [RenderedContext(name, False, str(error)) for name in names]
+        text = texts[seen.view.project]
+        done = [_render(name, partial(_write_pack, vault, name, text))] if name else []
+        for former in {CONTEXT_FILE, HIDDEN_FILE} - {name}:
+            _drop_former(vault, former)
+        for line in parse_contexts(config.contexts):
+            done.append(_render(line.path, partial(_write_line, vault, seen, line)))
+        done += [_render(name, partial(_keep_in, whole, name, texts)) for name in config.keep_in]
+        return done
+
+
+def find_context_file(vault: Vault) -> str:
+    """Return where the vault's own pack is kept, "" where vaultmem.yaml says that it is not."""
+    chosen = vault.config.context_file
+    if not chosen:
+        return HIDDEN_FILE if (vault.root / ".obsidian").is_dir() else CONTEXT_FILE
+    return "" if chosen == "none" else chosen
+
+
+def _drop_former(vault: Vault, name: str) -> None:
+    """Remove the pack that was kept in another place before."""
+    path = PurePosixPath(name)
+    with contextlib.suppress(VaultError):  # Whatever else is there stays.
+        data = read_file(vault.root, path)
+        if data.startswith(HEAD):
+            remove_file(vault.root, path, blob_id(data))
+
+
+def _render(path: str, write: Callable[[], bool]) -> RenderedContext:
+    """Write one file; where somebody else saves it at the same moment, look at it again."""
+    copies: list[str] = []
+    for _ in range(_ATTEMPTS):
+        try:
+            return RenderedContext(path, write(), "; ".join(copies))
+        except ConflictError as error:
+            if "one version is" in str(error):  # Two saves met ours; both are there.
+                copies.append(str(error).partition(": ")[2])
+        except VaultError as error:
+            problem = str(error).removeprefix(f"{path}: ")
+            return RenderedContext(path, False, problem)
+    copies.append("others keep changing it; it is tried again later")
+    return RenderedContext(path, False, "; ".join(copies))
+
+
+def _write_line(vault: Vault, seen: Vault, line: ContextLine) -> bool:
+    text = make_unseen(seen, line.query, line.budget, waits=False).text
+    return _write_pack(vault, line.path, write_plainly(text))
+
+
+def _write_pack(vault: Vault, name: str, text: str) -> bool:
+    """Make a generated file hold a pack; tell whether it had to be written."""
+    path, data = PurePosixPath(name), _encode(text)
+    try:
+        current = read_file(vault.root, path)
+    except NoteNotFoundError:
+        create_file(vault.root, path, data)
+        if name == HIDDEN_FILE:
+            with contextlib.suppress(ConflictError):
+                create_file(vault.root, path.with_name(".gitignore"), b"*\n")
+        return True
+    if says_the_same(current, data):
+        return False
+    if current and not current.startswith(HEAD):
+        raise RefusedError("vaultmem did not write this file, so it is kept; move it away")
+    replace_file(vault.root, path, blob_id(current), data)
+    return True
+
+
+def _keep_in(vault: Vault, name: str, texts: dict[str | None, str]) -> bool:
+    """Make the block in a person's file hold a pack; tell whether it had to be written.
+
+    `texts` are the packs that were made already, by project.
+    """
+    file = _find_file(vault, name)
+    seen = view_for_file(vault, file.parent)
+    if seen.view.project not in texts:
+        texts[seen.view.project] = write_plainly(make_unseen(seen).text)
+    text = texts[seen.view.project]
+    path = PurePosixPath(file.name)
+    for left in find_leftovers(file.parent):  # No sync looks into that folder.
+        clear_leftover(left, is_held=False)
+    try:
+        current = read_file(file.parent, path)
+        data = replace_block(current, text)
+        if says_the_same(current, data):
+            return False
+        if len(data) > MAX_FILE_BYTES:
+            raise RefusedError("it would be larger than 1 MiB; lower `budget` in vaultmem.yaml")
+        replace_file(file.parent, path, blob_id(current), data)
+    except NoteNotFoundError:
+        remedy = f'make it, with the lines "{BEGIN}" and "{END}"'
+        raise RefusedError(f"there is no such file; {remedy}") from None
+    except ConflictError:
+        raise
+    except VaultError as error:
+        raise RefusedError(str(error).removeprefix(f"{path}: ")) from None
+    return True
+
+
+def _find_file(vault: Vault, name: str) -> Path:
+    """Return the file that an item of `keep_in` names, relative to the vault.
+
+    Raises:
+        RefusedError: it is a note or is committed with the notes, so that the pack would hold or
+            date itself; or it is outside a vault that nobody trusts.
+    """
+    try:
+        file = vault.root / Path(name).expanduser()
+        file = file.parent.resolve() / file.name
+    except (OSError, RuntimeError, ValueError) as error:
+        raise RefusedError(f"its folder cannot be found ({error}); correct the name") from None
+    if not file.name or file.name == "..":
+        raise RefusedError("it is not a file; name one, such as ~/code/AGENTS.md")
+    if not file.is_relative_to(vault.root):
+        if not vault.trust.is_trusted():
+            raise RefusedError(
+                "it is outside the vault, and the vault is not trusted; run `vaultmem trust`"
+            )
+        return file
+    inside = file.relative_to(vault.root).as_posix()
+    parts = inside.split("/")
+    if ".git" in {part.lower() for part in parts}:
+        raise RefusedError("it is inside git's own folder; name another file")
+    if vault.config.is_ignored(inside) or any(map(is_hidden, parts)):
+        return file
+    raise RefusedError(
+        "it belongs to the vault, and the pack would hold itself; add it to `ignore`, "
+        "or name a file outside"
+    )
+
+
+def _encode(text: str) -> bytes:
+    data = text.encode("utf-8")
+    if len(data) > MAX_FILE_BYTES:
+        raise RefusedError("the pack is larger than 1 MiB; lower its budget")
+    return data

@@ -1,0 +1,296 @@
+"""Work of an idle watcher: commit quiet edits, apply changed states, and maintain the vault.
+
+Only the person's own saves count: an agent that writes all the time delays no commit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from vaultmem.core.lifecycle import State
+from vaultmem.core.text.blob import blob_id
+from vaultmem.core.text.display import count_things
+from vaultmem.core.text.paths import is_note_name
+from vaultmem.errors import ConflictError, NoteNotFoundError, PendingError, RefusedError, VaultError
+from vaultmem.services.changes.commit import (
+    CommitReport,
+    commit_edits,
+    commit_said,
+    save_checkpoint,
+)
+from vaultmem.services.changes.ownership import (
+    HOW_TO_ALLOW,
+    describe_skipped,
+    find_author,
+    is_gone,
+    is_persons,
+    read_hand_edits,
+)
+from vaultmem.services.syncing.sync_place import Clock
+from vaultmem.storage.files import UnsafeFileError, read_file, remove_file
+from vaultmem.storage.git.checkout import HeadTree
+from vaultmem.storage.journal import REMOVED
+from vaultmem.storage.watcher import CHECKPOINT_FILE
+from vaultmem.vault import Vault
+
+#: A person's uncommitted files by path: size and time of each, None for a removed one.
+_Edits = dict[str, tuple[int, int] | None]
+
+
+class QuietEdits:
+    """A person's uncommitted edits, and since when there was no other save."""
+
+    def __init__(self, vault: Vault) -> None:
+        self.vault = vault
+        self._edits: _Edits = {}
+        self._since = 0.0
+        self._is_waiting = False
+        self._is_persons: dict[tuple[str, str], bool] = {}
+        self._held: dict[str, str] = {}
+
+    def look(self) -> None:
+        """Find the edits, and wait anew if others were saved. The index has to be in sync."""
+        edits = self._find() if self.vault.config.commit_edits_after_seconds else {}
+        if edits != self._edits:
+            self._edits, self._since = edits, time.monotonic()
+            self._is_waiting = bool(edits)
+
+    def is_due(self, is_end: bool = False) -> bool:
+        """Tell whether edits wait that were not changed for as long as the settings say.
+
+        At the `is_end` of watching, all edits are due.
+        """
+        after = self.vault.config.commit_edits_after_seconds
+        is_quiet = is_end or time.monotonic() - self._since >= after
+        return bool(after) and self._is_waiting and is_quiet
+
+    def commit(self, is_end: bool = False) -> CommitReport:
+        """Commit the edits as they were found; those that were changed since wait anew.
+
+        Raises:
+            PendingError: git cannot take a commit now.
+        """
+        if obstacle := self.vault.history.obstacle():
+            raise PendingError(f"edits are not committed yet: {obstacle}")
+        self._since = time.monotonic()  # After a failure, the next attempt is as far off.
+        report = commit_edits(self.vault, lambda: is_end or self._is_quiet())
+        self._is_waiting = False
+        self.look()
+        return report
+
+    def name_held(self, report: CommitReport) -> list[str]:
+        """Return a line for each reason why files were left out, of which no report has told."""
+        new = {path: why for path, why in report.skipped.items() if path not in self._held}
+        self._held = {**report.skipped}
+        return describe_skipped(new)
+
+    def _is_quiet(self) -> bool:
+        """Tell whether no file was saved since the last look."""
+        return self._find().items() <= self._edits.items()
+
+    def _find(self) -> _Edits:
+        """Return the edits that the index knows of; nothing before a repository's first commit."""
+        vault = self.vault
+        commit = vault.history.head().commit if vault.head() is not None else ""
+        if not commit:
+            return {}
+        head = HeadTree(vault.state)
+        head.follow(vault.history, commit)
+        changed, gone = head.difference()
+        files = vault.manifest.files(changed)
+        # What a scan passes over, such as hidden files, is gone from the index alone.
+        removed = [path for path in gone if is_gone(vault, path)]
+        blobs = dict.fromkeys(removed, REMOVED) | {
+            path: files[path].blob for path in changed if path in files
+        }
+        known = {each: self._is_persons[each] for each in blobs.items() if each in self._is_persons}
+        new = [path for path, blob in blobs.items() if (path, blob) not in known]
+        tracked = head.entries(new)
+        ignored = vault.history.ignored([path for path in new if path not in tracked])
+        for path in new:
+            is_edit = path not in ignored and is_persons(find_author(vault, path, blobs[path]))
+            known[path, blobs[path]] = is_edit
+        self._is_persons = known
+        return {
+            path: files[path].stat[:2] if path in files else None
+            for path, blob in blobs.items()
+            if known[path, blob]
+        }
+
+
+# Commit what was said with nothing but a file: promote, close a session, checkpoint.
+#
+# A note whose `state` went from candidate to active, a session note whose `status` became ok,
+# error or canceled, and a file `.checkpoint` whose text is the note. Who saved a file cannot be
+# known, so a promotion made like this is committed, but puts no policy or skill on record as
+# trusted.
+
+_MAX_REQUEST_BYTES = 4_096
+
+#: Notes that were looked at and said nothing, by path: the blob of each. Kept between two calls.
+Examined = dict[str, str]
+
+
+class _Request(NamedTuple):
+    """What a `.checkpoint` file asks for, and which bytes say so."""
+
+    note: str
+    blob: str
+
+
+def take_transitions(vault: Vault, examined: Examined) -> Iterator[CommitReport]:
+    """Commit each transition that the folder shows and no commit has yet; it must be in sync.
+
+    Raises:
+        PendingError: git cannot take a commit now; all stays as it is, to be taken later.
+        RefusedError: something looks like a credential. The other transitions were taken.
+    """
+    with vault.lock():
+        said = _find_said(vault, examined)
+        request, problem = _read_request(vault)
+        if (said or request) and (obstacle := vault.history.obstacle()):
+            waits = "what was asked for by file" if request else "what was said in the notes"
+            raise PendingError(f"{waits} is not committed yet: {obstacle}")
+        if said:
+            report = commit_said(vault)
+            if report.commits:
+                yield report
+            held = {path: why for path, why in report.skipped.items() if path in said}
+            problem = _refuse(held) if held else problem
+        if request:
+            try:
+                # What the others committed was there to be kept when somebody asked for this.
+                yield _fulfil(vault, request, even_if_clean=bool(said))
+            except RefusedError as error:
+                problem = error
+        if problem is not None:
+            raise problem
+
+
+def _find_said(vault: Vault, examined: Examined) -> set[str]:
+    """Return the notes whose edits say something; remember which are candidates."""
+    commit = vault.history.head().commit
+    if examined.get("") != commit:
+        examined.clear()
+        examined[""] = commit
+    head = HeadTree(vault.state)
+    head.follow(vault.history, commit)
+    changed = [path for path in head.difference()[0] if is_note_name(path)]
+    blobs = {path: file.blob for path, file in vault.manifest.files(changed).items()}
+    fresh = {path: blob for path, blob in blobs.items() if examined.get(path) != blob}
+    edited = read_hand_edits(vault, fresh)
+    silent = {path: each.note for path, each in edited.items() if not each.event}
+    examined |= {path: note.blob for path, note in silent.items()}
+    seen = {path: note.state == State.CANDIDATE for path, note in silent.items()}
+    with vault.state.transaction():
+        vault.journal.put_candidates(seen, changed)
+    return edited.keys() - silent.keys()
+
+
+def _refuse(held: Mapping[str, str]) -> RefusedError:
+    named = "; ".join(f"{path} {why}" for path, why in held.items())
+    return RefusedError(f"not committed: {named}. To go on: {HOW_TO_ALLOW}")
+
+
+def _read_request(vault: Vault) -> tuple[_Request | None, VaultError | None]:
+    """Return what a `.checkpoint` file asks for, if there is one with text; or why not."""
+    try:
+        data = read_file(vault.root, PurePosixPath(CHECKPOINT_FILE), _MAX_REQUEST_BYTES)
+        note = " ".join(data.decode("utf-8").split())
+        return (_Request(note, blob_id(data)) if note else None), None
+    except NoteNotFoundError:
+        return None, None
+    except UnsafeFileError as error:
+        return None, RefusedError(f"{error}; remove it")
+    except UnicodeDecodeError:
+        return None, RefusedError(f"{CHECKPOINT_FILE}: it is not UTF-8 text; remove it")
+
+
+def _fulfil(vault: Vault, request: _Request, even_if_clean: bool) -> CommitReport:
+    """Make the checkpoint, and only then remove the file: again, it would commit nothing."""
+    report = save_checkpoint(vault, request.note, even_if_clean)
+    with contextlib.suppress(ConflictError, NoteNotFoundError):  # Changed or taken back by now.
+        remove_file(vault.root, PurePosixPath(CHECKPOINT_FILE), request.blob)
+    return report
+
+
+# What a watcher does while nothing happens: embed, dream, compact, sync, have git pack objects.
+
+#: Seconds for which notes are embedded before the watcher listens again.
+_SLICE = 0.5
+
+#: Seconds between two looks at whether a night has come.
+_MINUTE = 60.0
+
+#: `dream_every` and `compact_every` of who wants neither.
+_UNASKED = ("never", "never")
+
+#: Seconds between two looks at how git keeps its objects; the first is after so many.
+_UPKEEP = 900.0
+
+
+class Rest:
+    """The work of a vault that can wait, done a little at a time."""
+
+    def __init__(self, vault: Vault) -> None:
+        self.vault = vault
+        self._next_night = 0.0
+        self.syncs = Clock(vault)
+        self._next_upkeep = time.monotonic() + _UPKEEP
+
+    def embed(self) -> str:
+        """Embed some notes if the vault's settings name a model; tell when the last one is done."""
+        if self.vault.config.semantic == "off":
+            return ""
+        from vaultmem.services.semantic.embed import embed_pending
+
+        done = embed_pending(self.vault, _SLICE)
+        if done is None or not done.added or done.embedded < done.sections:
+            return ""
+        return f"{count_things(done.sections, 'section')}, with {done.model}"
+
+    def take_in(self) -> str:
+        """Compare some notes that came from elsewhere; tell, after the last, what is to decide."""
+        if not self.vault.state.get("arrived"):
+            return ""
+        from vaultmem.services.curation.arrivals import take_in
+
+        found = take_in(self.vault, _SLICE)
+        if not found or self.vault.state.get("arrived"):
+            return ""
+        return f"{len(found):,} to review: `vaultmem review`"
+
+    def keep_small(self) -> Iterator[CommitReport]:
+        """Dream and compact as vaultmem.yaml wants once a night has come; yield what is committed.
+
+        Raises:
+            VaultError: as for `dream_if_due` and `compact_if_due`.
+        """
+        now, config = time.monotonic(), self.vault.config
+        if now < self._next_night or (config.dream_every, config.compact_every) == _UNASKED:
+            return
+        self._next_night = now + _MINUTE
+        from vaultmem.services.curation.compact import compact_if_due
+        from vaultmem.services.curation.dream import dream_if_due
+
+        if dreamt := dream_if_due(self.vault):
+            yield dreamt.report
+        if compacted := compact_if_due(self.vault):
+            yield from compacted.reports
+
+    def tidy(self) -> str:
+        """Have git pack its objects where that is worth it; tell what came of it."""
+        now = time.monotonic()
+        if now < self._next_upkeep or self.vault.head() is None:
+            return ""
+        self._next_upkeep = now + _UPKEEP
+        from vaultmem.storage.git.maintenance import MANY, may_tidy, measure_objects, tidy_up
+
+        git = self.vault.history.git
+        if measure_objects(git).loose < MANY or not may_tidy(git):
+            return ""
+        return tidy_up(git)

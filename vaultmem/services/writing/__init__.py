@@ -1,1 +1,0 @@
-"""Changes of notes: on disk, in the journal, in commits."""

@@ -1,1 +1,0 @@
-"""Texts as vectors: one model a file, all behind one port."""

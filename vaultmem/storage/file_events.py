@@ -1,0 +1,384 @@
+"""File events for watchdog: inotify on Linux, and which events count.
+
+watchdog's own leaves folders unwatched after some moves, says nothing where the system's limit
+keeps it from watching one or where events were lost, holds all events back for half a second after
+a move to the outside, and cannot tell whether it saw every event of the past. For inotify itself,
+watchdog's bindings are used; what its numbers mean is in inotify(7).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import logging
+import os
+import select
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from functools import reduce
+from operator import or_
+from pathlib import Path
+from typing import Any
+
+from watchdog.events import (
+    DirAttribEvent,
+    DirCreatedEvent,
+    DirDeletedEvent,
+    DirModifiedEvent,
+    DirMovedEvent,
+    FileAttribEvent,
+    FileClosedEvent,
+    FileCreatedEvent,
+    FileDeletedEvent,
+    FileModifiedEvent,
+    FileMovedEvent,
+    FileSystemEvent,
+    FileSystemEventHandler,
+)
+from watchdog.observers.api import DEFAULT_EMITTER_TIMEOUT, EventEmitter, EventQueue, ObservedWatch
+from watchdog.observers.inotify_c import InotifyConstants as Bits
+from watchdog.observers.inotify_c import (
+    WatchDescriptor,
+    inotify_add_watch,
+    inotify_init,
+    inotify_rm_watch,
+)
+from watchdog.utils import BaseThread
+
+_EVENT = struct.Struct("iIII")
+
+_FILE_EVENTS: dict[int, type[FileSystemEvent]] = {
+    Bits.IN_CREATE: FileCreatedEvent,
+    Bits.IN_MOVED_TO: FileCreatedEvent,
+    Bits.IN_DELETE: FileDeletedEvent,
+    Bits.IN_MOVED_FROM: FileDeletedEvent,
+    Bits.IN_MODIFY: FileModifiedEvent,
+    Bits.IN_ATTRIB: FileAttribEvent,
+    Bits.IN_CLOSE_WRITE: FileClosedEvent,
+}
+_FOLDER_EVENTS: dict[int, type[FileSystemEvent]] = {
+    Bits.IN_CREATE: DirCreatedEvent,
+    Bits.IN_MOVED_TO: DirCreatedEvent,
+    Bits.IN_DELETE: DirDeletedEvent,
+    Bits.IN_MOVED_FROM: DirDeletedEvent,
+    Bits.IN_ATTRIB: DirAttribEvent,
+}
+_KINDS = reduce(or_, _FILE_EVENTS)
+_GONE = Bits.IN_DELETE | Bits.IN_MOVED_FROM
+_SELF = Bits.IN_DELETE_SELF | Bits.IN_MOVE_SELF
+
+#: Only folders, no links, nothing of removed files.
+_WANTED = _KINDS | Bits.IN_ONLYDIR | Bits.IN_DONT_FOLLOW | Bits.IN_EXCL_UNLINK
+
+#: Reads of 64 KiB at most before others have their turn.
+_READS = 64
+
+#: Milliseconds in which a move's second half follows the first; the kernel does both in one call.
+_HALF_MOVE = 1
+
+#: What adding a watch fails with where the folder exists and cannot be watched.
+_REFUSED = {errno.ENOSPC, errno.ENOMEM, errno.EACCES}
+
+
+class TreeEmitter(EventEmitter):
+    """Queues the events of a folder; links are not followed.
+
+    `enters` tells of a folder's path whether what is in it is of interest. Where events were lost,
+    there is a synthetic `DirModifiedEvent` of the root; otherwise nothing is said of a folder in
+    which something else happened. When the root is gone from its place the emitter stops.
+    """
+
+    def __init__(
+        self,
+        event_queue: EventQueue,
+        watch: ObservedWatch,
+        *,
+        timeout: float = DEFAULT_EMITTER_TIMEOUT,
+        event_filter: list[type[FileSystemEvent]] | None = None,
+        enters: Callable[[str], bool] = lambda path: True,
+    ) -> None:
+        super().__init__(event_queue, watch, timeout=timeout, event_filter=event_filter)
+        #: Folders that cannot be watched, by path.
+        self.unwatched: frozenset[str] = frozenset()
+        self._root = os.fsdecode(watch.path)
+        self._enters = enters
+        self._folders: dict[WatchDescriptor, str] = {}
+        self._left: tuple[int, FileSystemEvent] | None = None
+        self._lock = threading.RLock()
+        self._events = self._wake = -1
+
+    def on_thread_start(self) -> None:
+        """Watch all folders, before `start` returns."""
+        self._events = inotify_init()
+        if self._events < 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code))
+        os.set_inheritable(self._events, False)
+        self._wake = os.eventfd(0)
+        self._cover(self._root, tells=False)
+
+    def on_thread_stop(self) -> None:
+        """Wake the thread, which gives the watches back as it ends."""
+        with self._lock:
+            if self.is_alive() and self._wake >= 0:
+                os.eventfd_write(self._wake, 1)
+            else:
+                self._close()
+
+    def run(self) -> None:
+        """Queue events until it is stopped."""
+        try:
+            super().run()
+        finally:
+            self._close()
+
+    def queue_events(self, timeout: float) -> None:
+        """Wait until something happens or it is stopped, however long, and queue what happened."""
+        if self._wake not in _wait_for(self._events, self._wake):
+            self.drain()
+
+    def drain(self) -> bool:
+        """Queue every event of what happened before this call; False if there are too many.
+
+        It may be called from any thread.
+        """
+        with self._lock:
+            return self._events >= 0 and any(not self._take_batch() for _ in range(_READS))
+
+    def _close(self) -> None:
+        with self._lock:
+            for descriptor in (self._events, self._wake):
+                if descriptor >= 0:
+                    os.close(descriptor)
+            self._events = self._wake = -1
+
+    def _take_batch(self) -> bool:
+        """Queue the events of one read; False if there were none."""
+        if not _wait_for(self._events, milliseconds=_HALF_MOVE if self._left else 0):
+            self._end_move()
+            return False
+        data = os.read(self._events, 65_536)
+        place = 0
+        while place < len(data):
+            watch, mask, cookie, length = _EVENT.unpack_from(data, place)
+            place += _EVENT.size
+            name = os.fsdecode(data[place : place + length].rstrip(b"\0"))
+            place += length
+            self._take(watch, mask, cookie, name)
+        return True
+
+    def _take(self, watch: WatchDescriptor, mask: int, cookie: int, name: str) -> None:
+        folder = self._folders.get(watch)  # None if it was moved; the move itself was told.
+        path = os.path.join(folder, name) if folder and name else ""
+        if path and mask & Bits.IN_ISDIR:
+            if mask & _GONE:
+                self._forget(path, is_moved=bool(mask & Bits.IN_MOVED_FROM))
+            if not self._enters(path):
+                path = ""
+        was = self._end_move(cookie if path and mask & Bits.IN_MOVED_TO else 0)
+        if path:
+            self._tell(path, was, mask, cookie)
+        elif mask & Bits.IN_Q_OVERFLOW:
+            self._cover(self._root)
+            self.queue_event(DirModifiedEvent(self._root, is_synthetic=True))
+        elif mask & Bits.IN_IGNORED:
+            self._folders.pop(watch, None)
+        elif folder == self._root and mask & _SELF:
+            self.queue_event(DirDeletedEvent(self._root))
+            self.stop()
+
+    def _tell(self, path: str, was: str, mask: int, cookie: int) -> None:
+        """Queue one event; of a move's first half it is not known yet which one."""
+        is_folder = bool(mask & Bits.IN_ISDIR)
+        kinds = _FOLDER_EVENTS if is_folder else _FILE_EVENTS
+        event = _arrival(path, was, is_folder) if was else kinds[mask & _KINDS](path)
+        if mask & Bits.IN_MOVED_FROM:
+            self._left = (cookie, event)
+        else:
+            self.queue_event(event)
+        if is_folder and not mask & _GONE:
+            self._cover(path, was)
+
+    def _end_move(self, cookie: int = 0) -> str:
+        """Return where it was before if this is a move's second half; else what left is gone."""
+        left, self._left = self._left, None
+        if left is not None and left[0] == cookie:
+            return os.fsdecode(left[1].src_path)
+        if left is not None:
+            self.queue_event(left[1])
+        return ""
+
+    def _cover(self, path: str, was: str = "", tells: bool = True) -> None:
+        """Watch a folder and all below it, those again that are watched already.
+
+        A folder is listed after it is watched, so what appears in it meanwhile is not missed. What
+        is in one that was not watched until now is told.
+        """
+        unwatched = {other for other in self.unwatched if not _is_within(other, path)}
+        pending = [path]
+        while pending:
+            folder = pending.pop()
+            mask = _WANTED | (_SELF if folder == self._root else 0)
+            watch = inotify_add_watch(self._events, os.fsencode(folder), mask)
+            is_new = watch not in self._folders and folder not in self.unwatched
+            if watch >= 0:
+                self._folders[watch] = folder
+            elif ctypes.get_errno() in _REFUSED:
+                unwatched.add(folder)
+            else:
+                continue  # It is gone again, or a link.
+            for place, is_folder in self._list(folder):
+                if is_new and tells:
+                    before = was + place[len(path) :] if was else ""
+                    self.queue_event(_arrival(place, before, is_folder, is_synthetic=True))
+                if is_folder and self.watch.is_recursive:
+                    pending.append(place)
+        self.unwatched = frozenset(unwatched)
+
+    def _list(self, folder: str) -> Iterator[tuple[str, bool]]:
+        """List files, and folders that are of interest; whether it is a folder stands beside."""
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                is_folder = entry.is_dir(follow_symlinks=False)
+                if not is_folder or self._enters(entry.path):
+                    yield entry.path, is_folder
+
+    def _forget(self, path: str, is_moved: bool) -> None:
+        """Watch a folder no more that left its place; at its new place it is watched again."""
+        self.unwatched = frozenset(p for p in self.unwatched if not _is_within(p, path))
+        if is_moved:  # What was deleted is watched no more as it is.
+            for watch in [w for w, folder in self._folders.items() if _is_within(folder, path)]:
+                inotify_rm_watch(self._events, watch)
+                del self._folders[watch]
+
+
+def _arrival(path: str, was: str, is_folder: bool, is_synthetic: bool = False) -> FileSystemEvent:
+    """Return the event of what came from somewhere, or from nowhere."""
+    if was:
+        moved = DirMovedEvent if is_folder else FileMovedEvent
+        return moved(was, path, is_synthetic=is_synthetic)
+    created = DirCreatedEvent if is_folder else FileCreatedEvent
+    return created(path, is_synthetic=is_synthetic)
+
+
+def _wait_for(*descriptors: int, milliseconds: int | None = None) -> set[int]:
+    """Return which of them can be read, after so long at most."""
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return {descriptor for descriptor, _ in poll.poll(milliseconds)}
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder}/")
+
+
+# File events of a folder by watchdog: on Linux from an emitter of ours, elsewhere from its own.
+
+#: Seconds in which threads that are to end have ended.
+_PATIENCE = 5.0
+
+
+class FolderEvents(FileSystemEventHandler):
+    """Watches a folder from threads of watchdog's until it is stopped.
+
+    `notice` is called with a path relative to the folder, and whether it is a folder; "" is the
+    folder itself, where it is not known what changed. `enters` tells, for `is_ours`, which folders
+    are of interest.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        notice: Callable[[str, bool], None],
+        enters: Callable[[str], bool],
+        is_ours: bool,
+    ) -> None:
+        self._prefix = os.path.join(root, "")
+        self._notice = notice
+        self._emitter: EventEmitter
+        #: The thread that is started and stopped.
+        self._first: BaseThread
+        if is_ours:
+            watch = ObservedWatch(root, recursive=True)
+            self._first = self._emitter = TreeEmitter(
+                _Passing(self.dispatch), watch, enters=lambda path: enters(self._inside(path))
+            )
+        else:
+            from watchdog.observers import Observer
+
+            observer = Observer()
+            observer.schedule(self, os.fspath(root), recursive=True)
+            self._first, (self._emitter,) = observer, observer.emitters
+        self._losses = _LossHandler(lambda: notice("", True))
+        logging.getLogger("watchdog").addHandler(self._losses)
+        try:
+            self._first.start()
+        except BaseException:
+            logging.getLogger("watchdog").removeHandler(self._losses)
+            raise
+
+    @property
+    def unwatched(self) -> frozenset[str]:
+        """Folders that are known not to be watched, relative to the folder."""
+        paths: frozenset[str] = getattr(self._emitter, "unwatched", frozenset())
+        return frozenset(map(self._inside, paths))
+
+    def on_any_event(self, event: Any) -> None:
+        """Do nothing but pass names on: what a handler raises would end the thread."""
+        if event.event_type in {"opened", "closed_no_write"}:
+            return
+        if event.is_directory and event.event_type == "modified" and not event.is_synthetic:
+            return  # By what happened in it, which is told too.
+        for raw in filter(None, (event.src_path, event.dest_path)):
+            self._notice(self._inside(os.fsdecode(raw)), event.is_directory)
+
+    def is_alive(self) -> bool:
+        """Tell whether events are still being passed on."""
+        return self._first.is_alive() and self._emitter.is_alive()
+
+    def catch_up(self) -> bool:
+        """Pass on every event of what happened before this call; False if that cannot be known.
+
+        Our emitter passes them on in this thread: no other one is waited for.
+        """
+        drain: Callable[[], bool] = getattr(self._emitter, "drain", lambda: False)
+        return drain()
+
+    def stop(self) -> None:
+        """End the threads."""
+        logging.getLogger("watchdog").removeHandler(self._losses)
+        if self._first.is_alive():
+            self._first.stop()
+            self._first.join(_PATIENCE)
+
+    def _inside(self, path: str) -> str:
+        """Return a path relative to the folder, with `/`; "" for itself and what is not in it."""
+        inside = path.removeprefix(self._prefix)
+        return "" if inside == path else inside.replace(os.sep, "/")
+
+
+class _Passing(EventQueue):
+    """Passes each event on at once; watchdog's own has a thread that empties it."""
+
+    def __init__(self, dispatch: Callable[[Any], None]) -> None:
+        super().__init__()
+        self._dispatch = dispatch
+
+    def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
+        """Pass on an event, which stands beside its watch."""
+        self._dispatch(item[0])
+
+
+class _LossHandler(logging.Handler):
+    """Hears of lost events, of which watchdog's own emitters say no more than a line in its log."""
+
+    def __init__(self, notice: Callable[[], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._notice = notice
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Ask for a look at everything, whatever the warning is."""
+        self._notice()

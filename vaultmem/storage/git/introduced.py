@@ -1,0 +1,66 @@
+"""What commits brought to a vault's paths, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from vaultmem.core.text.paths import is_text
+from vaultmem.storage.git.runner import read_time
+
+if TYPE_CHECKING:
+    from vaultmem.storage.git.vault_history import History
+
+
+class Brought(NamedTuple):
+    """The bytes that a commit brought to a path ("" if it removed them), and the commit's time.
+
+    The time is in seconds since the epoch.
+    """
+
+    path: str
+    blob: str
+    commit: str
+    at: int
+
+
+def find_brought(history: History, commit: str, since: str) -> list[Brought]:
+    """Return what commits brought to the vault's paths whose names are text, newest first.
+
+    Only commits of `commit` that are not in `since` are read.
+    """
+    known = since and history.git.run("cat-file", "-t", since, check=False) == "commit"
+    span = [commit, f"^{since}"] if known else [commit]
+    where = ["--", history.prefix] if history.prefix else []
+    out = history.git.run(
+        *("log", "--raw", "--no-abbrev", "--no-renames", "-z", "-c", "--root"),
+        *("--no-ext-diff", "--no-textconv", "--format=%x01%ct %H", *span, *where),
+    )
+    return _parse_brought(out, history.prefix)
+
+
+def date_brought(brought: Iterable[Brought]) -> dict[tuple[str, str], int]:
+    """Return when a commit last brought each (path, blob)."""
+    dates: dict[tuple[str, str], int] = {}
+    for path, blob, _, at in brought:
+        if blob:
+            dates[path, blob] = max(at, dates.get((path, blob), at))
+    return dates
+
+
+def _parse_brought(out: str, prefix: str) -> list[Brought]:
+    found: list[Brought] = []
+    at, commit = 0, ""
+    parts = iter(out.split("\0"))
+    for part in parts:
+        part = part.strip("\n")
+        if part.startswith("\x01"):
+            time, _, commit = part[1:].partition("\n")[0].partition(" ")
+            at = read_time(time)
+            part = part.partition("\n")[2].strip("\n")
+        if part.startswith(":"):
+            parents = len(part) - len(part.lstrip(":"))  # A merge tells what it wrote itself.
+            path, blob = next(parts, "").removeprefix(prefix), part.split()[2 * parents + 1]
+            if is_text(path):
+                found.append(Brought(path, blob.strip("0") and blob, commit, at))
+    return found

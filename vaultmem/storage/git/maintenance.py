@@ -1,0 +1,344 @@
+"""Maintain a repository: pack objects, check its health, write bundles.
+
+Our commits leave each object in a file of its own, and git, which tidies up after its own commits,
+is kept from that beside ours. So it is asked to at times: by those of its tasks that only rewrite,
+never `gc`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import zlib
+from collections.abc import Iterator
+from mmap import mmap
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from vaultmem.core.text.paths import is_conflict_copy
+from vaultmem.errors import FaultError, RefusedError, VaultError
+from vaultmem.storage.git.head import common_folder
+from vaultmem.storage.git.runner import find_complaint
+from vaultmem.storage.git.setup import is_own_driver
+from vaultmem.storage.git.vault_history import History
+
+if TYPE_CHECKING:
+    from vaultmem.storage.git.runner import GitRunner
+
+
+#: More objects than these in files of their own are worth packing.
+MANY = 1_000
+
+_COMMAND = (
+    *("maintenance", "run", "--auto", "--quiet"),
+    *("--task=loose-objects", "--task=incremental-repack"),
+)
+
+
+class Objects(NamedTuple):
+    """How many objects of a repository are in files of their own, and the bytes of all."""
+
+    loose: int
+    size: int
+
+
+def measure_objects(git: GitRunner) -> Objects:
+    """Return how many objects are in no pack, and what all of them take."""
+    lines = (line.partition(": ") for line in git.run("count-objects", "-v").splitlines())
+    found = {name: int(value) for name, _, value in lines if value.isdigit()}
+    return Objects(found.get("count", 0), 1024 * (found.get("size", 0) + found.get("size-pack", 0)))
+
+
+def may_tidy(git: GitRunner) -> bool:
+    """Tell whether the person lets git tidy up unasked (`gc.auto`, `maintenance.auto`)."""
+    return not (_is_off(git, "gc.auto", "int") or _is_off(git, "maintenance.auto", "bool"))
+
+
+def tidy_up(git: GitRunner) -> str:
+    """Have git pack its objects, and say what came of it."""
+    before = measure_objects(git)
+    for _ in range(2):  # It removes what was packed the time before.
+        git.run(*_COMMAND)
+    after = measure_objects(git)
+    packed = before.loose - after.loose
+    return f"{packed:,} of git's objects are packed: {_say(before)} became {_say(after)}"
+
+
+def _say(objects: Objects) -> str:
+    return f"{objects.size / 1024 / 1024:.1f} MB"
+
+
+def _is_off(git: GitRunner, name: str, kind: str) -> bool:
+    out = git.run("config", "--show-scope", f"--type={kind}", "--get-all", name, check=False)
+    said = (line.split("\t", 1) for line in out.splitlines())
+    values = [value for scope, value in said if scope != "command"]  # That is what we say.
+    return values[-1:] in (["0"], ["false"])
+
+
+# What a repository lacks of what vaultmem wants, and what it suffers from.
+
+#: The first version of git that can merge without a work tree (`git merge-tree --write-tree`).
+MERGES_SINCE = (2, 38)
+
+_LOOKED_AT = 1_000
+
+
+def is_git_installed() -> bool:
+    """Tell whether there is a git to run."""
+    return shutil.which("git") is not None
+
+
+def read_git_version(history: History) -> tuple[int, ...]:
+    """Return git's version, such as (2, 39, 5); () if it does not say."""
+    found = re.search(r"\d+(\.\d+)+", history.git.run("version"))
+    return tuple(map(int, found.group().split("."))) if found else ()
+
+
+def find_driver_lack(history: History) -> str:
+    """Return why git would not merge notes with this vaultmem, empty if it would."""
+    path = f"{history.prefix}notes/x.md"
+    out = history.git.run("check-attr", "-z", "merge", "--", path)
+    if out.split("\0")[2:3] != ["vaultmem"]:
+        return "git merges notes line by line"
+    driver = history.git.run("config", "--get", "merge.vaultmem.driver", check=False)
+    if not driver:
+        return "git is told to merge notes with vaultmem, but not how"
+    return "" if is_own_driver(driver) else "git merges notes with another vaultmem or Python"
+
+
+def find_future_commits(history: History, commit: str, now: float) -> list[str]:
+    """Return those of the last commits whose time is more than a minute after `now`."""
+    if not commit:
+        return []
+    options = (f"--max-count={_LOOKED_AT}", "--no-show-signature", "--format=%H %ct")
+    out = history.git.run("log", "--no-ext-diff", "--no-textconv", *options, commit, "--")
+    pairs = (line.split() for line in out.splitlines())
+    return [name for name, at in pairs if int(at) > now + 60]
+
+
+def find_copies_in_git(git_folder: Path) -> list[Path]:
+    """Return what file synchronisation put between git's own files, which git takes for its own."""
+    folder = common_folder(git_folder)
+    files = (*folder.glob("*"), *(folder / "refs").rglob("*"))
+    return sorted(file for file in files if is_conflict_copy(file.name))
+
+
+def find_broken_objects(history: History) -> list[str]:
+    """Return what git says is missing or broken of what commits hold; file contents are not read.
+
+    It costs one walk through all commits and trees.
+    """
+    check = ("fsck", "--connectivity-only", "--no-dangling", "--no-progress")
+    try:
+        history.git.run(*check)
+    except VaultError as error:
+        complaint = str(error).partition("failed: ")[2]
+        lines = history.git.run(*check, check=False).splitlines()
+        return [complaint, *lines] if not complaint.startswith("status") else lines or [complaint]
+    return []
+
+
+def is_shallow(history: History) -> bool:
+    """Tell whether a clone has been cut off from its older commits."""
+    return (common_folder(history.git_folder) / "shallow").is_file()
+
+
+def find_committed(history: History, commit: str, paths: list[str]) -> list[str]:
+    """Return those of the files, or folders ending in `/`, that a commit holds something of."""
+    if not commit:
+        return []
+    names = {f"{history.prefix}{path.rstrip('/')}": path for path in paths}
+    out = history.git.run("ls-tree", "--name-only", "-z", "--full-tree", commit, "--", *names)
+    return [names[name] for name in out.split("\0") if name in names]
+
+
+# How much the objects of a pack unpack to, counted before git unpacks any of them.
+#
+# Each entry of a pack states its size. A pack is read only until the sum is over a limit, so a
+# few bytes that unpack to gigabytes cost nothing. The format is git's `gitformat-pack`.
+
+#: Types of entries that are a difference to another object.
+_OFS_DELTA, _REF_DELTA = 6, 7
+
+#: Bytes of an entry that are read at once, and bytes that come out of them at once.
+_FIRST, _MORE, _OUT = 4 * 1024, 256 * 1024, 1024 * 1024
+
+#: Bytes that can hold the two sizes with which a difference begins.
+_SIZES = 20
+
+_DAMAGED = "its pack is damaged"
+
+
+class PackLimits(NamedTuple):
+    """Objects in a pack at most, their bytes, and the bytes of those made from differences."""
+
+    objects: int
+    size: int
+    delta_size: int
+
+
+class _DamagedPackError(Exception):
+    """A pack that git would not unpack either."""
+
+
+def find_excess(data: bytes | mmap, start: int, limits: PackLimits) -> str:
+    """Return why a pack that begins at `start` is not to be unpacked, "" if nothing is wrong."""
+    pack = memoryview(data)
+    try:
+        return _find_excess(pack, start, limits)
+    except (IndexError, zlib.error, _DamagedPackError):
+        return _DAMAGED
+    finally:
+        pack.release()
+
+
+def _find_excess(pack: memoryview, start: int, limits: PackLimits) -> str:
+    if len(pack) < start + 12 or bytes(pack[start : start + 4]) != b"PACK":
+        return _DAMAGED
+    count = int.from_bytes(pack[start + 8 : start + 12], "big")
+    if count > limits.objects:
+        return f"it has more than {limits.objects:,} objects"
+    at, size, delta_size = start + 12, 0, 0
+    for _ in range(count):
+        kind, own, at = _read_head(pack, at)
+        size += own
+        if size > limits.size:
+            return f"its objects hold more than {limits.size:,} bytes together"
+        begin, at = _inflate(pack, at, own)
+        if kind in (_OFS_DELTA, _REF_DELTA):
+            _, after = _read_number(begin, 0)
+            delta_size += _read_number(begin, after)[0]
+            if delta_size > limits.delta_size:
+                return f"its objects become more than {limits.delta_size:,} bytes"
+    return ""
+
+
+def _read_head(pack: memoryview, at: int) -> tuple[int, int, int]:
+    """Return the type of an entry, the size it states, and where its compressed bytes begin."""
+    first = pack[at]
+    kind, size, shift, at = first >> 4 & 7, first & 15, 4, at + 1
+    if first & 0x80:
+        rest, at = _read_number(pack, at)
+        size |= rest << shift
+    if kind == _OFS_DELTA:
+        while pack[at] & 0x80:
+            at += 1
+        at += 1
+    return kind, size, at + 20 * (kind == _REF_DELTA)
+
+
+def _read_number(data: bytes | memoryview, at: int) -> tuple[int, int]:
+    """Return a number of 7 bits a byte, lowest first, and where it ends."""
+    number, shift = 0, 0
+    while True:
+        byte = data[at]
+        number |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if not byte & 0x80:
+            return number, at
+        if shift > 63:
+            raise _DamagedPackError
+
+
+def _inflate(pack: memoryview, at: int, size: int) -> tuple[bytes, int]:
+    """Return the first bytes of an entry, and where its compressed bytes end.
+
+    Raises:
+        _DamagedPackError: it does not have the size that it states.
+    """
+    inflater, begin, had, window = zlib.decompressobj(), b"", 0, _FIRST
+    while not inflater.eof:
+        given = pack[at : at + window]
+        if not given:
+            raise _DamagedPackError
+        rest: bytes | memoryview = given
+        while rest and not inflater.eof:
+            out = inflater.decompress(rest, _OUT)
+            begin, had = (begin + out[:_SIZES])[:_SIZES], had + len(out)
+            if had > size:
+                raise _DamagedPackError
+            rest = inflater.unconsumed_tail
+        at, window = at + len(given), _MORE
+    if had != size:
+        raise _DamagedPackError
+    return begin, at - len(inflater.unused_data)
+
+
+# All refs of a repository with their history, as one file: git's bundle.
+
+_BLOCK = 1024 * 1024
+
+#: Refs of one work tree, which mean nothing elsewhere.
+_LOCAL = ("refs/bisect/", "refs/rewritten/", "refs/worktree/")
+
+
+def write_bundle(history: History) -> Iterator[bytes]:
+    """Yield a bundle of all refs and HEAD.
+
+    Raises:
+        RefusedError: it is a shallow clone, which lacks a part of its history.
+        VaultError: git could not read all of it.
+    """
+    if (common_folder(history.git_folder) / "shallow").exists():
+        raise RefusedError(
+            "a shallow clone: its older history is not here; run `git fetch --unshallow` first"
+        )
+    local = (f"--exclude={each}*" for each in _LOCAL)
+    process = history.git.start("bundle", "create", "-q", "-", *local, "--all", stdin=None)
+    try:
+        while block := process.stdout.read(_BLOCK):
+            yield block
+    finally:
+        process.stdout.close()
+        told = process.stderr.read().decode(errors="replace")
+        status = process.proc.wait()
+    if status:
+        raise FaultError(f"git bundle failed: {find_complaint(told, status)}")
+
+
+def take_bundle(history: History, file: Path | None, branch: str, commit: str) -> None:
+    """Put what a bundle has into an empty repository, and check out a branch, or a commit alone.
+
+    Without a bundle there is no commit yet. The work tree gets what is outside of the vault's
+    folder; the vault's own files are not touched.
+
+    Raises:
+        RefusedError: the bundle is damaged, or lacks a part of its history.
+    """
+    try:
+        if file is not None:
+            _take_refs(history, file)
+        if branch:
+            history.git.run("check-ref-format", f"refs/heads/{branch}")
+            history.git.run("symbolic-ref", "HEAD", f"refs/heads/{branch}")
+        else:
+            history.git.run("update-ref", "--no-deref", "HEAD", commit)
+        if history.git.run("rev-parse", "-q", "--verify", "HEAD", check=False) != commit:
+            raise RefusedError("its history does not have what was checked out")
+    except VaultError as error:
+        raise RefusedError(f"its history cannot be taken over ({error})") from None
+    if commit:
+        history.git.run("read-tree", "HEAD")
+        _check_out_rest(history)
+
+
+def _take_refs(history: History, file: Path) -> None:
+    """Make each ref, once all that it leads to has proved to be there."""
+    listed = history.git.run("bundle", "unbundle", os.fspath(file)).splitlines()
+    refs = [line.partition(" ") for line in listed]
+    named = [(name, commit) for commit, _, name in refs if name.startswith("refs/")]
+    oids = "".join(f"{commit}\n" for commit, _, _ in refs).encode()
+    history.git.run("rev-list", "--objects", "--quiet", "--stdin", stdin=oids)
+    made = (f"create {name} {commit}\n" for name, commit in named if not name.startswith(_LOCAL))
+    history.git.run("update-ref", "--stdin", stdin="".join(made).encode("utf-8", "surrogateescape"))
+
+
+def _check_out_rest(history: History) -> None:
+    """Write the files of the repository that are not the vault's, as a clone has them."""
+    listed = history.git.run("ls-files", "-z").split("\0")
+    rest = [path for path in listed if path and not path.startswith(history.prefix)]
+    if history.prefix and rest:
+        stdin = os.fsencode("".join(f"{path}\0" for path in rest))
+        history.git.run("checkout-index", "-q", "-z", "--stdin", stdin=stdin)
+    history.git.run("update-index", "-q", "--refresh", check=False)

@@ -1,0 +1,131 @@
+"""The state database's tables of links and aliases, by document."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vaultmem.core.indexing.rows import decode_links
+from vaultmem.core.text.paths import NOT_NOTES
+from vaultmem.storage.state import StateDatabase
+
+if TYPE_CHECKING:
+    from vaultmem.core.indexing.rows import NoteRows
+    from vaultmem.core.notes.links import Link
+
+_COLUMNS = 'kind, path, subpath, text, start, "end", line, embed, property, hidden'
+
+
+def find_attachments(root: Path) -> Iterator[str]:
+    """Yield the files of the folders at the root that hold no notes; no link is followed."""
+    pending = [root / name for name in sorted(NOT_NOTES)]
+    while pending:
+        folder = pending.pop()
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(Path(entry.path))
+                elif entry.is_file(follow_symlinks=False):
+                    yield Path(entry.path).relative_to(root).as_posix()
+
+
+class LinkStore:
+    """What each document links to, as written; they go with their documents."""
+
+    def __init__(self, state: StateDatabase) -> None:
+        self._state = state
+
+    def put(self, notes: Iterable[tuple[int, NoteRows]]) -> None:
+        """Remember the links and aliases of new documents."""
+        linking = [
+            (document, note)
+            for document, note in notes
+            if note.links or note.properties or note.aliases
+        ]
+        self._state.execute_many(
+            "INSERT INTO body_links VALUES (?, ?)",
+            [(document, note.links) for document, note in linking if note.links],
+        )
+        marks = ", ".join("?" * 12)
+        self._state.execute_many(
+            f"INSERT INTO links (document, number, {_COLUMNS}) VALUES ({marks})",
+            [(document, *link) for document, note in linking for link in note.properties],
+        )
+        self._state.execute_many(
+            "INSERT INTO aliases VALUES (?, ?)",
+            [(document, alias) for document, note in linking for alias in note.aliases],
+        )
+
+    def links(self, documents: Iterable[int]) -> dict[int, list[Link]]:
+        """Return the links of these documents, each in its order."""
+        listed = ", ".join(str(int(document)) for document in documents)
+        return self._read_all(f"WHERE document IN ({listed})")
+
+    def refs(self, documents: Iterable[int]) -> dict[int, list[Link]]:
+        """Return the links in the property `refs` of these documents."""
+        numbers = list(documents)
+        marks = ", ".join("?" * len(numbers))  # So that the statement is compiled but once.
+        return self._read(f"WHERE document IN ({marks}) AND +property = 'refs'", numbers)
+
+    def all_links(self) -> dict[int, list[Link]]:
+        """Return the links of all documents of all views."""
+        return self._read_all("")
+
+    def _read_all(self, where: str) -> dict[int, list[Link]]:
+        found = self._read(where)
+        sql = f"SELECT document, links FROM body_links {where}"
+        for document, encoded in self._state.query(sql):
+            found.setdefault(document, []).extend(decode_links(encoded))
+        return dict(sorted(found.items()))
+
+    def links_in(self, properties: Sequence[str]) -> dict[int, list[Link]]:
+        """Return the links in properties of these names, of all views."""
+        marks = ", ".join("?" * len(properties))
+        return self._read(f"WHERE property IN ({marks})", properties)
+
+    def targets_in(self, name: str) -> dict[int, list[str]]:
+        """Return what documents of all views link to in the property of this name."""
+        found: dict[int, list[str]] = {}
+        sql = "SELECT document, path FROM links WHERE property = ?"
+        for document, path in self._state.query(f"{sql} ORDER BY document, number", [name]):
+            found.setdefault(document, []).append(path)
+        return found
+
+    def aliases(self) -> dict[int, list[str]]:
+        """Return the aliases of all documents of all views."""
+        return self._read_aliases("")
+
+    def aliases_of(self, documents: Iterable[int]) -> dict[int, list[str]]:
+        """Return the aliases of these documents."""
+        listed = ", ".join(str(int(document)) for document in documents)
+        return self._read_aliases(f"WHERE document IN ({listed})")
+
+    def aliases_among(self, names: Iterable[str]) -> dict[int, list[str]]:
+        """Return the aliases that are one of these names, whatever the case of ASCII letters."""
+        wanted = list(names)
+        marks = ", ".join("?" * len(wanted))
+        return self._read_aliases(f"WHERE alias COLLATE NOCASE IN ({marks})", wanted)
+
+    def _read_aliases(self, where: str, values: Sequence[Any] = ()) -> dict[int, list[str]]:
+        found: dict[int, list[str]] = {}
+        rows = self._state.query(f"SELECT document, alias FROM aliases {where}", values)
+        for document, alias in rows:
+            found.setdefault(document, []).append(alias)
+        return found
+
+    def _read(self, where: str, values: Sequence[Any] = ()) -> dict[int, list[Link]]:
+        sql = f"SELECT document, {_COLUMNS} FROM links {where} ORDER BY document, number"
+        found: dict[int, list[Link]] = {}
+        rows = self._state.query(sql, values)
+        if not rows:
+            return found
+        from vaultmem.core.notes.links import Link, LinkKind
+
+        for document, kind, path, subpath, text, start, end, line, embed, name, hidden in rows:
+            place = (start, end, line, bool(embed), name, bool(hidden))
+            link = Link(LinkKind(kind), path, subpath, text, *place)
+            found.setdefault(document, []).append(link)
+        return found

@@ -1,0 +1,452 @@
+"""Scan a vault's files: which exist, which changed, and which are ignored."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import marshal
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple
+
+from vaultmem.core.notes.obsidian import FOLDER, READERS, ObsidianSettings, parse_settings
+from vaultmem.core.text.blob import blob_id
+from vaultmem.core.text.display import escape_bytes
+from vaultmem.core.text.paths import (
+    GENERATED,
+    NOT_NOTES,
+    NOTE_ENDINGS,
+    TEMPLATES,
+    fold,
+    is_hidden,
+    is_template_folder,
+    is_text,
+)
+from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
+from vaultmem.storage.displaced_files import LEFTOVER, is_leftover
+from vaultmem.storage.files import (
+    MAX_FILE_BYTES,
+    UnsafeFileError,
+    create_file,
+    find_max_bytes,
+    read_file,
+    remove_file,
+    replace_file,
+    set_executable,
+)
+from vaultmem.storage.git.commit_draft import REGULAR, TreeEntry
+from vaultmem.storage.replacing import has_to_stay
+
+if TYPE_CHECKING:
+    from vaultmem.storage.git.commit_draft import Move, Moves
+
+
+#: What the file system says of a file: size in bytes, times in ns, inode number.
+Stat = tuple[int, int, int, int]
+
+
+class Scan(NamedTuple):
+    """What a walk found: notes and other files by path, and why anything was passed over.
+
+    Paths are relative to the vault, with `/`. `unsafe` are files that exist but must not be
+    read; `leftovers` are those of interrupted writes.
+    """
+
+    notes: dict[str, Stat]
+    others: dict[str, Stat]
+    unsafe: dict[str, str]
+    leftovers: list[str]
+
+    def signature(self) -> str:
+        """Return a text that differs whenever the walk found something else."""
+        found = marshal.dumps((self.notes, self.others, self.unsafe), 2)
+        return hashlib.sha256(found).hexdigest()
+
+
+#: What tells paths to pass over, and what says why a markdown file is no note ("": it is one);
+#: None where there is no such path.
+Rules = tuple[Callable[[str], bool] | None, Callable[[str], str] | None]
+
+
+def scan_vault(root: Path, rules: Rules = (None, None)) -> Scan:
+    """Walk the vault without following any link, under these rules."""
+    scan = Scan({}, {}, {}, [])
+    pending = [(os.fspath(root), "")]
+    while pending:
+        folder, prefix = pending.pop()
+        try:
+            _scan_folder(folder, prefix, rules, scan, pending)
+        except OSError as error:
+            problem = f"the folder cannot be read: {error.strerror}"
+            scan.unsafe[escape_bytes(prefix.rstrip("/") or ".")] = problem
+    return scan
+
+
+def _scan_folder(
+    folder: str,
+    prefix: str,
+    rules: Rules,
+    scan: Scan,
+    pending: list[tuple[str, str]],
+) -> None:
+    """Sort the entries of one folder; written flat, because it runs for each file each time."""
+    ignored, set_aside = rules
+    top = prefix.split("/", 1)[0]
+    has_notes = top not in NOT_NOTES and not is_template_folder(top)
+    with _open_folder(folder) as entries:
+        for entry in entries:
+            name = entry.name
+            path = prefix + name
+            is_note = name[-3:] == ".md"
+            if name[0] in ".~#" or (not is_note and is_hidden(name)):
+                if name.startswith(LEFTOVER) and is_leftover(name):
+                    scan.leftovers.append(path)
+                continue
+            if ignored is not None and ignored(path):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                _enter_folder(os.path.join(folder, name), path, scan, pending)
+                continue
+            is_note = has_notes and (is_note or name.lower().endswith(NOTE_ENDINGS))
+            if is_note and set_aside is not None and set_aside(path):
+                is_note = False
+            if not entry.is_file(follow_symlinks=False):
+                _refuse_entry(entry, path, is_note, scan)
+                continue
+            try:
+                status = entry.stat(follow_symlinks=False)
+            except OSError:
+                continue  # It went away between listing and looking.
+            if not path.isascii() and not is_text(path):
+                scan.unsafe[escape_bytes(path)] = "its name is not UTF-8"
+                continue
+            stat = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+            if is_note and status.st_size <= MAX_FILE_BYTES and path not in GENERATED:
+                scan.notes[path] = stat
+            elif path not in GENERATED:
+                scan.others[path] = stat
+                if is_note:
+                    limit = MAX_FILE_BYTES // 1024 // 1024
+                    scan.unsafe[path] = f"{LARGER} {limit} MiB"
+
+
+@contextlib.contextmanager
+def _open_folder(folder: str) -> Iterator[Iterator[os.DirEntry[str]]]:
+    """Open a folder that is no link, so that its entries are looked up in it, not by long paths."""
+    if os.scandir not in os.supports_fd:
+        with os.scandir(folder) as entries:
+            yield entries
+        return
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        with os.scandir(opened) as entries:
+            yield entries
+    finally:
+        os.close(opened)
+
+
+def _enter_folder(folder: str, path: str, scan: Scan, pending: list[tuple[str, str]]) -> None:
+    if os.path.lexists(os.path.join(folder, ".git")):
+        scan.unsafe[escape_bytes(path)] = "it is a git repository of its own"
+    elif path not in {"transcripts", "media"}:
+        pending.append((folder, path + "/"))
+
+
+def _refuse_entry(entry: os.DirEntry[str], path: str, is_note: bool, scan: Scan) -> None:
+    if entry.is_symlink():
+        scan.unsafe[escape_bytes(path)] = "it is a symbolic link"
+    elif is_note:
+        scan.unsafe[escape_bytes(path)] = "it is not a regular file"
+
+
+#: How the problem of a note begins that is too large to be read.
+LARGER = "it is larger than"
+
+#: Hidden files at the root that are committed all the same.
+_COMMITTED = frozenset({".gitignore", ".gitattributes"})
+
+
+@dataclass(slots=True)
+class PassedOver:
+    """Paths that are no notes, by reason; a folder means all that is in it and ends in `/`.
+
+    `hidden` are those hidden by their names but for git's own, `ignored` those that vaultmem.yaml
+    names, `set_aside` the folders at the root that hold no notes. `others` are markdown files that
+    are none by other rules, by the reason.
+    """
+
+    hidden: list[str] = field(default_factory=list)
+    ignored: list[str] = field(default_factory=list)
+    set_aside: list[str] = field(default_factory=list)
+    others: dict[str, list[str]] = field(default_factory=dict)
+
+
+def find_passed_over(root: Path, rules: Rules = (None, None)) -> PassedOver:
+    """Walk the vault without following any link, under the rules of `scan_vault`."""
+    found = PassedOver()
+    pending = [(os.fspath(root), "")]
+    while pending:
+        folder, prefix = pending.pop()
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    name = entry.name
+                    plain = rules == (None, None) and name[0] not in ".~#" and name.endswith(".md")
+                    if plain and not entry.is_dir(follow_symlinks=False):
+                        continue  # By far the most are notes, and need no closer look.
+                    if _look_at_entry(entry, prefix + name, rules, found):
+                        pending.append((entry.path, f"{prefix}{name}/"))
+        except OSError:
+            continue  # The scan tells of it.
+    for paths in (found.hidden, found.ignored, found.set_aside, *found.others.values()):
+        paths.sort()
+    return found
+
+
+def count_folders(root: Path, most: int) -> int:
+    """Return how many folders there are, links not followed, hidden ones included; `most` at most.
+
+    These are the ones that a watcher asks the system to watch.
+    """
+    count = 0
+    for _ in os.walk(root):
+        count += 1
+        if count >= most:
+            break
+    return count
+
+
+def _look_at_entry(entry: os.DirEntry[str], path: str, rules: Rules, found: PassedOver) -> bool:
+    """Sort one entry; tell whether it is a folder to look into."""
+    ignored, set_aside = rules
+    name = entry.name
+    shown = escape_bytes(path)
+    is_folder = entry.is_dir(follow_symlinks=False)
+    mark = "/" if is_folder else ""
+    if is_hidden(name):
+        if name != ".git" and path not in _COMMITTED:
+            found.hidden.append(shown + mark)
+    elif ignored is not None and ignored(path):
+        found.ignored.append(shown + mark)
+    elif path in GENERATED:
+        return False
+    elif is_folder and (path in NOT_NOTES or ("/" not in path and is_template_folder(path))):
+        found.set_aside.append(shown + mark)
+    elif (
+        set_aside
+        and name.lower().endswith(NOTE_ENDINGS)
+        and (why := set_aside(path))
+        and not is_folder
+    ):
+        found.others.setdefault(why, []).append(shown)
+    else:
+        return is_folder and not os.path.lexists(os.path.join(entry.path, ".git"))
+    return False
+
+
+# Files of the work tree go from one entry to another, each only while it has the old bytes.
+#
+# Git's own checkout would run the repository's filters, and write over an editor's save.
+
+_EXECUTABLE = "100755"
+
+
+def move_files(root: Path, moves: Moves, contents: Mapping[str, bytes]) -> None:
+    """Bring files to where `moves` says; what they become is in `contents` by blob id.
+
+    Raises:
+        ConflictError: a file has other bytes than before; those in front of it have moved.
+    """
+    for path, (before, after), is_in_the_way in order_moves(moves):
+        move_file(root, PurePosixPath(path), before, after, contents)
+        if is_in_the_way:
+            remove_empty_folders(root, PurePosixPath(path).parent)
+
+
+def order_moves(moves: Moves) -> Iterator[tuple[str, Move, bool]]:
+    """Yield the moves so that what is new is there before what it replaces goes.
+
+    First goes only what is in the way, which the last value tells: a file where a folder is to
+    be, what is in a folder where a file is to be, or the same name but for its case. So at no
+    time does a link lead nowhere.
+    """
+    new = {path for path, (before, after) in moves.items() if before is None and after is not None}
+    above = {parent for path in new for parent in _parents(path)}
+    folded = {fold(path) for path in new}
+
+    def rank(path: str) -> int:
+        if moves[path][1] is not None:
+            return 1 if path in new else 2
+        is_in_the_way = path in above or fold(path) in folded or not new.isdisjoint(_parents(path))
+        return 0 if is_in_the_way else 3
+
+    for place, path in sorted((rank(path), path) for path in moves):
+        yield path, moves[path], place == 0
+
+
+def move_file(
+    root: Path,
+    path: PurePosixPath,
+    before: TreeEntry | None,
+    after: TreeEntry | None,
+    contents: Mapping[str, bytes],
+) -> None:
+    """Create, replace or remove a file; what it becomes is in `contents` by blob id.
+
+    Raises:
+        ConflictError: it has other bytes than `before`, or there is one where there was none.
+    """
+    if after is None:
+        if before is not None:
+            remove_file(root, path, before.blob, find_max_bytes(str(path)))
+        return
+    mode = None if after.mode in REGULAR else int(after.mode[-3:], 8)
+    if before is None:
+        create_file(root, path, contents[after.blob], mode)
+    elif before.blob != after.blob:
+        limit = find_max_bytes(str(path))
+        replace_file(root, path, before.blob, contents[after.blob], limit)
+    if mode is None and (before.mode if before else "100644") != after.mode:
+        set_executable(root, path, after.mode == _EXECUTABLE)
+
+
+def put_back(
+    root: Path,
+    path: PurePosixPath,
+    move: Move,
+    earlier: tuple[str, ...],
+    contents: Mapping[str, bytes],
+) -> None:
+    """Undo one file's move, if it has come about and nobody has changed the file since.
+
+    `earlier` are blobs that the file had on the way to its last one.
+    """
+    before, after = move
+    # Where a folder of its path is a file or a link by now, somebody has made other plans.
+    with contextlib.suppress(ConflictError, RefusedError, UnsafeFileError):
+        now = read_blob(root, path)
+        if now == (after.blob if after else ""):
+            move_file(root, path, after, before, contents)
+        elif now in earlier or _is_half_written(root, path, move, contents):
+            mode = (after or before or TreeEntry("100644", "")).mode
+            move_file(root, path, TreeEntry(mode, now), before, contents)
+        if before is None:
+            remove_empty_folders(root, path.parent)
+
+
+def _is_half_written(
+    root: Path, path: PurePosixPath, move: Move, contents: Mapping[str, bytes]
+) -> bool:
+    """Tell whether each byte of a file is that of before or of after, as a killed write leaves it.
+
+    That is for files that are written in their place.
+    """
+    old, new = (contents.get(entry.blob) if entry else None for entry in move)
+    if old is None or new is None or not has_to_stay(root / path):
+        return False
+    now = read_file(root, path, find_max_bytes(str(path)))
+    longest = max(len(old), len(new))
+    fits = min(len(old), len(new)) <= len(now) <= longest
+    padded = (each.ljust(longest, b"\0") for each in (old, new))
+    return fits and all(byte in pair for byte, *pair in zip(now, *padded, strict=False))
+
+
+def read_blob(root: Path, path: PurePosixPath) -> str:
+    """Return the blob id of a file, empty if there is no file, as where a folder is.
+
+    Raises:
+        UnsafeFileError: it is no file that may be read.
+    """
+    try:
+        return blob_id(read_file(root, path, find_max_bytes(str(path))))
+    except NoteNotFoundError:
+        return ""
+
+
+def remove_empty_folders(root: Path, folder: PurePosixPath) -> None:
+    """Remove a folder and those above it, as far as nothing is in them."""
+    with contextlib.suppress(OSError):  # Not empty, or gone: as git leaves it.
+        while folder.parts:
+            (root / folder).rmdir()
+            folder = folder.parent
+
+
+def _parents(path: str) -> Iterator[str]:
+    return (path[:at] for at, mark in enumerate(path) if mark == "/")
+
+
+# Reads a vault's `.obsidian` folder; what was read is kept until one of its files changes.
+
+_NONE = ObsidianSettings()
+
+_Seen = tuple[tuple[int, ...] | None, ...]
+
+
+class ObsidianFolder:
+    """The settings of one vault, read again when a file of them is another one.
+
+    It is the folder on disk that counts, for views of commits too: the settings say how the owner
+    sees the vault now, and are seldom committed. No link is followed.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._seen: _Seen | None = None
+        self._settings = _NONE
+
+    def read(self) -> ObsidianSettings:
+        """Return the settings as they are now; what cannot be read is named in `problems`."""
+        folder = f"{self._root}/{FOLDER}"
+        if (there := _look_at(folder)) is None:
+            return _NONE
+        seen = (there[:2], *(_look_at(f"{folder}/{name}") for name in READERS))
+        if seen != self._seen:
+            self._settings = self._read()
+            self._seen = seen
+        return self._settings
+
+    def _read(self) -> ObsidianSettings:
+        if not stat.S_ISDIR(os.lstat(self._root / FOLDER).st_mode):
+            return _NONE._replace(problems=(f"{FOLDER}: not a folder; links are never followed",))
+        files: dict[str, bytes] = {}
+        problems: list[str] = []
+        for name in READERS:
+            try:
+                files[name] = read_file(self._root, PurePosixPath(FOLDER, name))
+            except NoteNotFoundError:
+                continue
+            except UnsafeFileError as error:
+                problems.append(str(error))
+            except OSError as error:
+                problems.append(f"{FOLDER}/{name}: cannot be read ({error.strerror})")
+        return parse_settings(files, problems)
+
+
+def read_obsidian(root: Path) -> ObsidianSettings:
+    """Return what a vault's `.obsidian` says, read once; the defaults where there is none."""
+    return ObsidianFolder(root).read()
+
+
+def find_template_folder(root: Path, settings: ObsidianSettings) -> str:
+    """Return the folder of a vault where its templates are, or are to be: a path in it.
+
+    It is Obsidian's, else Templater's, else the one at the root that is called so, else
+    `templates`.
+    """
+    if settings.template_folders:
+        return settings.template_folders[0]
+    with contextlib.suppress(OSError), os.scandir(root) as entries:
+        folders = (each.name for each in entries if each.is_dir(follow_symlinks=False))
+        return min(filter(is_template_folder, folders), default=TEMPLATES)
+    return TEMPLATES
+
+
+def _look_at(path: str) -> tuple[int, ...] | None:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return (found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns)

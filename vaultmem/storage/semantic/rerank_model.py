@@ -1,0 +1,215 @@
+"""The interface of rerankers, a cross-encoder, and rerankers behind an HTTP endpoint."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
+
+from vaultmem.errors import VaultError
+from vaultmem.storage.semantic.embedder import (
+    Endpoint,
+    MissingModelError,
+    ServiceError,
+    clean_texts,
+    post_json,
+)
+from vaultmem.storage.semantic.local_models import OnnxModel, find_in_folder
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+PREFIX = "VAULTMEM_RERANK"
+
+
+class RerankModel(Protocol):
+    """A model that reads a question and a text together and says how well the text answers."""
+
+    @property
+    def name(self) -> str:
+        """The model, as it is told to whoever asks."""
+
+    def score(self, question: str, texts: Sequence[str], seconds: float) -> list[float]:
+        """Return one number for each text, the higher the better, in about `seconds` at most.
+
+        Raises:
+            VaultError: the model cannot be used, or not in that time.
+        """
+
+
+class TooSlowError(VaultError):
+    """A reranker took longer than it may."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            f"it took longer than {seconds:g} seconds; rerank_seconds in vaultmem.yaml is the limit"
+        )
+
+
+# Any service that answers `POST /rerank`; texts leave this machine.
+#
+# Sources: Cohere API v2, "Rerank", as Jina, vLLM and llama.cpp's server have it too: `{model,
+# query, documents}` is answered with `results` of `index` and `relevance_score`. Text Embeddings
+# Inference, `/rerank`: `{query, texts}`, 32 at once, is answered with a list of `index` and
+# `score`.
+
+_MAX_BYTES = 16 * 1024 * 1024
+
+#: Texts that Text Embeddings Inference takes at once where nobody told it otherwise.
+_TEXTS = 32
+
+#: Seconds that a socket may wait longer than whoever asks, who says then what happened.
+_SPARE = 1.0
+
+#: How a service refuses a request that lacks a field; so one learns which of the two forms it has.
+_LACKS_FIELD = 422
+
+
+class RerankService:
+    """One service and model."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._host = urlsplit(endpoint.base_url).netloc
+        self.name = f"{endpoint.model}@{self._host}" if endpoint.model else self._host
+        self._takes_texts = False
+
+    def score(self, question: str, texts: Sequence[str], seconds: float) -> list[float]:
+        """Return the service's score of each text; nothing is tried twice.
+
+        Raises:
+            VaultError: the service cannot be reached, refuses, answers something else, or not in
+                that time.
+        """
+        asked, *cleaned = clean_texts([question, *texts])
+        found: list[list[float] | ServiceError] = []
+
+        def ask() -> None:
+            try:
+                found.append(self._ask(asked, cleaned, seconds + _SPARE))
+            except ServiceError as error:
+                found.append(error)
+
+        # Looking a name up, and an answer that drips, heed no timeout of a socket.
+        thread = threading.Thread(target=ask, daemon=True)
+        thread.start()
+        thread.join(seconds)
+        if not found:
+            raise TooSlowError(seconds)
+        if isinstance(found[0], ServiceError):
+            reason = f"{found[0].reason}; see {PREFIX}_BASE_URL"
+            raise VaultError(f"the service {self._host}: {reason}")
+        return found[0]
+
+    def _ask(self, question: str, texts: list[str], seconds: float) -> list[float]:
+        if self._takes_texts:
+            return self._ask_by_texts(question, texts, seconds)
+        body = {"model": self._endpoint.model, "query": question, "documents": texts}
+        try:
+            return self._post({k: v for k, v in body.items() if v}, len(texts), seconds)
+        except ServiceError as refused:
+            if refused.code != _LACKS_FIELD:
+                raise
+            try:
+                scores = self._ask_by_texts(question, texts, seconds)
+            except ServiceError as error:
+                raise (refused if error.code == _LACKS_FIELD else error) from None
+        self._takes_texts = True
+        return scores
+
+    def _ask_by_texts(self, question: str, texts: list[str], seconds: float) -> list[float]:
+        scores: list[float] = []
+        for start in range(0, len(texts), _TEXTS):
+            part = texts[start : start + _TEXTS]
+            body = {"query": question, "texts": part, "truncate": True}
+            scores += self._post(body, len(part), seconds)
+        return scores
+
+    def _post(self, body: Mapping[str, Any], count: int, seconds: float) -> list[float]:
+        url = f"{self._endpoint.base_url}/rerank"
+        answer = post_json(url, body, self._endpoint.key, seconds, _MAX_BYTES)
+        try:
+            rows = answer["results"] if isinstance(answer, dict) else answer
+            name = "score" if "score" in rows[0] else "relevance_score"
+            scores = {int(row["index"]): float(row[name]) for row in rows}
+        except (LookupError, TypeError, ValueError, OverflowError):
+            raise ServiceError("answered no scores") from None
+        if sorted(scores) != list(range(count)) or not all(map(math.isfinite, scores.values())):
+            raise ServiceError(f"answered {len(scores)} scores for {count} texts")
+        return [scores[number] for number in range(count)]
+
+
+# A cross-encoder in ONNX from a folder: question and text are read as one pair.
+#
+# Source: sentence-transformers, "CrossEncoder": one logit a pair is its score; of the two of a
+# model with classes, the second stands for "answers".
+
+#: What models such as those for MS MARCO take: a long question and a passage fit.
+_MAX_TOKENS = 512
+
+
+class CrossEncoder:
+    """A folder's model and tokenizer; loaded on first use."""
+
+    def __init__(self, folder: Path, variable: str) -> None:
+        """Find the files; `variable` is what names the folder.
+
+        Raises:
+            MissingModelError: they are not there.
+        """
+        self.name = folder.resolve().name
+        self._model = OnnxModel(*find_in_folder(folder, variable), _MAX_TOKENS)
+
+    def score(self, question: str, texts: Sequence[str], seconds: float) -> list[float]:
+        """Return the model's score of each text; a run under way is broken off in time.
+
+        Raises:
+            VaultError: the model cannot be used, or not in that time.
+        """
+        asked, *cleaned = clean_texts([question, *texts])
+        options = _make_options()
+        timer = threading.Timer(seconds, setattr, (options, "terminate", True))
+        timer.daemon = True
+        timer.start()
+        scores = [0.0] * len(texts)
+        try:
+            for rows, output, _ in self._model.run([(asked, text) for text in cleaned], options):
+                for row, score in zip(rows, self._read(output), strict=True):
+                    scores[row] = score
+        except VaultError:
+            raise
+        except Exception as error:  # The library's own have no base.
+            if options.terminate:
+                raise TooSlowError(seconds) from None
+            reason = str(error).partition("\n")[0][:200]
+            raise VaultError(f"{self._model.file}: cannot be used ({reason})") from error
+        finally:
+            timer.cancel()
+        return scores
+
+    def _read(self, output: NDArray[np.float32]) -> list[float]:
+        """Return the score of each pair."""
+        import numpy as np
+
+        logits = output.reshape(len(output), -1)
+        if output.ndim > 2 or logits.shape[1] not in {1, 2} or not np.isfinite(logits).all():
+            raise MissingModelError(
+                f"{self._model.file}: not a cross-encoder; it has not one score for each pair"
+            )
+        found: list[float] = (logits[:, -1] - logits[:, 0] * (logits.shape[1] == 2)).tolist()
+        return found
+
+
+def _make_options() -> Any:
+    try:
+        import onnxruntime
+    except ImportError:
+        from vaultmem.storage.user_files import tell_missing
+
+        raise MissingModelError(tell_missing("onnxruntime", "semantic")) from None
+    return onnxruntime.RunOptions()

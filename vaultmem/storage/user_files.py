@@ -1,0 +1,190 @@
+"""The user's own files: list of vaults, settings folder, and files of this package.
+
+The first import of whoever looks up a name, so the standard library's `json` alone is imported,
+and only where a name has to be looked up.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+from importlib import metadata
+from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+FILE_NAME = "vaults.json"
+
+_NAME = re.compile(r"[^\W_][\w.-]{0,39}")
+
+
+def is_vault_name(name: str) -> bool:
+    """Tell whether a vault can be listed under a name: no path, and nothing that an address has."""
+    return bool(_NAME.fullmatch(name))
+
+
+def find_named(named: str, config: str | Path) -> str:
+    """Return the folder that a name stands for in the list, else what was given.
+
+    A folder of that name here wins, as its path was a vault before there was a list.
+    """
+    if not is_vault_name(named) or os.path.isdir(named):
+        return named
+    return read_vaults(config, anyway=True).get(named, named)
+
+
+def find_only(config: str | Path) -> str:
+    """Return the folder of the only vault on the list, "" where the list is empty.
+
+    Raises:
+        NoVaultError: the list has several, or one that is not there.
+    """
+    listed = read_vaults(config, anyway=True)
+    if not listed:
+        return ""
+    gone = {name for name, path in listed.items() if not _is_vault(path)}
+    if len(listed) == 1 and not gone:
+        return next(iter(listed.values()))
+    from vaultmem.core.text.display import escape_bytes, one_line
+    from vaultmem.errors import NoVaultError
+
+    named = [
+        f"{name} ({one_line(escape_bytes(path))}{', not there' if name in gone else ''})"
+        for name, path in listed.items()
+    ]
+    here = "no vault is around the current folder"
+    if len(listed) > 1:
+        raise NoVaultError(
+            f"{here}, and {len(listed)} are on your list: {', '.join(named)}; "
+            "name one with --vault NAME"
+        )
+    raise NoVaultError(
+        f"{here}, and the one on your list is {named[0]}; name a vault with --vault, or run "
+        f"`vaultmem vaults remove {next(iter(listed))}`"
+    )
+
+
+def _is_vault(path: str) -> bool:
+    return os.path.isfile(os.path.join(path, "vaultmem.yaml"))
+
+
+def read_vaults(config: str | Path, anyway: bool = False) -> dict[str, str]:
+    """Return by name the folders of the vaults in the list, in its order.
+
+    With `anyway`, a list that cannot be read is an empty one.
+
+    Raises:
+        VaultError: the list cannot be read.
+    """
+    import json
+
+    file = os.path.join(config, FILE_NAME)
+    try:
+        with open(file, encoding="utf-8") as opened:
+            listed = json.load(opened)["vaults"]
+        if all(isinstance(each, str) for each in listed.values()):
+            return {name: path for name, path in listed.items() if is_vault_name(name)}
+        problem = "a path is not text"
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        problem = str(error)
+    if anyway:
+        return {}
+    from vaultmem.errors import VaultError
+
+    raise VaultError(f"{file}: cannot be read ({problem}); correct or remove it")
+
+
+def write_vaults(config: Path, vaults: Mapping[str, str]) -> None:
+    """Keep a list of vaults in place of the one before.
+
+    Raises:
+        FaultError: the disk did not take it.
+    """
+    import json
+
+    from vaultmem.errors import FaultError
+    from vaultmem.storage.atomic import make_private_folder, write_atomically
+
+    file = config / FILE_NAME
+    try:
+        make_private_folder(config)
+        data = json.dumps({"vaults": dict(vaults)}, indent=1, ensure_ascii=False)
+        write_atomically(file, data.encode("utf-8", "surrogateescape") + b"\n", mode=0o600)
+    except OSError as error:
+        raise FaultError(f"{file}: could not be written: {error.strerror}") from error
+
+
+# The user's own folders, as platformdirs has them; on Linux without importing it (5 ms).
+
+#: Each kind's folder in one's home under Linux, where no `$XDG_..._HOME` names another.
+_LINUX = {"state": ".local/state", "config": ".config", "data": ".local/share"}
+
+#: Debian's home of those who have none: it is not there.
+_NOBODY = "/nonexistent"
+
+
+def find_user_folder(kind: str, environment: Mapping[str, str]) -> str:
+    """Return the user's folder of vaultmem for "state", "config" or "data".
+
+    What the environment does not say, platformdirs finds out by itself: by the list of users. Who
+    is not in it has a folder that cannot be made.
+    """
+    named = environment.get(f"XDG_{kind.upper()}_HOME", "")
+    folder = named or os.path.join(environment.get("HOME", ""), _LINUX[kind])
+    if sys.platform == "linux" and os.path.isabs(folder):
+        return os.path.join(folder, "vaultmem")
+    import platformdirs
+
+    try:
+        return str(getattr(platformdirs, f"user_{kind}_dir")("vaultmem", appauthor=False))
+    except RuntimeError:  # A user without a home.
+        return os.path.join(_NOBODY, _LINUX[kind], "vaultmem")
+
+
+# Where the folders are that the package brings along: templates, and the sample vault.
+
+
+def find_package_folder(name: str) -> Path:
+    """Return a folder of files: in the package where it is installed, beside it in a clone."""
+    package = Path(__file__).parents[1]
+    inside = package / name
+    return inside if inside.is_dir() else package.parent / name
+
+
+# Say how to install what an extra needs, into this environment.
+
+#: What the package is called where packages are installed from; another's is called `vaultmem`.
+DISTRIBUTION = "vaultmem-notes"
+
+
+def tell_missing(what: str | None, extra: str) -> str:
+    """Say that something is not installed, and how to get what it is part of."""
+    return f"{what} is not installed; {how_to_install(extra)}"
+
+
+def how_to_install(extra: str) -> str:
+    """Say which command installs what this environment lacks of an extra ("mcp", "web")."""
+    try:
+        extras = metadata.metadata(DISTRIBUTION).get_all("Provides-Extra") or ()
+    except metadata.PackageNotFoundError:
+        extras = ()
+    if extra not in extras:  # It runs from its folder alone, or was installed without that extra.
+        return f"run `pip install '.[{extra}]'`"
+    return f"run `{shlex.join([*_installer(), f'{DISTRIBUTION}[{extra}]'])}`"
+
+
+def _installer() -> list[str]:
+    """Return what installs into the environment of this process."""
+    prefix = Path(sys.prefix)
+    if (prefix / "pipx_metadata.json").is_file():
+        return ["pipx", "inject", DISTRIBUTION]
+    if (prefix / "uv-receipt.toml").is_file():
+        return ["uv", "pip", "install", "--python", sys.executable]
+    return ["pip", "install"]

@@ -1,0 +1,407 @@
+"""HTTP operations that read: state of the vault, history, notes and their versions."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
+from pathlib import PurePosixPath
+from typing import Any
+
+from starlette.exceptions import HTTPException
+
+from vaultmem.core.curation.proposal import ORDER, name_action
+from vaultmem.core.text.timestamps import parse_timestamp
+from vaultmem.errors import ChangedError, NoteNotFoundError
+from vaultmem.operations.declaration import Given, Moment, Operation, Tag
+from vaultmem.operations.links import BACKLINKS, BROKEN, LINKS, ORPHANS
+from vaultmem.operations.note_data import (
+    blame_json,
+    counts_json,
+    diff_json,
+    explained_json,
+    log_json,
+    shown_json,
+    trace_json,
+)
+from vaultmem.operations.notes import GET, LIST, LIST_SOURCES, SOURCE_NOTES
+from vaultmem.operations.schemas import STRINGS, choice, flag, record, rows, text, texts, whole
+from vaultmem.operations.usage_stats import RECENT, STATS
+from vaultmem.operations.vault_data import (
+    branches_json,
+    checks_json,
+    conflicts_json,
+    pinned_json,
+    planned_json,
+    queue_json,
+    status_json,
+)
+from vaultmem.vault import Vault
+
+
+def _status(vault: Vault, _: Given) -> Any:
+    from vaultmem.services.health.status import read_status
+
+    return status_json(vault, read_status(vault))
+
+
+def _doctor(vault: Vault, _: Given) -> Any:
+    from vaultmem.core.text.timestamps import Verdict
+    from vaultmem.services.health.doctor import examine_vault
+
+    checks = examine_vault(vault)
+    return checks_json(checks, is_ok=all(each.verdict is not Verdict.PROBLEM for each in checks))
+
+
+def _review(vault: Vault, given: Given) -> Any:
+    from vaultmem.services.curation.review import describe_items, list_queue
+
+    waiting = list_queue(vault).proposals
+    only = given.get("only")
+    chosen = [each for each in waiting if only in {None, name_action(each.action)}]
+    return queue_json(describe_items(vault, chosen[: given.get("limit")]), len(waiting))
+
+
+def _conflicts(vault: Vault, _: Given) -> Any:
+    from vaultmem.services.merging.text_conflicts import list_conflicts
+
+    return conflicts_json(list_conflicts(vault), sorted(vault.history.unmerged()))
+
+
+STATE = (
+    Operation(
+        "status",
+        "GET /status",
+        "Tell what the vault holds, who watches it, what is not committed and by whom.",
+        _status,
+        gives=record(vault="string", notes="integer", tokens="integer", index="object"),
+        moment=Moment.BRANCH,
+    ),
+    Operation(
+        "doctor",
+        "GET /doctor",
+        "Check the vault, its repository and this machine; nothing is mended.",
+        _doctor,
+        gives=record(ok="boolean", checks=rows(name="string", verdict="string", told="string")),
+        long=True,
+    ),
+    STATS,
+    RECENT,
+    Operation(
+        "list_review",
+        "GET /review",
+        "List what waits for a decision, with the notes of each side by side.",
+        _review,
+        {
+            "only": choice("Only these.", [name_action(action) for action in ORDER]),
+            "limit": whole("Items at most.", 1, 1_000),
+        },
+        gives=record(waiting="integer", items=rows(id="string", action="string", notes=rows())),
+        long=True,
+    ),
+    Operation(
+        "list_conflicts",
+        "GET /conflicts",
+        "List what two sides of a merge said differently, and at which files git has stopped.",
+        _conflicts,
+        gives=record(
+            conflicts=rows(path="string", number="integer", ours="string", theirs="string"),
+            unmerged=STRINGS,
+        ),
+    ),
+)
+
+
+# Operations that ask git: log, commits, diff, blame, a note's history, why.
+
+
+def _log(vault: Vault, given: Given) -> Any:
+    from vaultmem.services.history.commits import CommitFilter, list_commits
+
+    since, until = given.get("since"), given.get("until")
+    wanted = CommitFilter(
+        frozenset(given.get("event", ())),
+        frozenset(given.get("agent", ())),
+        frozenset(given.get("session", ())),
+        parse_timestamp(since) if since else None,
+        parse_timestamp(until, end_of_day=True) if until else None,
+        given.get("all", False),
+    )
+    return log_json(list_commits(vault, wanted, given.get("limit", 20), given.get("path", "")))
+
+
+def _show(vault: Vault, given: Given) -> Any:
+    from vaultmem.services.history.diff import show_commit
+
+    return shown_json(show_commit(vault, given["commit"]))
+
+
+def _diff(vault: Vault, given: Given) -> Any:
+    from vaultmem.services.history.diff import diff_vault
+
+    old, new = given.get("from", ""), given.get("to", "")
+    return diff_json(diff_vault(vault, old, new, given.get("path", "")))
+
+
+def _blame(vault: Vault, given: Given) -> Any:
+    from vaultmem.services.history.blame import blame_note
+
+    return blame_json(blame_note(vault, given["path"], given.get("at", "")))
+
+
+def _trace(vault: Vault, given: Given) -> Any:
+    from vaultmem.services.history.blame import trace_note
+    from vaultmem.services.history.commits import resolve_commit
+
+    at = given.get("at", "")
+    commit = resolve_commit(vault, at) if at else ""
+    return trace_json(trace_note(vault, given["path"], given.get("limit", 0), commit))
+
+
+def _why(vault: Vault, given: Given) -> Any:
+    from vaultmem.services.history.explain import explain_text
+
+    query = given["query"]
+    return explained_json(query, explain_text(vault, query, given.get("limit", 5)))
+
+
+def _plan_merge(vault: Vault, given: Given) -> Any:
+    from vaultmem.services.merging.merge import plan_merge
+
+    return planned_json(plan_merge(vault, given["branch"]))
+
+
+def _branches(vault: Vault, _: Given) -> Any:
+    from vaultmem.services.merging.branches import list_branches
+
+    return branches_json(list_branches(vault))
+
+
+_BELOW = text("Only what changed this note or folder.", 1_000)
+_COMMIT = {
+    "commit": "string",
+    "time": "string",
+    "author": "string",
+    "subject": "string",
+    "event": "string",
+    "agent": "string",
+    "session": "string",
+}
+_OPERATIONS = rows(op="string", path="string", blob="string?", old_blob="string?")
+_ORIGIN = {"commit": "string?", "committed": "boolean", "time": "string?", "who": "string"}
+
+HISTORY = (
+    Operation(
+        "log",
+        "GET /log",
+        "List the vault's events, newest first.",
+        _log,
+        {
+            "limit": whole("Commits at most; else 20.", 1, 1_000),
+            "event": texts("Only these events."),
+            "agent": texts("Only by these agents."),
+            "session": texts("Only of these sessions."),
+            "path": _BELOW,
+            "since": text("Only from this day or moment on.", 40),
+            "until": text("Only up to this day or moment.", 40),
+            "all": flag("Also commits that vaultmem did not make."),
+        },
+        gives=record(commits=rows(**_COMMIT), shallow="boolean"),
+        moment=Moment.BRANCH,
+    ),
+    Operation(
+        "show_commit",
+        "GET /commits/{commit}",
+        "Read who made a commit, when and why, and what it changed in the notes.",
+        _show,
+        gives=record(**_COMMIT, operations=_OPERATIONS),
+        moment=Moment.BRANCH,
+    ),
+    Operation(
+        "diff",
+        "GET /diff",
+        "Compare two moments, note by note, properties as properties.",
+        _diff,
+        {
+            "from": text("A commit, branch, tag or date; else the last commit.", 200),
+            "to": text("What to compare with; else the folder as it is.", 200),
+            "path": _BELOW,
+        },
+        gives=_OPERATIONS,
+        moment=Moment.BRANCH,
+    ),
+    Operation(
+        "blame",
+        "GET /blame/{path}",
+        "Tell for each line of a note, or of one section, who wrote it, when and in which event.",
+        _blame,
+        gives=rows(line="integer", text="string", **_ORIGIN),
+        moment=Moment.ASKED,
+    ),
+    Operation(
+        "trace_note",
+        "GET /history/{path}",
+        "Tell what each commit did to a note, newest first, through renames and removals.",
+        _trace,
+        {"limit": whole("Changes at most; else all.", 1, 10_000)},
+        gives=record(path="string", versions=rows(who="string", summary="string")),
+        moment=Moment.ASKED,
+    ),
+    Operation(
+        "why",
+        "GET /why",
+        "Show which notes mention a text, and who wrote them when.",
+        _why,
+        {
+            "query": text("What it is about.", 1_000_000, 1),
+            "limit": whole("Sections at most; else 5.", 1, 50),
+        },
+        required=("query",),
+        gives=record(query="string", grounds=rows(path="string", text="string")),
+        moment=Moment.SEEN,
+    ),
+    Operation(
+        "list_branches",
+        "GET /branches",
+        "List the branches, and how far each is from what is checked out.",
+        _branches,
+        gives=record(branches=rows(name="string", commit="string")),
+    ),
+    Operation(
+        "plan_merge",
+        "GET /merge",
+        "Tell what merging a branch would change, and what both sides changed differently.",
+        _plan_merge,
+        {"branch": text("The branch, tag or commit to merge.", 200, 1)},
+        required=("branch",),
+        gives=record(would_merge="boolean", into="string", paths=STRINGS, conflicts=rows()),
+        moment=Moment.BRANCH,
+    ),
+)
+
+
+# Operations that show notes, and what they are sorted by and linked with.
+
+
+def _count_tags(vault: Vault, _: Given) -> Any:
+    from vaultmem.services.views.read_notes import count_notes
+
+    return counts_json("tags", count_notes(vault, lambda each: each.tags))
+
+
+def _count_contexts(vault: Vault, _: Given) -> Any:
+    from vaultmem.services.views.read_notes import count_notes
+
+    return counts_json("contexts", count_notes(vault, lambda each: (each.context,)))
+
+
+def _pinned(vault: Vault, _: Given) -> Any:
+    from vaultmem.services.health.economics import list_pinned
+
+    notes = list_pinned(vault)
+    return pinned_json(notes, sum(each.tokens for each in notes), vault.config.budget)
+
+
+_COUNTS = rows(name="string", notes="integer")
+
+_view = partial(Operation, moment=Moment.SEEN, tag=Tag.VIEW)
+
+NOTES = (
+    LIST,
+    GET,
+    _view(
+        "list_tags",
+        "GET /tags",
+        "Count the notes of each tag; archived, deprecated and quarantined ones are left out.",
+        _count_tags,
+        gives=record(tags=_COUNTS),
+    ),
+    _view(
+        "list_contexts",
+        "GET /contexts",
+        "Count the notes of each context; archived, deprecated and quarantined ones are left out.",
+        _count_contexts,
+        gives=record(contexts=_COUNTS),
+    ),
+    _view(
+        "list_pinned",
+        "GET /pinned",
+        "List what is pinned, and what it costs in each pack.",
+        _pinned,
+        gives=record(pinned=rows(path="string"), tokens="integer", budget="integer"),
+    ),
+    LINKS,
+    BACKLINKS,
+    BROKEN,
+    ORPHANS,
+    LIST_SOURCES,
+    SOURCE_NOTES,
+)
+
+
+# Versions of answers: which one somebody has, and which one they want to change.
+
+#: What `If-Match` says where any version will do.
+_ANY = "*"
+
+
+def make_tag(tag: Tag, seen: Vault, plain: Any) -> str:
+    """Return the ETag of what was read, "" if it has none."""
+    if tag is Tag.BLOB:
+        return f'"{plain["blob"]}"'
+    if tag is Tag.NONE or seen.notices.stale:
+        return ""
+    held = repr((seen.head(), seen.view.key())).encode("utf-8", "surrogatepass")
+    return f'W/"{hashlib.sha256(held).hexdigest()[:24]}"'
+
+
+def has_same(given: Iterable[str], tag: str) -> bool:
+    """Tell whether one of the versions that somebody has is this one; weak ones count."""
+    named = re.findall(r'\*|"[^"]*"', ",".join(given))
+    return tag.removeprefix("W/") in named or _ANY in named
+
+
+def read_wanted(given: Iterable[str]) -> frozenset[str]:
+    """Return the versions that `If-Match` names, as blob ids; weak ones name none."""
+    named = re.findall(r'(\*)|(W/)?"([^"]*)"', ",".join(given))
+    return frozenset(star or blob for star, weak, blob in named if not weak)
+
+
+def expect(operation: Operation, given: Given, wanted: frozenset[str], vault: Vault) -> Vault:
+    """Return the vault for changing the note of an operation where it is one of these versions.
+
+    Raises:
+        HTTPException: none is named.
+        ChangedError: it is another.
+        NoteNotFoundError: there is none.
+    """
+    from vaultmem.services.views.read_notes import read_as_written, resolve_address
+
+    try:
+        path = resolve_address(vault, given["path"])[0]
+    except NoteNotFoundError:
+        if "at" in operation.body:  # One that was removed comes back.
+            return vault
+        raise
+    blob = read_as_written(vault, path).blob
+    if not wanted:
+        told = "say in If-Match which version is changed: the ETag that GET gave, or * for any"
+        raise HTTPException(428, f"{operation.name}: {told}")
+    if _ANY in wanted:
+        return vault
+    if blob not in wanted:
+        raise ChangedError(f"{path}: not the version of If-Match any more; read it again")
+    return replace(vault, expected={str(path): wanted})
+
+
+def tag_written(vault: Vault, path: PurePosixPath | None) -> str:
+    """Return the ETag of a note that was written, "" where it is gone."""
+    from vaultmem.services.views.open_view import look_at
+    from vaultmem.services.views.read_notes import read_as_written
+
+    if path is None:
+        return ""
+    seen = look_at(vault) if vault.ref else vault
+    return f'"{read_as_written(seen, path).blob}"'

@@ -1,0 +1,153 @@
+"""Server-sent events about changed notes, and long jobs with progress."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from concurrent.futures import Future
+from functools import partial
+from typing import Any, NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from vaultmem.errors import VaultError
+from vaultmem.storage.watcher import EVERYTHING
+from vaultmem.vault import Vault
+from vaultmem.web.asking import make_caller
+from vaultmem.workers import Workers
+
+#: Seconds of quiet before what changed is told, so that one save is told once; and how long that
+#: may last, for there are folders in which somebody saves all the while.
+_QUIET, _LONGEST = 0.2, 2.0
+
+#: Seconds between two signs of life: proxies and browsers give up on what is silent.
+_BEAT = 15.0
+
+#: Listeners at once.
+_MANY = 64
+
+
+class Events:
+    """Passes on paths that may have changed, from any thread to all who listen."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._heard: dict[asyncio.Queue[str], asyncio.AbstractEventLoop] = {}
+        self._has_ended = False
+
+    def notice(self, path: str) -> None:
+        """Tell everybody who listens that a path may have changed; called from any thread."""
+        with self._lock:
+            listeners = list(self._heard.items())
+        for queue, loop in listeners:
+            with contextlib.suppress(RuntimeError):  # Its loop has ended.
+                loop.call_soon_threadsafe(queue.put_nowait, path)
+
+    async def listen(self) -> AsyncGenerator[list[str], None]:
+        """Yield the paths that may have changed, after some quiet; none as a sign of life."""
+        queue: asyncio.Queue[str] = asyncio.Queue()
+        with self._lock:
+            self._heard[queue] = asyncio.get_running_loop()
+        try:
+            yield []
+            while not self._has_ended:
+                yield await _collect(queue)
+        finally:
+            with self._lock:
+                del self._heard[queue]
+
+    def end(self) -> None:
+        """Let those who listen go: the server ends."""
+        self._has_ended = True
+        self.notice(EVERYTHING)
+
+    def has_room(self) -> bool:
+        """Tell whether somebody more may listen."""
+        return len(self._heard) < _MANY
+
+
+async def stream_events(request: Request) -> Response:
+    """Answer with a stream of events `changed`, each with the paths that may have."""
+    events: Events = request.app.state.events
+    if not events.has_room():
+        return Response("too many listen", 503, {"Retry-After": "30"})
+    headers = {"X-Accel-Buffering": "no", "Content-Encoding": "identity"}
+    return StreamingResponse(_write(events), 200, headers, "text/event-stream")
+
+
+async def _write(events: Events) -> AsyncIterator[str]:
+    async with contextlib.aclosing(events.listen()) as changes:
+        async for paths in changes:
+            yield f"event: changed\ndata: {json.dumps(paths)}\n\n" if paths else ": \n\n"
+
+
+async def _collect(queue: asyncio.Queue[str]) -> list[str]:
+    paths: dict[str, None] = {}
+    try:
+        async with asyncio.timeout(_BEAT):
+            paths[await queue.get()] = None
+        async with asyncio.timeout(_LONGEST):
+            while True:
+                async with asyncio.timeout(_QUIET):
+                    paths[await queue.get()] = None
+    except TimeoutError:
+        return list(paths)
+
+
+# Work that takes longer than somebody waits for a page: begun once, and asked after by pages.
+
+#: Is told how much is done, of how much.
+TellProgress = Callable[[int, int], None]
+
+#: Work that tells how far it is.
+LongWork = Callable[[TellProgress, Vault], Any]
+
+
+class Progress(NamedTuple):
+    """How far work is: `share` from 0 to 1; `problem` is why it ended before its end."""
+
+    share: float
+    is_done: bool
+    problem: str = ""
+
+
+class Jobs:
+    """The work under way in a process, by name, and what came of what ended last."""
+
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
+        self._begun: dict[str, Future[Any]] = {}
+        self._shares: dict[str, float] = {}
+
+    def start(self, name: str, request: Request, work: LongWork) -> None:
+        """Have work done that reads, unless that of this name is under way already."""
+        before = self._begun.get(name)
+        if before is not None and not before.done():
+            return
+        self._shares[name] = 0.0
+        told = partial(work, partial(self._tell, name) if self._workers.are_here else _tell_nobody)
+        self._begun[name] = self._workers.submit_long(told, make_caller(request))
+
+    def find(self, name: str) -> Progress | None:
+        """Return how far the work of a name is, None if it was never begun."""
+        begun = self._begun.get(name)
+        if begun is None:
+            return None
+        if not begun.done():
+            return Progress(self._shares[name], is_done=False)
+        error = begun.exception()
+        if error is None:
+            return Progress(1.0, is_done=True)
+        told = str(error) if isinstance(error, VaultError) else "an error inside vaultmem"
+        return Progress(1.0, is_done=True, problem=told)
+
+    def _tell(self, name: str, done: int, total: int) -> None:
+        self._shares[name] = done / total if total else 1.0
+
+
+def _tell_nobody(done: int, total: int) -> None:
+    """Tell nobody how far work is that another process may do."""

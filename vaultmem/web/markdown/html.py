@@ -1,0 +1,448 @@
+"""Render a note as HTML with markdown-it and Obsidian's rules."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from markdown_it import MarkdownIt
+from markdown_it.common.utils import escapeHtml, unescapeAll
+from markdown_it.ruler import RuleOptionsType
+from markdown_it.rules_core import StateCore
+from markdown_it.rules_inline import StateInline
+from markdown_it.rules_inline import image as read_image
+from markdown_it.rules_inline import link as read_markdown_link
+from markdown_it.token import Token
+from markdown_it.utils import EnvType, OptionsDict
+
+from vaultmem.core.notes.comments import hide_comments
+from vaultmem.core.notes.frontmatter import Frontmatter, read_frontmatter
+from vaultmem.core.notes.links import BLOCK_NAME, read_wikilink
+from vaultmem.core.notes.note import INLINE_TAG
+from vaultmem.core.notes.properties import Property
+from vaultmem.core.notes.sections import GONE
+from vaultmem.core.text.display import escape_bytes
+from vaultmem.web.markdown import html_links, syntax
+from vaultmem.web.markdown.clean import REL, clean_html
+from vaultmem.web.markdown.html_links import (
+    MAX_EMBED_DEPTH,
+    Budget,
+    Page,
+    Surroundings,
+    find_target,
+    name_heading,
+    name_link,
+    page_of,
+    render_attributes,
+    render_link,
+)
+from vaultmem.web.markdown.syntax import TooLargeError, select_part
+
+# Tasks, names of blocks, headings and lines: what is told of blocks once they are known.
+
+_TASK = re.compile(r"\[([^\]\n])\](?:[ \t]+|$)")
+_SHOWN = frozenset({"text", "code_inline", "wikilink", "tag", "math", "outside_image"})
+#: Of lists and tables, the items and rows have lines.
+_UNLINED = frozenset(
+    ["bullet_list_open", "ordered_list_open", "table_open", "thead_open", "tbody_open", "inline"]
+)
+
+
+class Heading(NamedTuple):
+    """A heading of a note: its level (1 to 6), what it shows, its id in the page, its line."""
+
+    level: int
+    text: str
+    anchor: str
+    line: int
+
+
+def shape_items(state: StateCore) -> None:
+    """Take the marks of tasks and the names of blocks out of the text that they stand in."""
+    tokens = state.tokens
+    for at, token in enumerate(tokens):
+        if token.type != "inline" or tokens[at - 1].type != "paragraph_open":
+            continue
+        holder = tokens[at - 1]
+        if at > 1 and tokens[at - 2].type == "list_item_open":
+            holder = tokens[at - 2]
+            _take_task(holder, token)
+        if "^" in token.content:
+            _take_name(tokens, at, holder)
+
+
+def _take_task(item: Token, text: Token) -> None:
+    if found := _TASK.match(text.content):
+        text.meta["task"] = item.attrs["data-task"] = found[1]
+        item.attrs["class"] = "task"
+        text.content = text.content[found.end() :]
+
+
+def _take_name(tokens: list[Token], at: int, holder: Token) -> None:
+    """Name a block by what its text ends with, or the block before a paragraph of nothing else."""
+    text = tokens[at]
+    begin = text.content.rfind("\n") + 1
+    found = BLOCK_NAME.search(text.content, begin)
+    if found is None:
+        return
+    text.content = text.content[: found.start()].rstrip()
+    if not text.content:
+        tokens[at - 1].hidden = tokens[at + 1].hidden = True
+        if holder is tokens[at - 1]:
+            holder = _find_before(tokens, at - 1)
+    holder.meta["block"] = found[1].casefold()
+
+
+def _find_before(tokens: list[Token], at: int) -> Token:
+    """Return the beginning of the block before one, itself if it is the first."""
+    for place in range(at - 1, -1, -1):
+        token = tokens[place]
+        if token.level < tokens[at].level:
+            break
+        if token.level == tokens[at].level and token.nesting >= 0:
+            return token
+    return tokens[at]
+
+
+def show_tasks(state: StateCore) -> None:
+    """Put a box before the text of each task."""
+    for token in state.tokens:
+        if token.type == "inline" and "task" in token.meta and token.children is not None:
+            token.children.insert(0, Token("task", "span", 0, content=token.meta["task"]))
+
+
+def render_task(token: Token, page: Page) -> str:
+    """Render a task's box, which is not to be clicked at."""
+    mark = token.content
+    said = {" ": "open", "x": "done", "X": "done"}.get(mark, f"marked {mark}")
+    shown = {" ": "☐", "x": "☑", "X": "☑"}.get(mark, mark)
+    return (
+        f'<span class="task-box" role="img" aria-label="{escapeHtml(said)}">{escapeHtml(shown)}'
+        "</span> "
+    )
+
+
+def name_places(state: StateCore) -> None:
+    """Give headings and named blocks their ids, and all blocks the lines that they stand in."""
+    page = page_of(state.env)
+    if not page.first:
+        return
+    taken: dict[str, int] = {}
+    headings: list[Heading] = state.env["headings"]
+    blank = [not line.strip("> \t") for line in state.src.split("\n")]
+    for at, token in enumerate(state.tokens):
+        if token.type == "heading_open":
+            text = state.tokens[at + 1]
+            anchor = _once(name_heading(text.content), taken)
+            token.attrs["id"] = anchor
+            line = page.first + (token.map or [0])[0]
+            headings.append(Heading(int(token.tag[1]), _show(text), anchor, line))
+        elif "block" in token.meta:
+            token.attrs.setdefault("id", _once(f"block-{token.meta['block']}", taken))
+        elif token.type == "inline" and "<a" in token.content:
+            _name_places(token.children or [], taken)
+        if token.map and token.block and token.nesting >= 0 and token.type not in _UNLINED:
+            _tell_lines(token, page.first, blank)
+
+
+def _name_places(children: list[Token], taken: dict[str, int]) -> None:
+    for child in children:
+        if child.type == "name" and (anchor := name_heading(child.meta["name"])) not in taken:
+            child.attrs["id"] = _once(anchor, taken)
+
+
+def _once(anchor: str, taken: dict[str, int]) -> str:
+    """Return an id, with a number behind it where it stands already."""
+    name = anchor
+    while name in taken:
+        taken[anchor] += 1
+        name = f"{anchor}-{taken[anchor]}"
+    taken[name] = 1
+    return name
+
+
+def _show(heading: Token) -> str:
+    children = heading.children or ()
+    return "".join(each.content if each.type in _SHOWN else "" for each in children).strip()
+
+
+def _tell_lines(token: Token, first: int, blank: list[bool]) -> None:
+    begin, end = token.map or (0, 0)
+    while end > begin + 1 and (end > len(blank) or blank[end - 1]):
+        end -= 1
+    token.attrs["data-line"] = begin + first
+    token.attrs["data-end"] = max(end, begin + 1) + first - 1
+
+
+InlineRule = Callable[[StateInline, bool], bool]
+_LANGUAGE = re.compile(r"[\w+#.-]{1,40}", re.ASCII)
+_BEFORE_PARAGRAPHS: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list"]}
+
+
+def make_parser(render_embed: Callable[[Token, Page], str]) -> MarkdownIt:
+    """Return a parser of notes; `render_embed` renders the notes in them."""
+    options = {"html": False, "breaks": True, "xhtmlOut": False, "maxNesting": 100}
+    md = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
+    md.disable(["html_block", "html_inline"])
+    md.validateLink = html_links.is_shown_link  # type: ignore[method-assign]
+    _add_block_rules(md)
+    _add_inline_rules(md)
+    _add_core_rules(md)
+    _add_renderers(md, render_embed)
+    # They would be made ready by whoever asks first, and two threads may do so at once.
+    for rules in (md.core.ruler, md.block.ruler, md.inline.ruler, md.inline.ruler2):
+        rules.getRules()
+    return md
+
+
+def _add_block_rules(md: MarkdownIt) -> None:
+    rules = md.block.ruler
+    rules.before("table", "bounds", syntax.check_bounds)
+    rules.before("fence", "math_block", syntax.read_math_block, _BEFORE_PARAGRAPHS)
+    rules.before("reference", "footnote", syntax.read_definition, _BEFORE_PARAGRAPHS)
+
+
+def _add_inline_rules(md: MarkdownIt) -> None:
+    rules = md.inline.ruler
+    rules.before("link", "wikilink", html_links.read_link)
+    rules.before("link", "footnote", syntax.read_reference)
+    rules.before("link", "inline_footnote", _bound(syntax.read_inline_note))
+    rules.before("link", "tag", syntax.read_tag)
+    rules.before("emphasis", "highlight", syntax.read_highlight)
+    rules.after("escape", "math", syntax.read_math)
+    rules.before("autolink", "html", syntax.read_html)
+    rules.before("newline", "url", syntax.read_url)
+    rules.at("image", _bound(_read_image))
+    rules.at("link", _bound(read_markdown_link))
+    md.inline.ruler2.after("balance_pairs", "highlight", syntax.pair_highlights)
+
+
+def _add_core_rules(md: MarkdownIt) -> None:
+    rules = md.core.ruler
+    rules.after("block", "callouts", syntax.shape_callouts)
+    rules.after("callouts", "items", shape_items)
+    rules.push("footnotes", syntax.gather_footnotes)  # With them, all that is shown is there.
+    rules.push("links", syntax.direct_all)
+    rules.push("tasks", show_tasks)
+    rules.push("places", name_places)
+
+
+def _bound(rule: InlineRule) -> InlineRule:
+    """Return a rule that looks for a closing bracket, which gives up where too many look in vain.
+
+    Each one goes through the rest of its paragraph: many thousands that none closes would take
+    minutes. From then on, brackets are text.
+    """
+
+    def read(state: StateInline, silent: bool) -> bool:
+        if state.src[state.pos] not in "[!^" or state.html_terminator_last("]") <= state.pos:
+            return False
+        budget = page_of(state.env).budget
+        if budget.steps <= 0:
+            return False
+        start, end = state.pos, state.posMax
+        if rule(state, silent):
+            return True
+        if "[" in state.src[start : start + 2]:
+            budget.steps -= end - start
+        return False
+
+    return read
+
+
+def _read_image(state: StateInline, silent: bool) -> bool:
+    """Read an image, but none within the text of another one: markdown-it would go ever deeper."""
+    if state.src[state.pos] != "!" or state.env.get("in_image"):
+        return False
+    state.env["in_image"] = not silent
+    try:
+        return read_image(state, silent)
+    finally:
+        state.env["in_image"] = False
+
+
+def _add_renderers(md: MarkdownIt, render_embed: Callable[[Token, Page], str]) -> None:
+    renderers: dict[str, Callable[[Token, Page], str]] = {
+        "wikilink": html_links.render_wikilink,
+        "link_open": html_links.render_opening,
+        "image": html_links.render_undirected_image,
+        "outside_image": html_links.render_outside_image,
+        "tag": syntax.render_tag,
+        "name": syntax.render_name,
+        "math": syntax.render_math,
+        "math_block": _render_math_block,
+        "task": render_task,
+        "footnote": syntax.render_reference,
+        "footnote_back": syntax.render_back,
+        "fence": _render_code,
+        "code_block": _render_code,
+        "embed": render_embed,
+    }
+    for kind, render in renderers.items():
+        md.add_render_rule(kind, _adapt(render))
+    for kind in ("th_open", "td_open"):
+        md.add_render_rule(kind, _adapt(_render_cell))
+
+
+def _adapt(render: Callable[[Token, Page], str]) -> Callable[..., str]:
+    def call(
+        _: object, tokens: Sequence[Token], at: int, options: OptionsDict, env: EnvType
+    ) -> str:
+        return render(tokens[at], page_of(env))
+
+    return call
+
+
+def _render_code(token: Token, page: Page) -> str:
+    words = unescapeAll(token.info).split(maxsplit=1)
+    known = words and _LANGUAGE.match(words[0])
+    language = f' class="language-{known[0]}"' if known else ""
+    code = f"<code{language}>{escapeHtml(token.content)}</code>"
+    return f"<pre{html_links.render_attributes(token)}>{code}</pre>\n"
+
+
+def _render_math_block(token: Token, page: Page) -> str:
+    attributes = html_links.render_attributes(token)
+    return f'<div class="math"{attributes}>{escapeHtml(token.content)}</div>\n'
+
+
+def _render_cell(token: Token, page: Page) -> str:
+    align = str(token.attrs.get("style", "")).rpartition(":")[2]
+    return f'<{token.tag} class="{align}">' if align else f"<{token.tag}>"
+
+
+# A note's text as HTML, and its properties as a table.
+
+#: A longer text, and one with more of what may be a mark of markdown, is shown as it is written.
+MAX_CHARACTERS = 1_000_000
+MAX_MARKS = 100_000
+_MARKS = "[*_~=$!<#&\\`^:|\n"
+
+
+class Rendered(NamedTuple):
+    """A note as HTML that can stand in a page as it is.
+
+    `properties` is the table of its properties, "" if it has none. Blocks have the lines of the
+    note's file in `data-line` and `data-end` (both from 1, both inclusive).
+    """
+
+    html: str
+    properties: str
+    headings: tuple[Heading, ...]
+
+
+def render_note(text: str, path: str, around: Surroundings) -> Rendered:
+    """Render a note as Obsidian shows it, whatever its text is."""
+    text, matter, body = _read_text(text)
+    page = Page(path, around, Budget(), text.count("\n", 0, matter.body) + 1, (f"{path}#",))
+    properties = clean_html(render_properties(text, matter, page))
+    headings: list[Heading] = []
+    try:
+        env: dict[str, object] = {"page": page, "headings": headings}
+        html = _parser().renderer.render(_parse(body, env), _parser().options, env)
+    except TooLargeError:
+        lines = f'data-line="{page.first}" data-end="{page.first + body.rstrip().count(chr(10))}"'
+        html = f'<pre class="plain" {lines}>{escapeHtml(body)}</pre>'
+        return Rendered(clean_html(html), properties, ())
+    return Rendered(clean_html(html), properties, tuple(headings))
+
+
+def _read_text(text: str) -> tuple[str, Frontmatter, str]:
+    """Return a note's text, its properties, and what people see of its body, line by line."""
+    text = escape_bytes(text)
+    matter = read_frontmatter(text)
+    body = hide_comments(text, matter.body).text[matter.body :].replace(GONE, "")
+    return text, matter, body.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", " ")
+
+
+@functools.cache
+def _parser() -> MarkdownIt:
+    return make_parser(_render_embed)
+
+
+def _parse(body: str, env: dict[str, object]) -> list[Token]:
+    if len(body) > MAX_CHARACTERS or sum(map(body.count, _MARKS)) > MAX_MARKS:
+        raise TooLargeError
+    return _parser().parse(body, env)
+
+
+def _render_embed(token: Token, page: Page) -> str:
+    """Render a note, or a part of one, within another; a link where that cannot be."""
+    link = token.meta["link"]
+    target = find_target(link, page)
+    key = f"{target.path}#{link.subpath}"
+    inner, why = "", "It is embedded in itself"
+    if key not in page.trail:
+        inner, why = _render_inner(page._replace(path=target.path), key, link.subpath)
+    if why:
+        return f"<p{render_attributes(token)}>{render_link(link, token.content, page, why)}</p>\n"
+    name = render_link(link._replace(is_embed=False), token.content, page)
+    title = f'<div class="embed-title">{name}</div>'
+    return f'<div class="embed"{render_attributes(token)}>{title}\n{inner}</div>\n'
+
+
+def _render_inner(page: Page, key: str, subpath: str) -> tuple[str, str]:
+    """Return a part of the text at a page's path as HTML, or why it is not shown."""
+    if len(page.trail) > MAX_EMBED_DEPTH:
+        return "", "Embeds are nested too deeply here"
+    text = page.around.read(page.path)
+    if text is None:
+        return "", "It cannot be shown here"
+    if not page.budget.take(text):
+        return "", "This page has more embeds than are shown"
+    mark = f"{page.budget.embeds}-"
+    page = page._replace(first=0, trail=(*page.trail, key), mark=mark)
+    env: dict[str, object] = {"page": page}
+    try:
+        tokens = select_part(_parse(_read_text(text)[2], env), subpath)
+    except TooLargeError:
+        return "", "It is too large to be shown here"
+    html: str = _parser().renderer.render(tokens, _parser().options, env)
+    return html, "" if tokens or not subpath else "It has no such heading or block"
+
+
+_URL = re.compile(r"https?://[^\s<>\"]+", re.IGNORECASE)
+_TAGS = frozenset({"tags", "tag"})
+
+
+def render_properties(text: str, matter: Frontmatter, page: Page) -> str:
+    """Render the properties of a note; those that cannot be read as they are written."""
+    block = text[matter.start : matter.end]
+    if matter.problem and block:
+        return f'<pre class="properties">{escapeHtml(block)}</pre>'
+    if not matter.properties:
+        return ""
+    first = text.count("\n", 0, matter.start) + 1
+    lines = block.splitlines()
+    rows = [_render_row(prop, lines, first, page) for prop in matter.properties]
+    return f'<table class="properties"><tbody>\n{"".join(rows)}</tbody></table>'
+
+
+def _render_row(prop: Property, lines: list[str], first: int, page: Page) -> str:
+    values = (prop.value,) if isinstance(prop.value, str) else prop.value
+    if prop.name in _TAGS and prop.kind == "str":
+        values = tuple(filter(str.strip, values[0].split(",")))
+    if prop.kind == "map" or (prop.kind == "seq" and not values):
+        source = "\n".join(lines[prop.first : prop.last])
+        shown = f"<code>{escapeHtml(source.partition(':')[2].strip())}</code>"
+    else:
+        shown = ", ".join(_render_value(value, prop.name, page) for value in values)
+    place = f'data-line="{first + prop.first}" data-end="{first + prop.last - 1}"'
+    return f"<tr {place}><th>{escapeHtml(prop.name)}</th><td>{shown}</td></tr>\n"
+
+
+def _render_value(value: str, name: str, page: Page) -> str:
+    """Render one value: a link where it is one as a whole, else its text."""
+    value = value.strip()
+    found = read_wikilink(value, 0)
+    if found and found[1] == len(value):
+        return render_link(found[0], name_link(found[0]), page)
+    if _URL.fullmatch(value):
+        return f'<a class="external" href="{escapeHtml(value)}" rel="{REL}">{escapeHtml(value)}</a>'
+    tag = value.removeprefix("#")
+    if name in _TAGS and INLINE_TAG.fullmatch(f"#{tag}"):
+        href = escapeHtml(page.around.addresses.tag(tag.strip("/")))
+        return f'<a class="tag" href="{href}">{escapeHtml(tag)}</a>'
+    return escapeHtml(value)

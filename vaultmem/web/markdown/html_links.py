@@ -1,0 +1,310 @@
+"""Links and embeds of a rendered note, and the limits of one rendering."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote
+
+from markdown_it.common.utils import escapeHtml
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
+
+from vaultmem.core.notes.links import (
+    Link,
+    LinkKind,
+    decode_destination,
+    fold_heading,
+    read_wikilink,
+    split_destination,
+)
+from vaultmem.core.text.display import escape_bytes
+from vaultmem.core.text.paths import NOTE_ENDINGS
+from vaultmem.web.markdown.clean import REL
+
+if TYPE_CHECKING:
+    from markdown_it.utils import EnvType
+
+
+#: How deep embeds may be in each other, how many a page may have, and how much text in them all.
+MAX_EMBED_DEPTH = 4
+MAX_EMBEDS = 50
+MAX_EMBEDDED = 300_000
+#: Characters that are gone through for brackets that turn out not to be those of a link.
+MAX_STEPS = 1_500_000
+
+
+def _address(prefix: str) -> Callable[[str], str]:
+    return lambda name: prefix + quote(os.fsencode(name), safe="/")
+
+
+class Addresses(NamedTuple):
+    """Where the pages of notes, files and tags are: a URL for a path or a tag, quoted.
+
+    "" for a file says that it cannot be shown.
+    """
+
+    note: Callable[[str], str] = _address("/note/")
+    file: Callable[[str], str] = _address("/file/")
+    tag: Callable[[str], str] = _address("/tag/")
+
+
+class Surroundings(NamedTuple):
+    """The vault around a note.
+
+    `find` returns the path of the file that a link in a note means (`core.links.names.Names.find`),
+    `read` the text of a note that is to be embedded; None where it must not be shown, or is not.
+    """
+
+    find: Callable[[Link, str], str | None]
+    read: Callable[[str], str | None]
+    addresses: Addresses = Addresses()
+
+
+class Budget:
+    """What a page, with all that is embedded in it, may still cost."""
+
+    def __init__(self) -> None:
+        self.embeds = MAX_EMBEDS
+        self.characters = MAX_EMBEDDED
+        self.steps = MAX_STEPS
+
+    def take(self, text: str) -> bool:
+        """Tell whether one more text may be embedded, and count it."""
+        if self.embeds <= 0 or len(text) > self.characters:
+            return False
+        self.embeds -= 1
+        self.characters -= len(text)
+        return True
+
+
+class Page(NamedTuple):
+    """One text that is being rendered: the note itself, or one embedded in it.
+
+    `first` is the line that the text begins with, 0 where lines are not told (embeds). `trail` are
+    the texts that this one is embedded in. `mark` tells its ids from those of other texts.
+    """
+
+    path: str
+    around: Surroundings
+    budget: Budget
+    first: int = 1
+    trail: tuple[str, ...] = ()
+    mark: str = ""
+
+
+def page_of(env: EnvType) -> Page:
+    """Return the text that markdown-it is at work on."""
+    page: Page = env["page"]
+    return page
+
+
+def name_anchor(subpath: str) -> str:
+    """Return the id of what a link's subpath means: of its last heading, or of a block (`^id`)."""
+    last = subpath.rpartition("#")[2].strip()
+    return f"block-{last[1:].casefold()}" if last.startswith("^") else name_heading(last)
+
+
+def name_heading(heading: str) -> str:
+    """Return the id that a heading has in its page.
+
+    The page's own ids begin otherwise, and none is a name that a script could mean.
+    """
+    return f"note-{fold_heading(heading).replace(' ', '-') or 'section'}"
+
+
+# Where links lead: to a page of the vault, out of it, or nowhere.
+
+_IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".svg", ".webp", ".avif")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_OUTSIDE = re.compile(r"https?://|mailto:", re.IGNORECASE)
+_SIZE = re.compile(r"([0-9]{1,4})(?:x([0-9]{1,4}))?")
+
+
+class Target(NamedTuple):
+    """What a link means: the file, "" if there is none, and its address."""
+
+    path: str
+    href: str
+
+    @property
+    def is_note(self) -> bool:
+        """Whether it is a page of text."""
+        return self.path.lower().endswith(NOTE_ENDINGS)
+
+    @property
+    def is_image(self) -> bool:
+        """Whether a browser can show it as an image."""
+        return self.path.lower().endswith(_IMAGES)
+
+
+def is_shown_link(url: str) -> bool:
+    """Tell whether a destination may be a link at all; else its source is shown as text."""
+    return _SCHEME.match(url) is None or _OUTSIDE.match(url) is not None
+
+
+def find_target(link: Link, page: Page) -> Target:
+    """Return what a link in a text means."""
+    path = page.around.find(link, page.path) or ""
+    if not path:
+        return Target("", "")
+    anchor = "#" + quote(name_anchor(link.subpath)) if link.subpath else ""
+    if not link.path and page.first and anchor:
+        return Target(path, anchor)
+    addresses = page.around.addresses
+    target = Target(path, addresses.file(path))
+    return Target(path, addresses.note(path) + anchor) if target.is_note else target
+
+
+def name_link(link: Link) -> str:
+    """Return what is shown for a wikilink: its own text, or what it means."""
+    if link.text and not (link.is_embed and _SIZE.fullmatch(link.text)):
+        return link.text
+    return " > ".join(filter(None, (link.path, *link.subpath.split("#"))))
+
+
+def read_link(state: StateInline, silent: bool) -> bool:
+    """Read a wikilink or an embed."""
+    start, is_embed = state.pos, state.src.startswith("!", state.pos)
+    if not state.src.startswith("[[", start + is_embed) or state.linkLevel:
+        return False
+    found = read_wikilink(state.src, start + is_embed)
+    if found is None or found[1] > state.posMax:
+        return False
+    if not silent:
+        push_link(state, found[0]._replace(is_embed=is_embed))
+    state.pos = found[1]
+    return True
+
+
+def push_link(state: StateInline, link: Link) -> None:
+    """Add a link whose text is not markdown."""
+    token = state.push("wikilink", "a", 0)
+    token.meta = {"link": link}
+    token.content = name_link(link)
+
+
+def render_link(link: Link, text: str, page: Page, hint: str = "") -> str:
+    """Return a link, or an image that is embedded, as HTML; `hint` says why it is not more."""
+    target, shown = find_target(link, page), escapeHtml(text)
+    if not target.path:
+        return f'<span class="unresolved" title="No such note or file">{shown}</span>'
+    if not target.href:
+        return f'<span class="file" title="A file that is not shown here">{shown}</span>'
+    if link.is_embed and target.is_image:
+        return render_image(target, link.text)
+    kind = "internal" if target.is_note else "internal file"
+    if link.is_embed:
+        kind += " embed-link"
+    title = f' title="{escapeHtml(hint)}"' if hint else ""
+    return f'<a class="{kind}" href="{escapeHtml(target.href)}"{title}>{shown}</a>'
+
+
+def render_image(target: Target, text: str) -> str:
+    """Return an image of the vault; behind the last bar of its text, its size may stand."""
+    before, _, size = text.rpartition("|")
+    found = _SIZE.fullmatch(size.strip())
+    alt = (before if found else text) or escape_bytes(target.path.rpartition("/")[2])
+    width = f' width="{found[1]}"' if found else ""
+    height = f' height="{found[2]}"' if found and found[2] else ""
+    return (
+        f'<img src="{escapeHtml(target.href)}" alt="{escapeHtml(alt)}"{width}{height} '
+        'loading="lazy">'
+    )
+
+
+def direct_links(children: list[Token], page: Page) -> None:
+    """Give each markdown link and image among inline tokens its true destination."""
+    opened: list[Token] = []
+    for token in children:
+        if token.type == "link_open":
+            _direct_link(token, page)
+            opened.append(token)
+        elif token.type == "link_close" and opened:
+            token.tag = opened.pop().tag
+        elif token.type == "image":
+            _direct_image(token, page, bool(opened))
+
+
+def _direct_link(token: Token, page: Page) -> None:
+    href = str(token.attrs.get("href", ""))
+    title = {"title": token.attrs["title"]} if "title" in token.attrs else {}
+    if outside := _go_outside(href):
+        token.attrs = {"class": "external", "href": outside, "rel": REL, **title}
+        return
+    link = _read_destination(href)
+    target = find_target(link, page) if link else Target("", "")
+    if not target.path:
+        token.tag = "span"
+        token.attrs = {"class": "unresolved", "title": f"No such note or file: {href}"}
+        return
+    if not target.href:
+        token.tag = "span"
+        token.attrs = {"class": "file", "title": "A file that is not shown here"}
+        return
+    kind = "internal" if target.is_note else "internal file"
+    token.attrs = {"class": kind, "href": target.href, **title}
+
+
+def _direct_image(token: Token, page: Page, in_link: bool) -> None:
+    """Make an image of the vault a wikilink that embeds it, and any other one a link."""
+    src, text = str(token.attrs.get("src", "")), token.content
+    link = (_read_destination(src) or _NOWHERE)._replace(is_embed=True, text=text)
+    outside = _go_outside(src)
+    if outside or (in_link and not find_target(link, page).is_image):
+        token.type = "outside_image"
+        token.meta = {"href": "" if in_link else outside}
+        return
+    token.type, token.meta = "wikilink", {"link": link}
+    token.content = name_link(link) or src
+
+
+def _go_outside(href: str) -> str:
+    """Return the address of something outside the vault, "" if it is inside."""
+    if href.startswith("//"):
+        return f"https:{href}"
+    return href if _OUTSIDE.match(href) else ""
+
+
+def _read_destination(href: str) -> Link | None:
+    parts = split_destination(href)
+    if parts is None:
+        return None
+    path, subpath = map(decode_destination, parts)
+    return _NOWHERE._replace(path=path, subpath=subpath)
+
+
+_NOWHERE = Link(LinkKind.MARKDOWN, "\0", "", "", 0, 0, 0)
+
+
+def render_wikilink(token: Token, page: Page) -> str:
+    """Render a link whose text is not markdown."""
+    return render_link(token.meta["link"], token.content, page)
+
+
+def render_outside_image(token: Token, page: Page) -> str:
+    """Render an image from elsewhere as a link: the page asks nobody for anything."""
+    href = str(token.meta["href"])
+    text = escapeHtml(token.content or href or "image")
+    if not href:
+        return f'<span class="image">{text}</span>'
+    return f'<a class="external" href="{escapeHtml(href)}" rel="{REL}">{text}</a>'
+
+
+def render_opening(token: Token, page: Page) -> str:
+    """Render the beginning of a link, without a destination where nobody has looked at that."""
+    if "class" not in token.attrs:
+        return f"<{token.tag}>"
+    return f"<{token.tag}{render_attributes(token)}>"
+
+
+def render_undirected_image(token: Token, page: Page) -> str:
+    """Render an image as its text where nobody has looked at its destination."""
+    return f'<span class="image">{escapeHtml(token.content)}</span>'
+
+
+def render_attributes(token: Token) -> str:
+    """Return the attributes of a token as HTML."""
+    return "".join(f' {name}="{escapeHtml(str(each))}"' for name, each in token.attrs.items())

@@ -1,0 +1,578 @@
+"""Obsidian's markdown: blocks, callouts, embeds, footnotes and inline syntax."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+from markdown_it.common.utils import escapeHtml
+from markdown_it.helpers import parseLinkLabel
+from markdown_it.rules_block import StateBlock
+from markdown_it.rules_core import StateCore
+from markdown_it.rules_inline import StateInline
+from markdown_it.rules_inline.state_inline import Delimiter
+from markdown_it.token import Token
+
+from vaultmem.core.notes.links import fold_heading
+from vaultmem.core.notes.note import INLINE_TAG
+from vaultmem.web.markdown.clean import CALLOUTS
+from vaultmem.web.markdown.html_links import Page, direct_links, find_target, page_of
+
+#: How deep quotes and lists (two levels each) are shown as such.
+MAX_DEPTH = 60
+#: How many beginnings and ends of blocks a text may have, and texts in them.
+MAX_TOKENS = 60_000
+
+
+class TooLargeError(Exception):
+    """A text has too much in it to be shown as anything but text."""
+
+
+def check_bounds(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """Read as code what is nested too deeply, so that it does not vanish.
+
+    Raises:
+        TooLargeError: there are too many blocks.
+    """
+    if len(state.tokens) > MAX_TOKENS:
+        raise TooLargeError
+    if silent or state.level < MAX_DEPTH:
+        return False
+    token = state.push("code_block", "code", 0)
+    token.content = state.getLines(start, end, state.blkIndent, True)
+    token.map = [start, end]
+    state.line = end
+    return True
+
+
+def read_math_block(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """Read lines from one that begins with `$$` to one that ends with it."""
+    place = state.bMarks[start] + state.tShift[start]
+    if not state.src.startswith("$$", place) or state.is_code_block(start):
+        return False
+    last = _find_end(state, start, end, place)
+    if last < 0:
+        return False
+    if not silent:
+        token = state.push("math_block", "div", 0)
+        token.content = state.getLines(start, last + 1, state.blkIndent, False)
+        token.map = [start, last + 1]
+        state.line = last + 1
+    return True
+
+
+def _find_end(state: StateBlock, start: int, end: int, place: int) -> int:
+    """Return the line where mathematics end, -1 if none does."""
+    if state.env.get("math_ends", end) <= start:
+        return -1
+    for line in range(start, end):
+        text = state.src[place if line == start else state.bMarks[line] : state.eMarks[line]]
+        text = text.rstrip()
+        if text.endswith("$$") and (line > start or len(text) > 3):
+            return line
+        if line > start and state.sCount[line] < state.blkIndent and text:
+            return -1
+    if not state.level:
+        state.env["math_ends"] = start  # None ends behind here: the next ones need not look.
+    return -1
+
+
+# Quotes that are callouts: `> [!kind]± title`.
+#
+# Source: Obsidian Help, "Callouts".
+
+_MARK = re.compile(r"\[!([^\]\n]{1,100})\]([+-]?)[ \t]*([^\n]*)(?:\n|$)")
+_ALIASES = {
+    **dict.fromkeys(["summary", "tldr"], "abstract"),
+    **dict.fromkeys(["hint", "important"], "tip"),
+    **dict.fromkeys(["check", "done"], "success"),
+    **dict.fromkeys(["help", "faq"], "question"),
+    **dict.fromkeys(["caution", "attention"], "warning"),
+    **dict.fromkeys(["fail", "missing"], "failure"),
+    "error": "danger",
+    "cite": "quote",
+}
+
+
+def shape_callouts(state: StateCore) -> None:
+    """Make callouts of the quotes whose first line says so."""
+    shaped: list[Token] = []
+    closing: list[str] = []  # Of each quote that is open, the tag of its callout or "".
+    rest = iter(enumerate(state.tokens))
+    for at, token in rest:
+        if token.type == "blockquote_open":
+            found = _find_mark(state.tokens[at + 1 : at + 3])
+            closing.append("")
+            if found:
+                closing[-1] = "details" if found[2] else "div"
+                shaped += _open_callout(token, found)
+                shaped += _keep_rest(state.tokens[at + 1 : at + 4], found)
+                for _ in range(3):
+                    next(rest)
+                continue
+        elif token.type == "blockquote_close" and (tag := closing.pop()):
+            shaped += (_make("callout_body", "div", -1), _make("callout", tag, -1))
+            continue
+        shaped.append(token)
+    state.tokens = shaped
+
+
+def _find_mark(behind: Sequence[Token]) -> re.Match[str] | None:
+    """Return what makes a callout of a quote; with a rule below, it was taken for a heading."""
+    kinds = {"paragraph_open", "heading_open"}
+    if len(behind) < 2 or behind[0].type not in kinds or behind[0].markup.startswith("#"):
+        return None
+    return _MARK.match(behind[1].content)
+
+
+def _open_callout(quote: Token, found: re.Match[str]) -> list[Token]:
+    """Return the tokens from the callout's beginning to that of its text."""
+    name = found[1].partition("|")[0].strip()
+    kind = _ALIASES.get(name.lower(), name.lower())
+    kind = kind if kind in CALLOUTS else "note"
+    callout = _make("callout", "details" if found[2] else "div", 1)
+    callout.map, callout.attrs = quote.map, {"class": f"callout callout-{kind}"}
+    if found[2] == "+":
+        callout.attrs["open"] = ""
+    tag = "summary" if found[2] else "div"
+    title = _make("callout_title", tag, 1)
+    title.attrs = {"class": "callout-title"}
+    text = Token("inline", "", 0, content=found[3].strip() or name.capitalize(), children=[])
+    body = _make("callout_body", "div", 1)
+    body.attrs = {"class": "callout-body"}
+    return [callout, title, text, _make("callout_title", tag, -1), body]
+
+
+def _keep_rest(paragraph: Sequence[Token], found: re.Match[str]) -> Sequence[Token]:
+    """Return the first paragraph without the line that made its quote a callout."""
+    opening, text, _ = paragraph
+    text.content = text.content[found.end() :]
+    if not text.content:
+        last = opening.map[1] if opening.map else 0
+        rule = Token("hr", "hr", 0, map=[last - 1, last], block=True)
+        return [rule] if opening.markup == "-" else []
+    for token in (opening, text):
+        if token.map:
+            token.map = [token.map[0] + 1, token.map[1]]
+    return paragraph
+
+
+def _make(kind: str, tag: str, nesting: Literal[-1, 1]) -> Token:
+    return Token(f"{kind}_{'open' if nesting > 0 else 'close'}", tag, nesting, block=True)
+
+
+# Notes in notes: where an embed stands, and which part of the other note it means.
+
+_GAPS = frozenset({"softbreak", "hardbreak"})
+
+
+def direct_all(state: StateCore) -> None:
+    """Give all links their destinations, and make blocks of the notes that are embedded."""
+    page = page_of(state.env)
+    lifted: list[Token] = []
+    rest = iter(enumerate(state.tokens))
+    for at, token in rest:
+        if token.type == "inline" and token.children:
+            direct_links(token.children, page)
+            if lifted[-1].type == "paragraph_open" and _has_embed(token.children, page):
+                lifted += _split_paragraph(lifted.pop(), token, state.tokens[at + 1], page)
+                next(rest)
+                continue
+        lifted.append(token)
+    state.tokens = lifted
+
+
+def _has_embed(children: list[Token], page: Page) -> bool:
+    return any(_is_embed(child, page) for child in children)
+
+
+def _is_embed(token: Token, page: Page) -> bool:
+    """Tell whether an inline token embeds a note and stands in no other one."""
+    if token.type != "wikilink" or token.level or not token.meta["link"].is_embed:
+        return False
+    return find_target(token.meta["link"], page).is_note
+
+
+def _split_paragraph(opening: Token, text: Token, closing: Token, page: Page) -> Iterator[Token]:
+    """Yield a paragraph's tokens with its embeds between paragraphs of their own."""
+    piece: list[Token] = []
+    for child in [*(text.children or ()), None]:
+        if child is not None and not _is_embed(child, page):
+            piece.append(child)
+            continue
+        if piece := _strip(piece):
+            yield from (opening.copy(), text.copy(children=piece), closing.copy())
+            piece = []
+        if child is not None:
+            yield Token(
+                "embed",
+                "div",
+                0,
+                map=opening.map,
+                meta={**opening.meta, **child.meta},
+                content=child.content,
+                block=True,
+            )
+        opening.meta = {}
+
+
+def _strip(piece: list[Token]) -> list[Token]:
+    """Return inline tokens without line breaks and blanks at both ends."""
+    while piece and (piece[-1].type in _GAPS or _is_blank(piece[-1])):
+        piece = piece[:-1]
+    while piece and (piece[0].type in _GAPS or _is_blank(piece[0])):
+        piece = piece[1:]
+    return piece
+
+
+def _is_blank(token: Token) -> bool:
+    return token.type == "text" and not token.content.strip()
+
+
+def select_part(tokens: list[Token], subpath: str) -> list[Token]:
+    """Return the tokens of the section or block that a link's subpath means; none if there is none.
+
+    A section has those below it. Footnotes come along where some are meant.
+    """
+    if not subpath:
+        return tokens
+    last = next((at for at, each in enumerate(tokens) if each.type == "footnotes_open"), None)
+    body, footnotes = tokens[:last], tokens[last:] if last is not None else []
+    part = _select_block(body, subpath[1:]) if subpath[0] == "^" else _select_section(body, subpath)
+    marks = (child.type == "footnote" for token in part for child in token.children or ())
+    return [*part, *footnotes] if any(marks) else part
+
+
+def _select_block(tokens: list[Token], name: str) -> list[Token]:
+    wanted = name.strip().casefold()
+    for at, token in enumerate(tokens):
+        if token.meta.get("block") == wanted:
+            depth = 0
+            for end in range(at, len(tokens)):
+                depth += tokens[end].nesting
+                if not depth:
+                    return tokens[at : end + 1]
+    return []
+
+
+def _select_section(tokens: list[Token], subpath: str) -> list[Token]:
+    names = [name for part in subpath.split("#") if (name := fold_heading(part))]
+    above: list[tuple[str, str]] = []  # Tags and headings down to here.
+    start, tag = -1, ""
+    for at, token in enumerate(tokens):
+        if token.type != "heading_open" or token.level:
+            continue
+        if start >= 0 and token.tag <= tag:
+            return tokens[start:at]
+        above = [each for each in above if each[0] < token.tag]
+        above.append((token.tag, fold_heading(tokens[at + 1].content)))
+        line = iter([heading for _, heading in above])
+        if start < 0 and names and all(name in line for name in names):
+            start, tag = at, token.tag
+    return tokens[start:] if start >= 0 else []
+
+
+# Footnotes: `[^name]`, what `[^name]: text` says of them, and `^[text]` for both at once.
+#
+# Source: Obsidian Help, "Basic formatting syntax" (footnotes).
+
+_REFERENCE = re.compile(r"\[\^([^\]\s]{1,100})\]")
+_DEFINITION = re.compile(r"\[\^([^\]\s]{1,100})\]:[ \t]*")
+
+
+def read_definition(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """Read what a footnote says: a line, and those behind it that are indented."""
+    place = state.bMarks[start] + state.tShift[start]
+    if state.is_code_block(start) or not state.src.startswith("[^", place):
+        return False
+    found = _DEFINITION.match(state.src, place, state.eMarks[start])
+    if found is None:
+        return False
+    if silent:
+        return True
+    state.env.setdefault("footnotes", {}).setdefault(found[1], [])
+    token = state.push("footnote_open", "li", 1)
+    token.meta, token.map = {"name": found[1]}, [start, start]
+    _read_text(state, start, end, found.end())
+    token.map[1] = state.line
+    state.push("footnote_close", "li", -1)
+    return True
+
+
+def _read_text(state: StateBlock, start: int, end: int, place: int) -> None:
+    """Read the blocks of a footnote, the first of which begins at a place of its first line."""
+    kept = state.bMarks[start], state.tShift[start], state.sCount[start], state.parentType
+    state.bMarks[start], state.tShift[start], state.parentType = place, 0, "footnote"
+    state.blkIndent += 4
+    state.sCount[start] = state.blkIndent
+    if place >= state.eMarks[start] and (start + 1 >= end or state.isEmpty(start + 1)):
+        state.line = start + 1
+    else:
+        state.md.block.tokenize(state, start, end)
+    state.blkIndent -= 4
+    state.bMarks[start], state.tShift[start], state.sCount[start], state.parentType = kept
+
+
+def read_reference(state: StateInline, silent: bool) -> bool:
+    """Read a mark that leads to a footnote that there is."""
+    if not state.src.startswith("[^", state.pos) or state.linkLevel:
+        return False
+    found = _REFERENCE.match(state.src, state.pos, state.posMax)
+    known: dict[str, Any] = state.env.get("footnotes", {})
+    if found is None or found[1] not in known:
+        return False
+    if not silent:
+        state.push("footnote", "sup", 0).meta = {"name": found[1]}
+    state.pos = found.end()
+    return True
+
+
+def read_inline_note(state: StateInline, silent: bool) -> bool:
+    """Read a footnote that stands where it is meant."""
+    start = state.pos
+    if not state.src.startswith("^[", start) or state.linkLevel or state.env.get("in_footnote"):
+        return False
+    end = parseLinkLabel(state, start + 1)
+    if end < 0:
+        return False
+    if not silent:
+        known = state.env.setdefault("footnotes", {})
+        name = f" {len(known)}"  # No name that is written has a blank.
+        children: list[Token] = []
+        state.env["in_footnote"] = True
+        state.md.inline.parse(state.src[start + 2 : end], state.md, state.env, children)
+        state.env["in_footnote"] = False
+        known[name] = [Token("inline", "", 0, children=children, content="")]
+        state.push("footnote", "sup", 0).meta = {"name": name}
+    state.pos = end + 1
+    return True
+
+
+def gather_footnotes(state: StateCore) -> None:
+    """Move the footnotes to the end, in the order of their marks; those without a mark are last."""
+    known: dict[str, list[Token]] = state.env.get("footnotes", {})
+    if not known:
+        return
+    state.tokens = _take_definitions(state.tokens, known)
+    marked = _number_marks([*state.tokens, *(each for text in known.values() for each in text)])
+    prefix = f"footnote-{page_of(state.env).mark}"
+    items: list[Token] = []
+    for number, name in enumerate(dict.fromkeys([*marked, *known]), 1):
+        items += _make_item(known[name], prefix, number, name in marked)
+    state.tokens += [
+        Token("footnotes_open", "section", 1, {"class": "footnotes"}, block=True),
+        Token("footnotes_list_open", "ol", 1, block=True),
+        *items,
+        Token("footnotes_list_close", "ol", -1, block=True),
+        Token("footnotes_close", "section", -1, block=True),
+    ]
+
+
+def _number_marks(tokens: list[Token]) -> dict[str, int]:
+    """Give the marks their numbers, by the first of each footnote, and return those by name."""
+    numbers: dict[str, int] = {}
+    for mark in (child for token in tokens for child in token.children or ()):
+        if mark.type == "footnote":
+            name = mark.meta["name"]
+            mark.meta["is_first"] = name not in numbers
+            mark.meta["number"] = numbers.setdefault(name, len(numbers) + 1)
+    return numbers
+
+
+def _take_definitions(tokens: list[Token], known: dict[str, list[Token]]) -> list[Token]:
+    """Return the tokens without the definitions, which are put where their names are known."""
+    kept: list[Token] = []
+    into = [kept]
+    for token in tokens:
+        if token.type == "footnote_open":
+            into.append([token])
+        elif token.type == "footnote_close":
+            whole = [*into.pop(), token]
+            name = whole[0].meta["name"]
+            known[name] = known[name] or whole
+        else:
+            into[-1].append(token)
+    return kept
+
+
+def _make_item(tokens: list[Token], prefix: str, number: int, is_marked: bool) -> list[Token]:
+    """Return a footnote's tokens as an item of the list, with a way back to its mark."""
+    lines = None
+    if tokens and tokens[0].type == "footnote_open":
+        lines, tokens = tokens[0].map, tokens[1:-1]
+    attrs: dict[str, str | int | float] = {"id": f"{prefix}{number}"}
+    opening = Token("footnote_item_open", "li", 1, attrs, map=lines, block=True)
+    closing = Token("footnote_item_close", "li", -1, block=True)
+    back = [Token("footnote_back", "a", 0, meta={"number": number})] if is_marked else []
+    text = next((each for each in tokens[-2:] if each.type == "inline"), None)
+    if text is not None and text.children is not None:
+        text.children += back
+        back = []
+    return [opening, *tokens, *back, closing]
+
+
+def render_reference(token: Token, page: Page) -> str:
+    """Render the mark of a footnote."""
+    number = token.meta["number"]
+    name = f"{page.mark}{number}"
+    place = f' id="footnote-mark-{name}"' if token.meta["is_first"] else ""
+    return f'<sup class="footnote"><a href="#footnote-{name}"{place}>{number}</a></sup>'
+
+
+def render_back(token: Token, page: Page) -> str:
+    """Render the way from a footnote back to its mark."""
+    name = f"{page.mark}{token.meta['number']}"
+    return f' <a class="footnote-back" href="#footnote-mark-{name}">↩</a>'
+
+
+# Within a line: tags, math, highlights, bare links, and the little HTML that is shown as such.
+
+_MATH = re.compile(r"\$(?![\s$])[^$\n]{1,400}+(?<!\s)\$(?![\d$])")
+_URL = re.compile(r"https?://[^\s<>\[\]\"`\\^{}|]{1,2000}", re.IGNORECASE)
+_URL_END = ".,;:!?'\"*_~=)"
+#: HTML without attributes around a few words, a line break, and the names that others link to.
+_AROUND = re.compile(
+    r"<(sub|sup|u|b|i|s|em|strong|kbd|mark|small)>(?P<text>[^<>\n]{1,400}+)</\1>", re.IGNORECASE
+)
+_BREAK = re.compile(r"<br ?/?>", re.IGNORECASE)
+_NAME = re.compile(r"<a (?:name|id)=\"([\w.-]{1,100})\" ?(?:/>|>[ \t]?</a>)", re.IGNORECASE)
+_EQUALS = ord("=")
+
+
+def read_tag(state: StateInline, silent: bool) -> bool:
+    """Read what the index takes for a tag."""
+    if state.src[state.pos] != "#" or state.linkLevel:
+        return False
+    found = INLINE_TAG.match(state.src, state.pos, state.posMax)
+    if found is None:
+        return False
+    if not silent:
+        token = state.push("tag", "a", 0)
+        token.content = found[0]
+        token.meta = {"tag": found[1].strip("/")}
+    state.pos = found.end()
+    return True
+
+
+def render_tag(token: Token, page: Page) -> str:
+    """Render a tag as a link to all that has it."""
+    href = page.around.addresses.tag(token.meta["tag"])
+    return f'<a class="tag" href="{escapeHtml(href)}">{escapeHtml(token.content)}</a>'
+
+
+def read_math(state: StateInline, silent: bool) -> bool:
+    """Read mathematics, in which nothing is markdown; they are shown as written."""
+    start = state.pos
+    if state.src[start] != "$":
+        return False
+    if state.src.startswith("$$", start):
+        end = state.src.find("$$", start + 2, state.posMax) + 2
+        if end <= start + 4:
+            return False
+    elif found := _MATH.match(state.src, start, state.posMax):
+        end = found.end()
+    else:
+        return False
+    if not silent:
+        state.push("math", "span", 0).content = state.src[start:end]
+    state.pos = end
+    return True
+
+
+def render_math(token: Token, page: Page) -> str:
+    """Render mathematics as their source."""
+    return f'<span class="math">{escapeHtml(token.content)}</span>'
+
+
+def read_html(state: StateInline, silent: bool) -> bool:
+    """Read the HTML that notes cannot do without; all other is text."""
+    if state.src[state.pos] != "<":
+        return False
+    if found := _AROUND.match(state.src, state.pos, state.posMax):
+        if not silent:
+            _push_around(state, found)
+    elif found := _BREAK.match(state.src, state.pos, state.posMax):
+        if not silent:
+            state.push("hardbreak", "br", 0)
+    elif found := _NAME.match(state.src, state.pos, state.posMax):
+        if not silent:
+            state.push("name", "a", 0).meta = {"name": found[1]}
+    else:
+        return False
+    state.pos = found.end()
+    return True
+
+
+def _push_around(state: StateInline, found: re.Match[str]) -> None:
+    """Add a tag and what is in it, which is markdown."""
+    tag, end = found[1].lower(), state.posMax
+    state.push("html_open", tag, 1)
+    state.pos, state.posMax = found.span("text")
+    state.md.inline.tokenize(state)
+    state.posMax = end
+    state.push("html_close", tag, -1)
+
+
+def render_name(token: Token, page: Page) -> str:
+    """Render the place of a name, if it is the first of it."""
+    return f'<a id="{token.attrs["id"]}"></a>' if "id" in token.attrs else ""
+
+
+def read_url(state: StateInline, silent: bool) -> bool:
+    """Read an address that stands in the text as it is."""
+    if silent or state.linkLevel or not state.src.startswith("://", state.pos):
+        return False
+    scheme = state.pending[-5:].lower()
+    start = state.pos - (5 if scheme == "https" else 4)
+    before = state.pending[: start - state.pos]
+    if not scheme.endswith(("http", "https")) or before[-1:].isalnum():
+        return False
+    found = _URL.match(state.src, start, state.posMax)
+    if found is None:
+        return False
+    url = _strip_url(found[0])
+    state.pending = before
+    state.push("link_open", "a", 1).attrs = {"href": state.md.normalizeLink(url)}
+    state.push("text", "", 0).content = url
+    state.push("link_close", "a", -1)
+    state.pos = start + len(url)
+    return True
+
+
+def _strip_url(url: str) -> str:
+    """Return an address without what ends the sentence that it stands in."""
+    while url[-1] in _URL_END and not (url[-1] == ")" and url.count("(") >= url.count(")")):
+        url = url[:-1]
+    return url
+
+
+def read_highlight(state: StateInline, silent: bool) -> bool:
+    """Read a run of `=` that may begin or end a highlight."""
+    if silent or not state.src.startswith("==", state.pos):
+        return False
+    run = state.scanDelims(state.pos, True)
+    if run.length % 2:
+        state.push("text", "", 0).content = "="
+    for _ in range(run.length // 2):
+        state.push("text", "", 0).content = "=="
+        token = len(state.tokens) - 1
+        state.delimiters.append(Delimiter(_EQUALS, 0, token, -1, run.can_open, run.can_close))
+    state.pos += run.length
+    return True
+
+
+def pair_highlights(state: StateInline) -> None:
+    """Make highlights of the runs that markdown-it has paired."""
+    lists = [state.delimiters, *(meta["delimiters"] for meta in state.tokens_meta if meta)]
+    for delimiters in lists:
+        for opening in delimiters:
+            if opening.marker == _EQUALS and opening.end >= 0:
+                _mark(state.tokens[opening.token], 1)
+                _mark(state.tokens[delimiters[opening.end].token], -1)
+
+
+def _mark(token: Token, nesting: int) -> None:
+    token.type = "mark_open" if nesting > 0 else "mark_close"
+    token.tag, token.content = "mark", ""
+    token.nesting = 1 if nesting > 0 else -1

@@ -1,0 +1,159 @@
+"""Bisect: which commit made an answer wrong, found in slices, so that others are answered too."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from functools import partial
+from typing import NamedTuple
+
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
+from starlette.responses import Response
+
+from vaultmem.core.packs.receipt import Expectation
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.history.diff import ShownCommit
+from vaultmem.services.packs.evaluate import JudgedCommit
+from vaultmem.storage.git.log import Commit
+from vaultmem.vault import Vault
+from vaultmem.web.asking import ShownChange, answers, read, read_count, show_changes
+from vaultmem.web.pages.pack_page import MAX_BUDGET
+from vaultmem.web.rendering import render_page
+
+#: Seconds after which a slice ends with the step that it is at; a page asks for the next one.
+_SLICE = 0.7
+
+#: Searches whose verdicts are kept until they end, and files of the commit that is found.
+_SEARCHES, _FILES = 16, 5
+
+Verdicts = dict[str, JudgedCommit]
+
+
+class Search(NamedTuple):
+    """What is searched: the first commit from which on an answer is not as expected."""
+
+    expected: Expectation
+    good: str
+    bad: str
+
+
+class Step(NamedTuple):
+    """A commit that was judged, and its place among those that were, oldest first, from 0."""
+
+    judged: JudgedCommit
+    commit: Commit
+    place: int
+
+
+class Found(NamedTuple):
+    """How far a search is: its steps in order, and about how many are left.
+
+    `first_bad` are the commits that it ended at, with what the first of them changed; `problem`
+    says why it could not go on. `untested` commits do not descend from the good one.
+    """
+
+    steps: list[Step]
+    left: int
+    first_bad: list[ShownCommit]
+    changes: list[ShownChange]
+    problem: str = ""
+    untested: int = 0
+
+    @property
+    def is_done(self) -> bool:
+        """Tell whether there is nothing left to do."""
+        return bool(self.first_bad or self.problem)
+
+
+class Searches:
+    """What is known of the searches under way; what ends is forgotten, and would be judged anew."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[Search, Verdicts] = OrderedDict()
+
+    def open(self, search: Search) -> Verdicts:
+        """Return the verdicts of a search, which whoever goes on with it adds to."""
+        verdicts = self._known.setdefault(search, {})
+        self._known.move_to_end(search)
+        while len(self._known) > _SEARCHES:
+            self._known.popitem(last=False)
+        return verdicts
+
+    def close(self, search: Search) -> None:
+        """Forget a search."""
+        self._known.pop(search, None)
+
+
+def read_search(given: QueryParams) -> Search | None:
+    """Return what an address asks to find, None where it does not say enough."""
+    finds, says = (given.get(name, "").strip()[:1_000] for name in ("finds", "says"))
+    good = given.get("good", "").strip()[:250]
+    if not good or not (finds or says):
+        return None
+    expected = Expectation(
+        given.get("q", "")[:1_000],
+        (finds,) if finds else (),
+        (says,) if says else (),
+        "negated" in given,
+        read_count(given.get("budget", ""), MAX_BUDGET) or 0,
+    )
+    return Search(expected, good, given.get("bad", "").strip()[:250] or "HEAD")
+
+
+def go_on(search: Search, verdicts: Verdicts, vault: Vault) -> Found:
+    """Judge some more commits, and return how far the search is."""
+    from vaultmem.services.history.diff import show_commit
+    from vaultmem.services.packs.evaluate import search_history
+
+    steps: list[JudgedCommit] = []
+    left = 0
+    end = time.monotonic() + _SLICE
+    found = search_history(vault, search.good, search.bad, search.expected, verdicts)
+    try:
+        is_new = False
+        while not is_new or time.monotonic() < end:
+            step, left = next(found)
+            steps.append(step)
+            is_new = is_new or step.commit not in verdicts
+            verdicts[step.commit] = step
+    except StopIteration as done:
+        shown = [show_commit(vault, commit, _FILES) for commit in done.value.commits[:10]]
+        changes = list(show_changes(shown[0].operations))
+        return Found(_place(vault, steps), 0, shown, changes, untested=done.value.untested)
+    except (NoteNotFoundError, RefusedError) as error:
+        return Found(_place(vault, steps), 0, [], [], str(error))
+    return Found(_place(vault, steps), max(left, 1), [], [])
+
+
+def _place(vault: Vault, steps: list[JudgedCommit]) -> list[Step]:
+    from vaultmem.storage.git.log import read_commits, sort_commits
+
+    commits = read_commits(vault.history, (step.commit for step in steps))
+    ordered = sort_commits(vault.history, commits.values())
+    places = {each.commit: place for place, each in enumerate(ordered)}
+    return [Step(step, commits[step.commit], places[step.commit]) for step in steps]
+
+
+def _find_nothing(_: Vault) -> Found | None:
+    return None
+
+
+@answers
+async def show_bisect(request: Request) -> Response:
+    """Show a search, one slice further; the page asks again until it has ended."""
+    state = request.app.state
+    searches: Searches = getattr(state, "searches", None) or Searches()
+    state.searches = searches
+    search = read_search(request.query_params)
+    if search is None:
+        frame, found = await read(request, _find_nothing)
+    else:
+        verdicts = searches.open(search)
+        frame, found = await read(request, partial(go_on, search, verdicts))
+        if found is not None:  # What works elsewhere was given a copy of them.
+            verdicts |= {step.judged.commit: step.judged for step in found.steps}
+            if found.is_done:
+                searches.close(search)
+    given = request.query_params
+    return render_page(request, "bisect.html", vault=frame, found=found, given=given)

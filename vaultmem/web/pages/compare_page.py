@@ -1,0 +1,188 @@
+"""Two packs side by side: what only one has, what moved, and what their texts say differently."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
+from starlette.responses import Response
+
+from vaultmem.core.notes.changes import diff_text
+from vaultmem.core.packs.pack_text import PackAccount
+from vaultmem.core.text.line_diff import Passage, mark_diff
+from vaultmem.errors import VaultError
+from vaultmem.services.packs.build import AskPack
+from vaultmem.vault import Vault
+from vaultmem.web.asking import answers, open_asked, read
+from vaultmem.web.pages.pack_page import Piece, describe_pack, describe_replay, read_asked
+from vaultmem.web.rendering import look_around, render_page
+
+_SIDES = ("left", "right")
+
+
+class Side(NamedTuple):
+    """A pack: how it was asked for, its pieces in order, and what they cost.
+
+    `problem` says why there is none.
+    """
+
+    name: str
+    at: str
+    pieces: list[Piece]
+    account: PackAccount | None
+    problem: str = ""
+
+
+class Row(NamedTuple):
+    """A section in either pack or both, with its places (1-based, 0 where it is not).
+
+    `changed` has what differs in their texts.
+    """
+
+    piece: Piece
+    left: int
+    right: int
+    changed: list[Passage]
+
+    @property
+    def kind(self) -> str:
+        """Which packs have it, and whether it is the same in both."""
+        if not (self.left and self.right):
+            return "left" if self.left else "right"
+        return "changed" if self.changed else "both"
+
+
+class Comparison(NamedTuple):
+    """Two packs, their sections in the order of the right one, and how many are of each kind."""
+
+    left: Side
+    right: Side
+    rows: list[Row]
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How many sections only one has, both have, and both have with another text."""
+        return Counter(row.kind for row in self.rows)
+
+    @property
+    def moved(self) -> int:
+        """How many sections that both have stand in another order."""
+        shared = [row.left for row in self.rows if row.left and row.right]
+        return sum(place != rank for place, rank in zip(shared, sorted(shared), strict=True))
+
+
+class Wanted(NamedTuple):
+    """Which packs are compared; the left one may be that of a receipt."""
+
+    question: str
+    receipt: str
+    asked: tuple[AskPack, AskPack]
+
+    @property
+    def fields(self) -> list[tuple[str, AskPack]]:
+        """The settings of both sides; those of a receipt are as they are."""
+        return [
+            (side, asked)
+            for side, asked in zip(_SIDES, self.asked, strict=True)
+            if side == "right" or not self.receipt
+        ]
+
+
+def read_wanted(given: QueryParams) -> Wanted:
+    """Return what an address asks to compare."""
+    question = given.get("q", "")[:1_000]
+    both = [
+        read_asked(
+            QueryParams(
+                {
+                    "q": question,
+                    "budget": given.get(f"{side}_budget", ""),
+                    "labels": given.get(f"{side}_labels", ""),
+                    **({"links": "1"} if f"{side}_links" in given else {}),
+                }
+            )
+        )._replace(at=given.get(f"{side}_at", "").strip())
+        for side in _SIDES
+    ]
+    return Wanted(question, given.get("receipt", ""), (both[0], both[1]))
+
+
+def gather_comparison(wanted: Wanted, other: str, vault: Vault) -> Comparison:
+    """Return two packs side by side."""
+    first, second = wanted.asked
+    left = _replay(wanted.receipt, vault) if wanted.receipt else _ask(first, other, vault)
+    right = _ask(second, other, vault)
+    return Comparison(left, right, align(left.pieces, right.pieces))
+
+
+def _ask(asked: AskPack, other: str, vault: Vault) -> Side:
+    from vaultmem.services.packs.build import ask_pack
+
+    name = f"as of {asked.at}" if asked.at else "now"
+    try:
+        page = describe_pack(
+            ask_pack(open_asked(vault, other), asked), look_around(asked.at, vault, embeds=False)
+        )
+    except VaultError as error:
+        return Side(name, asked.at, [], None, str(error))
+    return Side(name, asked.at, page.pieces, page.answer.pack.account)
+
+
+def _replay(name: str, vault: Vault) -> Side:
+    from vaultmem.services.packs.receipts import replay_receipt
+
+    replay = replay_receipt(vault, name)
+    receipt = replay.receipt
+    who = receipt.agent or "a person"
+    told = f"shown to {who} on {receipt.time[:10]}"
+    return Side(told, receipt.source.commit, describe_replay(vault, replay), receipt.account)
+
+
+def align(left: Sequence[Piece], right: Sequence[Piece]) -> list[Row]:
+    """Return the sections of both, those of the left alone behind what they stood behind."""
+    ours, theirs = _name(left), _name(right)
+    places = {key: place for place, key in enumerate(theirs, 1)}
+    rows = [
+        _make_row(key, place, ours, piece) for place, (key, piece) in enumerate(theirs.items(), 1)
+    ]
+    before = 0
+    for place, (key, piece) in enumerate(ours.items(), 1):
+        if key in places:
+            before = next(n for n, row in enumerate(rows, 1) if row.right == places[key])
+        else:
+            rows.insert(before, Row(piece, place, 0, []))
+            before += 1
+    return rows
+
+
+def _make_row(
+    key: tuple[str, str, int], place: int, ours: dict[tuple[str, str, int], Piece], piece: Piece
+) -> Row:
+    if key not in ours:
+        return Row(piece, 0, place, [])
+    diff, _, _ = diff_text(f"{ours[key].item.text}\n", f"{piece.item.text}\n")
+    return Row(piece, list(ours).index(key) + 1, place, mark_diff(diff))
+
+
+def _name(pieces: Iterable[Piece]) -> dict[tuple[str, str, int], Piece]:
+    """Return pieces by path and heading, and which of several of one name they are."""
+    named: dict[tuple[str, str, int], Piece] = {}
+    seen: Counter[tuple[str, str]] = Counter()
+    for piece in pieces:
+        name = (piece.item.hit.record.path, piece.item.hit.section.heading)
+        named[(*name, seen[name])] = piece
+        seen[name] += 1
+    return named
+
+
+@answers
+async def show_comparison(request: Request) -> Response:
+    """Show two packs side by side."""
+    wanted = read_wanted(request.query_params)
+    other = request.query_params.get("vault", "")
+    frame, found = await read(request, partial(gather_comparison, wanted, other))
+    return render_page(request, "compare.html", vault=frame, wanted=wanted, found=found)

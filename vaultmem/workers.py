@@ -1,0 +1,335 @@
+"""Worker threads that hold an open vault for one caller at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from queue import SimpleQueue
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar
+
+from vaultmem.environment import read_settings
+from vaultmem.errors import RefusedError
+from vaultmem.services.vaults.companions import VaultPool, identify
+from vaultmem.services.views.update_index import read_behind
+from vaultmem.services.watching.sync_hints import ChangeHints
+from vaultmem.storage.lock import READER, WRITER
+from vaultmem.vault import UserFolders, Vault, VaultSettings, find_user_folders, open_vault
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+class Guest(NamedTuple):
+    """Somebody who comes to a hub: their name and the id of their token there.
+
+    A person's commits are by `person` (`Name <mail>`). What they write goes to `branch`, "" for
+    the vault's own; `origin` is from where they come.
+    """
+
+    name: str
+    id: str
+    person: str = ""
+    branch: str = ""
+    origin: str = ""
+
+
+class Caller(NamedTuple):
+    """One connection, and what it may do; nothing is taken from this process's own settings.
+
+    `environment` is what the caller's says of opening a vault and of sessions, `folder` the one it
+    works in, `pid` the process that its sessions end with: else this one, that serves it. Who
+    `asks_others` is the user at this machine, whose other vaults may be asked as well. Of a hub,
+    they are its `guest`. `operation` is what of the API, or which tool, is asked; "" for a page.
+    """
+
+    agent: str = ""
+    session: str = ""
+    ref: str = ""
+    environment: Mapping[str, str] = _NOTHING
+    folder: Path | None = None
+    pid: int = 0
+    may_write: bool = False
+    asks_others: bool = False
+    guest: Guest | None = None
+    operation: str = ""
+
+    def settings(self, folders: UserFolders) -> VaultSettings:
+        """Return how the vault is opened for this caller, with state where this process has it."""
+        settings = read_settings(self.agent, self.session, self.ref, self.environment)
+        settings["folders"] = folders
+        settings["here"] = self.folder
+        settings["pid"] = self.pid or os.getpid()
+        return settings
+
+
+def shows_token(headers: Iterable[tuple[bytes, bytes]], token: str) -> bool:
+    """Tell whether the headers of a request, as they came, name the token, once and alone."""
+    given = [value for name, value in headers if name == b"authorization"]
+    return len(given) == 1 and hmac.compare_digest(given[0], b"Bearer " + token.encode("ascii"))
+
+
+# A vault that stays open between requests, and opens anew what was moved, rebuilt or replaced.
+
+Result = TypeVar("Result")
+
+#: Brings the index up to what is on disk, for the thread whose vault it is given.
+Sync = Callable[[Vault], None]
+
+#: What is done with a vault, which is the caller's: in sync, in their name, on their branch.
+Work = Callable[[Vault], Result]
+
+
+class KeptVault:
+    """One vault, for one thread: a database connection belongs to that.
+
+    `sync` brings the index up to what is on disk, where somebody in this process watches the
+    folder; else it is watched here, and `notice` called with each path that may have changed, from
+    another thread. Where the vault is only read (`reads`), no writer is waited for. What is made of
+    all notes goes into `made`, which those who read may share; who writes sees what others must not
+    see yet.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        folders: UserFolders,
+        notice: Callable[[str], None] | None = None,
+        reads: bool = False,
+        made: dict[str, tuple[object, Any]] | None = None,
+        sync: Sync | None = None,
+    ) -> None:
+        self._root = root
+        self._folders = folders
+        self._reads = reads
+        self._patience = READER if reads else WRITER
+        self._made = {} if made is None else made
+        self._notice = notice
+        self._sync = sync
+        self._open: tuple[Vault, ChangeHints] | None = None
+        self._others: VaultPool | None = None
+        self._known: tuple[object, ...] = ()
+
+    def run(self, work: Work[Result], caller: Caller) -> Result:
+        """Return what `work` makes of the vault, in sync."""
+        own, hints = self._reopen()
+        sync = self._sync or hints.sync
+        settings = caller.settings(self._folders)
+        settings["store"], settings["patience"] = own.store, self._patience
+        vault = open_vault(**settings)
+        if caller.asks_others:
+            vault = replace(vault, opener=partial(self._open_other, caller))
+        try:
+            if self._reads:
+                read_behind(vault, sync)
+            else:
+                sync(vault)
+            self._known = identify(vault)
+            return work(in_session(_look(vault) if vault.ref else vault))
+        except OSError:
+            self._known = ()  # Something was taken away below us: begin anew next time.
+            raise
+
+    def _open_other(self, caller: Caller, path: str) -> Vault:
+        """Open a vault beside this one, to be read by the same caller, by nobody's ref."""
+        if self._others is None:
+            self._others = VaultPool(self._folders)
+        asking = caller._replace(ref="", session="")
+        return self._others.lend(open_vault(path, **asking.settings(self._folders)))
+
+    def let_go(self) -> None:
+        """Close what is open."""
+        if self._others is not None:
+            self._others.close()
+            self._others = None
+        if self._open is not None:
+            vault, hints = self._open
+            hints.stop()
+            with contextlib.suppress(Exception):
+                vault.close()
+        self._open = None
+
+    def _reopen(self) -> tuple[Vault, ChangeHints]:
+        """Return what stays open, opened anew where something was replaced."""
+        if self._open is None or identify(self._open[0]) != self._known:
+            self.let_go()
+            own = open_vault(self._root, folders=self._folders, patience=self._patience)
+            own.state.made = self._made
+            self._open = own, ChangeHints(own, self._notice)
+        return self._open
+
+
+def settle(_: Vault) -> None:
+    """Do nothing with a vault: from here on it is open, in sync, and watched."""
+
+
+def warm_up(_: Vault) -> None:
+    """Load what finds, so that the first question waits less."""
+    import vaultmem.core.search.ranking
+    import vaultmem.services.packs.build  # noqa: F401
+
+
+def _look(vault: Vault) -> Vault:
+    from vaultmem.services.views.open_view import look_at
+
+    return look_at(vault)
+
+
+def in_session(vault: Vault) -> Vault:
+    """Return the vault for writing in the session that its agent has open here, if there is one."""
+    from vaultmem.services.sessions.edit_session import act_in
+    from vaultmem.services.sessions.identify import identify_session
+
+    if vault.author.session:
+        return vault
+    session = identify_session(vault).session
+    return act_in(vault, session) if session else vault
+
+
+# Threads that each have the vault open: one that writes, and some that read.
+#
+# A long write must keep nobody from reading. However many ask, there are no more vaults open.
+
+#: Threads that read. Python computes in one of them at a time, but a slow question waits for others
+#: to let it go on, not the others for it.
+_READERS = 2
+
+
+class Workers:
+    """Does what callers ask of one vault.
+
+    `notice` and `sync` are as `KeptVault` has them. The user's folders are those of this process,
+    as it starts: what its environment says may be changed later.
+    """
+
+    #: Whether what is done is always done in this process.
+    are_here = True
+
+    def __init__(
+        self,
+        root: Path,
+        notice: Callable[[str], None] | None = None,
+        sync: Sync | None = None,
+    ) -> None:
+        self.root = root
+        folders = find_user_folders(dict(os.environ))
+        made: dict[str, tuple[object, Any]] = {}
+        open_to_read = partial(KeptVault, root, folders, notice, True, made, sync)
+        self._readers = _Crew(_READERS, open_to_read)
+        self._patient = _Crew(1, open_to_read)
+        self._writer = _Crew(1, lambda: KeptVault(root, folders, sync=sync))
+
+    async def read(self, work: Work[Result], caller: Caller) -> Result:
+        """Return what `work` makes of the vault, in sync."""
+        return await asyncio.wrap_future(self.submit_read(work, caller))
+
+    async def read_long(self, work: Work[Result], caller: Caller) -> Result:
+        """Return what `work` makes of the vault where that may take minutes; one at a time.
+
+        Whoever else reads does not wait for it.
+        """
+        return await asyncio.wrap_future(self.submit_long(work, caller))
+
+    async def write(self, work: Work[Result], caller: Caller) -> Result:
+        """Return what `work` did; one at a time, and each to its end once it has begun.
+
+        Raises:
+            RefusedError: this caller may only read.
+        """
+        return await asyncio.wrap_future(self.submit_write(work, caller))
+
+    async def note_refusal(self, caller: Caller, operation: str, told: str) -> None:
+        """Do nothing where a caller is refused an operation: here it is the user's own program."""
+
+    def submit_read(self, work: Work[Result], caller: Caller) -> Future[Result]:
+        """Have something read, as soon as a thread is free for it."""
+        return self._readers.submit(work, caller)
+
+    def submit_long(self, work: Work[Result], caller: Caller) -> Future[Result]:
+        """Have something read that may take minutes, after what was asked so before."""
+        return self._patient.submit(work, caller)
+
+    def submit_write(self, work: Work[Result], caller: Caller) -> Future[Result]:
+        """Have something written, after what was asked for before.
+
+        Raises:
+            RefusedError: this caller may only read.
+        """
+        if not caller.may_write:
+            raise RefusedError("this connection only reads; start it without --read-only to write")
+        return self._writer.submit(work, caller)
+
+    def submit_close(self, caller: Caller) -> Future[None] | None:
+        """Have the sessions of a caller's process closed; None if this caller has none to close."""
+        if not caller.may_write:
+            return None
+        try:
+            return self.submit_write(_close_sessions, caller)
+        except RefusedError:  # The workers are closed already.
+            return None
+
+    def close(self) -> None:
+        """Wait for what was asked for, and close the vault."""
+        self._writer.close()
+        self._readers.close()
+        self._patient.close()
+
+
+def _close_sessions(vault: Vault) -> None:
+    from vaultmem.services.sessions.close import close_of_process
+
+    close_of_process(vault)
+
+
+class _Crew:
+    """Threads that take what is asked in turn; each is started when it is needed first."""
+
+    def __init__(self, size: int, make: Callable[[], KeptVault]) -> None:
+        self._size = size
+        self._make = make
+        self._asked: SimpleQueue[tuple[Future[Any], Work[Any], Caller] | None] = SimpleQueue()
+        self._pending = 0
+        self._lock = threading.Lock()
+        self._threads: list[threading.Thread] = []
+        self._is_closed = False
+
+    def submit(self, work: Work[Result], caller: Caller) -> Future[Result]:
+        done: Future[Result] = Future()
+        with self._lock:
+            if self._is_closed:
+                raise RefusedError("this server is ending; ask again when it has started anew")
+            self._asked.put((done, work, caller))
+            self._pending += 1
+            if len(self._threads) < min(self._pending, self._size):
+                self._threads.append(threading.Thread(target=self._serve, daemon=True))
+                self._threads[-1].start()
+        return done
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+        for _ in self._threads:
+            self._asked.put(None)
+        for thread in self._threads:
+            thread.join()
+
+    def _serve(self) -> None:
+        vault = self._make()
+        while (asked := self._asked.get()) is not None:
+            done, work, caller = asked
+            if done.set_running_or_notify_cancel():  # Else nobody waits for it any more.
+                try:
+                    done.set_result(vault.run(work, caller))
+                except BaseException as error:  # noqa: BLE001  Whoever asked is told.
+                    done.set_exception(error)
+            del asked, done, work
+            with self._lock:
+                self._pending -= 1
+        vault.let_go()

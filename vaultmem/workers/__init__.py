@@ -1,1 +1,0 @@
-"""Who does what the callers of a server ask: threads that have the vault open, shared by all."""
