@@ -22,8 +22,8 @@ from vaultmem.errors import ForbiddenError, NoteNotFoundError, RefusedError, Vau
 from vaultmem.services.fleet.clone import Source
 from vaultmem.services.fleet.clones import LATE
 from vaultmem.services.fleet.pool import Lane, Pool
-from vaultmem.services.hub.access import Pusher
 from vaultmem.services.hub.grants import Grant, Kind, Scope
+from vaultmem.services.hub.hub_access import Pusher
 from vaultmem.services.hub.hub_folder import Limits
 from vaultmem.services.hub.writing import write_checked
 from vaultmem.services.memory.new_note import Memory

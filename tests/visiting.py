@@ -15,9 +15,9 @@ from starlette.testclient import TestClient
 
 from vaultmem.vault import open_vault
 from vaultmem.web.access import make_code
-from vaultmem.web.app import create_app
 from vaultmem.web.background_jobs import Events
 from vaultmem.web.rendering import Site
+from vaultmem.web.web_app import create_app
 from vaultmem.workers import Workers
 
 HOST = "127.0.0.1:8421"

@@ -137,7 +137,7 @@ NO_TYPER = HEAVY | {"typer"}
 BARE = NO_TYPER | {"numpy", "sqlite3", "re", "json", "typing", "enum", "dataclasses", "pathlib"}
 OURS = {
     "vaultmem.storage.git.vault_history",
-    "vaultmem.core.notes.links",
+    "vaultmem.core.notes.link_syntax",
     "vaultmem.core.notes.note",
 }
 

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from vaultmem.core.notes.links import Names
+from vaultmem.core.notes.link_syntax import Names
 from vaultmem.core.notes.note import UnreadableNoteError, parse_note
 from vaultmem.core.notes.rewrite_links import apply_edits, find_canvas_links, plan_edits
 

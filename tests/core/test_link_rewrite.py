@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.builders import make_note
-from vaultmem.core.notes.links import LinkKind, Names, find_links
+from vaultmem.core.notes.link_syntax import LinkKind, Names, find_links
 from vaultmem.core.notes.rewrite_links import apply_edits, plan_edits
 
 FILES = [

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.builders import make_note
-from vaultmem.core.notes.links import Link, Names, find_links, find_place
+from vaultmem.core.notes.link_syntax import Link, Names, find_links, find_place
 
 FILES = [
     "Root.md",

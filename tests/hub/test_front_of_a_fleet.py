@@ -16,8 +16,8 @@ from support import git
 from vaultmem.errors import ForbiddenError, NoteNotFoundError
 from vaultmem.hub.pool_workers import Doorkeeper
 from vaultmem.services.fleet.pool import Pool
-from vaultmem.services.hub.access import find_pusher
 from vaultmem.services.hub.grants import read_grants, revoke
+from vaultmem.services.hub.hub_access import find_pusher
 from vaultmem.services.hub.hub_folder import CONFIG_NAME, Entry, read_audit
 from vaultmem.vault import Vault
 from vaultmem.workers import Guest

@@ -11,7 +11,7 @@ from support import git
 
 from vaultmem.mcp_server.tool_server import TOOLS
 from vaultmem.web.api.routes import OPERATIONS
-from vaultmem.web.app import PAGES
+from vaultmem.web.web_app import PAGES
 
 pytestmark = pytest.mark.campaign
 

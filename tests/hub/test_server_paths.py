@@ -14,9 +14,9 @@ from test_pickling import _CALLS, _GIVEN
 from vaultmem.mcp_server.tool_server import TOOLS
 from vaultmem.services.hub.grants import FILE_NAME as GRANTS
 from vaultmem.services.hub.hub_folder import CONFIG_NAME
-from vaultmem.services.hub.refs import FILE_NAME as CLAIMS
+from vaultmem.services.hub.pushed_refs import FILE_NAME as CLAIMS
 from vaultmem.web.api.routes import OPERATIONS
-from vaultmem.web.app import PAGES
+from vaultmem.web.web_app import PAGES
 
 pytestmark = pytest.mark.campaign
 

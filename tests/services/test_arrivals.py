@@ -10,7 +10,7 @@ from conftest import RunCli
 from machines import Machine, MakeMachines
 
 from vaultmem.services.curation import review as queue
-from vaultmem.services.curation.arrivals import list_arrived, take_in
+from vaultmem.services.curation.incoming_notes import list_arrived, take_in
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.services.watching.idle import Rest
 from vaultmem.storage.arrivals import read_waiting

@@ -12,7 +12,7 @@ from support import git, write_notes
 
 from vaultmem import Vault, save_checkpoint, sync_vault
 from vaultmem.core.notes.frontmatter import Frontmatter
-from vaultmem.core.notes.links import Names, find_links
+from vaultmem.core.notes.link_syntax import Names, find_links
 from vaultmem.core.notes.note import parse_note
 from vaultmem.core.notes.obsidian import EXCLUDED, ObsidianSettings, SetAside
 from vaultmem.services.health.status import read_status

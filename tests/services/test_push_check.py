@@ -12,7 +12,7 @@ import pytest
 from hub_world import ADA, BOB, SCOUT, Clone, Files
 
 from vaultmem.errors import VaultError
-from vaultmem.services.hub.access import find_access
+from vaultmem.services.hub.hub_access import find_access
 from vaultmem.services.hub.hub_folder import Entry, Hub, read_audit
 
 #: Made up, of the form of such a key.

@@ -13,8 +13,8 @@ from dulwich.repo import Repo
 from hub_world import ADA, BOB, NOW, SCOUT, Clone, World, make_world
 from support import git
 
-from vaultmem.services.hub.access import find_pusher
 from vaultmem.services.hub.door import ask_door, check_push
+from vaultmem.services.hub.hub_access import find_pusher
 from vaultmem.services.hub.hub_folder import Refusal, Update
 from vaultmem.services.hub.visit import Visit
 from vaultmem.storage.git.bare import BareGit

@@ -6,7 +6,7 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
-from vaultmem.core.notes.links import Names
+from vaultmem.core.notes.link_syntax import Names
 from vaultmem.web.markdown.html import Rendered, render_note
 from vaultmem.web.markdown.html_links import Surroundings
 

@@ -17,8 +17,8 @@ from visiting import HOST, Served
 from vaultmem.errors import ChangedError
 from vaultmem.services.memory.new_note import Update, update_note
 from vaultmem.web.api.routes import OPERATIONS
-from vaultmem.web.app import create_app
 from vaultmem.web.rendering import choose_shared
+from vaultmem.web.web_app import create_app
 
 REFUNDS = "/api/v1/notes/notes/decisions/refunds.md"
 

@@ -11,7 +11,7 @@ from threading import Barrier
 import pytest
 from rendered_notes import GOLDEN, PATH, find_note_faults, render
 
-from vaultmem.core.notes.links import Names
+from vaultmem.core.notes.link_syntax import Names
 from vaultmem.web.markdown.html import make_parser, render_note
 from vaultmem.web.markdown.html_links import Addresses, Budget, Page, Surroundings
 

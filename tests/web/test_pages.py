@@ -13,7 +13,7 @@ import pytest
 from support import git
 from visiting import Served
 
-from vaultmem.web.app import PAGES, load_all
+from vaultmem.web.web_app import PAGES, load_all
 
 HOSTILE = "\"><script>alert(1)</script><img src=x onerror=alert(2)>'{{7*7}}"
 

@@ -1,1 +1,1 @@
-"""The command line: parse and print, nothing else."""
+"""The command line: parse options, call operations and print."""

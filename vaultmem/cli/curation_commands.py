@@ -150,7 +150,7 @@ def _decide_all(vault: Vault, is_accepted: bool, reason: str, as_json: bool) -> 
 
 def _look(vault: Vault, everything: bool) -> tuple[Sequence[Proposal], bool]:
     """Return what waits, and whether that is all: a large vault is not compared unasked."""
-    from vaultmem.services.curation.arrivals import WHOLE, take_in
+    from vaultmem.services.curation.incoming_notes import WHOLE, take_in
     from vaultmem.services.curation.review import COMPARED_AT_ONCE, list_queue, list_waiting
 
     arrived = take_in(vault, WHOLE)

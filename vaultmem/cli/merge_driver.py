@@ -74,7 +74,7 @@ def _find_sides(path: str) -> tuple[str, Speaker]:
     """Return which side changed a note later ("" if unknown), and who changed theirs last."""
     from vaultmem.core.notes.conflict import Speaker
     from vaultmem.environment import current_environment
-    from vaultmem.storage.git.blame import find_last_change, find_theirs
+    from vaultmem.storage.git.blame_file import find_last_change, find_theirs
     from vaultmem.storage.git.head import find_git_folder
     from vaultmem.storage.git.runner import GitRunner
 

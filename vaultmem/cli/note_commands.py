@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vaultmem.cli.asking import open_several, split_vault, warn_unmatched
 from vaultmem.cli.editor import open_editor
 from vaultmem.cli.history_commands import say_commits
 from vaultmem.cli.options import (
@@ -26,6 +25,7 @@ from vaultmem.cli.output import (
     warn,
 )
 from vaultmem.cli.shared import Here, answer, offers, takes
+from vaultmem.cli.vault_selection import open_several, split_vault, warn_unmatched
 from vaultmem.core.text.display import count_things, one_line
 from vaultmem.errors import RefusedError, name_failure
 from vaultmem.operations.lines import align

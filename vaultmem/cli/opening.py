@@ -308,7 +308,7 @@ def _take_in() -> None:
     for vault in _opened:
         with contextlib.suppress(VaultError, OSError):
             if vault.notices.written and vault.state.get("arrived"):
-                from vaultmem.services.curation.arrivals import BESIDE, take_in
+                from vaultmem.services.curation.incoming_notes import BESIDE, take_in
 
                 take_in(vault, BESIDE)
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vaultmem.cli.asking import open_several, warn_unmatched
 from vaultmem.cli.history_commands import say_commits
 from vaultmem.cli.options import (
     AllVaultsOption,
@@ -18,6 +17,7 @@ from vaultmem.cli.options import (
 )
 from vaultmem.cli.output import ProgressLine, confirm, emit_json, say, say_lines, say_painted, warn
 from vaultmem.cli.shared import Here, answer, offers, takes
+from vaultmem.cli.vault_selection import open_several, warn_unmatched
 from vaultmem.core.text.display import count_things, one_line
 from vaultmem.operations.declaration import NoArguments
 from vaultmem.operations.finding import (

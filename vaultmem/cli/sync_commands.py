@@ -99,7 +99,7 @@ def _sync_unasked(vault: Vault) -> SyncResult | None:
 
 def _take_in(vault: Vault) -> int:
     """Compare what came with what is known here; return how much of that is to be decided."""
-    from vaultmem.services.curation.arrivals import WHOLE, take_in
+    from vaultmem.services.curation.incoming_notes import WHOLE, take_in
     from vaultmem.services.views.open_view import find_branch
 
     with contextlib.suppress(VaultError, OSError):  # Another command does it.

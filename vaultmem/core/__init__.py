@@ -1,1 +1,1 @@
-"""Pure values and rules: no disk, clock, environment, git or Whoosh."""
+"""Values and rules without disk, clock, environment, process, git or index."""

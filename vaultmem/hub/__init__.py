@@ -1,1 +1,1 @@
-"""The HTTP front of a hub, and of a fleet: git, the API, the page and MCP of many vaults."""
+"""The HTTP server of a hub or a fleet: git, API, page and MCP of many vaults."""

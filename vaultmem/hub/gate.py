@@ -25,7 +25,7 @@ from vaultmem.services.hub.grants import Grant, may, name_pusher
 from vaultmem.services.hub.grants import Scope as Right
 from vaultmem.services.hub.hub_folder import Entry, Hub, record
 from vaultmem.web.access import Gate, is_asked_by, read_cookie
-from vaultmem.web.asking import refuse, wants_page
+from vaultmem.web.page_requests import refuse, wants_page
 from vaultmem.web.rendering import Site, Visit, Visitor, Visits, render_page
 from vaultmem.workers import Guest
 

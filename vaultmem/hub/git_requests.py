@@ -29,7 +29,7 @@ from vaultmem.services.hub.hub_folder import KEPT, TOLD, Entry, Hub, Update, rea
 from vaultmem.services.hub.hub_folder import Limits as HubLimits
 from vaultmem.services.hub.receiving import FETCH_FIRST
 from vaultmem.storage.user_files import is_vault_name
-from vaultmem.web.asking import read_count
+from vaultmem.web.page_requests import read_count
 
 #: Below what address the repositories are.
 BASE = "/git/"

@@ -44,9 +44,9 @@ from vaultmem.storage.atomic import drop_file
 from vaultmem.storage.git.git_locks import PATIENCE, find_locks, is_git_at_work
 from vaultmem.storage.git.git_locks import Place as GitPlace
 from vaultmem.storage.lock import hold_lock
-from vaultmem.web.app import STATIC, tell_nothing_here
-from vaultmem.web.asking import refuse
+from vaultmem.web.page_requests import refuse
 from vaultmem.web.rendering import Site, choose_shared
+from vaultmem.web.web_app import STATIC, tell_nothing_here
 from vaultmem.workers import Caller
 
 # The app of a hub, and of a fleet: which address leads to git, to a vault, or to all of them.

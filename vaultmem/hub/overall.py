@@ -41,7 +41,7 @@ from vaultmem.services.search.run_query import Ask, QueryResult, tell_how_sure
 from vaultmem.services.search.vault_set import VaultSet
 from vaultmem.storage.user_files import is_vault_name
 from vaultmem.web.api.routes import read_given
-from vaultmem.web.asking import answers, read_count, read_form
+from vaultmem.web.page_requests import answers, read_count, read_form
 from vaultmem.web.pages.search_page import ShownHit, show_hit
 from vaultmem.web.rendering import Site, render_page
 from vaultmem.workers import Caller, Guest, Work

@@ -21,7 +21,7 @@ from vaultmem.errors import FaultError, ForbiddenError, RefusedError, VaultError
 from vaultmem.hub.gate import RequestLog, describe_reason
 from vaultmem.services.fleet.clone import Source
 from vaultmem.services.fleet.pool import Lane, LocalPool, Pool
-from vaultmem.services.hub.access import find_pusher
+from vaultmem.services.hub.hub_access import find_pusher
 from vaultmem.services.hub.hub_folder import Entry, Hub, Update, read_hub, record
 from vaultmem.services.hub.repositories import list_repositories
 from vaultmem.services.hub.writing import Written, move_ref, write_checked

@@ -26,10 +26,10 @@ from vaultmem.services.hub.grants import Scope as Right
 from vaultmem.services.hub.hub_folder import Hub
 from vaultmem.storage.user_files import is_vault_name
 from vaultmem.storage.watcher import EVERYTHING
-from vaultmem.web.app import create_pages
-from vaultmem.web.asking import refuse
 from vaultmem.web.background_jobs import Events
+from vaultmem.web.page_requests import refuse
 from vaultmem.web.rendering import BELOW, Site, Visitor
+from vaultmem.web.web_app import create_pages
 from vaultmem.workers import Caller, Guest
 
 #: Below what address the vaults are.

@@ -1,1 +1,1 @@
-"""The vault inside other programs, by the interfaces that their libraries define."""
+"""Adapters for the memory interfaces of other libraries."""

@@ -1,1 +1,1 @@
-"""The services for agents that speak the Model Context Protocol; no rule lives here."""
+"""The MCP server: tools, resources and prompts for agents."""

@@ -1,1 +1,1 @@
-"""Each verb declared once: what it is asked, what it does, and its answer for every front end."""
+"""The table of verbs: each has one request, one function and one answer for every front end."""

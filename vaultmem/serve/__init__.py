@@ -1,1 +1,1 @@
-"""The resident process of a vault, which answers everybody, and the relay that leads to it."""
+"""The resident process of a vault, and the relay that connects to it."""

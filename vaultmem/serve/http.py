@@ -27,9 +27,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from vaultmem.errors import RefusedError
 from vaultmem.mcp_server.run import McpApp
-from vaultmem.web.app import create_app, load_all
 from vaultmem.web.background_jobs import Events
 from vaultmem.web.rendering import Site, choose_shared
+from vaultmem.web.web_app import create_app, load_all
 from vaultmem.workers import Caller, Workers
 
 # An event loop in a thread of its own, for whoever is asked by many at once.

@@ -19,7 +19,7 @@ import sys
 from _thread import allocate_lock, start_new_thread
 from time import monotonic
 
-from vaultmem.serve.connect import reach
+from vaultmem.serve.connection import reach
 from vaultmem.storage.user_files import find_user_folder
 from vaultmem.storage.watch_socket import (
     CLOSING,

@@ -1,1 +1,1 @@
-"""One verb a file: sequences of effects that return values and print nothing."""
+"""Verbs: sequences of effects that return values and print nothing."""

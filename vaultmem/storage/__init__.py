@@ -1,1 +1,1 @@
-"""The disk, git and every library that touches them: one library a file, or one folder."""
+"""Disk, git and libraries: each library is used in one file or one folder."""

@@ -14,7 +14,7 @@ from vaultmem.storage.state import StateDatabase
 
 if TYPE_CHECKING:
     from vaultmem.core.indexing.rows import NoteRows
-    from vaultmem.core.notes.links import Link
+    from vaultmem.core.notes.link_syntax import Link
 
 _COLUMNS = 'kind, path, subpath, text, start, "end", line, embed, property, hidden'
 
@@ -122,7 +122,7 @@ class LinkStore:
         rows = self._state.query(sql, values)
         if not rows:
             return found
-        from vaultmem.core.notes.links import Link, LinkKind
+        from vaultmem.core.notes.link_syntax import Link, LinkKind
 
         for document, kind, path, subpath, text, start, end, line, embed, name, hidden in rows:
             place = (start, end, line, bool(embed), name, bool(hidden))

@@ -1,1 +1,1 @@
-"""The front end for browsers: pages over a vault, and the HTTP API (extra `web`)."""
+"""The front end for browsers: pages of a vault, and the HTTP API."""

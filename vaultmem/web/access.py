@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.storage.atomic import write_atomically
 from vaultmem.storage.lock import hold_lock
-from vaultmem.web.asking import read_count, refuse, refuse_failure
+from vaultmem.web.page_requests import read_count, refuse, refuse_failure
 from vaultmem.web.rendering import MAX_BODY, Site, Visitor, Visits, follows_link
 from vaultmem.workers import shows_token
 

@@ -17,7 +17,7 @@ from starlette.responses import Response, StreamingResponse
 from vaultmem.errors import VaultError
 from vaultmem.storage.watcher import EVERYTHING
 from vaultmem.vault import Vault
-from vaultmem.web.asking import make_caller
+from vaultmem.web.page_requests import make_caller
 from vaultmem.workers import Workers
 
 #: Seconds of quiet before what changed is told, so that one save is told once; and how long that

@@ -1,1 +1,1 @@
-"""The settings files of programs that use a vault: which there are, and how one entry changes."""
+"""Settings files of agent clients: which exist, and how one entry in them is changed."""

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.lifecycle import Kind
-from vaultmem.core.notes.links import decode_destination
+from vaultmem.core.notes.link_syntax import decode_destination
 from vaultmem.core.notes.note import Note
 from vaultmem.core.sessions.session_note import append_to_section
 from vaultmem.core.text.token_count import count_tokens

@@ -1,1 +1,1 @@
-"""What other programs remember, read from their exports and folders: a file for each kind."""
+"""Read what other programs remember from their exports and folders."""

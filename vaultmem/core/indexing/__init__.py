@@ -1,1 +1,1 @@
-"""What of a note the index gets."""
+"""Convert a note to the rows, terms and arrays that the database and the index store."""

@@ -10,7 +10,7 @@ from vaultmem.core.notes.record import NOTE_FIELDS, SectionRecord
 
 if TYPE_CHECKING:
     from vaultmem.core.indexing.section_texts import AnalysedNote
-    from vaultmem.core.notes.links import Link
+    from vaultmem.core.notes.link_syntax import Link
     from vaultmem.core.notes.sections import Section
 
 
@@ -74,7 +74,7 @@ def encode_links(links: Sequence[Link]) -> str:
 
 def decode_links(encoded: str) -> list[Link]:
     """Return the links of `encode_links`."""
-    from vaultmem.core.notes.links import Link, LinkKind
+    from vaultmem.core.notes.link_syntax import Link, LinkKind
 
     kinds = tuple(LinkKind)
     found = []

@@ -16,7 +16,7 @@ from vaultmem.core.indexing.note_facts import NoteFacts, describe_note
 from vaultmem.core.lifecycle import SOURCES, State
 from vaultmem.core.notes.comments import drop_unseen
 from vaultmem.core.notes.conflict import find_conflict
-from vaultmem.core.notes.links import Link, find_links
+from vaultmem.core.notes.link_syntax import Link, find_links
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.obsidian import DailyNotes
 from vaultmem.core.notes.record import NoteRecord

@@ -1,1 +1,1 @@
-"""Two sides of a note become one."""
+"""Merge three versions of a note into one."""

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple, TypeVar
 
 from vaultmem.core.lifecycle import HIDDEN_STATES, rank_state
-from vaultmem.core.merging.properties import divide_block, merge_blocks
+from vaultmem.core.merging.merge_properties import divide_block, merge_blocks
 from vaultmem.core.merging.text import Conflict, Loss, Merged, merge_lines, merge_words
 from vaultmem.core.notes.agent_changes import MAX_CONFIRMATIONS, Saying, has_room
 from vaultmem.core.notes.conflict import SAID, Callout, Placed, Speaker, put_in_callouts

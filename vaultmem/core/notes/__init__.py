@@ -1,1 +1,1 @@
-"""One note: properties, sections, and what is kept of it."""
+"""The format of notes: frontmatter, properties, sections, links, comments and conflicts."""

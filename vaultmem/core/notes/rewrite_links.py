@@ -9,7 +9,14 @@ from typing import NamedTuple
 
 from vaultmem.core.notes.canvas import find_strings, is_canvas
 from vaultmem.core.notes.frontmatter import Frontmatter, read_frontmatter
-from vaultmem.core.notes.links import Link, LinkKind, Names, decode_destination, find_links, spell
+from vaultmem.core.notes.link_syntax import (
+    Link,
+    LinkKind,
+    Names,
+    decode_destination,
+    find_links,
+    spell,
+)
 from vaultmem.errors import RefusedError
 
 

@@ -1,1 +1,1 @@
-"""What goes into a context pack, how it reads, what it costs."""
+"""Context packs: choose sections within a token budget, and format them."""

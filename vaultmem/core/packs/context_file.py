@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.notes.frontmatter import read_frontmatter
-from vaultmem.core.notes.links import LinkKind, find_links
+from vaultmem.core.notes.link_syntax import LinkKind, find_links
 from vaultmem.core.text.paths import GENERATED, check_new_name, fold_name, parse_note_path
 from vaultmem.errors import RefusedError
 

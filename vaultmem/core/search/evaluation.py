@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Collection, Container, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from vaultmem.core.notes.links import UNLINKABLE
+from vaultmem.core.notes.link_syntax import UNLINKABLE
 from vaultmem.core.notes.sections import find_fences
 from vaultmem.errors import RefusedError
 

@@ -1,1 +1,1 @@
-"""Recognise credentials, so that none enters a memory: rules as data, and a scan that uses them."""
+"""Recognize credentials: rules as data, and the scan that uses them."""

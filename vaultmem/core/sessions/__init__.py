@@ -1,1 +1,1 @@
-"""What a session is, how its note reads, and what the next context window needs of it."""
+"""Sessions and tasks: their values, their notes, and what a restore contains."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from vaultmem.core.notes.edit_properties import PropertyValue, format_note, set_property
 from vaultmem.core.notes.frontmatter import Frontmatter, PropertyReader, read_frontmatter
-from vaultmem.core.notes.links import find_links
+from vaultmem.core.notes.link_syntax import find_links
 from vaultmem.core.notes.sections import find_fences
 from vaultmem.core.project import PROPERTY as PROJECT
 from vaultmem.core.sessions.session import (

@@ -1,1 +1,1 @@
-"""Whether two texts say the same: what they share, and what must not differ."""
+"""Compare two texts: the same, nearly the same, or a different value."""

@@ -1,1 +1,1 @@
-"""Transcripts that agents' clients keep of their sessions, read into one kind of event."""
+"""Read the transcripts of agent clients into one kind of event."""

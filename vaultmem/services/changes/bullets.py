@@ -11,7 +11,7 @@ from vaultmem.core.notes.note import UnreadableNoteError, parse_note
 from vaultmem.core.text.paths import fold, parse_note_path
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.changes.change import Change, Step
-from vaultmem.storage.git.blame import blame_file
+from vaultmem.storage.git.blame_file import blame_file
 from vaultmem.storage.git.log import read_commits
 from vaultmem.vault import Vault
 

@@ -285,7 +285,7 @@ SKILL_PATH = PurePosixPath("skills/vaultmem/SKILL.md")
 
 def read_skill() -> str:
     """Return the skill's text."""
-    return (files("vaultmem.services.connecting") / "SKILL.md").read_text(encoding="utf-8")
+    return (files("vaultmem.services.clients") / "SKILL.md").read_text(encoding="utf-8")
 
 
 def install_skill(folder: Path, replace: bool = False) -> str:

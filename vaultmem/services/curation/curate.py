@@ -12,7 +12,7 @@ from typing import NamedTuple
 from vaultmem.core.curation.proposal import Action, Proposal, Report
 from vaultmem.core.lifecycle import CLOSED_STATES, HIDDEN_STATES, OWNER_KINDS, Kind, State
 from vaultmem.core.notes.frontmatter import read_timestamp
-from vaultmem.core.notes.links import LinkKind
+from vaultmem.core.notes.link_syntax import LinkKind
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
 from vaultmem.core.packs.warnings import OLD_DAYS, quote_claim

@@ -20,7 +20,7 @@ from vaultmem.core.curation.proposal import (
 from vaultmem.core.lifecycle import OWNER_KINDS, State
 from vaultmem.core.notes.agent_changes import Saying, confirm_note
 from vaultmem.core.notes.edit_properties import add_to_list, drop_from_list, set_property
-from vaultmem.core.notes.links import link_to
+from vaultmem.core.notes.link_syntax import link_to
 from vaultmem.core.notes.note import Note
 from vaultmem.core.packs.conflicts import CONFLICT_PROPERTIES
 from vaultmem.core.similarity.compare import KnownText

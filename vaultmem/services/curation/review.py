@@ -27,8 +27,8 @@ from vaultmem.core.text.display import count_things
 from vaultmem.core.text.paths import DREAMS, is_note_name
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
 from vaultmem.services.changes.bullets import read_dreamt
-from vaultmem.services.curation.arrivals import keep_current, list_arrived
 from vaultmem.services.curation.curate import KEPT_APART, curate, find_quarantined, group_values
+from vaultmem.services.curation.incoming_notes import keep_current, list_arrived
 from vaultmem.services.merging.branches import list_changes, list_proposed
 from vaultmem.services.search.link_walk import LinkGraph
 from vaultmem.services.views.read_notes import find_note, read_note

@@ -1,1 +1,1 @@
-"""What state the vault is in, and what to do about it."""
+"""Check a vault: status, doctor and token usage."""

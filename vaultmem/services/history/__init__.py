@@ -1,1 +1,1 @@
-"""Read what git says of the notes."""
+"""Read the vault's history: log, blame, diff and restore."""

@@ -24,7 +24,7 @@ from vaultmem.services.history.commits import find_commit, locate_note, resolve_
 from vaultmem.services.history.diff import Operation, compare_files
 from vaultmem.services.views.read_notes import resolve_address
 from vaultmem.storage.files import UnsafeFileError, read_file
-from vaultmem.storage.git.blame import LineOrigin, blame_file
+from vaultmem.storage.git.blame_file import LineOrigin, blame_file
 from vaultmem.storage.git.log import (
     Commit,
     Writer,

@@ -27,7 +27,7 @@ from vaultmem.services.history.blame import BlamedLine, Version, blame_bytes, fi
 from vaultmem.services.history.diff import Operation
 from vaultmem.services.search.recall import recall
 from vaultmem.services.views.read_notes import read_bytes, read_note, resolve_address
-from vaultmem.storage.git.blame import find_mentions, is_mentioned
+from vaultmem.storage.git.blame_file import find_mentions, is_mentioned
 from vaultmem.storage.git.log import Commit, sort_commits, walk_versions
 from vaultmem.storage.git.vault_history import History
 from vaultmem.vault import Vault

@@ -1,1 +1,1 @@
-"""Answer the events of an agent: begin, prompt, compaction, end."""
+"""Answer the events of an agent's client: start, prompt, compaction and end."""

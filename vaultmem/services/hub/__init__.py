@@ -1,1 +1,1 @@
-"""A team's hub: bare repositories, who may do what in them, and the check of what is pushed."""
+"""A hub on disk: bare repositories, grants and the push check."""

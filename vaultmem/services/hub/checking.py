@@ -12,7 +12,7 @@ from vaultmem.core.text.timestamps import Check, Verdict
 from vaultmem.errors import VaultError
 from vaultmem.services.hub.grants import FILE_NAME, Scope, may, read_grants
 from vaultmem.services.hub.hub_folder import MAKING, Hub, count_broken, find_hook, open_hub
-from vaultmem.services.hub.refs import read_claims
+from vaultmem.services.hub.pushed_refs import read_claims
 from vaultmem.services.hub.repositories import list_repositories, set_up, settings_of
 from vaultmem.storage.git.bare import BareGit
 

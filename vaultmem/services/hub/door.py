@@ -22,7 +22,7 @@ from vaultmem.services.hub.contents import (
 )
 from vaultmem.services.hub.grants import Kind, Scope
 from vaultmem.services.hub.hub_folder import Refusal, Update
-from vaultmem.services.hub.refs import Place, check_refs, find_place
+from vaultmem.services.hub.pushed_refs import Place, check_refs, find_place
 from vaultmem.services.hub.visit import Visit
 from vaultmem.services.hub.writers import check_writers
 from vaultmem.storage.git.commit_draft import EMPTY_TREE
@@ -166,7 +166,7 @@ def _check_agents(
     """Check all commits of an agent's push, and of a person's those that name an agent."""
     is_agent = visit.grant.kind is Kind.AGENT
     if by_agents := [each for each in commits if is_agent or each.agents]:
-        from vaultmem.services.hub.agent_changes import check_agents  # Most pushes have none.
+        from vaultmem.services.hub.agent_pushes import check_agents  # Most pushes have none.
 
         yield from check_agents(visit, by_agents, new)
 

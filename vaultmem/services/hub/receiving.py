@@ -9,8 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from vaultmem.services.hub.access import Access, find_access, is_hosts_own
 from vaultmem.services.hub.door import ask_door, check_push
+from vaultmem.services.hub.hub_access import Access, find_access, is_hosts_own
 from vaultmem.services.hub.hub_folder import (
     KEPT,
     TOLD,
@@ -21,7 +21,7 @@ from vaultmem.services.hub.hub_folder import (
     cut_refusals,
     record,
 )
-from vaultmem.services.hub.refs import claim_of, keep_claims, read_claims
+from vaultmem.services.hub.pushed_refs import claim_of, keep_claims, read_claims
 from vaultmem.services.hub.visit import Visit
 from vaultmem.storage.git.bare import BareGit
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from vaultmem.core.text.paths import fold
 from vaultmem.errors import VaultError
-from vaultmem.services.hub.access import Pusher
 from vaultmem.services.hub.grants import Scope, may
+from vaultmem.services.hub.hub_access import Pusher
 from vaultmem.services.hub.hub_folder import Update
 from vaultmem.storage.git.bare import BareGit
 from vaultmem.storage.git.machine_refs import REFS as MACHINES

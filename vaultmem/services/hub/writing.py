@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from vaultmem.errors import FaultError, ForbiddenError, VaultError
 from vaultmem.services.fleet.clones import Clones, Work
-from vaultmem.services.hub.access import Pusher, access_hub
 from vaultmem.services.hub.door import ask_door, check_push
+from vaultmem.services.hub.hub_access import Pusher, access_hub
 from vaultmem.services.hub.hub_folder import KEPT, TOLD, Refusal, Update, cut_refusals, read_hub
 from vaultmem.services.hub.receiving import check_updates, record_push
 from vaultmem.services.hub.visit import Visit

@@ -1,1 +1,1 @@
-"""A memory goes from state to state."""
+"""Change the state of memories: promote, supersede and other transitions."""

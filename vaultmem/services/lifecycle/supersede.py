@@ -15,7 +15,7 @@ from vaultmem.core.notes.edit_properties import (
     set_property,
     write_state,
 )
-from vaultmem.core.notes.links import link_to
+from vaultmem.core.notes.link_syntax import link_to
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.similarity.compare import KnownText
 from vaultmem.core.validity import Span, find_start, read_day

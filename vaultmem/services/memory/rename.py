@@ -16,7 +16,7 @@ from vaultmem.core.commit_message import name_files, name_pair
 from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.edit_properties import mark_as_memory
 from vaultmem.core.notes.encoding import CANVAS
-from vaultmem.core.notes.links import Link, Names
+from vaultmem.core.notes.link_syntax import Link, Names
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.rewrite_links import LinkEdit, apply_edits, plan_edits, plan_repairs
 from vaultmem.core.text.blob import blob_id

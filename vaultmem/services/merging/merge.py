@@ -9,7 +9,7 @@ from vaultmem.core.merging.merge_note import is_first, is_note, merge_twins, nam
 from vaultmem.core.notes.canvas import is_canvas
 from vaultmem.core.notes.changes import FileChange
 from vaultmem.core.notes.encoding import decode_text
-from vaultmem.core.notes.links import Names
+from vaultmem.core.notes.link_syntax import Names
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.rewrite_links import apply_edits, plan_edits
 from vaultmem.core.similarity.canonical import canonical_form

@@ -23,7 +23,7 @@ from vaultmem.core.project import TABLE_NAME, UnreadableTableError, merge_tables
 from vaultmem.core.secrets.scan import find_secrets
 from vaultmem.errors import MergeConflictError, RefusedError
 from vaultmem.storage.files import MAX_FILE_BYTES
-from vaultmem.storage.git.blame import blame_file, find_last_change
+from vaultmem.storage.git.blame_file import blame_file, find_last_change
 from vaultmem.storage.git.commit_draft import REGULAR, File, TreeEntry
 from vaultmem.storage.git.log import Commit, read_commits
 from vaultmem.storage.git.merge_tree import Unmerged, find_shared_versions

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
-from vaultmem.core.notes.links import Names, find_place
+from vaultmem.core.notes.link_syntax import Names, find_place
 from vaultmem.core.search.evaluation import Question, add_question, list_questions, split_notes
 from vaultmem.core.secrets.scan import find_secrets
 from vaultmem.core.text.blob import blob_id

@@ -1,1 +1,1 @@
-"""Projects: which one a folder belongs to, and the table of all."""
+"""Projects: find the project of a folder, and edit the table of projects."""

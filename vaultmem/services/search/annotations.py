@@ -31,7 +31,7 @@ from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
     from vaultmem.core.notes.conflict import Otherwise
-    from vaultmem.core.notes.links import Link
+    from vaultmem.core.notes.link_syntax import Link
     from vaultmem.services.search.link_walk import LinkGraph
 
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from vaultmem.core.lifecycle import STATE_WEIGHT, State
-from vaultmem.core.notes.links import (
+from vaultmem.core.notes.link_syntax import (
     UNLINKABLE,
     Link,
     LinkKind,

@@ -1,1 +1,1 @@
-"""Sessions: begun, written down while they last, closed or recovered, and restored."""
+"""Sessions and tasks: start, edit, close, recover, restore and search them."""

@@ -1,1 +1,1 @@
-"""Carry a vault between machines: checkpoint, fetch, merge, push."""
+"""Sync a vault with its remote: checkpoint, fetch, merge and push."""

@@ -1,1 +1,1 @@
-"""Many vaults of one user: the list of them, and which of them a question is asked together."""
+"""The user's list of vaults, queries over several of them, and the demo vault."""

@@ -1,1 +1,1 @@
-"""Keep index, commits and generated files up with what is saved."""
+"""The watcher: index saved files, commit quiet edits and update generated files."""

@@ -257,7 +257,7 @@ class Rest:
         """Compare some notes that came from elsewhere; tell, after the last, what is to decide."""
         if not self.vault.state.get("arrived"):
             return ""
-        from vaultmem.services.curation.arrivals import take_in
+        from vaultmem.services.curation.incoming_notes import take_in
 
         found = take_in(self.vault, _SLICE)
         if not found or self.vault.state.get("arrived"):

@@ -1,1 +1,1 @@
-"""The vault's git repository."""
+"""Git repositories: read and write commits, refs, trees and remotes."""

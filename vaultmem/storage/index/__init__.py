@@ -1,1 +1,1 @@
-"""The index: Whoosh segments, and the same as arrays."""
+"""The search index: segments of arrays, and the codec with which Whoosh reads them."""

@@ -1,1 +1,1 @@
-"""The HTTP API, /api/v1: one table of operations, of which routes and OpenAPI document are made."""
+"""The HTTP API: routes and the OpenAPI document of the operations."""

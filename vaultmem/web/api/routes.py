@@ -42,8 +42,8 @@ from vaultmem.web.api.api_reading import (
     tag_written,
 )
 from vaultmem.web.api.api_writing import DECIDING, JUDGING, WRITING
-from vaultmem.web.asking import answers, make_caller, read_path, refuse_failure
 from vaultmem.web.background_jobs import stream_events
+from vaultmem.web.page_requests import answers, make_caller, read_path, refuse_failure
 from vaultmem.web.rendering import BELOW
 from vaultmem.workers import Caller, Workers
 

@@ -1,1 +1,1 @@
-"""The pages of a vault as files, which need no server."""
+"""Export the pages of a vault as files that need no server."""

@@ -17,8 +17,8 @@ from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.services.history.explain import walk_history
 from vaultmem.vault import Vault
-from vaultmem.web.asking import Frame, frame_vault
 from vaultmem.web.markdown.html_links import name_heading
+from vaultmem.web.page_requests import Frame, frame_vault
 from vaultmem.web.rendering import Links
 
 #: Characters of a name that tell people what the page is about.

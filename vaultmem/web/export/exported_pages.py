@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from vaultmem.core.lifecycle import State
-from vaultmem.core.notes.links import Link
+from vaultmem.core.notes.link_syntax import Link
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.text.paths import parse_note_path

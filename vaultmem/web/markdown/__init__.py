@@ -1,1 +1,1 @@
-"""Notes as HTML: as Obsidian shows them, and nothing that runs."""
+"""Render notes as HTML in the way Obsidian does, without executing anything."""

@@ -19,7 +19,7 @@ from markdown_it.utils import EnvType, OptionsDict
 
 from vaultmem.core.notes.comments import hide_comments
 from vaultmem.core.notes.frontmatter import Frontmatter, read_frontmatter
-from vaultmem.core.notes.links import BLOCK_NAME, read_wikilink
+from vaultmem.core.notes.link_syntax import BLOCK_NAME, read_wikilink
 from vaultmem.core.notes.note import INLINE_TAG
 from vaultmem.core.notes.properties import Property
 from vaultmem.core.notes.sections import GONE

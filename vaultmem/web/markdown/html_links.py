@@ -12,7 +12,7 @@ from markdown_it.common.utils import escapeHtml
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
-from vaultmem.core.notes.links import (
+from vaultmem.core.notes.link_syntax import (
     Link,
     LinkKind,
     decode_destination,

@@ -14,7 +14,7 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.rules_inline.state_inline import Delimiter
 from markdown_it.token import Token
 
-from vaultmem.core.notes.links import fold_heading
+from vaultmem.core.notes.link_syntax import fold_heading
 from vaultmem.core.notes.note import INLINE_TAG
 from vaultmem.web.markdown.clean import CALLOUTS
 from vaultmem.web.markdown.html_links import Page, direct_links, find_target, page_of

@@ -1,1 +1,1 @@
-"""One page a file: gather a value from the vault, then let a template show it."""
+"""Pages: each collects values from the vault and renders a template."""

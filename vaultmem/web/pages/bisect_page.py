@@ -17,7 +17,7 @@ from vaultmem.services.history.diff import ShownCommit
 from vaultmem.services.packs.evaluate import JudgedCommit
 from vaultmem.storage.git.log import Commit
 from vaultmem.vault import Vault
-from vaultmem.web.asking import ShownChange, answers, read, read_count, show_changes
+from vaultmem.web.page_requests import ShownChange, answers, read, read_count, show_changes
 from vaultmem.web.pages.pack_page import MAX_BUDGET
 from vaultmem.web.rendering import render_page
 

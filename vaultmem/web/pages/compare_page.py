@@ -17,7 +17,7 @@ from vaultmem.core.text.line_diff import Passage, mark_diff
 from vaultmem.errors import VaultError
 from vaultmem.services.packs.build import AskPack
 from vaultmem.vault import Vault
-from vaultmem.web.asking import answers, open_asked, read
+from vaultmem.web.page_requests import answers, open_asked, read
 from vaultmem.web.pages.pack_page import Piece, describe_pack, describe_replay, read_asked
 from vaultmem.web.rendering import look_around, render_page
 

@@ -15,7 +15,7 @@ from vaultmem.core.text.paths import is_note_name
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.search.link_walk import LinkMap
 from vaultmem.vault import Vault
-from vaultmem.web.asking import answers, read, read_path
+from vaultmem.web.page_requests import answers, read, read_path
 from vaultmem.web.rendering import render_page
 
 #: Notes in the inner and in the outer ring at most, and how far these are from the middle.

@@ -24,7 +24,7 @@ from vaultmem.storage.git.log import Commit
 from vaultmem.storage.views import View
 from vaultmem.vault import Vault
 from vaultmem.web.access import take_code
-from vaultmem.web.asking import answers, go_back, read, read_form, refuse, write
+from vaultmem.web.page_requests import answers, go_back, read, read_form, refuse, write
 from vaultmem.web.rendering import Site, Visits, make_link, render_page
 
 #: Commits and notes that are shown.

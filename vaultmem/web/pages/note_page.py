@@ -20,8 +20,8 @@ from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.history.blame import BlamedLine, Trace
 from vaultmem.services.packs.receipts import Shown
 from vaultmem.vault import Vault
-from vaultmem.web.asking import answers, read, read_page, read_path
 from vaultmem.web.markdown.html import Rendered, render_note
+from vaultmem.web.page_requests import answers, read, read_page, read_path
 from vaultmem.web.rendering import PICTURES, look_around, render_page
 
 #: Versions in the list beside a note, and packs and recalls that showed it.

@@ -31,9 +31,9 @@ from vaultmem.errors import VaultError
 from vaultmem.services.packs.build import AskPack, PackAnswer
 from vaultmem.services.packs.receipts import Replay
 from vaultmem.vault import Vault
-from vaultmem.web.asking import answers, open_asked, read, read_count, read_page
 from vaultmem.web.markdown.html import render_note
 from vaultmem.web.markdown.html_links import Surroundings
+from vaultmem.web.page_requests import answers, open_asked, read, read_count, read_page
 from vaultmem.web.rendering import Reason, look_around, render_page, tell_reasons
 
 #: Tokens of a budget at most.

@@ -25,8 +25,8 @@ from vaultmem.services.curation.review import (
 )
 from vaultmem.services.history.restore_note import undo_commit
 from vaultmem.vault import Vault
-from vaultmem.web.asking import answers, go_back, read, read_form, write
 from vaultmem.web.background_jobs import Jobs, TellProgress
+from vaultmem.web.page_requests import answers, go_back, read, read_form, write
 from vaultmem.web.rendering import make_link, render_page
 
 #: Items on a page.

@@ -14,7 +14,7 @@ from vaultmem.core.search.query import Hit
 from vaultmem.core.search.terms import count_terms
 from vaultmem.services.search.run_query import Ask, QueryResult
 from vaultmem.vault import Vault
-from vaultmem.web.asking import answers, open_asked, read, read_count
+from vaultmem.web.page_requests import answers, open_asked, read, read_count
 from vaultmem.web.rendering import render_page
 
 #: Notes on a page.

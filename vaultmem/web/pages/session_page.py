@@ -15,7 +15,7 @@ from vaultmem.core.sessions.task import Task
 from vaultmem.services.sessions.find_session import SessionChain
 from vaultmem.storage.git.log import Commit
 from vaultmem.vault import Vault
-from vaultmem.web.asking import answers, read
+from vaultmem.web.page_requests import answers, read
 from vaultmem.web.rendering import render_page
 
 #: Sessions on the timeline, and commits of one.

@@ -16,7 +16,7 @@ from vaultmem.services.history.commits import CommitFilter, find_moment, resolve
 from vaultmem.services.history.diff import ShownCommit
 from vaultmem.storage.git.log import Commit, read_commit
 from vaultmem.vault import Vault
-from vaultmem.web.asking import (
+from vaultmem.web.page_requests import (
     ShownChange,
     answers,
     go_back,

@@ -20,8 +20,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from vaultmem.operations.declaration import BASE
 from vaultmem.web.access import Gate
-from vaultmem.web.asking import refuse
 from vaultmem.web.background_jobs import Events, Jobs, stream_events
+from vaultmem.web.page_requests import refuse
 from vaultmem.web.pages.home import enter, show_home
 from vaultmem.web.rendering import Site, Visits
 from vaultmem.workers import Workers

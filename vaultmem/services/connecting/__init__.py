@@ -1,1 +1,0 @@
-"""Tell other programs of the vault, in their own settings."""
