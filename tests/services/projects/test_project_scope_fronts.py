@@ -92,10 +92,25 @@ def test_a_tool_is_named_to_an_agent_without_a_shell(root: Path, alpha: Path, be
 def test_outside_a_project_nothing_is_left_out(
     root: Path, alpha: Path, beta: Path, run_cli: RunCli, tmp_path: Path
 ) -> None:
-    for folder in (root, make_repository(tmp_path / "unknown")):
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    for folder in (root, plain):
         assert "zebrafat" in run_cli("recall", QUESTION, "--vault", root, cwd=folder).out
         listed = run_cli("list", "--vault", root, "--json", cwd=folder).json["notes"]
         assert {each["path"] for each in listed} >= set(NOTES)
+
+
+def test_a_new_repository_shows_global_notes_only(
+    root: Path, alpha: Path, run_cli: RunCli, tmp_path: Path
+) -> None:
+    folder = make_repository(tmp_path / "new")
+    told = run_cli("recall", QUESTION, "--vault", root, cwd=folder).out
+    assert NAMED in told
+    assert "zebrafat" not in told
+    assert "British" in run_cli("recall", "British English", "--vault", root, cwd=folder).out
+    assert "zebrafat" not in run_hook(run_cli, root, "prompt", folder, "", prompt=QUESTION)
+    (root / "projects.yaml").unlink()
+    assert "zebrafat" in run_cli("recall", QUESTION, "--vault", root, cwd=folder).out
 
 
 def test_lists_show_the_project_unless_told_otherwise(

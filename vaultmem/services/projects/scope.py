@@ -8,6 +8,7 @@ from pathlib import Path
 
 from vaultmem.core.text.suggest import ask_meant
 from vaultmem.errors import NoteNotFoundError
+from vaultmem.services.projects.folder_facts import read_facts
 from vaultmem.services.projects.project_table import find_project, read_projects
 from vaultmem.vault import Vault
 
@@ -19,8 +20,9 @@ def view_projects(vaults: Sequence[Vault], named: str = "") -> list[Vault]:
     """Return vaults that leave the notes of other projects out.
 
     The project is the one `named`, else that of the folder in which the caller of the first vault
-    works. Outside every project, and for "all", nothing is left out. A vault that does not know the
-    caller's project shows global notes only, where another one knows it.
+    works. Outside every project, and for "all", nothing is left out. A vault that does not list the
+    caller's project shows global notes only: another vault lists it, or the folder is a repository
+    of which no memory was written yet.
 
     Raises:
         NoteNotFoundError: there is no project of that name.
@@ -32,7 +34,7 @@ def view_projects(vaults: Sequence[Vault], named: str = "") -> list[Vault]:
         _check_name(vaults, named)
         return [_view(each, named) for each in vaults]
     found = [find_name(each, vaults[0].here) for each in vaults]
-    if not any(found):
+    if not any(found) and not _is_new_repository(vaults):
         return [_view(each, None) for each in vaults]
     return [_view(each, name) for each, name in zip(vaults, found, strict=True)]
 
@@ -70,6 +72,15 @@ def find_foreign(vault: Vault) -> frozenset[str]:
         return frozenset()
     everything = vault.view.of_project(None).paths().values()
     return frozenset(everything).difference(vault.view.paths().values())
+
+
+def _is_new_repository(vaults: Sequence[Vault]) -> bool:
+    """Tell whether the caller works in a repository, and vaults list other projects."""
+    first = vaults[0]
+    if first.here is None or not any(read_projects(each).projects for each in vaults):
+        return False
+    facts = read_facts(first, first.here)
+    return facts is not None and facts.has_git
 
 
 def _view(vault: Vault, project: str | None) -> Vault:
