@@ -366,3 +366,8 @@ def test_each_benchmark_finds_what_it_imports() -> None:
         command, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_no_two_modules_have_the_same_name() -> None:
+    names = [file.stem for file in PACKAGE.rglob("*.py") if not file.stem.startswith("__")]
+    assert sorted(names) == sorted(set(names))

@@ -27,7 +27,8 @@ SHELL = "(in a shell; no tool does it)"
 
 def list_commands() -> Iterator[str]:
     """Yield each command that a message below the front ends names, its values as X."""
-    for room in ("core", "services", "storage", "workers", "mcp_server", "config.py", "vault.py"):
+    modules = ("workers.py", "config.py", "vault.py")
+    for room in ("core", "services", "storage", "mcp_server", *modules):
         place = Path(vaultmem.__file__).parent / room
         for file in place.rglob("*.py") if place.is_dir() else [place]:
             text = file.read_text()
