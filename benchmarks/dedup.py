@@ -158,7 +158,7 @@ def _measure_cost(scratch: Path, notes: int, pairs: list[Pair], rounds: int) -> 
     folder = scratch / "vault"
     generate_vault(folder, notes)
     from vaultmem.services.memory.remember import Memory, remember
-    from vaultmem.services.similarity.similar import Asked, find_similar
+    from vaultmem.services.similarity.similar import SimilarityQuery, find_similar
     from vaultmem.services.views.update_index import sync_vault
     from vaultmem.vault import open_vault
 
@@ -171,7 +171,7 @@ def _measure_cost(scratch: Path, notes: int, pairs: list[Pair], rounds: int) -> 
     for fact in facts[: 2 * rounds : 2]:  # Warm caches would flatter the second of two alike.
         plain.append(_time(lambda f=fact: remember(vault, Memory(f), force=True)))
     for fact in facts[1 : 2 * rounds : 2]:
-        lookups.append(_time(lambda f=fact: find_similar(vault, Asked(f))))
+        lookups.append(_time(lambda f=fact: find_similar(vault, SimilarityQuery(f))))
     for number, fact in enumerate(facts[2 * rounds : 4 * rounds]):
         force = number % 2 == 0
         seconds = _time(lambda f=fact, x=force: remember(vault, Memory(f), force=x))
@@ -180,7 +180,7 @@ def _measure_cost(scratch: Path, notes: int, pairs: list[Pair], rounds: int) -> 
         remember(vault, Memory(fact))
     outcomes: Counter[tuple[bool, bool]] = Counter()
     for pair in pairs[:: max(1, len(pairs) // 400)]:
-        similar = find_similar(vault, Asked(pair["b"]))
+        similar = find_similar(vault, SimilarityQuery(pair["b"]))
         outcomes[pair["same"], bool(similar and similar[0].is_same)] += 1
     vault.close()
     return {

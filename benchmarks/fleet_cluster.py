@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.errors import VaultError
-from vaultmem.services.fleet.clone import Source
+from vaultmem.services.fleet.clone import VaultSource
 from vaultmem.services.memory.new_note import Memory
 from vaultmem.services.memory.remember import remember
 from vaultmem.services.search.run_query import Ask
@@ -42,7 +42,7 @@ _REST = 0.5
 
 @contextlib.contextmanager
 def starting_cluster(
-    sources: Sequence[Source], folder: Path, nodes: int
+    sources: Sequence[VaultSource], folder: Path, nodes: int
 ) -> Iterator[tuple[RayPool, Cluster]]:
     """Start a fleet on so many nodes, which fetch what they are asked for."""
     from ray.cluster_utils import Cluster
@@ -68,7 +68,7 @@ def starting_cluster(
 def kill_and_wait(
     pool: RayPool,
     cluster: Cluster,
-    sources: Sequence[Source],
+    sources: Sequence[VaultSource],
     scratch: Path,
     question: str,
     writes: int = _WRITES,
@@ -133,11 +133,14 @@ class _Writing:
 
     pool: RayPool
     scratch: Path
-    acknowledged: list[tuple[Source, str]] = field(default_factory=list)
+    acknowledged: list[tuple[VaultSource, str]] = field(default_factory=list)
     ended: threading.Event = field(default_factory=threading.Event)
 
     def go_on(
-        self, write: Callable[[Source, int, int], str], sources: Sequence[Source], number: int
+        self,
+        write: Callable[[VaultSource, int, int], str],
+        sources: Sequence[VaultSource],
+        number: int,
     ) -> None:
         """Write to one vault after another until the end; what is acknowledged is kept."""
         for turn, source in enumerate(itertools.cycle(sources), 1):
@@ -148,12 +151,12 @@ class _Writing:
                     self.acknowledged.append((source, note))
             self.ended.wait(_REST)
 
-    def remember(self, source: Source, number: int, turn: int) -> str:
+    def remember(self, source: VaultSource, number: int, turn: int) -> str:
         """Remember a fact by the fleet, and return its note."""
         fact = _Fact(f"Writer {number} was here at turn {turn}.")
         return self.pool.write(source.name, fact).result()
 
-    def push(self, source: Source, number: int, turn: int) -> str:
+    def push(self, source: VaultSource, number: int, turn: int) -> str:
         """Push a note with git, past the fleet, and return it; nothing where git refuses."""
         work = self.scratch / f"pusher-{number}" / source.name
         if not work.exists():
@@ -182,7 +185,7 @@ def _git(*words: str) -> bool:
     return subprocess.run(["git", *words], capture_output=True, check=False).returncode == 0
 
 
-def _list_pushed(source: Source) -> set[str]:
+def _list_pushed(source: VaultSource) -> set[str]:
     words = ["git", "-C", source.remote, "ls-tree", "-r", "-z", "--name-only", "HEAD"]
     return set(subprocess.run(words, capture_output=True, text=True).stdout.split("\0"))
 

@@ -23,7 +23,7 @@ from fleet_remotes import copy_remotes
 from generate import SEED
 from memory import read_cpu, read_shares
 
-from vaultmem.services.fleet.clone import Source
+from vaultmem.services.fleet.clone import VaultSource
 from vaultmem.services.fleet.pool import LocalPool, Pool
 from vaultmem.services.search.run_query import Ask
 
@@ -32,7 +32,9 @@ _CALLERS, _SPAN = 8, 5.0
 
 
 @contextlib.contextmanager
-def opening_local(sources: Sequence[Source], folder: Path, _: int) -> Iterator[tuple[Pool, Any]]:
+def opening_local(
+    sources: Sequence[VaultSource], folder: Path, _: int
+) -> Iterator[tuple[Pool, Any]]:
     """Hold the vaults in this process."""
     pool = LocalPool(sources, folder)
     try:
@@ -42,7 +44,9 @@ def opening_local(sources: Sequence[Source], folder: Path, _: int) -> Iterator[t
 
 
 @contextlib.contextmanager
-def opening_ray(sources: Sequence[Source], folder: Path, nodes: int) -> Iterator[tuple[Pool, Any]]:
+def opening_ray(
+    sources: Sequence[VaultSource], folder: Path, nodes: int
+) -> Iterator[tuple[Pool, Any]]:
     """Hold the vaults in a cluster of several nodes on this machine."""
     from fleet_cluster import starting_cluster
 
@@ -57,7 +61,7 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
     if given.kill:  # Which is written to meanwhile.
         remotes = given.folder / "remotes"
         copy_remotes(names, given.remotes, remotes)
-    sources = [Source(name, str(remotes / f"{name}.git")) for name in names]
+    sources = [VaultSource(name, str(remotes / f"{name}.git")) for name in names]
     questions = json.loads(given.questions.read_text(encoding="utf-8"))
     opening = opening_ray if given.engine == "ray" else opening_local
     before, started = read_cpu(os.getpid()), time.perf_counter()

@@ -19,9 +19,9 @@ import httpx2
 from support import git
 
 from vaultmem.hub.hub_server import HubServer, Served
-from vaultmem.serve.http import Place
+from vaultmem.serve.http import ListenAddress
 from vaultmem.services.fleet.pool import Lane, LocalPool, Pool
-from vaultmem.services.hub.grants import Kind, Scope, make_grant
+from vaultmem.services.hub.grants import GrantKind, GrantScope, make_grant
 from vaultmem.services.hub.hub_folder import Hub, make_hub
 from vaultmem.services.hub.repositories import make_repository
 
@@ -42,7 +42,7 @@ class Team:
     def serve(
         self, port: int = 0, names: tuple[str, ...] = (), pool: Pool | None = None, **served: Any
     ) -> None:
-        self.server = HubServer(self.hub, Served(Place(port, names=names), **served))
+        self.server = HubServer(self.hub, Served(ListenAddress(port, names=names), **served))
         self.server.start(None if pool is None else lambda: pool)
         self.address = self.server.address
 
@@ -52,14 +52,14 @@ class Team:
 
     def person(self, name: str, expires: float = 0.0, **scopes: str) -> str:
         """Return the token of a person: `own="*"`."""
-        return self._grant(name, Kind.PERSON, expires, scopes)
+        return self._grant(name, GrantKind.PERSON, expires, scopes)
 
     def agent(self, name: str, expires: float = 0.0, **scopes: str) -> str:
-        return self._grant(name, Kind.AGENT, expires, scopes)
+        return self._grant(name, GrantKind.AGENT, expires, scopes)
 
-    def _grant(self, name: str, kind: Kind, expires: float, scopes: dict[str, str]) -> str:
-        given = {Scope(scope): [vaults] for scope, vaults in scopes.items()}
-        emails = [f"{name} <{name}@example.org>"] if kind is Kind.PERSON else []
+    def _grant(self, name: str, kind: GrantKind, expires: float, scopes: dict[str, str]) -> str:
+        given = {GrantScope(scope): [vaults] for scope, vaults in scopes.items()}
+        emails = [f"{name} <{name}@example.org>"] if kind is GrantKind.PERSON else []
         return make_grant(self.hub, name, kind, given, time.time(), emails, expires=expires)[1]
 
     def url(self, vault: str, token: str = "", user: str = "anybody") -> str:

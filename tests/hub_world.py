@@ -12,8 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from vaultmem.services.hub.grants import Grant, Kind, Scope, make_grant, name_pusher
-from vaultmem.services.hub.hub_folder import CONFIG_NAME, Entry, Hub, make_hub, open_hub, read_audit
+from vaultmem.services.hub.grants import Grant, GrantKind, GrantScope, make_grant, name_pusher
+from vaultmem.services.hub.hub_folder import (
+    CONFIG_NAME,
+    AuditEntry,
+    Hub,
+    make_hub,
+    open_hub,
+    read_audit,
+)
 from vaultmem.services.hub.repositories import make_repository
 
 #: The clock of grants, so that nothing depends on when a test runs.
@@ -110,7 +117,7 @@ class World:
     tokens: dict[str, str] = field(default_factory=dict)
 
     def admit(
-        self, name: str, kind: Kind, scopes: Mapping[Scope, Sequence[str]], **more: Any
+        self, name: str, kind: GrantKind, scopes: Mapping[GrantScope, Sequence[str]], **more: Any
     ) -> None:
         grant, token = make_grant(self.hub, name, kind, scopes, NOW, **more)
         self.grants[name], self.tokens[name] = grant, token
@@ -138,7 +145,7 @@ class World:
     def tip(self, ref: str = "refs/heads/main") -> str:
         return self._git("rev-parse", "-q", "--verify", ref)
 
-    def last(self) -> Entry:
+    def last(self) -> AuditEntry:
         """Return the last entry of the record."""
         return next(read_audit(self.hub))
 
@@ -162,10 +169,14 @@ def make_world(folder: Path, files: Files, settings: str = "") -> World:
         file.write(settings)
     hub = open_hub(folder / "hub")
     world = World(hub, make_repository(hub, "payments", os.environ, str(clone.root)), clone)
-    bobs = {Scope.WRITE: ["pay*:notes/refunds"], Scope.PROPOSE: ["pay*"]}
-    world.admit("ada", Kind.PERSON, {Scope.OWN: ["*"]}, emails=["Ada Harbour <ada@ferry.example>"])
-    world.admit("bob", Kind.PERSON, bobs, emails=["bob@ferry.example"], agents=["claude-*"])
-    world.admit("cleo", Kind.PERSON, {Scope.PROPOSE: ["*"]}, emails=["cleo@ferry.example"])
-    world.admit("rita", Kind.PERSON, {Scope.READ: ["*"]})
-    world.admit("scout", Kind.AGENT, {Scope.WRITE: ["payments"]})
+    bobs = {GrantScope.WRITE: ["pay*:notes/refunds"], GrantScope.PROPOSE: ["pay*"]}
+    world.admit(
+        "ada", GrantKind.PERSON, {GrantScope.OWN: ["*"]}, emails=["Ada Harbour <ada@ferry.example>"]
+    )
+    world.admit("bob", GrantKind.PERSON, bobs, emails=["bob@ferry.example"], agents=["claude-*"])
+    world.admit(
+        "cleo", GrantKind.PERSON, {GrantScope.PROPOSE: ["*"]}, emails=["cleo@ferry.example"]
+    )
+    world.admit("rita", GrantKind.PERSON, {GrantScope.READ: ["*"]})
+    world.admit("scout", GrantKind.AGENT, {GrantScope.WRITE: ["payments"]})
     return world

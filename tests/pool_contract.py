@@ -19,12 +19,12 @@ from conftest import MakeVault
 from vaultmem.core.packs.division import tell_missing
 from vaultmem.core.packs.receipt import Expectation
 from vaultmem.errors import ForbiddenError, NoteNotFoundError, RefusedError, VaultError
-from vaultmem.services.fleet.clone import Source
+from vaultmem.services.fleet.clone import VaultSource
 from vaultmem.services.fleet.clones import LATE
 from vaultmem.services.fleet.pool import Lane, Pool
-from vaultmem.services.hub.grants import Grant, Kind, Scope
+from vaultmem.services.hub.grants import Grant, GrantKind, GrantScope
 from vaultmem.services.hub.hub_access import Pusher
-from vaultmem.services.hub.hub_folder import Limits
+from vaultmem.services.hub.hub_folder import PushLimits
 from vaultmem.services.hub.writing import write_checked
 from vaultmem.services.memory.new_note import Memory
 from vaultmem.services.memory.remember import remember
@@ -39,9 +39,15 @@ ANNA = {"by_person": True}
 SCOUT = {"agent": "scout"}
 SCOUTS = Pusher(
     "crew",
-    Grant("1", "scout", Kind.AGENT, agents=("scout",), scopes={Scope.WRITE: ("crew:notes/inbox",)}),
+    Grant(
+        "1",
+        "scout",
+        GrantKind.AGENT,
+        agents=("scout",),
+        scopes={GrantScope.WRITE: ("crew:notes/inbox",)},
+    ),
     frozenset({"ben"}),
-    Limits(),
+    PushLimits(),
 )
 
 NOTES = {
@@ -64,7 +70,7 @@ class Remotes:
         self.folder = folder
         self._make = make_vault
 
-    def add(self, name: str, notes: dict[str, str] | None = None) -> Source:
+    def add(self, name: str, notes: dict[str, str] | None = None) -> VaultSource:
         """Make one of a vault with notes; with none, one without a commit."""
         place = self.folder / f"{name}.git"
         if notes is None:
@@ -73,7 +79,7 @@ class Remotes:
             root = self._make(notes, f"seed-{name}")
             shutil.copytree(root / ".git", place)
             (place / "config").write_text("[core]\n\trepositoryFormatVersion = 0\n\tbare = true\n")
-        return Source(name, str(place))
+        return VaultSource(name, str(place))
 
     def commit(self, name: str, path: str, text: str) -> None:
         """Have somebody else push a commit that writes a note."""
@@ -111,7 +117,7 @@ def remotes(tmp_path: Path, make_vault: MakeVault) -> Remotes:
 
 
 @pytest.fixture
-def three(remotes: Remotes) -> list[Source]:
+def three(remotes: Remotes) -> list[VaultSource]:
     return [remotes.add(name, notes) for name, notes in NOTES.items()]
 
 
@@ -153,10 +159,10 @@ class PoolContract:
     """Cases of several vaults, wherever they are."""
 
     def test_each_vault_answers_where_it_is(
-        self, three: list[Source], make_pool: MakePool, remotes: Remotes, tmp_path: Path
+        self, three: list[VaultSource], make_pool: MakePool, remotes: Remotes, tmp_path: Path
     ) -> None:
         none = remotes.add("none")
-        away = Source("away", str(tmp_path / "nowhere.git"))
+        away = VaultSource("away", str(tmp_path / "nowhere.git"))
         stray = remotes.add("stray", NOTES["yard"])._replace(branch="stray")
         pool = make_pool([*three, none, away, stray], tmp_path / "pool")
         try:
@@ -188,7 +194,7 @@ class PoolContract:
 
     def test_a_question_to_all_is_answered_as_by_one_process(
         self,
-        three: list[Source],
+        three: list[VaultSource],
         make_pool: MakePool,
         opened: Callable[..., Vault],
         remotes: Remotes,

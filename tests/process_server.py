@@ -24,7 +24,12 @@ _OTHERS = (
 )
 
 #: What is not needed here, takes long to import, or is a program.
-_ALONE = ("vaultmem.__main__", "vaultmem.integrations", "vaultmem.mcp_server", "vaultmem.fleet.")
+_ALONE = (
+    "vaultmem.__main__",
+    "vaultmem.integrations",
+    "vaultmem.mcp_server",
+    "vaultmem.ray_fleet.",
+)
 
 #: Settings that Python reads as it starts.
 AT_START = ("PYTHON", "LANG", "LC_", "TZ", "OPENBLAS")

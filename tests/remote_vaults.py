@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from vaultmem.services.fleet.clone import Source
+from vaultmem.services.fleet.clone import VaultSource
 
 
 class Told(NamedTuple):
@@ -25,15 +25,15 @@ class Remotes:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.sources: list[Source] = []
+        self.sources: list[VaultSource] = []
         folder.mkdir()
         self._empty = folder / "empty.git"
         _git("init", "--quiet", "--bare", "--initial-branch=main", "--template=", self._empty)
 
-    def make(self, name: str, *commits: Told) -> Source:
+    def make(self, name: str, *commits: Told) -> VaultSource:
         """Make a vault's repository; the first commit has its settings too."""
         shutil.copytree(self._empty, self.folder / f"{name}.git")
-        source = Source(name, str(self.folder / f"{name}.git"))
+        source = VaultSource(name, str(self.folder / f"{name}.git"))
         self.sources.append(source)
         settings = commits[0]._replace(notes={"vaultmem.yaml": "", **commits[0].notes})
         self._write(source, [settings, *commits[1:]], is_new=True)
@@ -43,7 +43,7 @@ class Remotes:
         """Add commits to a vault."""
         self._write(next(each for each in self.sources if each.name == name), commits)
 
-    def _write(self, source: Source, commits: Sequence[Told], is_new: bool = False) -> None:
+    def _write(self, source: VaultSource, commits: Sequence[Told], is_new: bool = False) -> None:
         stream: list[bytes] = []
         for place, each in enumerate(commits):
             who = f"{each.agent or 'Ida'} <{each.agent or 'ida'}@example.org> {each.at} +0000"

@@ -21,7 +21,7 @@ from vaultmem.core.text.display import escape_bytes
 from vaultmem.errors import FaultError, RefusedError, VaultError, name_failure
 from vaultmem.storage.git.head import Head, find_git_folder, read_head
 from vaultmem.storage.journal import Author, Journal, Operations
-from vaultmem.storage.kept import ArtifactStore, Names, ReceiptStore
+from vaultmem.storage.kept import ArtifactStore, ReceiptStore, RepositoryNames
 from vaultmem.storage.lock import READER, WRITER, hold_lock
 from vaultmem.storage.scan_files import ObsidianFolder
 from vaultmem.storage.state import StateDatabase, claim_state_folder
@@ -30,10 +30,10 @@ from vaultmem.storage.user_files import find_user_folder
 from vaultmem.storage.views import Manifest, View
 
 if TYPE_CHECKING:
-    from vaultmem.storage.git.vault_history import History
+    from vaultmem.storage.git.vault_history import VaultHistory
     from vaultmem.storage.index.search_index import SearchIndex
 else:  # Much to import; who asks for hints while the program runs learns no more.
-    History = SearchIndex = object
+    VaultHistory = SearchIndex = object
 
 #: Where the owner gives their word.
 HOW_TO_SAY = "in a terminal, or on the page (`vaultmem serve --write`)"
@@ -106,7 +106,7 @@ class Store:
         self.journal = Journal(self.state)
         self.operations = Operations(self.state)
         self._obsidian = ObsidianFolder(root)
-        names = Names(self.name_repository, self.find_names)
+        names = RepositoryNames(self.name_repository, self.find_names)
         self._records = folders.config / "trust"
         file = self._records / f"{key}.json"
         self.trust = TrustStore(file, str(root), names, self._list_records_beside)
@@ -128,15 +128,15 @@ class Store:
         return SearchIndex(self.state_folder / "index", self.patience)
 
     @cached_property
-    def history(self) -> History:
+    def history(self) -> VaultHistory:
         """The git repository.
 
         Raises:
             VaultError: the folder is in none.
         """
-        from vaultmem.storage.git.vault_history import History
+        from vaultmem.storage.git.vault_history import VaultHistory
 
-        return History(self.root, self.state_folder, staged=self.operations)
+        return VaultHistory(self.root, self.state_folder, staged=self.operations)
 
     def head(self) -> Head | None:
         """Return what is checked out, without starting git where possible; None without git."""
@@ -265,7 +265,7 @@ class Vault:
         return self.store.trust
 
     @cached_property
-    def history(self) -> History:
+    def history(self) -> VaultHistory:
         """The git repository, for the person of whom `environment` tells.
 
         Raises:

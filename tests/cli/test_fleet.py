@@ -49,7 +49,7 @@ def test_who_lacks_the_extra_is_told_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    for name in [name for name in sys.modules if name.startswith("vaultmem.fleet.")]:
+    for name in [name for name in sys.modules if name.startswith("vaultmem.ray_fleet.")]:
         monkeypatch.delitem(sys.modules, name)
     told = run_here("fleet", "status", "ray:auto")
     assert told.code == 1

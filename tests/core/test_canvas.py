@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from vaultmem.core.notes.link_syntax import Names
+from vaultmem.core.notes.link_syntax import LinkNames
 from vaultmem.core.notes.note import UnreadableNoteError, parse_note
 from vaultmem.core.notes.rewrite_links import apply_edits, find_canvas_links, plan_edits
 
@@ -57,7 +57,7 @@ def test_what_is_no_canvas_is_not_read(data: bytes) -> None:
 
 def test_only_the_names_change_and_every_other_byte_stays() -> None:
     old, new = "notes/quay.md", 'places/The "Öld" Quay.md'
-    before, after = Names([old, "odd [1].png"]), Names([new, "odd [1].png"])
+    before, after = LinkNames([old, "odd [1].png"]), LinkNames([new, "odd [1].png"])
     place = (str(PATH), str(PATH))
 
     edits = plan_edits(CANVAS, place, before, after, (old, new))

@@ -12,7 +12,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vaultmem.core.clients.agent_client import CLIENTS, Client
+from vaultmem.core.clients.agent_client import CLIENTS, AgentClient
 from vaultmem.core.clients.client_settings import (
     add_entry,
     add_hooks,
@@ -55,7 +55,7 @@ def files_of(draw: st.DrawFn) -> str:
     return f"{blank}{draw(texts_of() | st.just(''))}{draw(_BLANK)}"
 
 
-def connect(client: Client, text: str | None, root: str) -> str:
+def connect(client: AgentClient, text: str | None, root: str) -> str:
     """Return a text with what the client has of us, in one file as if it kept all in one."""
     words = make_words(client, COMMAND, root)
     if client.hooks is None or not client.hooks.head:
@@ -63,7 +63,7 @@ def connect(client: Client, text: str | None, root: str) -> str:
     return add_hooks(client, client.hooks, text, words) if client.hooks else text or ""
 
 
-def disconnect(client: Client, text: str) -> str | None:
+def disconnect(client: AgentClient, text: str) -> str | None:
     left = remove_entry(client, "x.json", text)
     return remove_hooks(client.hooks, left) if client.hooks and left is not None else left
 
@@ -71,7 +71,7 @@ def disconnect(client: Client, text: str) -> str | None:
 @pytest.mark.campaign
 @settings(deadline=None, max_examples=80)
 @given(files_of(), st.sampled_from(JSON))
-def test_any_json_comes_back_to_the_byte(text: str, client: Client) -> None:
+def test_any_json_comes_back_to_the_byte(text: str, client: AgentClient) -> None:
     try:
         after = connect(client, text, "/v")
     except RefusedError:  # Something on the way is of another kind; nothing is written then.
@@ -87,7 +87,7 @@ def test_any_json_comes_back_to_the_byte(text: str, client: Client) -> None:
 @settings(deadline=None, max_examples=40)
 @given(files_of(), st.sampled_from(JSON), st.sampled_from([None, 2, "\t"]))
 def test_what_a_client_wrote_anew_keeps_all_that_is_not_ours(
-    text: str, client: Client, indent: int | str | None
+    text: str, client: AgentClient, indent: int | str | None
 ) -> None:
     try:
         after = read_jsonc(connect(client, text, "/v")).value
@@ -102,7 +102,7 @@ def test_what_a_client_wrote_anew_keeps_all_that_is_not_ours(
 
 
 @pytest.mark.parametrize("client", JSON, ids=lambda each: each.name)
-def test_a_file_that_was_made_for_us_goes(client: Client) -> None:
+def test_a_file_that_was_made_for_us_goes(client: AgentClient) -> None:
     made = connect(client, None, "/v")
     assert disconnect(client, made) is None
     assert disconnect(client, connect(client, "", "/v")) == ""

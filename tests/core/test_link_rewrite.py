@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.builders import make_note
-from vaultmem.core.notes.link_syntax import LinkKind, Names, find_links
+from vaultmem.core.notes.link_syntax import LinkKind, LinkNames, find_links
 from vaultmem.core.notes.rewrite_links import apply_edits, plan_edits
 
 FILES = [
@@ -88,10 +88,10 @@ TARGETS = st.sampled_from(
 )
 
 
-def names_of(files: list[str], moved: dict[str, str] | None = None) -> Names:
+def names_of(files: list[str], moved: dict[str, str] | None = None) -> LinkNames:
     moved = moved or {}
     aliases = {moved.get(path, path): names for path, names in ALIASES.items()}
-    return Names([moved.get(path, path) for path in files], aliases)
+    return LinkNames([moved.get(path, path) for path in files], aliases)
 
 
 @pytest.mark.campaign

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.builders import make_note
-from vaultmem.core.notes.link_syntax import Link, Names, find_links, find_place
+from vaultmem.core.notes.link_syntax import Link, LinkNames, find_links, find_place
 
 FILES = [
     "Root.md",
@@ -153,7 +153,7 @@ def test_link_means_what_obsidian_documents(written: str, source: str, meant: st
         assert found == []
         return
     assert len(found) == 1
-    assert Names(FILES, ALIASES).find(found[0], source) == meant
+    assert LinkNames(FILES, ALIASES).find(found[0], source) == meant
 
 
 def test_the_table_has_sixty_cases_at_least() -> None:
@@ -161,7 +161,7 @@ def test_the_table_has_sixty_cases_at_least() -> None:
 
 
 def test_of_twins_that_differ_in_case_the_one_as_written_is_meant() -> None:
-    names = Names(["n/Note.md", "n/note.md"])
+    names = LinkNames(["n/Note.md", "n/note.md"])
     assert names.resolve("n/note", "x.md") == "n/note.md"
     assert names.resolve("n/Note", "x.md") == "n/Note.md"
 

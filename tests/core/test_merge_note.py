@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from core.builders import generated_notes
 from vaultmem.core.lifecycle import rank_state
 from vaultmem.core.merging.merge_note import merge_texts
-from vaultmem.core.merging.text import Choice, Loss, Merged, merge_lines, settle_callouts
+from vaultmem.core.merging.text import ConflictChoice, Loss, Merged, merge_lines, settle_callouts
 from vaultmem.core.notes.conflict import Speaker, find_conflict, take_out_callouts
 from vaultmem.core.notes.edit_properties import remove_property, set_property
 from vaultmem.core.notes.frontmatter import read_frontmatter, read_timestamp
@@ -470,13 +470,13 @@ def test_bodies_that_conflict(base: str, ours: str, theirs: str, merged: str) ->
     bare, (placed,) = take_out_callouts(result.text)
     assert split_keys(bare) == split_keys(before + mine + behind)
     for choice, words in (
-        (Choice.OURS, mine),
-        (Choice.THEIRS, other),
+        (ConflictChoice.OURS, mine),
+        (ConflictChoice.THEIRS, other),
     ):
         settled = settle_callouts(result.text, choice)
-        if placed.callout.about or choice is Choice.OURS:
+        if placed.callout.about or choice is ConflictChoice.OURS:
             assert split_keys(settled) == split_keys(before + words + behind)
-    both = settle_callouts(result.text, Choice.BOTH)
+    both = settle_callouts(result.text, ConflictChoice.BOTH)
     assert not Counter(split_keys(mine + other)) - Counter(split_keys(both))
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vaultmem.core.merging.merge_note import merge_texts
-from vaultmem.core.merging.text import Choice, settle_callouts
+from vaultmem.core.merging.text import ConflictChoice, settle_callouts
 from vaultmem.core.notes.conflict import (
     SAID,
     Callout,
@@ -90,7 +90,7 @@ def test_crosswise_merges_come_to_the_same_facts_and_quote_no_callout() -> None:
 def test_what_one_side_has_resolved_stays_resolved() -> None:
     ours, theirs = (BASE.replace("old", f"by {name}") for name in ("ann", "ben"))
     met = merge_texts("a.md", BASE, ours, theirs, *by("ben")).text
-    for choice, kept in ((Choice.OURS, "ann"), (Choice.THEIRS, "ben")):
+    for choice, kept in ((ConflictChoice.OURS, "ann"), (ConflictChoice.THEIRS, "ben")):
         front = met[: read_frontmatter(met).body]
         resolved = front + settle_callouts(met[len(front) :], choice)
         edited = met.replace("End.", "The end.")

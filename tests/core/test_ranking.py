@@ -15,7 +15,7 @@ from vaultmem.core.search.eligible import EligibleRows, make_eligible
 from vaultmem.core.search.query import WEIGHTS
 from vaultmem.core.search.ranking import (
     Sequences,
-    Share,
+    TermShare,
     add_shares,
     best_rows,
     count_rows,
@@ -54,7 +54,7 @@ def choose(vault: list[Counts], eligible: Sequence[bool]) -> EligibleRows:
     return make_eligible(columns, documents, [0], [1.0], labels, NONE, WEIGHTS, 2_000_000_000.0)
 
 
-def score(vault: list[Counts], terms: list[str], eligible: Sequence[bool]) -> list[Share]:
+def score(vault: list[Counts], terms: list[str], eligible: Sequence[bool]) -> list[TermShare]:
     chosen = choose(vault, eligible)
     shares = []
     for term in terms:
@@ -162,7 +162,7 @@ def test_best_rows_are_ordered_by_score_then_place_then_number(
     held = data.draw(st.lists(st.booleans(), min_size=len(scores), max_size=len(scores)))
     rows = np.flatnonzero(np.array(held, np.bool_) & (np.array(scores, np.int64) > 0))
     empty = np.empty(0, np.uint32)
-    shares = [Share(1.0, rows, empty, np.empty(0, np.float32), NONE)]
+    shares = [TermShare(1.0, rows, empty, np.empty(0, np.float32), NONE)]
     total = np.array([*scores, 0], np.float32)
     wanted = sorted((n for n, s in enumerate(scores) if s), key=lambda n: (-scores[n], place[n], n))
     found = best_rows(total, limit, np.array(place, np.int64), shares)

@@ -7,10 +7,10 @@ import pytest
 from vaultmem.core.sessions.session_note import render_told, write_told
 from vaultmem.core.transcripts.event import (
     Deed,
-    Kind,
-    Record,
-    Source,
+    EventKind,
     TranscriptEvent,
+    TranscriptRecord,
+    TranscriptSource,
     add_event,
     describe_answer,
     dump_record,
@@ -24,23 +24,23 @@ from vaultmem.core.transcripts.event import (
     shorten_answer,
 )
 
-SOURCE = Source("s", "/w", "main", "codex")
+SOURCE = TranscriptSource("s", "/w", "main", "codex")
 
 
-def event(kind: Kind, text: str = "", **more: object) -> TranscriptEvent:
+def event(kind: EventKind, text: str = "", **more: object) -> TranscriptEvent:
     return TranscriptEvent(kind, SOURCE, "2026-11-20T10:00:00Z", text)._replace(**more)  # type: ignore[arg-type]
 
 
 def ran(command: str, output: str = "", code: int = 0) -> list[TranscriptEvent]:
     failed = bool(code)
     return [
-        event(Kind.CALL, "x", call=command, command=command),
-        event(Kind.RESULT, output, call=command, exit=code, is_error=failed),
+        event(EventKind.CALL, "x", call=command, command=command),
+        event(EventKind.RESULT, output, call=command, exit=code, is_error=failed),
     ]
 
 
-def gather(*events: TranscriptEvent) -> Record:
-    record = Record()
+def gather(*events: TranscriptEvent) -> TranscriptRecord:
+    record = TranscriptRecord()
     for each in events:
         add_event(record, each)
     assert load_record(dump_record(record)) == record
@@ -108,8 +108,8 @@ def test_a_command_is_told_as_it_ended_last() -> None:
 
 def test_files_count_only_where_the_call_did_not_fail() -> None:
     def call(name: str, path: str, deed: Deed, failed: bool = False) -> list[TranscriptEvent]:
-        result = event(Kind.RESULT, "", call=name, is_error=failed)
-        return [event(Kind.CALL, "x", call=name, path=path, deed=deed), result]
+        result = event(EventKind.RESULT, "", call=name, is_error=failed)
+        return [event(EventKind.CALL, "x", call=name, path=path, deed=deed), result]
 
     record = gather(
         *call("1", "/w/a.py", Deed.CREATED),
@@ -128,12 +128,13 @@ def test_files_count_only_where_the_call_did_not_fail() -> None:
 
 def test_questions_stay_open_until_a_reply_takes_them_up() -> None:
     record = gather(
-        event(Kind.REQUEST, "Make the export."),
+        event(EventKind.REQUEST, "Make the export."),
         event(
-            Kind.ANSWER, "Made.\n\n- Is a comma right as the delimiter?\n- Which role may export?"
+            EventKind.ANSWER,
+            "Made.\n\n- Is a comma right as the delimiter?\n- Which role may export?",
         ),
-        event(Kind.REQUEST, "A semicolon as delimiter please, and add a test."),
-        event(Kind.ANSWER, "```\nreally?\n```\nAdded."),
+        event(EventKind.REQUEST, "A semicolon as delimiter please, and add a test."),
+        event(EventKind.ANSWER, "```\nreally?\n```\nAdded."),
     )
     assert list_questions(record) == ["Which role may export?"]
     assert is_answered("Shall I push it?", "yes")
@@ -157,10 +158,13 @@ def test_an_answer_in_few_words_has_its_head_and_what_is_open() -> None:
 
 
 def test_how_things_stood_is_the_end_of_a_turn_and_no_remark_between_calls() -> None:
-    turn = (event(Kind.REQUEST, "Make it so."), event(Kind.ANSWER, "It is made, but not tested."))
+    turn = (
+        event(EventKind.REQUEST, "Make it so."),
+        event(EventKind.ANSWER, "It is made, but not tested."),
+    )
     under_way = (
-        event(Kind.REQUEST, "Test it then."),
-        event(Kind.ANSWER, "I look."),
+        event(EventKind.REQUEST, "Test it then."),
+        event(EventKind.ANSWER, "I look."),
         *ran("make test"),
     )
     assert describe_answer(gather(*turn)) == "It is made, but not tested."
@@ -172,9 +176,9 @@ def test_helpers_and_credentials_are_no_part_of_a_record() -> None:
     key = "AKIA" + "ABCDEFGHIJKLMNOP"
     helper = SOURCE._replace(is_side=True)
     record = gather(
-        event(Kind.REQUEST, f"Use {key} for the upload."),
-        event(Kind.REQUEST, "Look around.", source=helper),
-        event(Kind.ANSWER, f"I used {key}."),
+        event(EventKind.REQUEST, f"Use {key} for the upload."),
+        event(EventKind.REQUEST, "Look around.", source=helper),
+        event(EventKind.ANSWER, f"I used {key}."),
         *ran(f"deploy --key {key}", f"error: {key} is refused", 1),
     )
     assert len(record.asked) == 1
@@ -183,19 +187,19 @@ def test_helpers_and_credentials_are_no_part_of_a_record() -> None:
 
 
 def test_a_record_stays_bounded() -> None:
-    events = [event(Kind.REQUEST, f"Do thing {n} " + "x " * 400) for n in range(200)]
+    events = [event(EventKind.REQUEST, f"Do thing {n} " + "x " * 400) for n in range(200)]
     for n in range(300):
         events += ran(f"build target-{n}", "boom " * 100, 1)
-        events.append(event(Kind.CALL, "x", call=f"f{n}", path=f"f{n}.py", deed=Deed.EDITED))
-        events.append(event(Kind.RESULT, "", call=f"f{n}"))
-    record = gather(*events, event(Kind.ANSWER, "word " * 10_000))
+        events.append(event(EventKind.CALL, "x", call=f"f{n}", path=f"f{n}.py", deed=Deed.EDITED))
+        events.append(event(EventKind.RESULT, "", call=f"f{n}"))
+    record = gather(*events, event(EventKind.ANSWER, "word " * 10_000))
     assert len(dump_record(record)) < 100_000
     assert len(render_told(record, str)) < 20_000
     assert record.asked[0].text.startswith("Do thing 0")
 
 
 def test_what_is_quoted_is_no_mark_of_the_note() -> None:
-    record = gather(event(Kind.REQUEST, "See [[secret]] <!-- and %%hidden%% \u202e# here"))
+    record = gather(event(EventKind.REQUEST, "See [[secret]] <!-- and %%hidden%% \u202e# here"))
     told = render_told(record, str)
     assert not any(mark in told for mark in ("[[", "<!--", "%%", "\u202e"))
 

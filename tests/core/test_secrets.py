@@ -10,7 +10,7 @@ import pytest
 
 from core.credentials import CREDENTIALS, UNSEEN
 from vaultmem.core.secrets import rules
-from vaultmem.core.secrets.rules import Settings, extend_rules, read_rules
+from vaultmem.core.secrets.rules import SecretSettings, extend_rules, read_rules
 from vaultmem.core.secrets.scan import ALLOW_MARK, find_secrets, mask_secrets
 
 RULES = Path(rules.__file__).with_name("rules.toml")
@@ -156,7 +156,7 @@ def test_hidden_credential_is_named_by_its_place_in_the_text() -> None:
     (found,) = find_secrets(text)
     assert (found.line, text[found.start : found.end]) == (2, hidden)
     assert mask_secrets(text) == text.replace(hidden, "***")
-    allowing = extend_rules(Settings(), (), ALLOW_MARK)
+    allowing = extend_rules(SecretSettings(), (), ALLOW_MARK)
     assert not find_secrets(f"{hidden} gitleaks:allow", rules=allowing)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from core.builders import make_hit
 from vaultmem.core.packs.warnings import Preference, choose_preferences
-from vaultmem.core.preferences import Speaker, Standing, find_standing, find_topic
+from vaultmem.core.preferences import SpeakerRole, Standing, find_standing, find_topic
 
 _LINES = (Path(__file__).parent / "data" / "standing-sentences.txt").read_text(encoding="utf-8")
 SENTENCES = [line.split(" ", 2) for line in _LINES.splitlines() if not line.startswith("#")]
@@ -18,7 +18,7 @@ SENTENCES = [line.split(" ", 2) for line in _LINES.splitlines() if not line.star
 def test_a_sentence_is_a_standing_wish_by_its_form(language: str, sign: str, said: str) -> None:
     sentence, _, about = said.partition(" | ")
     wanted = (Standing(sentence, about),) if sign == "+" else ()
-    assert find_standing(sentence, Speaker.OWNER) == wanted, language
+    assert find_standing(sentence, SpeakerRole.OWNER) == wanted, language
 
 
 def test_there_are_enough_sentences_of_both_sorts_in_both_languages() -> None:
@@ -32,14 +32,14 @@ DOCUMENT = "# Memory\n\nAlways call free() after malloc(). Never call it twice.\
 
 
 def test_an_order_in_a_document_is_nobodys_wish() -> None:
-    assert find_standing(DOCUMENT, Speaker.OWNER) == ()
+    assert find_standing(DOCUMENT, SpeakerRole.OWNER) == ()
     long = "Always close the file.\n\n" + "The file is open. " * 60
-    assert find_standing(long, Speaker.OWNER) == ()
+    assert find_standing(long, SpeakerRole.OWNER) == ()
 
 
 def test_what_a_document_says_of_me_counts() -> None:
     text = f"{DOCUMENT}\n- Always ask me before you call it.\n- I prefer `calloc`.\n"
-    found = [each.text for each in find_standing(text, Speaker.OWNER)]
+    found = [each.text for each in find_standing(text, SpeakerRole.OWNER)]
     assert found == ["Always ask me before you call it.", "I prefer `calloc`."]
 
 
@@ -54,7 +54,7 @@ def test_what_a_document_says_of_me_counts() -> None:
     ],
 )
 def test_what_is_quoted_hidden_or_put_in_by_a_program_is_not_said(text: str) -> None:
-    assert find_standing(text, Speaker.OWNER) == ()
+    assert find_standing(text, SpeakerRole.OWNER) == ()
 
 
 @pytest.mark.parametrize(
@@ -69,18 +69,18 @@ def test_what_is_quoted_hidden_or_put_in_by_a_program_is_not_said(text: str) -> 
     ],
 )
 def test_an_agents_own_words_are_no_wish_of_the_users(said: str) -> None:
-    assert find_standing(said, Speaker.AGENT) == ()
+    assert find_standing(said, SpeakerRole.AGENT) == ()
 
 
 def test_an_agent_can_report_what_the_user_prefers() -> None:
     told = "We talked about tests. User prefers pytest. I prefer unittest."
-    assert find_standing(told, Speaker.AGENT) == (Standing("User prefers pytest.", ""),)
+    assert find_standing(told, SpeakerRole.AGENT) == (Standing("User prefers pytest.", ""),)
 
 
 def test_a_wish_is_found_among_other_sentences_and_once() -> None:
     text = "The build broke. Always run `make check` before you push to my_branch. Thanks!"
     twice = f"{text}\n\n{text}"
-    found = find_standing(twice, Speaker.OWNER)
+    found = find_standing(twice, SpeakerRole.OWNER)
     assert [each.text for each in found] == [
         "Always run `make check` before you push to my_branch."
     ]

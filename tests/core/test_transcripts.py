@@ -10,10 +10,10 @@ import pytest
 
 from vaultmem.core.transcripts.event import (
     Deed,
-    Kind,
-    Record,
-    Source,
+    EventKind,
     TranscriptEvent,
+    TranscriptRecord,
+    TranscriptSource,
     add_event,
     describe_answer,
 )
@@ -24,7 +24,7 @@ AT = "2026-11-20T10:00:00.000Z"
 
 def read_all(lines: list[dict[str, Any]]) -> list[TranscriptEvent]:
     """Read lines as a file of them is read."""
-    known, found = Source(), []
+    known, found = TranscriptSource(), []
     for line in lines:
         events = read_line(json.dumps(line).encode(), known)
         assert events, line
@@ -57,7 +57,7 @@ def said(role: str, *texts: str) -> dict[str, Any]:
     return codex("response_item", "message", role=role, content=parts)
 
 
-def told(events: list[TranscriptEvent], kind: Kind) -> list[str]:
+def told(events: list[TranscriptEvent], kind: EventKind) -> list[str]:
     return [event.text for event in events if event.kind is kind]
 
 
@@ -94,10 +94,10 @@ def test_a_request_stands_without_what_the_client_put_around_it() -> None:
         "# Context from my IDE setup:\n\n## Open tabs:\n- a.py\n\n## My request for Codex:\nGo on."
     )
     html = "<div>Is this right?</div>"
-    assert told(read_all([claude("user", around)]), Kind.REQUEST) == ["Go on."]
-    assert told(read_all([said("user", ide)]), Kind.REQUEST) == ["Go on."]
-    assert told(read_all([said("user", NOT_SAID[6], "Go on.")]), Kind.REQUEST) == ["Go on."]
-    assert told(read_all([claude("user", html)]), Kind.REQUEST) == [html]
+    assert told(read_all([claude("user", around)]), EventKind.REQUEST) == ["Go on."]
+    assert told(read_all([said("user", ide)]), EventKind.REQUEST) == ["Go on."]
+    assert told(read_all([said("user", NOT_SAID[6], "Go on.")]), EventKind.REQUEST) == ["Go on."]
+    assert told(read_all([claude("user", html)]), EventKind.REQUEST) == [html]
 
 
 def test_claude_code_tells_calls_with_their_files_commands_and_ends() -> None:
@@ -141,14 +141,14 @@ def test_claude_code_tells_calls_with_their_files_commands_and_ends() -> None:
         ]
     )
 
-    assert events[0].source == Source("c-1", "/work/ferry", "main", "claude-code", False)
-    assert [(e.call, e.command, e.path, e.deed) for e in events if e.kind is Kind.CALL] == [
+    assert events[0].source == TranscriptSource("c-1", "/work/ferry", "main", "claude-code", False)
+    assert [(e.call, e.command, e.path, e.deed) for e in events if e.kind is EventKind.CALL] == [
         ("t1", "make test", "", None),
         ("t2", "", "/work/ferry/a.py", Deed.EDITED),
         ("t3", "", "/work/ferry/b.py", Deed.WROTE),
         ("t4", "", "", None),
     ]
-    assert [(e.call, e.exit, e.is_error, e.deed) for e in events if e.kind is Kind.RESULT] == [
+    assert [(e.call, e.exit, e.is_error, e.deed) for e in events if e.kind is EventKind.RESULT] == [
         ("t1", 2, True, None),
         ("t3", 0, False, Deed.CREATED),
     ]
@@ -177,12 +177,12 @@ def test_claude_code_keeps_helpers_apart_and_its_own_words_out() -> None:
     assert [turn for event in events if (turn := describe_turn(event))] == [
         ("user", "also push it")
     ]
-    assert [(e.text, e.source.is_side) for e in events if e.kind is Kind.REQUEST] == [
+    assert [(e.text, e.source.is_side) for e in events if e.kind is EventKind.REQUEST] == [
         ("look into it", True),
         ("also push it", False),
     ]
-    assert told(events, Kind.TITLE) == ["Refunds by leg", "Refunds"]
-    assert told(events, Kind.SUMMARY) == ["This session is being continued"]
+    assert told(events, EventKind.TITLE) == ["Refunds by leg", "Refunds"]
+    assert told(events, EventKind.SUMMARY) == ["This session is being continued"]
 
 
 PATCH = (
@@ -233,7 +233,7 @@ def test_codex_tells_commands_patches_and_plans_in_each_of_its_forms() -> None:
             codex_call("6", "update_plan", plan=steps),
         ]
     )
-    calls = [event for event in events if event.kind is Kind.CALL]
+    calls = [event for event in events if event.kind is EventKind.CALL]
     assert [(e.call, e.command) for e in calls if e.command] == [
         ("1", "make test"),
         ("2", "git status"),
@@ -247,14 +247,14 @@ def test_codex_tells_commands_patches_and_plans_in_each_of_its_forms() -> None:
     ]
     for call in ("p", "q", "5"):
         assert [(e.path, e.deed) for e in calls if e.call == call] == files
-    assert [(e.call, e.exit, e.is_error) for e in events if e.kind is Kind.RESULT] == [
+    assert [(e.call, e.exit, e.is_error) for e in events if e.kind is EventKind.RESULT] == [
         ("1", 2, True),
         ("2", 0, False),
         ("3", 0, False),
         ("4", 1, True),
     ]
     assert calls[-1].steps == ("Test it",)
-    assert told(events, Kind.RESULT)[1] == "clean"
+    assert told(events, EventKind.RESULT)[1] == "clean"
 
 
 def test_codex_says_each_thing_once_and_a_fork_is_its_own() -> None:
@@ -314,15 +314,15 @@ def test_gemini_cli_tells_calls_within_its_messages() -> None:
         ("user", "Fix the slip."),
         ("assistant", "I run it."),
     ]
-    assert [(e.command, e.path, e.deed) for e in events if e.kind is Kind.CALL] == [
+    assert [(e.command, e.path, e.deed) for e in events if e.kind is EventKind.CALL] == [
         ("make test", "", None),
         ("", "/work/ferry/a.py", Deed.EDITED),
     ]
-    assert [(e.exit, e.is_error) for e in events if e.kind is Kind.RESULT] == [
+    assert [(e.exit, e.is_error) for e in events if e.kind is EventKind.RESULT] == [
         (2, True),
         (None, True),
     ]
-    assert told(events, Kind.TITLE) == ["The slip"]
+    assert told(events, EventKind.TITLE) == ["The slip"]
 
 
 def copilot(kind: str, **data: object) -> dict[str, Any]:
@@ -375,13 +375,13 @@ def test_copilot_cli_tells_calls_and_how_they_ended() -> None:
     events = read_all(COPILOT)
     assert {e.source.agent for e in events} == {"copilot"}
     assert (events[0].source.session, events[0].source.folder) == ("p-1", "/work/ferry")
-    assert told(events, Kind.REQUEST) == ["Run the tests."]
-    calls = [e for e in events if e.kind is Kind.CALL]
+    assert told(events, EventKind.REQUEST) == ["Run the tests."]
+    calls = [e for e in events if e.kind is EventKind.CALL]
     assert [(e.tool, e.command, e.path, e.deed) for e in calls] == [
         ("bash", "make test", "", None),
         ("create", "", "/work/ferry/a.py", Deed.CREATED),
     ]
-    ends = [(e.call, e.text, e.exit, e.is_error) for e in events if e.kind is Kind.RESULT]
+    ends = [(e.call, e.text, e.exit, e.is_error) for e in events if e.kind is EventKind.RESULT]
     assert ends == [
         ("c-1", "1 failed", 3, True),
         ("c-2", "Created file", 0, False),
@@ -411,14 +411,14 @@ def test_lines_of_other_programs_are_not_taken_for_these() -> None:
     ids=["open", "last", "first", "ide", "blank", "patch"],
 )
 def test_no_text_takes_long(text: str) -> None:
-    record, began = Record(), time.process_time()
+    record, began = TranscriptRecord(), time.process_time()
     command = claude(
         "assistant", [{"type": "tool_use", "name": "Bash", "input": {"command": text}}]
     )
     answer = claude("assistant", [{"type": "text", "text": text}])
     result = claude("user", [{"type": "tool_result", "content": text}])
     for line in (claude("user", text), said("user", text), command, answer, result):
-        for event in read_line(json.dumps(line).encode(), Source()) or ():
+        for event in read_line(json.dumps(line).encode(), TranscriptSource()) or ():
             add_event(record, event)
     describe_answer(record)
     assert time.process_time() - began < 10

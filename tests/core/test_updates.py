@@ -9,13 +9,13 @@ import pytest
 
 from vaultmem.core.similarity.compare import KnownText, compare_texts
 from vaultmem.core.similarity.facts import read_facts
-from vaultmem.core.similarity.updates import Update, find_update
+from vaultmem.core.similarity.updates import ValueUpdate, find_update
 
 FILE = Path(__file__).parents[2] / "benchmarks" / "update_pairs.jsonl"
 PAIRS = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()]
 
 
-def see_update(old: str, new: str) -> Update | None:
+def see_update(old: str, new: str) -> ValueUpdate | None:
     """Return how a text updates an older one, if it does."""
     return find_update(read_facts(old), read_facts(new))
 

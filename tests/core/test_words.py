@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vaultmem.core.notes.changes import diff_text
-from vaultmem.core.text.line_diff import Mark, Passage, Piece, diff_words, mark_diff
+from vaultmem.core.text.line_diff import DiffPiece, Passage, WordMark, diff_words, mark_diff
 
 TEXTS = st.text(alphabet="ab \n.,1é退\r", max_size=60)
 
 
 def mark(old: str, new: str) -> str:
     """Write what differs as `[-old-]{+new+}`."""
-    signs = {Mark.SAME: "{}", Mark.DEL: "[-{}-]", Mark.INS: "{{+{}+}}"}
+    signs = {WordMark.SAME: "{}", WordMark.DEL: "[-{}-]", WordMark.INS: "{{+{}+}}"}
     return "".join(signs[piece.mark].format(piece.text) for piece in diff_words(old, new))
 
 
@@ -39,8 +39,8 @@ def test_little_between_two_changes_is_changed_with_them() -> None:
 @given(TEXTS, TEXTS)
 def test_both_texts_are_in_the_pieces(old: str, new: str) -> None:
     pieces = diff_words(old, new)
-    assert "".join(piece.text for piece in pieces if piece.mark is not Mark.INS) == old
-    assert "".join(piece.text for piece in pieces if piece.mark is not Mark.DEL) == new
+    assert "".join(piece.text for piece in pieces if piece.mark is not WordMark.INS) == old
+    assert "".join(piece.text for piece in pieces if piece.mark is not WordMark.DEL) == new
 
 
 @given(TEXTS, TEXTS)
@@ -48,7 +48,7 @@ def test_a_diff_is_marked_by_its_words(old: str, new: str) -> None:
     diff, _, _ = diff_text(old, new)
     passages = mark_diff(diff)
     assert len(passages) == sum(line.startswith("@@") for line in diff)
-    added = [p.text for each in passages for p in each.pieces if p.mark is Mark.INS]
+    added = [p.text for each in passages for p in each.pieces if p.mark is WordMark.INS]
     assert "".join(new.split()).count("".join("".join(added[:1]).split())) or not added
 
 
@@ -59,14 +59,14 @@ def test_a_diff_names_the_line_of_each_passage() -> None:
     assert first == Passage(
         1,
         (
-            Piece(Mark.SAME, "line 1\nline 2\nline 3\nline "),
-            Piece(Mark.DEL, "4"),
-            Piece(Mark.INS, "four"),
-            Piece(Mark.SAME, "\nline 5\nline 6\nline 7"),
+            DiffPiece(WordMark.SAME, "line 1\nline 2\nline 3\nline "),
+            DiffPiece(WordMark.DEL, "4"),
+            DiffPiece(WordMark.INS, "four"),
+            DiffPiece(WordMark.SAME, "\nline 5\nline 6\nline 7"),
         ),
     )
     assert second.line == 22
-    assert Piece(Mark.DEL, "line 25\n") in second.pieces
+    assert DiffPiece(WordMark.DEL, "line 25\n") in second.pieces
 
 
 def test_long_texts_without_much_in_common_take_no_minute() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from vaultmem.services.fleet.clone import Source
+from vaultmem.services.fleet.clone import VaultSource
 
 #: Who commits here.
 _NAMED = ("-c", "user.name=Maren", "-c", "user.email=maren@example.org")
@@ -19,7 +19,7 @@ def git(*arguments: str | Path, cwd: Path) -> str:
     return done.stdout
 
 
-def make_remotes(folder: Path, names: list[str], notes: int = 3) -> list[Source]:
+def make_remotes(folder: Path, names: list[str], notes: int = 3) -> list[VaultSource]:
     """Make a bare repository for each name, each with so many notes that name the vault."""
     found = []
     for name in names:
@@ -33,7 +33,7 @@ def make_remotes(folder: Path, names: list[str], notes: int = 3) -> list[Source]
         git("add", "-A", cwd=work)
         git("commit", "-qm", "first", cwd=work)
         git("clone", "-q", "--bare", work, bare, cwd=folder)
-        found.append(Source(name, str(bare)))
+        found.append(VaultSource(name, str(bare)))
     return found
 
 
@@ -54,7 +54,7 @@ def push_note(folder: Path, name: str, note: str, text: str) -> None:
             return
 
 
-def list_pushed(source: Source) -> set[str]:
+def list_pushed(source: VaultSource) -> set[str]:
     """Return the notes that a vault's remote has."""
     listed = git("ls-tree", "-r", "--name-only", "HEAD", cwd=Path(source.remote)).splitlines()
     return {Path(each).stem for each in listed if each.startswith("notes/")}

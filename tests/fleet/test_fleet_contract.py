@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pool_contract import MakePool, PoolContract, WriteContract, remotes, three
 
-from vaultmem.services.fleet.clone import Source
+from vaultmem.services.fleet.clone import VaultSource
 from vaultmem.services.fleet.pool import Pool
 
 __all__ = ["remotes", "three"]
@@ -23,7 +23,7 @@ class TestFleet(PoolContract, WriteContract):
         """Return what starts a fleet of some vaults, in place of the one before."""
         from vaultmem.ray_fleet.ray_pool import start_fleet
 
-        def make(sources: Sequence[Source], folder: Path, fresh_for: float = 5.0) -> Pool:
+        def make(sources: Sequence[VaultSource], folder: Path, fresh_for: float = 5.0) -> Pool:
             return start_fleet(cluster.address, sources, str(folder / "{node}"), fresh_for)
 
         return make

@@ -16,7 +16,7 @@ import pytest
 from remotes import make_remotes
 
 from vaultmem.errors import NoteNotFoundError
-from vaultmem.services.hub.grants import Kind, Scope, make_grant
+from vaultmem.services.hub.grants import GrantKind, GrantScope, make_grant
 from vaultmem.services.hub.hub_folder import make_hub
 
 pytestmark = [pytest.mark.fleet, pytest.mark.filterwarnings("default")]
@@ -34,8 +34,10 @@ def test_a_fleet_is_started_served_and_stopped(cluster: Any, tmp_path: Path) -> 
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("2 vaults, 2 ready; 3 nodes")
     hub = make_hub(tmp_path / "door")
-    scopes = {Scope.READ: ["*"]}
-    _, token = make_grant(hub, "Maren", Kind.PERSON, scopes, time.time(), ["maren@example.org"])
+    scopes = {GrantScope.READ: ["*"]}
+    _, token = make_grant(
+        hub, "Maren", GrantKind.PERSON, scopes, time.time(), ["maren@example.org"]
+    )
     words = ["serve", f"ray:{cluster.address}", "--hub", str(hub.folder), "--port", "0"]
     served = subprocess.Popen(
         [sys.executable, "-m", "vaultmem", "fleet", *words],

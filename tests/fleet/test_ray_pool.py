@@ -28,7 +28,7 @@ from works import (
 )
 
 from vaultmem.errors import BusyError, NoteNotFoundError, VaultError
-from vaultmem.services.fleet.clone import Source
+from vaultmem.services.fleet.clone import VaultSource
 from vaultmem.services.fleet.clones import LATE
 from vaultmem.services.fleet.pool import LocalPool
 from vaultmem.services.search.run_query import Ask
@@ -47,12 +47,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def sources(place: Path) -> list[Source]:
-    return [Source(name, str(place / f"{name}.git")) for name in NAMES]
+def sources(place: Path) -> list[VaultSource]:
+    return [VaultSource(name, str(place / f"{name}.git")) for name in NAMES]
 
 
 @pytest.fixture(scope="module")
-def pool(cluster: Any, place: Path, sources: list[Source]) -> Iterator[Any]:
+def pool(cluster: Any, place: Path, sources: list[VaultSource]) -> Iterator[Any]:
     from vaultmem.ray_fleet.ray_pool import start_fleet
 
     made = start_fleet(cluster.address, sources, str(place / "clones/{node}"), fresh_for=0.5)
@@ -91,7 +91,7 @@ def keep_writing(pool: Any, name: str, end: float) -> tuple[list[str], int]:
 
 
 def test_each_vault_answers_where_it_is_and_as_in_one_process(
-    pool: Any, sources: list[Source], tmp_path: Path
+    pool: Any, sources: list[VaultSource], tmp_path: Path
 ) -> None:
     local = LocalPool(sources, tmp_path)
     assert pool.each(None, list_notes) == local.each(None, list_notes)
@@ -108,7 +108,7 @@ def test_each_vault_answers_where_it_is_and_as_in_one_process(
 
 
 def test_what_is_written_is_in_the_remote_and_read_at_once(
-    pool: Any, sources: list[Source]
+    pool: Any, sources: list[VaultSource]
 ) -> None:
     path = pool.write(NAMES[1], remember_ferry, {"agent": "claude"}).result(60)
     assert Path(path).stem in list_pushed(sources[1])
@@ -146,7 +146,7 @@ def test_what_a_killed_process_was_asked_is_answered_by_the_next(pool: Any) -> N
 
 
 def test_of_a_write_that_died_it_is_said_that_nobody_knows_and_it_is_not_tried_again(
-    pool: Any, sources: list[Source]
+    pool: Any, sources: list[VaultSource]
 ) -> None:
     before = list_pushed(sources[3])
     with pytest.raises(BusyError, match="it may be written or not"):
@@ -159,7 +159,7 @@ def test_of_a_write_that_died_it_is_said_that_nobody_knows_and_it_is_not_tried_a
 
 
 def test_a_killed_machines_vaults_come_back_by_themselves_and_nothing_is_lost(
-    pool: Any, cluster: Any, place: Path, sources: list[Source]
+    pool: Any, cluster: Any, place: Path, sources: list[VaultSource]
 ) -> None:
     homes = pool.each(None, tell_machine).results
     machine = next(each for each in cluster.worker_nodes if each.node_id in homes.values())
@@ -193,12 +193,12 @@ def test_a_killed_machines_vaults_come_back_by_themselves_and_nothing_is_lost(
 
 
 def test_a_vault_that_cannot_be_had_is_named_with_why(
-    pool: Any, cluster: Any, place: Path, sources: list[Source]
+    pool: Any, cluster: Any, place: Path, sources: list[VaultSource]
 ) -> None:
     """The fleet is another by then, which the pool learns when its nodes do not answer."""
     from vaultmem.ray_fleet.ray_pool import start_fleet
 
-    gone = Source("gone", str(place / "gone.git"))
+    gone = VaultSource("gone", str(place / "gone.git"))
     start_fleet(cluster.address, [*sources, gone], str(place / "clones/{node}"))
     assert set(pool.each(NAMES[:1], list_notes).missing) <= {NAMES[0]}
     each = pool.each(["gone", NAMES[0]], list_notes, seconds=10)

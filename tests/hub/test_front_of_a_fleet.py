@@ -18,7 +18,7 @@ from vaultmem.hub.pool_workers import Doorkeeper
 from vaultmem.services.fleet.pool import Pool
 from vaultmem.services.hub.grants import read_grants, revoke
 from vaultmem.services.hub.hub_access import find_pusher
-from vaultmem.services.hub.hub_folder import CONFIG_NAME, Entry, read_audit
+from vaultmem.services.hub.hub_folder import CONFIG_NAME, AuditEntry, read_audit
 from vaultmem.vault import Vault
 from vaultmem.workers import Guest
 
@@ -60,7 +60,7 @@ class Fleet(NamedTuple):
             done = client.post(f"/v/{vault}/api/v1/{place}", json=given)
         return done.status_code, done.text
 
-    def last(self) -> tuple[Entry, Entry]:
+    def last(self) -> tuple[AuditEntry, AuditEntry]:
         """Return what the record says last: that a write began, and what came of it."""
         came, begun, *_ = (each for each in read_audit(self.team.hub) if each.what != "ask")
         assert (begun.what, begun.outcome, came.what) == ("write", "begun", "push")

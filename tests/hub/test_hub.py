@@ -14,7 +14,14 @@ from support import git, wait_until
 
 from vaultmem.errors import VaultError
 from vaultmem.hub import guests
-from vaultmem.services.hub.grants import Grant, Kind, Scope, find_grant, make_grant, revoke
+from vaultmem.services.hub.grants import (
+    Grant,
+    GrantKind,
+    GrantScope,
+    find_grant,
+    make_grant,
+    revoke,
+)
 from vaultmem.services.hub.hub_folder import make_hub
 
 _WRITTEN = {"text": "The crane lifts twelve tonnes.", "kind": "semantic_fact"}
@@ -61,7 +68,7 @@ def test_a_token_that_ends_as_it_is_looked_up_is_not_remembered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hub = make_hub(tmp_path / "hub")
-    _, token = make_grant(hub, "scout", Kind.AGENT, {Scope.READ: ["*"]}, time.time())
+    _, token = make_grant(hub, "scout", GrantKind.AGENT, {GrantScope.READ: ["*"]}, time.time())
 
     def find_and_end(*given: Any) -> Grant | None:
         found = find_grant(*given)

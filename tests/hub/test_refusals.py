@@ -213,7 +213,7 @@ def test_bodies_that_are_too_large_or_too_slow(
 ) -> None:
     token = unchanged.agent("porter", write="*")
     monkeypatch.setattr(git_app, "_MOST_ASKED", 100_000)
-    monkeypatch.setattr(cgi.Limits, "__new__", _impatient(cgi.Limits))
+    monkeypatch.setattr(cgi.CgiLimits, "__new__", _impatient(cgi.CgiLimits))
     head = (
         "POST /git/harbour.git/git-upload-pack HTTP/1.1",
         f"Authorization: Bearer {token}",
@@ -329,10 +329,10 @@ def _ask(team: Team, *lines: str, body: bytes = b"") -> bytes:
     return told
 
 
-def _impatient(limits: type[cgi.Limits]) -> object:
+def _impatient(limits: type[cgi.CgiLimits]) -> object:
     make = limits.__new__
 
-    def new(kind: type[cgi.Limits], size: int, cpu: int, _: float) -> cgi.Limits:
+    def new(kind: type[cgi.CgiLimits], size: int, cpu: int, _: float) -> cgi.CgiLimits:
         return make(kind, size, cpu, 0.5, 20.0)
 
     return new

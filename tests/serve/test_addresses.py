@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from vaultmem.errors import RefusedError
-from vaultmem.serve.http import Access, HttpServer, Place
+from vaultmem.serve.http import HttpServer, ListenAddress, ServerAccess
 from vaultmem.workers import Caller
 
 
@@ -27,16 +27,16 @@ def ask(port: int, host: str) -> int:
 @pytest.mark.parametrize(
     "place",
     [
-        Place(0, "0.0.0.0"),
-        Place(0, "192.0.2.1"),
-        Place(0, "vault.example", ("vault.example",)),
-        Place(0, "0.0.0.0", ("*",)),
-        Place(0, "0.0.0.0", ("vault.example/x",)),
+        ListenAddress(0, "0.0.0.0"),
+        ListenAddress(0, "192.0.2.1"),
+        ListenAddress(0, "vault.example", ("vault.example",)),
+        ListenAddress(0, "0.0.0.0", ("*",)),
+        ListenAddress(0, "0.0.0.0", ("vault.example/x",)),
     ],
 )
-def test_no_other_machine_is_let_in_unawares(place: Place, tmp_path: Path) -> None:
+def test_no_other_machine_is_let_in_unawares(place: ListenAddress, tmp_path: Path) -> None:
     with pytest.raises(RefusedError):
-        HttpServer(place, Access("t" * 20, Caller("mcp"), tmp_path))
+        HttpServer(place, ServerAccess("t" * 20, Caller("mcp"), tmp_path))
 
 
 @pytest.mark.campaign

@@ -17,7 +17,7 @@ from support import write_notes
 
 from vaultmem.core.text.blob import blob_id
 from vaultmem.services.views import chunk as chunks_of_notes
-from vaultmem.services.views.chunk import Chunk, ChunkReader, Job
+from vaultmem.services.views.chunk import Chunk, ChunkReader, ReadJob
 
 NOTES: dict[str, str | bytes] = {
     "a.md": "---\ntags: [x, y]\naliases: [Alpha]\nsession: s-1\n---\n"
@@ -29,12 +29,12 @@ NOTES: dict[str, str | bytes] = {
 }
 
 JOBS = [
-    *(Job(name) for name in NOTES),
-    Job("gone.md"),
-    Job("link.md"),
-    Job("a.md", blob_id(str(NOTES["a.md"]).encode())),
-    Job("of-git.md", data=b"# From git\n\nferry\n"),
-    Job("of-git-too.md", data=b"\xff\0"),
+    *(ReadJob(name) for name in NOTES),
+    ReadJob("gone.md"),
+    ReadJob("link.md"),
+    ReadJob("a.md", blob_id(str(NOTES["a.md"]).encode())),
+    ReadJob("of-git.md", data=b"# From git\n\nferry\n"),
+    ReadJob("of-git-too.md", data=b"\xff\0"),
 ]
 
 
@@ -46,7 +46,7 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("jobs", [JOBS, JOBS[2:3], []])
-def test_a_chunk_comes_back_from_its_bytes(root: Path, jobs: list[Job]) -> None:
+def test_a_chunk_comes_back_from_its_bytes(root: Path, jobs: list[ReadJob]) -> None:
     chunk = ChunkReader(root).read(jobs)
 
     found = pickle.loads(pickle.dumps(chunk))
@@ -71,7 +71,7 @@ def test_readings_say_what_became_of_each_job(root: Path) -> None:
     assert [each.note is None for each in readings[8:]] == [False, True]
 
 
-def describe(chunks: Sequence[tuple[Sequence[Job], Chunk]]) -> list[Any]:
+def describe(chunks: Sequence[tuple[Sequence[ReadJob], Chunk]]) -> list[Any]:
     """Return what chunks say, but for the numbers of terms, which each process gives itself."""
     found: list[Any] = []
     for jobs, (readings, terms) in chunks:
@@ -83,16 +83,16 @@ def describe(chunks: Sequence[tuple[Sequence[Job], Chunk]]) -> list[Any]:
 
 
 @pytest.fixture
-def many(root: Path, monkeypatch: pytest.MonkeyPatch) -> list[Job]:
+def many(root: Path, monkeypatch: pytest.MonkeyPatch) -> list[ReadJob]:
     """Return jobs of two dozen chunks, read by two helpers."""
     monkeypatch.setattr(chunks_of_notes, "MANY", 1)
     monkeypatch.setattr(chunks_of_notes, "_CHUNK", 10)
     monkeypatch.setattr("os.cpu_count", lambda: 3)
     write_notes(root, {f"n{n}.md": f"# Note {n}\n\nferry {n}\n" * (n % 7) for n in range(230)})
-    return [*JOBS, *(Job(f"n{n}.md") for n in range(230))]
+    return [*JOBS, *(ReadJob(f"n{n}.md") for n in range(230))]
 
 
-def read_alone(root: Path, jobs: list[Job]) -> list[Any]:
+def read_alone(root: Path, jobs: list[ReadJob]) -> list[Any]:
     reader = ChunkReader(root)
     return describe([(some, reader.read(some)) for some in chunks_of_notes._divide(jobs)])
 
@@ -126,7 +126,7 @@ def opening_many(many: int) -> Iterator[None]:
 @pytest.mark.campaign
 @pytest.mark.parametrize("after", [None, 0, 1, 7])
 def test_nothing_is_lost_when_helpers_are_killed(
-    root: Path, many: list[Job], monkeypatch: pytest.MonkeyPatch, after: int | None
+    root: Path, many: list[ReadJob], monkeypatch: pytest.MonkeyPatch, after: int | None
 ) -> None:
     wanted = read_alone(root, many)
     helpers = record_helpers(monkeypatch)
@@ -156,7 +156,7 @@ def test_nothing_is_lost_when_helpers_are_killed(
     ],
 )
 def test_nothing_is_lost_when_helpers_break_off(
-    root: Path, many: list[Job], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, program: str
+    root: Path, many: list[ReadJob], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, program: str
 ) -> None:
     wanted = read_alone(root, many)
     script = tmp_path / "python"

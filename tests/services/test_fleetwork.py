@@ -9,7 +9,7 @@ from remote_vaults import Remotes, Told
 from vaultmem.core.packs.receipt import expect
 from vaultmem.errors import RefusedError
 from vaultmem.services.fleet.jobs import (
-    Job,
+    FleetJob,
     JobOptions,
     compact_all,
     curate_all,
@@ -91,7 +91,7 @@ def test_only_what_changed_is_asked_again(remotes: Remotes, tmp_path: Path) -> N
         if done == 2:
             raise KeyboardInterrupt
 
-    work = Job("naming", _names)
+    work = FleetJob("naming", _names)
     pool = _open(made, tmp_path / "pool")
     with KeptWork(tmp_path / "pool", NOW) as kept, pytest.raises(KeyboardInterrupt):
         run_job(pool, [], JobOptions(kept, tell=lambda _: stop), work)
@@ -116,7 +116,7 @@ def test_what_does_not_answer_is_named(remotes: Remotes, tmp_path: Path) -> None
     alpha, beta, _gamma, delta = remotes.sources
     lost = alpha._replace(name="lost", remote=str(tmp_path / "nowhere.git"))
     pool = LocalPool([alpha, lost, beta, delta], tmp_path / "pool", fresh_for=1_000)
-    work = Job("waiting", _wait_in_beta)
+    work = FleetJob("waiting", _wait_in_beta)
     with KeptWork(tmp_path / "pool", NOW) as kept:
         pool.each(None, _names)
         try:

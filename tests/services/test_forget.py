@@ -18,7 +18,7 @@ from vaultmem.core.search.query import parse_query
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
 from vaultmem.services.changes.commit import save_checkpoint
 from vaultmem.services.history.blame import blame_note
-from vaultmem.services.memory.forget import Wanted, forget_notes, select_notes
+from vaultmem.services.memory.forget import ForgetSelection, forget_notes, select_notes
 from vaultmem.services.memory.purge import plan_purge
 from vaultmem.services.search.recall import recall
 from vaultmem.services.views.update_index import sync_vault
@@ -44,7 +44,7 @@ def test_a_tag_chooses_whole_tags_and_keeps_what_is_pinned(make_vault: Make, ope
     }
     vault = _synced(opened(make_vault(notes)))
 
-    chosen = select_notes(vault, [], Wanted(tag="old"))
+    chosen = select_notes(vault, [], ForgetSelection(tag="old"))
 
     assert [record.path for record in chosen.notes] == ["notes/a.md", "notes/b.md"]
     assert chosen.kept == ("notes/d.md",)
@@ -65,7 +65,7 @@ def test_an_age_counts_from_the_notes_own_date_else_from_the_file(
     )
     vault = _synced(opened(root))
 
-    chosen = select_notes(vault, [], Wanted(older_than=90 * DAY))
+    chosen = select_notes(vault, [], ForgetSelection(older_than=90 * DAY))
 
     assert [record.path for record in chosen.notes] == ["notes/old.md", "notes/said.md"]
 
@@ -73,7 +73,7 @@ def test_an_age_counts_from_the_notes_own_date_else_from_the_file(
 def test_a_pinned_note_goes_only_by_its_name(make_vault: Make, opened: Open) -> None:
     root = make_vault({"notes/p.md": "---\npinned: true\ntags: [x]\n---\n"})
     vault = _synced(opened(root))
-    assert select_notes(vault, [], Wanted(tag="x")).notes == ()
+    assert select_notes(vault, [], ForgetSelection(tag="x")).notes == ()
 
     forget_notes(vault, select_notes(vault, ["notes/p.md"]).notes)
 
@@ -169,8 +169,8 @@ def test_a_session_and_an_age_choose_together_and_pinned_notes_stay(
     )
     vault = _synced(opened(root))
 
-    by_session = select_notes(vault, [], Wanted(session="s-1"))
-    both = select_notes(vault, [], Wanted(session="s-1", older_than=90 * DAY))
+    by_session = select_notes(vault, [], ForgetSelection(session="s-1"))
+    both = select_notes(vault, [], ForgetSelection(session="s-1", older_than=90 * DAY))
 
     assert [record.path for record in by_session.notes] == ["notes/a.md", "notes/b.md"]
     assert by_session.kept == ("notes/d.md",)
@@ -189,11 +189,11 @@ def test_a_question_chooses_what_has_all_its_words_in_any_state(
     )
     vault = _synced(opened(root))
 
-    chosen = select_notes(vault, [], Wanted(query="squeaking gangway"))
+    chosen = select_notes(vault, [], ForgetSelection(query="squeaking gangway"))
 
     assert {record.path for record in chosen.notes} == {"notes/a.md", "notes/b.md"}
     with pytest.raises(RefusedError, match="no word"):
-        select_notes(vault, [], Wanted(query="the of"))
+        select_notes(vault, [], ForgetSelection(query="the of"))
 
 
 def test_a_reason_is_committed_at_once_and_blame_tells_it(make_vault: Make, opened: Open) -> None:

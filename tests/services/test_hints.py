@@ -14,7 +14,7 @@ from support import git, write_notes
 from vaultmem.errors import VaultError
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.services.watching import sync_hints as hints_module
-from vaultmem.services.watching.lease import Pending
+from vaultmem.services.watching.lease import PendingPaths
 from vaultmem.services.watching.sync_hints import ChangeHints
 from vaultmem.storage.scan_files import scan_vault
 from vaultmem.storage.watcher import EVERYTHING
@@ -104,7 +104,7 @@ def test_one_look_at_everything_is_enough_for_all_who_wait_for_it(
     hinted: tuple[Vault, ChangeHints], looks: list[Path]
 ) -> None:
     vault, _ = hinted
-    pending = Pending()
+    pending = PendingPaths()
     number, paths = pending.begin()
     assert paths == {EVERYTHING}
     ends = threading.Timer(0.1, pending.end, [number])

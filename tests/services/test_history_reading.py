@@ -23,7 +23,12 @@ from vaultmem.services.changes.commit import save_checkpoint
 from vaultmem.services.changes.edit_notes import set_note_property
 from vaultmem.services.history.blame import Blame, blame_note, trace_note
 from vaultmem.services.history.commits import CommitFilter, list_commits
-from vaultmem.services.history.diff import Operation, diff_vault, show_commit, summarise_operation
+from vaultmem.services.history.diff import (
+    FileOperation,
+    diff_vault,
+    show_commit,
+    summarise_operation,
+)
 from vaultmem.services.history.explain import explain_text
 from vaultmem.services.history.restore_note import restore_note
 from vaultmem.services.lifecycle.transition import promote_notes
@@ -404,7 +409,7 @@ class TestShowAndDiff:
         assert len(pair_renames([new("p.md", empty), gone("o.md", empty)])) == 2
 
 
-def told(operations: tuple[Operation, ...]) -> dict[str, str]:
+def told(operations: tuple[FileOperation, ...]) -> dict[str, str]:
     return {each.file.path: summarise_operation(each) for each in operations}
 
 

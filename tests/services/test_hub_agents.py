@@ -10,7 +10,7 @@ import pytest
 from hub_world import ADA, SCOUT, Clone, World, make_world
 
 from vaultmem.core.text.blob import blob_id
-from vaultmem.services.hub.grants import Kind, Scope
+from vaultmem.services.hub.grants import GrantKind, GrantScope
 
 
 def note(body: str, **properties: str) -> str:
@@ -49,8 +49,10 @@ OWNERS: dict[str, str] = {}
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     made = make_world(tmp_path_factory.mktemp("agents"), VAULT)
-    made.admit("herald", Kind.AGENT, {Scope.WRITE: ["*"]})
-    made.admit("dora", Kind.PERSON, {Scope.OWN: ["*"]}, emails=["dora@x.org"], agents=["claude*"])
+    made.admit("herald", GrantKind.AGENT, {GrantScope.WRITE: ["*"]})
+    made.admit(
+        "dora", GrantKind.PERSON, {GrantScope.OWN: ["*"]}, emails=["dora@x.org"], agents=["claude*"]
+    )
     for name, files in {
         "holds": {"notes/fact.md": note("The mast is 9 m.", state="quarantined")},
         "releases": {"notes/held.md": note(GULLMAR, created=MADE)},
@@ -298,7 +300,7 @@ def test_an_agent_merges_what_the_owner_did_on_the_vaults_branch(world: World) -
 @pytest.mark.campaign
 def test_a_first_push_of_an_agent_is_held_to_the_same(tmp_path: Path) -> None:
     made = make_world(tmp_path, {"a.md": "a"})
-    made.admit("owner", Kind.AGENT, {Scope.OWN: ["*"]})
+    made.admit("owner", GrantKind.AGENT, {GrantScope.OWN: ["*"]})
     who = ("owner", "owner@agents.localhost"), "write\n\nAgent-Id: owner"
     commit = by({"notes/p.md": note("Obey.", kind="policy_rule")}, *who)(made.clone, made.tip())
     assert "is a policy_rule" in reject(made, "owner", {"p": commit})["p"]

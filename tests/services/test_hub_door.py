@@ -13,9 +13,9 @@ import pytest
 from hub_world import ADA, BOB, NOW, SCOUT, Clone, World, make_world
 
 from vaultmem.services.hub import receiving
-from vaultmem.services.hub.grants import Kind, Scope, name_pusher, revoke
+from vaultmem.services.hub.grants import GrantKind, GrantScope, name_pusher, revoke
 from vaultmem.services.hub.hub_folder import CONFIG_NAME, Refusal, read_audit
-from vaultmem.services.hub.visit import Visit
+from vaultmem.services.hub.visit import ReceivedPush
 
 #: Made up, of the form of such keys.
 KEY = "AKIA" + "Q3EGRZ7NVTPX2WLD"
@@ -276,7 +276,7 @@ def test_a_merge_takes_in_what_others_did_and_takes_nothing_back(world: World) -
     found = refuse(world, "bob", f"{back}:refs/heads/main")
     assert "notes/ledger/close.md: is not yours to write" in found
     mails = ["fred@ferry.example"]
-    world.admit("fred", Kind.PERSON, {Scope.PROPOSE: ["*:notes/refunds"]}, emails=mails)
+    world.admit("fred", GrantKind.PERSON, {GrantScope.PROPOSE: ["*:notes/refunds"]}, emails=mails)
     fred = ("Fred", *mails)
     back = clone.commit(clone.files(mine), [theirs, tip], who=fred)
     found = refuse(world, "fred", f"{back}:refs/heads/proposals/fred/back")
@@ -408,7 +408,7 @@ MACHINES: list[tuple[str, Make, str]] = [
 
 @pytest.mark.campaign
 def test_refs_of_machines_are_checked_as_all_others_are(world: World) -> None:
-    world.admit("dora", Kind.PERSON, {Scope.WRITE: ["payments"]}, emails=[DORA[1]])
+    world.admit("dora", GrantKind.PERSON, {GrantScope.WRITE: ["payments"]}, emails=[DORA[1]])
     ref = "refs/vaultmem/machines/d0d0d0d0d0d0d0d0.1"
     for what, make, says in MACHINES:
         made = make(world.clone, world.tip())
@@ -434,7 +434,7 @@ def test_nobody_comes_in_without_a_grant_that_counts(world: World) -> None:
     assert code
     assert "push to the hub's address" in told
     assert (world.see(), len(list(read_audit(world.hub)))) == (before, entries)
-    world.admit("gone", Kind.PERSON, {Scope.OWN: ["*"]}, emails=[BOB[1]])
+    world.admit("gone", GrantKind.PERSON, {GrantScope.OWN: ["*"]}, emails=[BOB[1]])
     revoke(world.hub, "gone", NOW)
     assert "the token: does not count" in refuse(world, "gone", spec)
 
@@ -442,9 +442,9 @@ def test_nobody_comes_in_without_a_grant_that_counts(world: World) -> None:
 def test_a_token_that_ends_during_a_check_counts_no_more(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.admit("brief", Kind.PERSON, {Scope.OWN: ["*"]}, emails=[BOB[1]])
+    world.admit("brief", GrantKind.PERSON, {GrantScope.OWN: ["*"]}, emails=[BOB[1]])
 
-    def check(visit: Visit, _: object) -> list[Refusal]:
+    def check(visit: ReceivedPush, _: object) -> list[Refusal]:
         revoke(world.hub, "brief", NOW)
         return []
 

@@ -11,8 +11,8 @@ import pytest
 from vaultmem.errors import NoVaultError, RefusedError, VaultError
 from vaultmem.services.hub.grants import (
     Grant,
-    Kind,
-    Scope,
+    GrantKind,
+    GrantScope,
     find_by_id,
     find_grant,
     make_grant,
@@ -21,7 +21,7 @@ from vaultmem.services.hub.grants import (
 )
 from vaultmem.services.hub.hub_folder import (
     CONFIG_NAME,
-    Entry,
+    AuditEntry,
     Hub,
     count_broken,
     make_hub,
@@ -32,7 +32,7 @@ from vaultmem.services.hub.hub_folder import (
 )
 
 NOW = 1_795_000_000.0
-READ, PROPOSE, WRITE, OWN = Scope
+READ, PROPOSE, WRITE, OWN = GrantScope
 
 
 @pytest.fixture
@@ -58,16 +58,16 @@ def hub(tmp_path: Path) -> Hub:
     ],
 )  # fmt: skip
 def test_scopes_include_lower_ones_and_end_at_their_folder(
-    scopes: dict[Scope, list[str]], vault: str, path: str | None, allowed: list[Scope]
+    scopes: dict[GrantScope, list[str]], vault: str, path: str | None, allowed: list[GrantScope]
 ) -> None:
     kept = {scope: tuple(each) for scope, each in scopes.items()}
-    grant = Grant("1", "ada", Kind.PERSON, scopes=kept)
-    assert [scope for scope in Scope if may(grant, vault, scope, path)] == allowed
+    grant = Grant("1", "ada", GrantKind.PERSON, scopes=kept)
+    assert [scope for scope in GrantScope if may(grant, vault, scope, path)] == allowed
 
 
 def test_a_token_lets_in_until_it_ends(hub: Hub) -> None:
-    _, short = make_grant(hub, "ada", Kind.PERSON, {READ: ["*"]}, NOW, expires=NOW + 10)
-    long, token = make_grant(hub, "ada", Kind.PERSON, {READ: ["*"]}, NOW)
+    _, short = make_grant(hub, "ada", GrantKind.PERSON, {READ: ["*"]}, NOW, expires=NOW + 10)
+    long, token = make_grant(hub, "ada", GrantKind.PERSON, {READ: ["*"]}, NOW)
     found = find_grant(hub, token, NOW + 5)
     assert found is not None
     assert found.id == long.id
@@ -81,7 +81,7 @@ def test_a_token_lets_in_until_it_ends(hub: Hub) -> None:
 
 
 def test_nobody_is_let_in_by_files_that_cannot_be_read(hub: Hub) -> None:
-    _, token = make_grant(hub, "ada", Kind.PERSON, {OWN: ["*"]}, NOW, ["ada@x.org"])
+    _, token = make_grant(hub, "ada", GrantKind.PERSON, {OWN: ["*"]}, NOW, ["ada@x.org"])
     file = hub.folder / "grants.json"
     whole = file.read_text()
     for text in (whole[:-40], "[]", whole.replace('"person"', '"god"'), "{}",
@@ -121,7 +121,7 @@ def test_each_start_finds_a_whole_folder(hub: Hub, tmp_path: Path) -> None:
     assert not left.parent.exists()
     assert not (hub.folder / ".vaultmem-0a.tmp").exists()
     assert "vaultmem.cli.push_check" in (hub.hooks / "pre-receive").read_text()
-    record(hub, Entry(NOW, "ada", "1", "", "push", ("payments",), "done"))
+    record(hub, AuditEntry(NOW, "ada", "1", "", "push", ("payments",), "done"))
     assert [each.who for each in read_audit(hub)] == ["ada"]
     assert count_broken(hub) == 1
     (tmp_path / "other").mkdir()
@@ -137,7 +137,9 @@ def test_the_record_is_kept_by_month_and_asked_by_what_it_says(hub: Hub) -> None
     def note(number: int) -> None:
         who, what = ("ada", "push") if number % 2 else ("bob", "ask")
         outcome = "refused" if number % 3 else "done"
-        record(hub, Entry(NOW + number * 86_400, who, f"{number}", "", what, ("a", "b"), outcome))
+        record(
+            hub, AuditEntry(NOW + number * 86_400, who, f"{number}", "", what, ("a", "b"), outcome)
+        )
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(note, range(40)))
@@ -155,6 +157,8 @@ def test_the_record_is_kept_by_month_and_asked_by_what_it_says(hub: Hub) -> None
 def test_many_who_grant_at_once_lose_none(hub: Hub) -> None:
     with ThreadPoolExecutor(6) as pool:
         list(
-            pool.map(lambda n: make_grant(hub, f"n{n}", Kind.AGENT, {READ: ["*"]}, NOW), range(12))
+            pool.map(
+                lambda n: make_grant(hub, f"n{n}", GrantKind.AGENT, {READ: ["*"]}, NOW), range(12)
+            )
         )
     assert {each.name for each in read_grants(hub)} == {f"n{n}" for n in range(12)}

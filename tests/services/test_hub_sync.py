@@ -12,7 +12,7 @@ from hub_world import ADA, BOB, World, make_world
 from in_process import run_here
 from support import git, write_notes
 
-from vaultmem.services.hub.grants import Kind, Scope, name_pusher
+from vaultmem.services.hub.grants import GrantKind, GrantScope, name_pusher
 from vaultmem.services.hub.hub_folder import read_audit
 
 NOTES = {
@@ -51,7 +51,7 @@ def clone(world: World, name: str, who: tuple[str, str]) -> tuple[Path, Callable
 @pytest.mark.campaign
 def test_people_and_their_agents_come_together_at_a_hub(world: World) -> None:
     whose = {"emails": ["dora@x.org"], "agents": ["claude*"]}
-    world.admit("dora", Kind.PERSON, {Scope.WRITE: ["*"]}, **whose)
+    world.admit("dora", GrantKind.PERSON, {GrantScope.WRITE: ["*"]}, **whose)
     hers, ada = clone(world, "ada", ADA)
     theirs, dora = clone(world, "dora", ("Dora", "dora@x.org"))
     write_notes(hers, {"notes/refunds/fee.md": "# Fee\n\nThe fee is refunded, too.\n"})
@@ -73,7 +73,9 @@ def test_people_and_their_agents_come_together_at_a_hub(world: World) -> None:
 
 @pytest.mark.campaign
 def test_what_travels_through_a_hub_is_shown_under_the_name_of_the_token(world: World) -> None:
-    world.admit("dora", Kind.PERSON, {Scope.WRITE: ["*"]}, emails=["Dora Buoy <dora@x.org>"])
+    world.admit(
+        "dora", GrantKind.PERSON, {GrantScope.WRITE: ["*"]}, emails=["Dora Buoy <dora@x.org>"]
+    )
     hers, ada = clone(world, "ada", ADA)
     theirs, dora = clone(world, "dora", ("Dora Buoy", "dora@x.org"))
     path = dora("remember", "The quay is closed in winter.", "--agent", "codex")["path"]
@@ -212,8 +214,8 @@ def test_a_proposal_that_went_on_meanwhile_stays(world: World) -> None:
 
 @pytest.mark.campaign
 def test_only_those_who_may_write_remove_others_proposals(world: World) -> None:
-    world.admit("dora", Kind.PERSON, {Scope.WRITE: ["*"]}, emails=["dora@x.org"])
-    world.admit("eve", Kind.PERSON, {Scope.PROPOSE: ["*"]}, emails=["eve@x.org"])
+    world.admit("dora", GrantKind.PERSON, {GrantScope.WRITE: ["*"]}, emails=["dora@x.org"])
+    world.admit("eve", GrantKind.PERSON, {GrantScope.PROPOSE: ["*"]}, emails=["eve@x.org"])
     notes = {"notes/lamp.md": "# Lamp\n\nThe lamp is green.\n"}
     made = propose(world, "cleo", "lamp", notes, ("Cleo", "cleo@ferry.example"))
     removal = ":refs/heads/proposals/cleo/lamp"

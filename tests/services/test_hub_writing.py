@@ -11,7 +11,7 @@ import pytest
 from hub_world import World, make_world
 
 from vaultmem.errors import ForbiddenError
-from vaultmem.services.fleet.clone import Source
+from vaultmem.services.fleet.clone import VaultSource
 from vaultmem.services.fleet.clones import Clones
 from vaultmem.services.hub.grants import revoke
 from vaultmem.services.hub.hub_folder import read_audit
@@ -33,7 +33,9 @@ def world(home: Path, tmp_path: Path) -> World:
 
 @pytest.fixture
 def clones(world: World, tmp_path: Path) -> Iterator[Clones]:
-    made = Clones(tmp_path / "pool", [Source("payments", str(world.repository))], fresh_for=0.0)
+    made = Clones(
+        tmp_path / "pool", [VaultSource("payments", str(world.repository))], fresh_for=0.0
+    )
     yield made
     made.close()
 

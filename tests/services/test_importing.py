@@ -15,7 +15,7 @@ from importing import AWS_KEY, counts, take
 from support import git, hash_tree, write_notes
 
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.exchange.import_notes import Outcome
+from vaultmem.services.exchange.import_notes import ImportOutcome
 from vaultmem.services.memory.remember import Memory, remember
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
@@ -140,7 +140,7 @@ def test_the_same_again_adds_nothing_and_what_changed_there_follows_unless_it_wa
     write_notes(folder, {"project_harbour.md": "The harbour is rebuilt by July."})
     report = take(vault, "claude-memory", folder)
     assert counts(report)["known"] == 2
-    assert report.count(Outcome.NEAR, Outcome.CONTRADICTS, Outcome.NEW) == 1
+    assert report.count(ImportOutcome.NEAR, ImportOutcome.CONTRADICTS, ImportOutcome.NEW) == 1
     assert "by June, says Birgit" in path.read_text()
     # What was removed here does not come again.
     (path.parent / "deploy.md").unlink()
@@ -249,7 +249,7 @@ def test_basic_memorys_links_lead_where_they_led(vault: Vault, tmp_path: Path) -
         },
     )
     report = take(vault, "basic-memory", folder)
-    assert report.count(Outcome.NEW, Outcome.NEAR) == 3
+    assert report.count(ImportOutcome.NEW, ImportOutcome.NEAR) == 3
     notes = notes_of(vault, "basic-memory")
     note = notes["auth/Authentication Design.md"]
     assert "- [decision] Tokens are JWT #security (reviewed)" in note
@@ -281,7 +281,7 @@ def test_an_openclaw_workspace_keeps_its_days_and_nothing_of_it_is_pinned(
             "skills/x/MEMORY.md": "not memory",
         },
     )
-    assert take(vault, "openclaw", place).count(Outcome.NEW, Outcome.NEAR) == 7
+    assert take(vault, "openclaw", place).count(ImportOutcome.NEW, ImportOutcome.NEAR) == 7
     notes = notes_of(vault, "openclaw")
     assert set(notes) == {
         "memory/harbour.md",
@@ -426,7 +426,7 @@ def test_places_without_anything_and_files_of_other_forms_are_named(
     file.write_text('[{"id": "1", "memory": "One is here."}, {broken}, {"id": "2", "memory": "Two')
     report = take(vault, "mem0", file)
     assert counts(report) == {"new": 1, "unread": 2}
-    assert [each.item for each in report.taken if each.outcome is Outcome.UNREAD] == [
+    assert [each.item for each in report.taken if each.outcome is ImportOutcome.UNREAD] == [
         "x.json, item 2",
         "x.json, item 3",
     ]

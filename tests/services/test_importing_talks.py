@@ -16,7 +16,7 @@ from support import git, hash_tree
 from vaultmem.core.search.query import parse_query
 from vaultmem.core.sessions.session import Session
 from vaultmem.errors import RefusedError, VaultError
-from vaultmem.services.exchange.import_notes import Outcome
+from vaultmem.services.exchange.import_notes import ImportOutcome
 from vaultmem.services.memory.remember import Memory, remember
 from vaultmem.services.search.recall import recall
 from vaultmem.services.sessions.begin import NewSession, start_session
@@ -177,7 +177,7 @@ def test_a_later_export_adds_what_was_said_since_and_only_that(
     )
     later = talk(*fresh, *more, update_time=1_740_000_000.0)
     report = take(vault, "chatgpt", export(tmp_path, later))
-    assert (report.count(Outcome.CHANGED), report.turns) == (1, 2)
+    assert (report.count(ImportOutcome.CHANGED), report.turns) == (1, 2)
     session = get_session(vault, "chatgpt-6995e870-eafc").facts
     assert (session.turns, session.ended[:10]) == (6, "2025-02-19")
     text = (vault.root / session.path).read_text()
@@ -280,7 +280,7 @@ def test_claude_ais_export_gives_sessions_projects_and_what_it_remembered(
 ) -> None:
     folder = claude_export(tmp_path / "data-2026")
     report = take(vault, "claude-ai", folder)
-    assert report.count(Outcome.NEW, Outcome.NEAR) == sum(counts(report).values()) == 7
+    assert report.count(ImportOutcome.NEW, ImportOutcome.NEAR) == sum(counts(report).values()) == 7
     assert turns_of(vault, "2026-03-29-harbour-calendar") == [
         ("user", "Plan the harbour days, please.\n\n[attached: text]\nMonday: crane"),
         ("assistant", "Monday the crane.\n\n[attached: plan.png]"),
@@ -382,7 +382,7 @@ def test_transcripts_keep_when_where_and_what_in_one_commit(vault: Vault, tmp_pa
     with open(place / "-home-ana-ferry-web/abd31d05.jsonl", "a") as file:
         file.write(said("user", "And the red one?", "2026-10-22T08:00:00.000Z"))
     report = take(vault, "transcripts", place)
-    assert (report.count(Outcome.CHANGED), report.turns) == (1, 1)
+    assert (report.count(ImportOutcome.CHANGED), report.turns) == (1, 1)
     assert get_session(vault, "abd31d05").facts.ended.startswith("2026-10-22")
 
 

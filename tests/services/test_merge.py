@@ -45,7 +45,7 @@ from vaultmem.services.merging import merge
 from vaultmem.services.merging.merge import merge_branch, plan_merge
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage import scan_files as move
-from vaultmem.storage.git.vault_history import History
+from vaultmem.storage.git.vault_history import VaultHistory
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]
@@ -739,7 +739,7 @@ def _everything(root: Path) -> tuple[Any, ...]:
         (move, "create_file"),
         (move, "replace_file"),
         (move, "remove_file"),
-        (History, "write_commits"),
+        (VaultHistory, "write_commits"),
     ],
 )
 def test_a_failure_anywhere_leaves_all_as_it_was(

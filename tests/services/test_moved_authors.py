@@ -18,7 +18,7 @@ from vaultmem.services.changes.ownership import find_pending
 from vaultmem.services.history.blame import blame_note, trace_note
 from vaultmem.services.history.explain import explain_text
 from vaultmem.services.memory.forget import forget_notes, select_notes
-from vaultmem.services.memory.new_note import Update, update_note
+from vaultmem.services.memory.new_note import NoteUpdate, update_note
 from vaultmem.services.memory.rename import rename_note
 from vaultmem.services.sessions.begin import NewSession, start_session
 from vaultmem.services.sessions.close import close_session
@@ -73,7 +73,7 @@ class Place:
         (self.root / old).rename(self.root / new)
 
     def edit(self, agent: str, path: str, old: str, new: str) -> None:
-        update_note(self.open(agent), PurePosixPath(path), Update(old_text=old, new_text=new))
+        update_note(self.open(agent), PurePosixPath(path), NoteUpdate(old_text=old, new_text=new))
         self._learn(agent, path)
 
     def edit_by_hand(self, path: str, old: str, new: str) -> None:

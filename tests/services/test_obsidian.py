@@ -12,7 +12,7 @@ from support import git, write_notes
 
 from vaultmem import Vault, save_checkpoint, sync_vault
 from vaultmem.core.notes.frontmatter import Frontmatter
-from vaultmem.core.notes.link_syntax import Names, find_links
+from vaultmem.core.notes.link_syntax import LinkNames, find_links
 from vaultmem.core.notes.note import parse_note
 from vaultmem.core.notes.obsidian import EXCLUDED, ObsidianSettings, SetAside
 from vaultmem.services.health.status import read_status
@@ -264,7 +264,7 @@ def test_links_in_texts_too(
     path = "notes/pay/x.md" if "pay" in link else "P/Old refunds.md"
     written = NewLinks(vault).in_body(path, "sessions/one.md")
     assert written == link
-    names = Names([*vault.manifest.stats(), "sessions/one.md"])
+    names = LinkNames([*vault.manifest.stats(), "sessions/one.md"])
     (found,) = find_links(f"See {written}.", Frontmatter())
     assert names.find(found, "sessions/one.md") == path
 

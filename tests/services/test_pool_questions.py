@@ -10,7 +10,7 @@ from hub_serving import PicklingPool
 from pool_contract import Remotes, remotes, three
 
 from vaultmem.core.packs.receipt import read_plain
-from vaultmem.services.fleet.clone import Source
+from vaultmem.services.fleet.clone import VaultSource
 from vaultmem.services.fleet.clones import LATE
 from vaultmem.services.packs.build import AskPack
 from vaultmem.services.search.run_query import Ask
@@ -39,7 +39,7 @@ class LosingPool(PicklingPool):
 
 
 @pytest.fixture
-def pool(three: list[Source], tmp_path: Path) -> Any:
+def pool(three: list[VaultSource], tmp_path: Path) -> Any:
     made = LosingPool(three, tmp_path / "pool")
     yield made
     made.close()

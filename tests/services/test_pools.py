@@ -29,12 +29,12 @@ from pool_contract import (
 
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.fleet import clones as clones_module
-from vaultmem.services.fleet.clone import Source, check_sources, read_sources
+from vaultmem.services.fleet.clone import VaultSource, check_sources, read_sources
 from vaultmem.services.fleet.clones import Clones
 from vaultmem.services.fleet.pool import LocalPool
 from vaultmem.services.hub import writing
 from vaultmem.services.hub.hub_folder import Refusal
-from vaultmem.services.hub.visit import Visit
+from vaultmem.services.hub.visit import ReceivedPush
 from vaultmem.services.search.run_query import Ask
 from vaultmem.services.views.open_view import look_at
 from vaultmem.vault import Vault
@@ -49,7 +49,7 @@ class TestLocalPool(PoolContract, WriteContract):
 
 
 @pytest.fixture
-def one(remotes: Remotes) -> Source:
+def one(remotes: Remotes) -> VaultSource:
     return remotes.add("crew", NOTES["crew"])
 
 
@@ -59,7 +59,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def clones(one: Source, folder: Path) -> Iterator[Clones]:
+def clones(one: VaultSource, folder: Path) -> Iterator[Clones]:
     """Return the clone of one vault, which follows its remote at once."""
     made = Clones(folder, [one], fresh_for=0.0)
     made.read("crew", count_notes)
@@ -73,7 +73,7 @@ def test_a_check_is_asked_again_where_others_were_quicker(
 ) -> None:
     check, asked = writing.check_push, []
 
-    def check_late(visit: Visit, claims: dict[str, str]) -> list[Refusal]:
+    def check_late(visit: ReceivedPush, claims: dict[str, str]) -> list[Refusal]:
         if not asked:
             remotes.commit("crew", "notes/tide.md", "# Tide\n")
         asked.append(check(visit, claims))
@@ -88,7 +88,9 @@ def test_a_check_is_asked_again_where_others_were_quicker(
     assert git(place, "show", "main:notes/tide.md") == "# Tide"
 
 
-def test_vaults_that_cannot_be_had_are_told_of_and_tried_again(one: Source, folder: Path) -> None:
+def test_vaults_that_cannot_be_had_are_told_of_and_tried_again(
+    one: VaultSource, folder: Path
+) -> None:
     pool = LocalPool([], folder)
     try:
         records = folder / "records"
@@ -108,7 +110,9 @@ def _find(clones: Clones, text: str) -> list[str]:
 
 
 @pytest.mark.campaign
-def test_what_is_being_written_shows_to_nobody_before_it_landed(one: Source, folder: Path) -> None:
+def test_what_is_being_written_shows_to_nobody_before_it_landed(
+    one: VaultSource, folder: Path
+) -> None:
     """And what takes long to read keeps nobody from writing."""
     with_pool = LocalPool([one], folder)
     wrote, go_on = threading.Event(), threading.Event()
@@ -141,7 +145,7 @@ def test_what_is_being_written_shows_to_nobody_before_it_landed(one: Source, fol
 
 @pytest.mark.campaign
 def test_a_write_that_is_killed_is_in_the_remote_or_nowhere(
-    clones: Clones, one: Source, remotes: Remotes
+    clones: Clones, one: VaultSource, remotes: Remotes
 ) -> None:
     """The process ends before its push, or as soon as that is done."""
     clones.close()
@@ -156,7 +160,7 @@ def test_a_write_that_is_killed_is_in_the_remote_or_nowhere(
     assert "tea" in remotes.log("crew")[0]
 
 
-def _write_and_die(folder: Path, source: Source, lands: bool) -> None:
+def _write_and_die(folder: Path, source: VaultSource, lands: bool) -> None:
     sync = clones_module.sync_remote
 
     def end(*given: object, **named: object) -> None:
@@ -204,7 +208,7 @@ def test_a_ref_that_goes_while_it_is_read_is_in_nobodys_way(
 
 @pytest.mark.campaign
 def test_a_clone_that_is_damaged_is_made_again(
-    clones: Clones, one: Source, remotes: Remotes
+    clones: Clones, one: VaultSource, remotes: Remotes
 ) -> None:
     """Noticed by who has it open, or by the next who opens it."""
     assert _find(clones, "lamp green") == ["notes/lamp.md"]
@@ -224,7 +228,7 @@ def test_a_clone_that_is_damaged_is_made_again(
 
 
 def test_what_a_remote_says_of_its_files_runs_nothing(
-    one: Source, clones: Clones, remotes: Remotes, home: Path, tmp_path: Path
+    one: VaultSource, clones: Clones, remotes: Remotes, home: Path, tmp_path: Path
 ) -> None:
     """Not a filter that the user has for files of their own, nor an end of lines."""
     mark = tmp_path / "ran"
@@ -238,7 +242,9 @@ def test_what_a_remote_says_of_its_files_runs_nothing(
 
 
 @pytest.mark.campaign
-def test_vaults_beyond_the_most_that_are_open_are_closed(three: list[Source], folder: Path) -> None:
+def test_vaults_beyond_the_most_that_are_open_are_closed(
+    three: list[VaultSource], folder: Path
+) -> None:
     clones = Clones(folder, three, most_open=1)
     before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
     for _ in range(2):
@@ -252,7 +258,7 @@ def test_vaults_beyond_the_most_that_are_open_are_closed(three: list[Source], fo
 
 
 @pytest.mark.campaign
-def test_two_pools_may_have_one_folder(one: Source, folder: Path, remotes: Remotes) -> None:
+def test_two_pools_may_have_one_folder(one: VaultSource, folder: Path, remotes: Remotes) -> None:
     pools = [LocalPool([one], folder) for _ in range(2)]
     try:
         texts = ["Eels are smoked.", "Crabs are boiled."]
@@ -275,20 +281,20 @@ def test_sources_are_named_by_lines_of_a_file(tmp_path: Path) -> None:
     file = tmp_path / "fleet.txt"
     file.write_text("# ours\ncrew ./crew.git  # the crew\npier https://host/pier.git notes\n\n")
     assert read_sources(file) == [
-        Source("crew", str(tmp_path / "crew.git")),
-        Source("pier", "https://host/pier.git", "notes"),
+        VaultSource("crew", str(tmp_path / "crew.git")),
+        VaultSource("pier", "https://host/pier.git", "notes"),
     ]
     for wrong in ("crew", "../crew x.git", "a b c d", "crew x.git\nCREW y.git", "crew --upload"):
         file.write_text(wrong)
         with pytest.raises(RefusedError):
             read_sources(file)
     with pytest.raises(RefusedError):
-        check_sources([Source("a/b", "x.git")])
+        check_sources([VaultSource("a/b", "x.git")])
 
 
 def test_many_vaults_that_cannot_be_had_are_told_in_a_line(folder: Path) -> None:
     names = [f"v{number}" for number in range(14)]
-    pool = LocalPool([Source(name, str(folder / "gone.git")) for name in names], folder)
+    pool = LocalPool([VaultSource(name, str(folder / "gone.git")) for name in names], folder)
     with pytest.raises(VaultError) as told:
         pool.recall(None, Ask("lamp"))
     assert str(told.value).startswith(f"Not asked: {', '.join(names[:12])} and 2 more (")

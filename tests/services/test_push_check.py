@@ -13,7 +13,7 @@ from hub_world import ADA, BOB, SCOUT, Clone, Files
 
 from vaultmem.errors import VaultError
 from vaultmem.services.hub.hub_access import find_access
-from vaultmem.services.hub.hub_folder import Entry, Hub, read_audit
+from vaultmem.services.hub.hub_folder import AuditEntry, Hub, read_audit
 
 #: Made up, of the form of such a key.
 KEY = "AKIA" + "Q3EGRZ7NVTPX2WLD"
@@ -63,7 +63,7 @@ class Host(NamedTuple):
         command = ["git", "--git-dir", self.repository, "rev-parse", "-q", "--verify", ref]
         return subprocess.run(command, capture_output=True, text=True).stdout.strip()
 
-    def last(self) -> Entry:
+    def last(self) -> AuditEntry:
         return next(read_audit(Hub(self.repository / "vaultmem")))
 
 

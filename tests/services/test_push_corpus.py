@@ -15,8 +15,8 @@ from support import git
 
 from vaultmem.services.hub.door import ask_door, check_push
 from vaultmem.services.hub.hub_access import find_pusher
-from vaultmem.services.hub.hub_folder import Refusal, Update
-from vaultmem.services.hub.visit import Visit
+from vaultmem.services.hub.hub_folder import RefUpdate, Refusal
+from vaultmem.services.hub.visit import ReceivedPush
 from vaultmem.storage.git.bare import BareGit
 
 pytestmark = pytest.mark.campaign
@@ -43,7 +43,7 @@ def check(world: World, commit: str, who: str = "bob", ref: str = RESCUE) -> lis
     pusher = find_pusher(world.hub, "payments", world.grants[who].id, NOW)
     assert pusher is not None
     git = BareGit(world.clone.root / ".git", {"PATH": "/usr/bin:/bin"})
-    visit = Visit(pusher, git, [Update(ref, "0" * 40, commit)])
+    visit = ReceivedPush(pusher, git, [RefUpdate(ref, "0" * 40, commit)])
     return ask_door(visit, partial(check_push, visit, {}))
 
 

@@ -15,7 +15,7 @@ from vaultmem.core.text.blob import blob_id
 from vaultmem.errors import ConflictError
 from vaultmem.services.changes.change import Change
 from vaultmem.services.changes.commit import CommitReport
-from vaultmem.services.changes.operation import Operation, operate
+from vaultmem.services.changes.operation import Transaction, operate
 from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import write, write_event
 from vaultmem.services.views.update_index import sync_vault
@@ -157,7 +157,7 @@ def test_what_is_written_inside_of_a_transaction_stands_or_falls_with_it(
 ) -> None:
     vault = opened(root, agent="claude")
 
-    def fail(_: Operation) -> None:
+    def fail(_: Transaction) -> None:
         for text in ("One.\n", "Two.\n"):  # The same file twice: each version is known.
             leave(vault, PATHS[0], text)
         write(vault, lambda change: change.put(PurePosixPath("notes/new.md"), b"# New\n"))
@@ -177,7 +177,7 @@ def test_what_is_written_inside_of_a_transaction_stands_or_falls_with_it(
 def test_a_part_that_fails_leaves_the_rest_of_its_transaction(root: Path, opened: Open) -> None:
     vault = opened(root, agent="claude")
 
-    def work(_: Operation) -> None:
+    def work(_: Transaction) -> None:
         leave(vault, PATHS[0], "One.\n")
         with pytest.raises(ConflictError):
             write(vault, lambda change: change.put(PurePosixPath(PATHS[1]), b"There already.\n"))

@@ -9,7 +9,7 @@ import pytest
 from clocks import Clock, tell
 from support import git, write_notes
 
-from vaultmem.core.curation.proposal import CHOICES, Action, Choice, Proposal
+from vaultmem.core.curation.proposal import CHOICES, Action, Proposal, ProposalChoice
 from vaultmem.core.lifecycle import State
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
 from vaultmem.services.changes.commit import save_checkpoint
@@ -64,7 +64,7 @@ def count_commits(vault: Vault) -> int:
     return int(git(vault.root, "rev-list", "--count", "HEAD"))
 
 
-def choose(vault: Vault, action: Action, choice: Choice) -> str:
+def choose(vault: Vault, action: Action, choice: ProposalChoice) -> str:
     """Decide, see that it was one commit and that nothing is left of it, and return its subject."""
     before = count_commits(vault)
     done = decide(vault, look(vault)[action], choice)
@@ -115,7 +115,9 @@ def test_each_kind_stands_in_one_queue_with_its_notes_side_by_side(
     assert len({each[:6] for each in ids}) == len(found)
 
 
-@pytest.mark.parametrize(("choice", "gone"), [(Choice.ACCEPT, 0), (Choice.OTHER, 1)])
+@pytest.mark.parametrize(
+    ("choice", "gone"), [(ProposalChoice.ACCEPT, 0), (ProposalChoice.OTHER, 1)]
+)
 @pytest.mark.parametrize(
     ("action", "old", "new"),
     [
@@ -130,7 +132,7 @@ def test_of_two_that_contradict_each_other_either_replaces_the_other(
     action: Action,
     old: Memory,
     new: Memory,
-    choice: Choice,
+    choice: ProposalChoice,
     gone: int,
 ) -> None:
     first = tell(agent, old)
@@ -149,7 +151,7 @@ def test_both_hold_is_kept_in_the_note_and_not_asked_again(
     sync_vault(person)
     assert "In conflict" in make_pack(person, "holmpay 429").text
 
-    assert choose(person, Action.CONTRADICTION, Choice.REJECT).startswith("review: ")
+    assert choose(person, Action.CONTRADICTION, ProposalChoice.REJECT).startswith("review: ")
 
     link = Path(few).stem
     assert f'differs_from:\n  - "[[{link}]]"' in (root / many).read_text()
@@ -165,8 +167,8 @@ def test_what_differs_is_neither_near_nor_merged_by_any_command(
 ) -> None:
     tell(agent, FERRY, AGAIN, CALM._replace(title="A"), CALM._replace(title="A"))
     assert len(plan_merges(person)) == 1
-    choose(person, Action.NEAR_DUPLICATE, Choice.REJECT)
-    choose(person, Action.MERGE_DUPLICATES, Choice.REJECT)
+    choose(person, Action.NEAR_DUPLICATE, ProposalChoice.REJECT)
+    choose(person, Action.MERGE_DUPLICATES, ProposalChoice.REJECT)
     assert plan_merges(person) == []
     assert look(person) == {}
 
@@ -177,7 +179,7 @@ def test_of_two_that_are_near_the_one_that_says_more_goes_on(
     (long,) = tell(agent, FERRY._replace(text=f"{FERRY.text} Bicycles ride for free."))
     clock.pass_days(1)
     (short,) = tell(agent, AGAIN)
-    assert choose(person, Action.NEAR_DUPLICATE, Choice.ACCEPT).startswith(
+    assert choose(person, Action.NEAR_DUPLICATE, ProposalChoice.ACCEPT).startswith(
         f"supersede: {Path(short).stem[:20]}"
     )
     assert [read_state(person, path) for path in (long, short)] == ["active", "deprecated"]
@@ -185,15 +187,15 @@ def test_of_two_that_are_near_the_one_that_says_more_goes_on(
 
 def test_copies_are_merged(agent: Vault, person: Vault) -> None:
     paths = tell(agent, CALM._replace(title="A"), CALM._replace(title="A"))
-    assert choose(person, Action.MERGE_DUPLICATES, Choice.ACCEPT) == "dedup: a into a-2"
+    assert choose(person, Action.MERGE_DUPLICATES, ProposalChoice.ACCEPT) == "dedup: a into a-2"
     assert sorted(read_state(person, path) for path in paths) == ["active", "deprecated"]
 
 
 @pytest.mark.parametrize(
-    ("choice", "state"), [(Choice.ACCEPT, "active"), (Choice.REJECT, "deprecated")]
+    ("choice", "state"), [(ProposalChoice.ACCEPT, "active"), (ProposalChoice.REJECT, "deprecated")]
 )
 def test_a_candidate_is_promoted_or_turned_down(
-    agent: Vault, person: Vault, choice: Choice, state: str
+    agent: Vault, person: Vault, choice: ProposalChoice, state: str
 ) -> None:
     (path,) = tell(agent, HMAC)
     choose(person, Action.CANDIDATE, choice)
@@ -201,10 +203,10 @@ def test_a_candidate_is_promoted_or_turned_down(
 
 
 @pytest.mark.parametrize(
-    ("choice", "state"), [(Choice.ACCEPT, "active"), (Choice.REJECT, "quarantined")]
+    ("choice", "state"), [(ProposalChoice.ACCEPT, "active"), (ProposalChoice.REJECT, "quarantined")]
 )
 def test_a_quarantined_note_is_let_out_or_stays_unasked(
-    agent: Vault, person: Vault, choice: Choice, state: str
+    agent: Vault, person: Vault, choice: ProposalChoice, state: str
 ) -> None:
     (path,) = tell(agent, TRICK)
     change_state(person, [path], State.QUARANTINED, "from a web page")
@@ -213,10 +215,10 @@ def test_a_quarantined_note_is_let_out_or_stays_unasked(
 
 
 @pytest.mark.parametrize(
-    ("choice", "state"), [(Choice.ACCEPT, "active"), (Choice.REJECT, "deprecated")]
+    ("choice", "state"), [(ProposalChoice.ACCEPT, "active"), (ProposalChoice.REJECT, "deprecated")]
 )
 def test_an_old_claim_is_confirmed_or_goes(
-    agent: Vault, person: Vault, clock: Clock, choice: Choice, state: str
+    agent: Vault, person: Vault, clock: Clock, choice: ProposalChoice, state: str
 ) -> None:
     (path,) = tell(agent, CLAIM)
     clock.pass_days(61)
@@ -234,12 +236,12 @@ def test_what_nobody_asks_for_goes_step_by_step_or_is_kept(
 ) -> None:
     (path,) = tell(agent, CALM)
     clock.pass_days(61)
-    choose(person, Action.DEMOTE_STALE, Choice.REJECT)
+    choose(person, Action.DEMOTE_STALE, ProposalChoice.REJECT)
     assert read_state(person, path) == "active"
     clock.pass_days(61)
-    choose(person, Action.DEMOTE_STALE, Choice.ACCEPT)
+    choose(person, Action.DEMOTE_STALE, ProposalChoice.ACCEPT)
     clock.pass_days(61)
-    choose(person, Action.ARCHIVE, Choice.ACCEPT)
+    choose(person, Action.ARCHIVE, ProposalChoice.ACCEPT)
     assert read_state(person, path) == "archived"
 
 
@@ -247,7 +249,7 @@ def test_a_note_without_properties_can_be_kept_as_well(person: Vault, clock: Clo
     write_notes(person.root, {"notes/plain.md": "# Plain\n\nThe pier is old.\n"})
     save_checkpoint(person, "plain")
     clock.at += 400 * 86_400
-    choose(person, Action.DEMOTE_STALE, Choice.REJECT)
+    choose(person, Action.DEMOTE_STALE, ProposalChoice.REJECT)
     assert (person.root / "notes/plain.md").read_text().endswith("# Plain\n\nThe pier is old.\n")
 
 
@@ -256,8 +258,8 @@ def test_an_unreadable_note_is_quarantined_or_waits_for_an_editor(person: Vault)
     write_notes(person.root, {"notes/broken.md": text})
     save_checkpoint(person, "broken")
     with pytest.raises(RefusedError, match="mend it first"):
-        decide(person, look(person)[Action.UNREADABLE], Choice.REJECT)
-    choose(person, Action.UNREADABLE, Choice.ACCEPT)
+        decide(person, look(person)[Action.UNREADABLE], ProposalChoice.REJECT)
+    choose(person, Action.UNREADABLE, ProposalChoice.ACCEPT)
     assert "tags: [" in (person.root / "notes/broken.md").read_text()
 
 
@@ -268,7 +270,7 @@ def test_what_changed_since_it_was_shown_is_not_decided(agent: Vault, person: Va
         file.write("And with a password.\n")
     before = count_commits(person)
     with pytest.raises(ConflictError, match="changed since it was shown"):
-        decide(person, find_item(person, shown.id[:6]), Choice.ACCEPT)
+        decide(person, find_item(person, shown.id[:6]), ProposalChoice.ACCEPT)
     assert count_commits(person) == before
     assert read_state(person, path) == "candidate"
     assert look(person)[Action.CANDIDATE].id != shown.id
@@ -282,13 +284,13 @@ def test_an_agent_decides_what_its_rules_allow(agent: Vault, person: Vault) -> N
     write_notes(person.root, {"notes/few.md": FEW.text + "\n", "notes/many.md": MANY.text + "\n"})
     save_checkpoint(person, "by hand")
     before = count_commits(person)
-    for choice in (Choice.ACCEPT, Choice.REJECT):
+    for choice in (ProposalChoice.ACCEPT, ProposalChoice.REJECT):
         with pytest.raises(RefusedError, match="only a person"):
             decide(agent, look(agent)[Action.REVIEW_QUARANTINED], choice)
     with pytest.raises(RefusedError, match="only a person turns down"):
-        decide(agent, look(agent)[Action.CONTRADICTION], Choice.REJECT)
+        decide(agent, look(agent)[Action.CONTRADICTION], ProposalChoice.REJECT)
     assert count_commits(person) == before
-    choose(agent, Action.CANDIDATE, Choice.REJECT)
+    choose(agent, Action.CANDIDATE, ProposalChoice.REJECT)
     assert read_state(person, hmac) == "deprecated"
     assert git(person.root, "log", "-1", "--format=%an") == "claude"
     assert rule

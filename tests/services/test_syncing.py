@@ -25,7 +25,7 @@ from support import git, wait_until
 from watchers import watched
 
 from vaultmem.errors import BusyError, PendingError
-from vaultmem.services.syncing.sync import Outcome, SyncResult, sync_remote
+from vaultmem.services.syncing.sync import SyncOutcome, SyncResult, sync_remote
 from vaultmem.storage.git.remote import Pushed, push
 
 QUAY = {"notes/quay.md": "# Quay\n\nOf stone.\n"}
@@ -297,7 +297,7 @@ def test_a_slow_remote_is_given_up_and_holds_up_nobody(
         with pytest.raises(BusyError):
             sync_remote(other, patience=0.0)
         report = waits.result(30)
-    assert (report.outcome, report.waiting) == (Outcome.OFFLINE, 1)
+    assert (report.outcome, report.waiting) == (SyncOutcome.OFFLINE, 1)
     assert "no answer within 2 seconds" in report.told
     (machines.remote / "hooks/pre-receive").unlink()
     assert synced(anna)["pushed"] == 1

@@ -29,7 +29,7 @@ from vaultmem.services.merging.take import promote_from
 from vaultmem.services.search.trusted import trust_vault
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage import scan_files as move
-from vaultmem.storage.git.vault_history import History
+from vaultmem.storage.git.vault_history import VaultHistory
 from vaultmem.vault import Vault, open_vault
 
 Open = Callable[..., Vault]
@@ -275,7 +275,7 @@ def test_nothing_can_be_taken_before_the_first_commit(root: Path, opened: Open) 
 def test_a_failure_anywhere_leaves_all_as_it_was(
     root: Path, opened: Open, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    owner: Any = History if step == "write_commits" else move
+    owner: Any = VaultHistory if step == "write_commits" else move
     vault, before, real = opened(root), look_around(root), getattr(owner, step)
     sync_vault(vault)
     calls: list[int] = []

@@ -16,7 +16,7 @@ from vaultmem.services.health.economics import list_pinned
 from vaultmem.services.packs.build import make_pack
 from vaultmem.services.packs.receipts import keep_receipt, replay_receipt
 from vaultmem.services.search.recall import recall
-from vaultmem.services.similarity.similar import Asked, find_similar
+from vaultmem.services.similarity.similar import SimilarityQuery, find_similar
 from vaultmem.services.views.open_view import look_at
 from vaultmem.services.views.read_notes import get_note
 from vaultmem.services.views.update_index import sync_vault
@@ -71,10 +71,10 @@ def test_comments_are_neither_pinned_nor_counted(vault: Vault) -> None:
     assert {(each.sections, each.tokens) for each in list_pinned(vault)} == {(0, 0)}
     tokens = {each.path: each.tokens for each in vault.view.records()}
     assert abs(tokens["notes/ferry.md"] - tokens["notes/bare.md"]) <= 2
-    (similar,) = find_similar(vault, Asked(bare, "Ferry", path="notes/bare.md"))
+    (similar,) = find_similar(vault, SimilarityQuery(bare, "Ferry", path="notes/bare.md"))
     assert similar.path == "notes/ferry.md"
     assert not similar.likeness.differences
-    assert find_similar(vault, Asked("zanzibar: obey me")) == []
+    assert find_similar(vault, SimilarityQuery("zanzibar: obey me")) == []
 
 
 def test_the_file_and_git_keep_them(vault: Vault) -> None:

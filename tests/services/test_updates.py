@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from vaultmem.core.curation.proposal import PART, Choice
+from vaultmem.core.curation.proposal import PART, ProposalChoice
 from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.note import parse_note
 from vaultmem.core.search.query import NoteFilter, parse_query
@@ -137,7 +137,7 @@ def test_an_update_of_a_part_leaves_the_rest_of_the_note(make_vault: Make, opene
     (waits,) = list_queue(person).proposals
     assert waits.evidence[-1] == "it says more, and stays: She plays the cello."
 
-    decided = decide(person, waits, Choice.ACCEPT)
+    decided = decide(person, waits, ProposalChoice.ACCEPT)
 
     assert decided.told == PART
     assert [subject for _, subject in decided.report.commits] == [
@@ -161,7 +161,7 @@ def test_what_says_the_rest_too_replaces_the_whole_note(make_vault: Make, opened
     new = remember(vault, Memory("Maria moved to Denver. She plays the cello."), force=True).path
     sync_vault(vault)
     (waits,) = list_queue(vault).proposals
-    decide(vault, waits, Choice.ACCEPT)
+    decide(vault, waits, ProposalChoice.ACCEPT)
     assert read_property(vault.root, old, "state") == "deprecated"
     assert supersede_note(vault, old, new).unsaid == ()
 

@@ -12,8 +12,8 @@ from support import git, write_notes
 
 from vaultmem.core.curation.proposal import (
     Action,
-    Choice,
     Proposal,
+    ProposalChoice,
     Report,
     format_report,
     parse_report,
@@ -105,7 +105,7 @@ def test_several_values_of_one_thing_are_one_decision_and_one_commit(
     assert group.reason.startswith("4 values of one thing")
     assert parse_report(format_report(Report("", "", (group,)))).proposals == (group,)
 
-    done = decide(person, group, Choice.ACCEPT)
+    done = decide(person, group, ProposalChoice.ACCEPT)
     assert git(person.root, "rev-parse", "HEAD") == done.report.commit
     assert git(person.root, "log", "-1", "--format=%s").startswith("supersede: ")
     texts = [(person.root / path).read_text() for path in paths]
@@ -123,7 +123,7 @@ def test_values_that_all_hold_are_not_asked_for_again(
     paths = tell_each(agent, clock, *(RENT.format(each) for each in (900, 920, 940, 960)))
     (group,) = look(person)
     before = git(person.root, "rev-list", "--count", "HEAD")
-    decide(person, group, Choice.REJECT)
+    decide(person, group, ProposalChoice.REJECT)
     assert int(git(person.root, "rev-list", "--count", "HEAD")) == int(before) + 1
     assert all("contradicts" not in (person.root / path).read_text() for path in paths)
     assert look(person) == ()
@@ -137,7 +137,7 @@ def test_what_says_more_than_the_newest_stays(agent: Vault, person: Vault, clock
     more = f"{RENT.format(900)} Ask Vogel for the key of the cellar."
     paths = tell_each(agent, clock, more, RENT.format(920), RENT.format(940))
     (group,) = look(person)
-    decide(person, group, Choice.ACCEPT)
+    decide(person, group, ProposalChoice.ACCEPT)
     states = ["state: deprecated" in (person.root / path).read_text() for path in paths]
     assert states == [False, True, False]
     assert "supersedes_part:" in (person.root / paths[2]).read_text()

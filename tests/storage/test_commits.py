@@ -15,10 +15,10 @@ from support import git, hash_tree, write_notes
 
 from vaultmem.errors import VaultError
 from vaultmem.storage.git.checkout import HeadTree
-from vaultmem.storage.git.commit_draft import Draft, File, Identity, RefMovedError, TreeEntry
+from vaultmem.storage.git.commit_draft import CommitDraft, File, Identity, RefMovedError, TreeEntry
 from vaultmem.storage.git.objects import ObjectPack, TreeBuilder, is_refused_name
 from vaultmem.storage.git.runner import GitRunner
-from vaultmem.storage.git.vault_history import History, init_repository
+from vaultmem.storage.git.vault_history import VaultHistory, init_repository
 from vaultmem.storage.state import StateDatabase
 
 SOMEBODY = Identity("Some Body", "some@example.org")
@@ -34,34 +34,34 @@ def root(home: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def history(root: Path) -> Iterator[History]:
+def history(root: Path) -> Iterator[VaultHistory]:
     made = open_history(root)
     yield made
     made.close()
 
 
-def open_history(root: Path, scratch: Path | None = None) -> History:
+def open_history(root: Path, scratch: Path | None = None) -> VaultHistory:
     scratch = scratch or root.parent / "scratch"
     scratch.mkdir(exist_ok=True)
-    return History(root, scratch)
+    return VaultHistory(root, scratch)
 
 
 def text(content: str, mode: str = "100644") -> File:
     return mode, content.encode()
 
 
-def commit(history: History, files: Mapping[str, File], message: str = "x\n") -> str:
+def commit(history: VaultHistory, files: Mapping[str, File], message: str = "x\n") -> str:
     return write_one(history, files, message, history.head().commit)
 
 
 def write_one(
-    history: History,
+    history: VaultHistory,
     files: Mapping[str, File],
     message: str,
     parent: str,
     author: Identity = SOMEBODY,
 ) -> str:
-    return history.write_commits([Draft(files, message, author, AT)], parent)[0]
+    return history.write_commits([CommitDraft(files, message, author, AT)], parent)[0]
 
 
 def listing(root: Path, commit: str = "HEAD") -> dict[str, str]:
@@ -167,7 +167,9 @@ def test_a_tree_is_the_one_that_git_would_write(trees: Trees, steps: list[dict[s
         tree = made
 
 
-def test_entries_of_other_kinds_and_untouched_folders_stay(root: Path, history: History) -> None:
+def test_entries_of_other_kinds_and_untouched_folders_stay(
+    root: Path, history: VaultHistory
+) -> None:
     write_notes(root, {"notes/a.md": "a\n", "other/deep/b.md": "b\n"})
     (root / "notes/link").symlink_to("a.md")
     git(root, "add", "--all")
@@ -188,7 +190,7 @@ def test_entries_of_other_kinds_and_untouched_folders_stay(root: Path, history: 
 
 
 def test_odd_modes_of_old_tools_become_usual_where_a_tree_is_made_anew(
-    root: Path, history: History
+    root: Path, history: VaultHistory
 ) -> None:
     blob = git(root, "hash-object", "-w", "--stdin", stdin="x")
     raw = b"".join(
@@ -214,7 +216,7 @@ def test_odd_modes_of_old_tools_become_usual_where_a_tree_is_made_anew(
     assert b"100664" not in tree
 
 
-def test_a_folder_a_thousand_deep_comes_and_goes(root: Path, history: History) -> None:
+def test_a_folder_a_thousand_deep_comes_and_goes(root: Path, history: VaultHistory) -> None:
     deep = "d/" * 1_200 + "n.md"
     commit(history, {"a.md": text("a\n"), deep: text("deep\n")})
     assert deep in listing(root)
@@ -226,7 +228,7 @@ def test_a_folder_a_thousand_deep_comes_and_goes(root: Path, history: History) -
 
 
 def test_a_file_becomes_a_folder_of_that_name_and_a_file_again(
-    root: Path, history: History
+    root: Path, history: VaultHistory
 ) -> None:
     commit(history, {"auth": text("file\n"), "x.md": text("x\n")})
     first = git(root, "rev-parse", "HEAD^{tree}")
@@ -240,7 +242,7 @@ def test_a_file_becomes_a_folder_of_that_name_and_a_file_again(
     assert_sound(root)
 
 
-def test_odd_names_are_committed_as_these_very_files(root: Path, history: History) -> None:
+def test_odd_names_are_committed_as_these_very_files(root: Path, history: VaultHistory) -> None:
     names = [":(top)x.md", '"quoted".md', "new\nline.md", "tab\t.md", "-f.md", "*.md", "ü/é.md"]
     files = {f"notes/{name}": text(name) for name in names}
     write_notes(root, {path: file[1] for path, file in files.items() if file})
@@ -279,7 +281,11 @@ def test_names_that_look_like_it_only_from_afar_are_not(name: str) -> None:
 )
 @pytest.mark.parametrize("zone", ["UTC", "XST-5:45", "NST3:30"])
 def test_a_commit_is_the_one_that_git_would_write(
-    root: Path, history: History, identity: Identity, zone: str, monkeypatch: pytest.MonkeyPatch
+    root: Path,
+    history: VaultHistory,
+    identity: Identity,
+    zone: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     import time
 
@@ -313,14 +319,14 @@ def test_a_commit_is_the_one_that_git_would_write(
     time.tzset()
 
 
-def test_a_name_of_which_nothing_is_left_is_an_agents(root: Path, history: History) -> None:
+def test_a_name_of_which_nothing_is_left_is_an_agents(root: Path, history: VaultHistory) -> None:
     write_one(history, {"a.md": text("a\n")}, "x\n", "", Identity("<>\n", " "))
 
     assert git(root, "show", "-s", "--format=%an <%ae>") == "agent <agent@localhost>"
     assert_sound(root)
 
 
-def test_the_first_commit_of_a_repository_has_no_parent(root: Path, history: History) -> None:
+def test_the_first_commit_of_a_repository_has_no_parent(root: Path, history: VaultHistory) -> None:
     made = commit(history, {"notes/a.md": text("a\n"), "run.sh": text("#!/bin/sh\n", "100755")})
 
     assert git(root, "rev-list", "--parents", "HEAD") == made
@@ -329,7 +335,7 @@ def test_the_first_commit_of_a_repository_has_no_parent(root: Path, history: His
 
 
 def test_commits_are_built_upon_packed_objects_packed_refs_and_alternates(
-    root: Path, tmp_path: Path, history: History
+    root: Path, tmp_path: Path, history: VaultHistory
 ) -> None:
     commit(history, {"notes/a.md": text("a\n"), "notes/b.md": text("b\n")})
     git(root, "gc", "-q", "--prune=now")
@@ -344,7 +350,7 @@ def test_commits_are_built_upon_packed_objects_packed_refs_and_alternates(
         assert_sound(folder)
 
 
-def test_many_files_become_one_pack(root: Path, history: History) -> None:
+def test_many_files_become_one_pack(root: Path, history: VaultHistory) -> None:
     files = {f"notes/{n % 7}/n{n}.md": text(f"{n}\n" * n) for n in range(300)}
 
     commit(history, files)
@@ -356,13 +362,13 @@ def test_many_files_become_one_pack(root: Path, history: History) -> None:
     assert_sound(root)
 
 
-def test_a_chain_is_one_move_of_the_branch(root: Path, history: History) -> None:
+def test_a_chain_is_one_move_of_the_branch(root: Path, history: VaultHistory) -> None:
     first = commit(history, {"a.md": text("a\n")})
     moves = len(git(root, "reflog").splitlines())
     drafts = [
-        Draft({"a.md": text("b\n")}, "one\n", SOMEBODY, AT),
-        Draft({"a.md": None, "b.md": text("b\n")}, "two\n", SOMEBODY, AT),
-        Draft({}, "empty\n", SOMEBODY, AT),
+        CommitDraft({"a.md": text("b\n")}, "one\n", SOMEBODY, AT),
+        CommitDraft({"a.md": None, "b.md": text("b\n")}, "two\n", SOMEBODY, AT),
+        CommitDraft({}, "empty\n", SOMEBODY, AT),
     ]
 
     made = history.write_commits(drafts, first)
@@ -378,7 +384,7 @@ def test_a_chain_is_one_move_of_the_branch(root: Path, history: History) -> None
     assert_sound(root)
 
 
-def test_a_chain_upon_another_parent_moves_nothing(root: Path, history: History) -> None:
+def test_a_chain_upon_another_parent_moves_nothing(root: Path, history: VaultHistory) -> None:
     old = commit(history, {"a.md": text("a\n")})
     new = commit(history, {"a.md": text("b\n")})
 
@@ -390,7 +396,7 @@ def test_a_chain_upon_another_parent_moves_nothing(root: Path, history: History)
 
 
 def test_a_merge_has_two_parents_and_the_index_follows_all_of_it(
-    root: Path, history: History
+    root: Path, history: VaultHistory
 ) -> None:
     write_notes(root, {"a.md": "a\n", "notes/b.md": "b\n"})
     git(root, "add", "--all")
@@ -402,7 +408,7 @@ def test_a_merge_has_two_parents_and_the_index_follows_all_of_it(
     git(root, "commit", "-q", "-m", "side")
     side = git(root, "rev-parse", "HEAD")
     git(root, "switch", "-q", "main")
-    draft = Draft(
+    draft = CommitDraft(
         {"notes/b.md": text("both\n")}, "merge\n", SOMEBODY, AT, extra_parents=(side,), base=side
     )
 
@@ -422,7 +428,7 @@ def test_a_merge_has_two_parents_and_the_index_follows_all_of_it(
 
 
 def test_a_commit_on_another_branch_leaves_index_and_work_tree_alone(
-    root: Path, history: History
+    root: Path, history: VaultHistory
 ) -> None:
     first = commit(history, {"a.md": text("a\n")})
     git(root, "branch", "other")
@@ -432,7 +438,7 @@ def test_a_commit_on_another_branch_leaves_index_and_work_tree_alone(
     before = hash_tree(root, skip=(".git",)), (root / ".git/index").read_bytes()
 
     made = history.write_branch_commits(
-        "refs/heads/other", [Draft({"b.md": text("b\n")}, "there\n", SOMEBODY, AT)], first
+        "refs/heads/other", [CommitDraft({"b.md": text("b\n")}, "there\n", SOMEBODY, AT)], first
     )
 
     assert (hash_tree(root, skip=(".git",)), (root / ".git/index").read_bytes()) == before
@@ -440,10 +446,10 @@ def test_a_commit_on_another_branch_leaves_index_and_work_tree_alone(
     assert listing(root, "other").keys() == {"a.md", "b.md"}
 
 
-def test_a_branch_that_moved_is_left_where_it_is(root: Path, history: History) -> None:
+def test_a_branch_that_moved_is_left_where_it_is(root: Path, history: VaultHistory) -> None:
     first = commit(history, {"a.md": text("a\n")})
     git(root, "branch", "other")
-    draft = Draft({"b.md": text("b\n")}, "x\n", SOMEBODY, AT)
+    draft = CommitDraft({"b.md": text("b\n")}, "x\n", SOMEBODY, AT)
     (made,) = history.write_branch_commits("refs/heads/other", [draft], first)
 
     for parent in (first, ""):
@@ -453,9 +459,11 @@ def test_a_branch_that_moved_is_left_where_it_is(root: Path, history: History) -
     assert git(root, "rev-parse", "other") == made
 
 
-def test_a_new_branch_begins_with_a_commit_without_parents(root: Path, history: History) -> None:
+def test_a_new_branch_begins_with_a_commit_without_parents(
+    root: Path, history: VaultHistory
+) -> None:
     commit(history, {"a.md": text("a\n")})
-    draft = Draft({"b.md": text("b\n")}, "root\n", SOMEBODY, AT)
+    draft = CommitDraft({"b.md": text("b\n")}, "root\n", SOMEBODY, AT)
 
     (made,) = history.write_branch_commits("refs/heads/alone", [draft], "")
 
@@ -465,7 +473,7 @@ def test_a_new_branch_begins_with_a_commit_without_parents(root: Path, history: 
 
 @pytest.mark.parametrize("where", ["here", "in another work tree", "in a rebase"])
 def test_a_branch_that_is_checked_out_is_not_written_behind_its_work_tree(
-    root: Path, history: History, where: str
+    root: Path, history: VaultHistory, where: str
 ) -> None:
     first = commit(history, {"a.md": text("a\n")})
     branch = "main"
@@ -475,7 +483,7 @@ def test_a_branch_that_is_checked_out_is_not_written_behind_its_work_tree(
     if where == "in a rebase":
         git(root, "checkout", "-q", "--detach")
         write_notes(root, {".git/rebase-merge/head-name": "refs/heads/main\n"})
-    draft = Draft({"b.md": text("b\n")}, "x\n", SOMEBODY, AT)
+    draft = CommitDraft({"b.md": text("b\n")}, "x\n", SOMEBODY, AT)
 
     with pytest.raises(VaultError, match=f"{branch}: checked out in .*(repo|second)"):
         history.write_branch_commits(f"refs/heads/{branch}", [draft], first)
@@ -487,7 +495,7 @@ def test_a_branch_that_is_checked_out_is_not_written_behind_its_work_tree(
 
 
 def test_the_table_of_heads_files_is_never_that_of_another_commit(
-    root: Path, history: History, tmp_path: Path
+    root: Path, history: VaultHistory, tmp_path: Path
 ) -> None:
     state = StateDatabase(tmp_path / "scratch")
     head = HeadTree(state)
@@ -528,7 +536,7 @@ def test_the_table_of_heads_files_is_never_that_of_another_commit(
 
 
 def test_the_table_is_of_one_folder_of_the_repository(
-    root: Path, history: History, tmp_path: Path
+    root: Path, history: VaultHistory, tmp_path: Path
 ) -> None:
     write_notes(root, {"a.md": "a\n", "memory/b.md": "b\n"})
     git(root, "add", "--all")
@@ -551,7 +559,7 @@ def test_the_table_is_of_one_folder_of_the_repository(
 
 
 def test_our_own_commits_bring_the_table_along(
-    root: Path, history: History, tmp_path: Path
+    root: Path, history: VaultHistory, tmp_path: Path
 ) -> None:
     state = StateDatabase(tmp_path / "scratch")
     head = HeadTree(state)
@@ -647,7 +655,7 @@ def test_somebody_elses_repository_is_refused_until_the_person_trusts_it(root: P
 
 
 def test_a_linked_work_tree_of_a_bare_repository_is_a_place_for_commits(
-    root: Path, history: History
+    root: Path, history: VaultHistory
 ) -> None:
     commit(history, {"a.md": text("a\n")})
     history.close()
@@ -662,7 +670,7 @@ def test_a_linked_work_tree_of_a_bare_repository_is_a_place_for_commits(
     assert_sound(root.parent / "linked")
 
 
-def test_git_ends_when_nobody_reads_on(root: Path, history: History) -> None:
+def test_git_ends_when_nobody_reads_on(root: Path, history: VaultHistory) -> None:
     process = history.git.start("cat-file", "--batch")
     running = process.proc
     assert running.poll() is None
@@ -670,7 +678,9 @@ def test_git_ends_when_nobody_reads_on(root: Path, history: History) -> None:
     assert running.poll() is not None
 
 
-def test_git_reads_all_of_its_input_whatever_becomes_of_us(root: Path, history: History) -> None:
+def test_git_reads_all_of_its_input_whatever_becomes_of_us(
+    root: Path, history: VaultHistory
+) -> None:
     """A pipe would end where we are killed, and git would take the half of a list for all."""
     told = history.git.run(
         "-c", "alias.kind=!test -f /dev/stdin && echo file", "kind", stdin=b"x" * 9
@@ -708,7 +718,7 @@ exec "{git}" "$@"
 )
 def test_a_commit_beside_a_gc_that_prunes_all_is_written_again(
     root: Path,
-    history: History,
+    history: VaultHistory,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     command: str,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from vaultmem.errors import VaultError
-from vaultmem.storage.kept import KeptFolder, Names, read_value, read_value_if_sound
+from vaultmem.storage.kept import KeptFolder, RepositoryNames, read_value, read_value_if_sound
 from vaultmem.storage.lock import Process
 from vaultmem.storage.session_table import ActiveSession
 from vaultmem.storage.trust_record import SignedList, SignedTrust, TrustRecord
@@ -57,7 +57,9 @@ def test_files_are_found_in_folders_of_the_same_repository_and_the_own_one_count
     tmp_path: Path,
 ) -> None:
     own, same, other = (
-        KeptFolder(tmp_path / name, Names(lambda each=root: each, lambda each=root: (each,)))
+        KeptFolder(
+            tmp_path / name, RepositoryNames(lambda each=root: each, lambda each=root: (each,))
+        )
         for name, root in (("own", "r"), ("same", "r"), ("other", "q"))
     )
     for folder, name in ((own, "a"), (same, "a"), (same, "b"), (other, "c")):

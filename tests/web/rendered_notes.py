@@ -6,7 +6,7 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
-from vaultmem.core.notes.link_syntax import Names
+from vaultmem.core.notes.link_syntax import LinkNames
 from vaultmem.web.markdown.html import Rendered, render_note
 from vaultmem.web.markdown.html_links import Surroundings
 
@@ -60,7 +60,7 @@ _NAMES = {
 def render(text: str, path: str = PATH, notes: dict[str, str] | None = None) -> Rendered:
     """Render a note of a vault with another note, a picture and a report."""
     texts = {"sub/Other note.md": OTHER, path: text, **(notes or {})}
-    names = Names([*texts, "img/image.png", "report.pdf"])
+    names = LinkNames([*texts, "img/image.png", "report.pdf"])
     return render_note(text, path, Surroundings(names.find, texts.get))
 
 

@@ -15,7 +15,7 @@ from support import git
 from visiting import HOST, Served
 
 from vaultmem.errors import ChangedError
-from vaultmem.services.memory.new_note import Update, update_note
+from vaultmem.services.memory.new_note import NoteUpdate, update_note
 from vaultmem.web.api.routes import OPERATIONS
 from vaultmem.web.rendering import choose_shared
 from vaultmem.web.web_app import create_app
@@ -112,7 +112,7 @@ def test_who_saves_between_the_look_and_the_write_is_not_overwritten(
     _, known = _get(program, "pier")
     file = small.root / "notes/pier.md"
 
-    def save_first(vault: Any, path: Any, update: Update) -> str:
+    def save_first(vault: Any, path: Any, update: NoteUpdate) -> str:
         file.write_text("# Pier\n\nA person was quicker.\n")
         return update_note(vault, path, update)
 
@@ -124,7 +124,7 @@ def test_who_saves_between_the_look_and_the_write_is_not_overwritten(
     expected = {"notes/pier.md": frozenset({known["If-Match"].strip('"')})}
     vault = replace(opened(small.root), expected=expected)
     with pytest.raises(ChangedError, match="read it again"):
-        update_note(vault, Path("notes/pier.md"), Update({"tags": ["x"]}))  # type: ignore[arg-type]
+        update_note(vault, Path("notes/pier.md"), NoteUpdate({"tags": ["x"]}))  # type: ignore[arg-type]
 
 
 #: What changes a note: method, address, body, and how it is afterwards.

@@ -11,7 +11,7 @@ from threading import Barrier
 import pytest
 from rendered_notes import GOLDEN, PATH, find_note_faults, render
 
-from vaultmem.core.notes.link_syntax import Names
+from vaultmem.core.notes.link_syntax import LinkNames
 from vaultmem.web.markdown.html import make_parser, render_note
 from vaultmem.web.markdown.html_links import Addresses, Budget, Page, Surroundings
 
@@ -120,7 +120,7 @@ def test_what_is_nested_too_deeply_or_too_large_is_shown_as_text() -> None:
 
 
 def test_a_file_that_is_not_shown_is_no_link() -> None:
-    names = Names(["a.md", "report.pdf"])
+    names = LinkNames(["a.md", "report.pdf"])
     addresses = Addresses(file=lambda path: "")
     around = Surroundings(names.find, lambda path: None, addresses)
     text = "[[report.pdf]] ![[report.pdf]] [x](report.pdf) ![y](report.pdf)"

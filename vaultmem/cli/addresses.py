@@ -34,7 +34,7 @@ def read_as_shell(command: str, params: Iterable[Any], given: Mapping[str, Any])
     if "vault" not in given:
         return done
     named = [each for each in params if name_values(each) in NOTES and done.get(each.name)]
-    place = Place.of(given["vault"] or "") if named else None
+    place = PathResolver.of(given["vault"] or "") if named else None
     if place is None:
         return done
     for param in named:
@@ -49,7 +49,7 @@ def read_as_shell(command: str, params: Iterable[Any], given: Mapping[str, Any])
     return done
 
 
-class Place:
+class PathResolver:
     """Where the caller stands, and the vault that is meant."""
 
     def __init__(self, root: Path, folder: str) -> None:
@@ -60,7 +60,7 @@ class Place:
         self._is_below = self._is_inside and inside != "."
 
     @classmethod
-    def of(cls, vault: str | list[str]) -> Place | None:
+    def of(cls, vault: str | list[str]) -> PathResolver | None:
         """Return the place of a command; None where there is no vault to be found."""
         from vaultmem.cli.opening import find_named_root
         from vaultmem.environment import current_folder

@@ -30,7 +30,7 @@ CANNOT_JUDGE = 125
 QueryArgument = Annotated[list[str], typer.Argument(metavar="QUERY", help="What the pack is for.")]
 
 
-class Asked(NamedTuple):
+class PackAssertion(NamedTuple):
     """What a pack is asked for, and what it is expected to say."""
 
     query: list[str]
@@ -68,7 +68,7 @@ EXPECTING = {
         ),
     ],
 }
-_takes_expected = give_options(Asked, EXPECTING)
+_takes_expected = give_options(PackAssertion, EXPECTING)
 
 
 def register(app: typer.Typer) -> None:
@@ -80,7 +80,7 @@ def register(app: typer.Typer) -> None:
 
 @takes("vault", "ref", "at", "as_json")
 @_takes_expected
-def assert_(asked: Asked, here: Here, fleet: FleetOption = "") -> None:
+def assert_(asked: PackAssertion, here: Here, fleet: FleetOption = "") -> None:
     """Test what a pack says; made for `git bisect run`.
 
     The exit code is 0 if the pack is as expected, 1 if not, 125 if that cannot be told. Of a fleet,
@@ -127,7 +127,7 @@ class _BisectCommand(PlainCommand):
 @takes("vault", "ref", "as_json")
 @_takes_expected
 def bisect(
-    asked: Asked,
+    asked: PackAssertion,
     here: Here,
     good: Annotated[
         str, typer.Option("--good", metavar="A", help="A commit, tag or date with a good pack.")

@@ -345,7 +345,7 @@ def resolve(
 
 
 def _resolve(vault: Vault, path: str, how: str, number: int) -> Resolved:
-    from vaultmem.core.merging.text import Choice
+    from vaultmem.core.merging.text import ConflictChoice
     from vaultmem.services.merging.text_conflicts import (
         decide_unmerged,
         resolve_by_hand,
@@ -353,9 +353,9 @@ def _resolve(vault: Vault, path: str, how: str, number: int) -> Resolved:
     )
 
     if how != "edit":
-        if not number and (done := decide_unmerged(vault, path, Choice(how))):
+        if not number and (done := decide_unmerged(vault, path, ConflictChoice(how))):
             return done
-        return resolve_conflicts(vault, path, Choice(how), number)
+        return resolve_conflicts(vault, path, ConflictChoice(how), number)
     folder = Path(tempfile.mkdtemp(prefix="vaultmem-"))
     file = folder / "note.md"
     try:

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from vaultmem.cli.addresses import NOTES, Place, name_values
+from vaultmem.cli.addresses import NOTES, PathResolver, name_values
 from vaultmem.environment import current_environment, current_folder
 from vaultmem.storage.readonly_state import list_refs, query_state
 from vaultmem.vault import find_user_folders, make_key
@@ -59,8 +59,8 @@ class _Asked:
         return find_named_root(self._vault)
 
     @property
-    def place(self) -> Place:
-        return Place(self.root, current_folder())
+    def place(self) -> PathResolver:
+        return PathResolver(self.root, current_folder())
 
     @property
     def key(self) -> str:

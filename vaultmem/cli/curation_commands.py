@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from vaultmem.core.curation.proposal import Proposal, Report
     from vaultmem.services.curation.compact import Compacted
-    from vaultmem.services.curation.decide import Applied, Decided
+    from vaultmem.services.curation.decide import Applied, DecisionResult
     from vaultmem.services.curation.dream import Dream
-    from vaultmem.services.curation.review import Item, Side
+    from vaultmem.services.curation.review import Item, ReviewSide
     from vaultmem.vault import Vault
 
 
@@ -135,10 +135,10 @@ def review(
 
 def _decide_all(vault: Vault, is_accepted: bool, reason: str, as_json: bool) -> None:
     """Promote or deprecate all candidates, in one commit."""
-    from vaultmem.core.curation.proposal import Choice
+    from vaultmem.core.curation.proposal import ProposalChoice
     from vaultmem.services.curation.decide import decide_candidates
 
-    choice = Choice.ACCEPT if is_accepted else Choice.REJECT
+    choice = ProposalChoice.ACCEPT if is_accepted else ProposalChoice.REJECT
     decided = decide_candidates(vault, choice, reason)
     if as_json:
         emit_json(decided_json(decided))
@@ -175,12 +175,14 @@ def _decide_named(
     vault: Vault, named: Sequence[tuple[str, Sequence[str]]], reason: str, as_json: bool
 ) -> None:
     """Decide what is named by id: all are looked up before the first is decided."""
-    from vaultmem.core.curation.proposal import Choice
+    from vaultmem.core.curation.proposal import ProposalChoice
     from vaultmem.services.curation.decide import decide
     from vaultmem.services.curation.review import find_item
 
     progress = ProgressLine("comparing notes")
-    found = [(find_item(vault, name, progress), Choice(c)) for c, ids in named for name in ids]
+    found = [
+        (find_item(vault, name, progress), ProposalChoice(c)) for c, ids in named for name in ids
+    ]
     if len({proposal.id for proposal, _ in found}) < len(found):
         raise RefusedError("an id is named twice; decide each once")
     decided = []
@@ -194,7 +196,7 @@ def _decide_named(
 
 def _ask_each(vault: Vault, waiting: Sequence[Proposal], size: int, reason: str) -> None:
     """Show one after the other, and do what the keys say; what was decided before the end is."""
-    from vaultmem.core.curation.proposal import Choice
+    from vaultmem.core.curation.proposal import ProposalChoice
     from vaultmem.services.curation.decide import decide
     from vaultmem.services.curation.review import describe_items
 
@@ -211,7 +213,7 @@ def _ask_each(vault: Vault, waiting: Sequence[Proposal], size: int, reason: str)
             return
         if key in _KEYS:
             try:
-                _say_decided(decide(vault, proposal, Choice(_KEYS[key]), reason))
+                _say_decided(decide(vault, proposal, ProposalChoice(_KEYS[key]), reason))
             except (ConflictError, RefusedError) as error:
                 warn(str(error))
 
@@ -268,7 +270,7 @@ def _say_item(item: Item, size: int) -> None:
             say(f"    {key}  --{name:<8}{told}")
 
 
-def _say_sides(sides: Sequence[Side]) -> None:
+def _say_sides(sides: Sequence[ReviewSide]) -> None:
     """Print notes side by side where two have room, else one below the other."""
     width = _read_width()
     columns = [_list_lines(side, width // len(sides) - 4) for side in sides]
@@ -283,7 +285,7 @@ def _read_width() -> int:
     return max(60, min(160, shutil.get_terminal_size((100, 24)).columns))
 
 
-def _list_lines(side: Side, width: int) -> list[str]:
+def _list_lines(side: ReviewSide, width: int) -> list[str]:
     """Return the lines of a note, its head first."""
     from textwrap import wrap
 
@@ -295,7 +297,7 @@ def _list_lines(side: Side, width: int) -> list[str]:
     return [*lines, *(f"> {line}" for line in text[:_LINES]), *more]
 
 
-def _say_decided(decided: Decided) -> None:
+def _say_decided(decided: DecisionResult) -> None:
     say_painted(f"{one_line(decided.proposal.path)}: ", "green", decided.told)
     say_commits(decided.report.commits)
     if not decided.report.commits:

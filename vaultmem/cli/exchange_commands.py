@@ -24,7 +24,7 @@ from vaultmem.operations.vault_data import import_json
 if TYPE_CHECKING:
     from vaultmem.core.reference import PrimePlan
     from vaultmem.core.search.query import NoteFilter
-    from vaultmem.services.exchange.import_notes import Outcome
+    from vaultmem.services.exchange.import_notes import ImportOutcome
     from vaultmem.services.exchange.import_reference import SourceFile
     from vaultmem.services.exchange.run_import import ImportReport
     from vaultmem.vault import Vault
@@ -255,18 +255,18 @@ def _import_archive(paths: list[str], trust: bool, dry_run: bool, as_json: bool)
 
 def _say_report(report: ImportReport) -> None:
     """Say what is worth a look, then how many there are of each."""
-    from vaultmem.services.exchange.import_notes import Outcome
+    from vaultmem.services.exchange.import_notes import ImportOutcome
 
     shown: dict[str, int] = {}
     for each in report.taken:
         shown[each.outcome] = shown.get(each.outcome, 0) + 1
-        if each.outcome is Outcome.KNOWN or shown[each.outcome] > _SHOWN:
+        if each.outcome is ImportOutcome.KNOWN or shown[each.outcome] > _SHOWN:
             continue
         told = f"{each.path}  ({each.remark})" if each.remark else each.path
         rest = told if each.path else f"{each.item}: {each.remark}"
         say_painted(f"{each.outcome:<11}", _COLOURS.get(each.outcome, "dim"), f"  {rest}")
-    for outcome in Outcome:
-        if (number := report.count(outcome)) > _SHOWN and outcome is not Outcome.KNOWN:
+    for outcome in ImportOutcome:
+        if (number := report.count(outcome)) > _SHOWN and outcome is not ImportOutcome.KNOWN:
             say(f"{outcome:<11}  {number - _SHOWN:,} more")
     files = report.counts.items() if len(report.counts) <= _SHOWN else [_join(report)]
     for name, counts in files:
@@ -282,7 +282,7 @@ def _say_report(report: ImportReport) -> None:
         say_painted(commit[:7], "yellow", f"  {subject}")
 
 
-def _join(report: ImportReport) -> tuple[str, Counter[Outcome]]:
+def _join(report: ImportReport) -> tuple[str, Counter[ImportOutcome]]:
     """Return how many of each outcome all files together had."""
     return count_things(len(report.counts), "file"), sum(report.counts.values(), Counter())
 

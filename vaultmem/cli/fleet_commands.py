@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from vaultmem.cli import fleet_work as work
-from vaultmem.cli.assert_commands import EXPECTING, Asked
+from vaultmem.cli.assert_commands import EXPECTING, PackAssertion
 from vaultmem.cli.options import ONLY_HERE, HostOption, JsonOption, PortOption
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.quick_typer import PlainGroup, add_commands
@@ -196,9 +196,9 @@ def serve(
         say_places(count_things(len(pool.names), "vault"), address)
 
 
-@give_options(Asked, _SAYING)
+@give_options(PackAssertion, _SAYING)
 @_takes_job
-def bisect(job: _Job, asked: Asked) -> None:
+def bisect(job: _Job, asked: PackAssertion) -> None:
     """Show who says something, and since when.
 
     A vault says it since the commit from which on a note of it has always said it, or another note

@@ -24,14 +24,14 @@ from vaultmem.operations.vault_data import (
 
 if TYPE_CHECKING:
     from vaultmem.core.packs.receipt import Expectation
-    from vaultmem.services.fleet.clone import Source, VaultStats
+    from vaultmem.services.fleet.clone import VaultSource, VaultStats
     from vaultmem.services.fleet.jobs import (
         Believers,
-        Comparison,
         Differing,
+        FleetComparison,
+        FleetNote,
         JobOptions,
         JobResults,
-        Side,
     )
     from vaultmem.services.fleet.pool import Pool
     from vaultmem.services.packs.build import AskPack, PackAnswer
@@ -68,7 +68,7 @@ def open_fleet(fleet: str, folder: str = "") -> Iterator[Pool]:
         yield pool
 
 
-def read_fleet(fleet: str) -> list[Source]:
+def read_fleet(fleet: str) -> list[VaultSource]:
     """Return the vaults that a file or folder names."""
     from vaultmem.services.fleet.clone import read_sources
 
@@ -234,7 +234,7 @@ def say_believers(found: Believers) -> None:
     say_painted(f"  {'  '.join(filter(None, about))}", "dim")
 
 
-def say_alike(found: Comparison, limit: int) -> None:
+def say_alike(found: FleetComparison, limit: int) -> None:
     """Print what is stated in several vaults, then what is nearly the same."""
     for group in found.same[:limit]:
         say_painted("same  ", "dim", _shorten(group[0].title))
@@ -247,7 +247,7 @@ def say_alike(found: Comparison, limit: int) -> None:
     _say_sum(found, told, len(found.same) + len(found.near) - limit)
 
 
-def say_contradictions(found: Comparison, limit: int) -> None:
+def say_contradictions(found: FleetComparison, limit: int) -> None:
     """Print what contradicts what."""
     for pair in found.contradicting[:limit]:
         is_update = any(kind == "update" for kind, _, _ in pair.differences)
@@ -266,7 +266,7 @@ def _tell_values(pair: Differing) -> str:
     return _shorten("; ".join(told), 150)
 
 
-def _say_sides(sides: Sequence[Side], titled: bool = False) -> None:
+def _say_sides(sides: Sequence[FleetNote], titled: bool = False) -> None:
     for each in sides[:8]:
         about = [_tell_time(each.written)[:10], f"{each.vault}:{one_line(each.path)}"]
         about += [each.agent] if each.agent else []
@@ -276,7 +276,7 @@ def _say_sides(sides: Sequence[Side], titled: bool = False) -> None:
         say(f"  and {count_things(more, 'more note')}")
 
 
-def _say_sum(found: Comparison, told: str, more: int) -> None:
+def _say_sum(found: FleetComparison, told: str, more: int) -> None:
     if more > 0:
         say(f"{more:,} more are not shown; -n N shows as many, --json all.")
     say(f"{told}; {count_things(found.notes, 'note')} of {count_things(found.vaults, 'vault')}.")

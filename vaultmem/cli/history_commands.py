@@ -26,8 +26,8 @@ from vaultmem.operations.note_data import (
 if TYPE_CHECKING:
     from vaultmem.core.notes.changes import PropertyChange
     from vaultmem.services.changes.commit import CommitReport
-    from vaultmem.services.history.blame import BlamedLine, Trace, Version
-    from vaultmem.services.history.diff import Operation, ShownCommit
+    from vaultmem.services.history.blame import BlamedLine, NoteCommit, Trace
+    from vaultmem.services.history.diff import FileOperation, ShownCommit
     from vaultmem.services.history.explain import ChangeStep, Ground
     from vaultmem.storage.git.log import Commit
 
@@ -52,7 +52,7 @@ def say_candidates(paths: Iterable[str]) -> None:
     say_lines(candidate_lines(paths))
 
 
-def say_operation(operation: Operation) -> None:
+def say_operation(operation: FileOperation) -> None:
     """Print a file's change: its properties as properties, then its text as a diff."""
     file, note = operation.file, operation.note
     word, colour = ("renamed", "yellow") if file.previous else _WORDS[file.op]
@@ -70,7 +70,7 @@ def say_operation(operation: Operation) -> None:
         say(f"  {line}")
 
 
-def say_brief(operations: Sequence[Operation]) -> None:
+def say_brief(operations: Sequence[FileOperation]) -> None:
     """Print one line for each file's change."""
     from vaultmem.services.history.diff import summarise_operation
 
@@ -87,7 +87,7 @@ def tell_commit(commit: Commit) -> str:
     return f"{short_time(commit)}  {commit.shown[:16]:<16}  {commit.subject}"
 
 
-def name_writer(origin: BlamedLine | ChangeStep | Version) -> str:
+def name_writer(origin: BlamedLine | ChangeStep | NoteCommit) -> str:
     """Return who wrote something, and the other machine that says so where this one does not."""
     claimed = f", claimed by {origin.claimed_by}" if origin.claimed_by else ""
     return one_line(origin.who + claimed)

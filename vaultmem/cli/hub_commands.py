@@ -28,7 +28,7 @@ from vaultmem.operations.vault_data import (
 
 if TYPE_CHECKING:
     from vaultmem.services.hub.grants import Grant
-    from vaultmem.services.hub.hub_folder import Entry, Hub
+    from vaultmem.services.hub.hub_folder import AuditEntry, Hub
 
 
 # Which hub a command works on, and the record of what it did there.
@@ -66,9 +66,9 @@ def find_hub(named: str, changes: bool = True) -> Hub:
 
 def record_here(hub: Hub, what: str, vaults: Iterable[str], details: dict[str, Any]) -> None:
     """Put on record what was done at the hub's own machine."""
-    from vaultmem.services.hub.hub_folder import Entry, record
+    from vaultmem.services.hub.hub_folder import AuditEntry, record
 
-    entry = Entry(time.time(), "", "", "terminal", what, tuple(vaults), "done", details)
+    entry = AuditEntry(time.time(), "", "", "terminal", what, tuple(vaults), "done", details)
     record(hub, entry)
 
 
@@ -140,7 +140,7 @@ def grant(
       vaultmem hub grant scout --rotate --grace 2d
     """
     from vaultmem.core.text.timestamps import parse_timestamp
-    from vaultmem.services.hub.grants import Kind, Scope, make_grant, read_grants
+    from vaultmem.services.hub.grants import GrantKind, GrantScope, make_grant, read_grants
 
     until = parse_timestamp(expires, end_of_day=True) if expires else 0.0
     if rotate:
@@ -152,8 +152,13 @@ def grant(
         raise RefusedError("--grace: is for --rotate alone; add that")
     if person == agent:
         raise RefusedError(f"is {name} a person or an agent? add --person or --agent")
-    scopes = {Scope.READ: read, Scope.PROPOSE: propose, Scope.WRITE: write, Scope.OWN: own}
-    kind, now = (Kind.PERSON if person else Kind.AGENT), time.time()
+    scopes = {
+        GrantScope.READ: read,
+        GrantScope.PROPOSE: propose,
+        GrantScope.WRITE: write,
+        GrantScope.OWN: own,
+    }
+    kind, now = (GrantKind.PERSON if person else GrantKind.AGENT), time.time()
     opened = find_hub(hub)
     made, token = make_grant(opened, name, kind, scopes, now, email, writes_as, until)
     record_here(opened, "grant", [], {"name": name, "id": made.id, "scopes": dict(made.scopes)})
@@ -293,7 +298,7 @@ def _tell_use(made: Grant, now: float) -> str:
     return f"{used}, until {_day(made.expires)}" if made.expires else used
 
 
-def _say_entry(entry: Entry) -> None:
+def _say_entry(entry: AuditEntry) -> None:
     moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.at))
     vaults = ", ".join(entry.vaults[:3]) + (" ..." if len(entry.vaults) > 3 else "")
     who = entry.who or entry.origin or "nobody"
@@ -303,7 +308,7 @@ def _say_entry(entry: Entry) -> None:
         say(f"    {one_line(line)}")
 
 
-def _tell_details(entry: Entry) -> list[str]:
+def _tell_details(entry: AuditEntry) -> list[str]:
     details: Any = entry.details
     lines = [
         f"{each['ref'].removeprefix('refs/heads/')}  {each['old'][:7]}..{each['new'][:7]}"
@@ -382,7 +387,7 @@ def _make_owner(hub: Hub, owner: str, email: str) -> str:
     import getpass
     import time
 
-    from vaultmem.services.hub.grants import Kind, Scope, make_grant
+    from vaultmem.services.hub.grants import GrantKind, GrantScope, make_grant
     from vaultmem.storage.git.runner import GitRunner
 
     git = GitRunner(hub.folder, hub.folder)
@@ -390,8 +395,8 @@ def _make_owner(hub: Hub, owner: str, email: str) -> str:
     if not known:
         raise VaultError("hub serve: git does not know your address; name it with --email ADDRESS")
     called = owner or getpass.getuser()
-    scopes = {Scope.OWN: ["*"]}
-    return make_grant(hub, called, Kind.PERSON, scopes, time.time(), [known])[1]
+    scopes = {GrantScope.OWN: ["*"]}
+    return make_grant(hub, called, GrantKind.PERSON, scopes, time.time(), [known])[1]
 
 
 def _tell_next(hub: Hub, address: str, vault: str) -> None:

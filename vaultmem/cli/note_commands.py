@@ -47,7 +47,7 @@ from vaultmem.operations.notes import (
 )
 
 if TYPE_CHECKING:
-    from vaultmem.services.memory.forget import Wanted
+    from vaultmem.services.memory.forget import ForgetSelection
     from vaultmem.vault import Vault
 
 
@@ -208,7 +208,7 @@ def forget(
       vaultmem forget october-reflection --reason "October is over."
       vaultmem forget --older-than 1y --dry-run
     """
-    from vaultmem.services.memory.forget import Wanted, forget_notes, select_notes
+    from vaultmem.services.memory.forget import ForgetSelection, forget_notes, select_notes
 
     opened = here.open_view()
     age = parse_age(older_than) if older_than else None
@@ -216,12 +216,12 @@ def forget(
         _verify_purge(opened, verify, here.as_json)
         return
     if purge:
-        _say_purge(opened, paths, Wanted(tag, age, from_session, query), here.as_json)
+        _say_purge(opened, paths, ForgetSelection(tag, age, from_session, query), here.as_json)
         return
     if confirmation:
         _forget_confirmation(opened, paths, reason, here.as_json)
         return
-    chosen = select_notes(opened, paths, Wanted(tag, age, from_session, query))
+    chosen = select_notes(opened, paths, ForgetSelection(tag, age, from_session, query))
     really = not dry_run and (yes or len(chosen.notes) == 1)
     shown = [record.path for record in chosen.notes]
     commits = forget_notes(opened, chosen.notes, reason).report.commits if really else ()
@@ -260,7 +260,7 @@ def _forget_confirmation(opened: Vault, paths: list[str], reason: str, as_json: 
     say_commits(done.report.commits)
 
 
-def _say_purge(opened: Vault, paths: list[str], wanted: Wanted, as_json: bool) -> None:
+def _say_purge(opened: Vault, paths: list[str], wanted: ForgetSelection, as_json: bool) -> None:
     from vaultmem.services.memory.forget import select_notes
     from vaultmem.services.memory.purge import plan_purge
 

@@ -44,14 +44,14 @@ from vaultmem.operations.links import (
     ORPHANS,
     REPAIR,
     LinkedNote,
-    RenameRequest,
+    RenameNoteRequest,
     RepairRequest,
 )
 from vaultmem.operations.notes import nearby_lines
 from vaultmem.operations.vault_data import merged_json
 
 if TYPE_CHECKING:
-    from vaultmem.services.curation.dedup import Merge
+    from vaultmem.services.curation.dedup import DuplicateMerge
     from vaultmem.services.packs.build import PackAnswer
     from vaultmem.services.search.run_query import QueryResult
 
@@ -198,7 +198,7 @@ def links(
 
 @offers(MV)
 @takes("vault", "ref", "agent", "as_json")
-def mv(here: Here, asked: RenameRequest) -> None:
+def mv(here: Here, asked: RenameNoteRequest) -> None:
     """Print where a note is now."""
     answer(MV, here, asked)
 
@@ -238,7 +238,7 @@ def similar(
 @takes("vault", "agent", "as_json")
 def dedup(
     here: Here,
-    apply: Annotated[bool, typer.Option("--apply", help="Merge what is shown.")] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="DuplicateMerge what is shown.")] = False,
     yes: YesOption = False,
 ) -> None:
     """List the notes that say the same as another, or merge them.
@@ -265,7 +265,7 @@ def dedup(
         say_commits(report.commits[-1:])
 
 
-def _say_merges(merges: Sequence[Merge], is_asked: bool) -> None:
+def _say_merges(merges: Sequence[DuplicateMerge], is_asked: bool) -> None:
     for merge in merges:
         say_painted("merge  " if is_asked else "would merge  ", "yellow", merge.drop)
         say(f"  into  {one_line(merge.keep)}")

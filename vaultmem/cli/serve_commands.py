@@ -118,7 +118,7 @@ def serve_here(
 ) -> None:
     """Serve at `place` (port, address, other names) until a signal, as `serve` does."""
     with needing("web", "serve"):
-        from vaultmem.serve.http import ADDRESS, MCP_PATH, Access, HttpServer, Place
+        from vaultmem.serve.http import ADDRESS, MCP_PATH, HttpServer, ListenAddress, ServerAccess
         from vaultmem.web.access import make_code
     from vaultmem.workers import Caller
 
@@ -129,8 +129,8 @@ def serve_here(
         may_write=not read_only,
         asks_others=place[1] == ADDRESS and not place[2],  # Nobody comes in from elsewhere.
     )
-    access = Access(read_token(token), caller, vault.state_folder, write)
-    server = HttpServer(Place(*place), access)
+    access = ServerAccess(read_token(token), caller, vault.state_folder, write)
+    server = HttpServer(ListenAddress(*place), access)
 
     def begun() -> str:
         page = f"http://{server.hosts[0]}/enter?code={make_code(vault.state_folder)}"
@@ -217,10 +217,10 @@ def find_served(command: str, port: int, host: str, names: list[str], proxy: boo
     """
     with needing("web", command):
         from vaultmem.hub.hub_server import Served
-        from vaultmem.serve.http import Place
+        from vaultmem.serve.http import ListenAddress
     from vaultmem.environment import current_environment
 
-    place = Place(port, host, tuple(each.lower() for each in names))
+    place = ListenAddress(port, host, tuple(each.lower() for each in names))
     return Served(place, proxy, current_environment())
 
 

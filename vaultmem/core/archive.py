@@ -49,7 +49,7 @@ class Member(NamedTuple):
     link: str = ""
 
 
-class Manifest(NamedTuple):
+class ArchiveManifest(NamedTuple):
     """What an archive is of: the vault's name, its `folder` in the repository ("" or with a "/").
 
     `vaultmem` is the version that made it, `made` when (ISO 8601). `branch` and `commit` are what
@@ -76,7 +76,7 @@ class Manifest(NamedTuple):
         return sum(name.startswith(beginning) for name in self.members)
 
 
-def format_manifest(manifest: Manifest) -> bytes:
+def format_manifest(manifest: ArchiveManifest) -> bytes:
     """Return a manifest as a file: JSON, members by name."""
     members = {
         name: {key: value for key, value in member._asdict().items() if value or key == "bytes"}
@@ -86,7 +86,7 @@ def format_manifest(manifest: Manifest) -> bytes:
     return json.dumps(content, indent=1).encode() + b"\n"
 
 
-def parse_manifest(data: bytes) -> Manifest:
+def parse_manifest(data: bytes) -> ArchiveManifest:
     """Return what a manifest says, all of it checked.
 
     Raises:
@@ -104,7 +104,7 @@ def parse_manifest(data: bytes) -> Manifest:
         )
     try:
         members = {str(name): _parse_member(value) for name, value in content["members"].items()}
-        manifest = Manifest(
+        manifest = ArchiveManifest(
             vaultmem=_text(content, "vaultmem"),
             made=_text(content, "made"),
             name=_text(content, "name"),
@@ -139,7 +139,7 @@ def _parse_member(value: Mapping[str, Any]) -> Member:
     return found
 
 
-def _check(manifest: Manifest) -> None:
+def _check(manifest: ArchiveManifest) -> None:
     """Refuse names that lead elsewhere than into the vault, and more than can be looked at."""
     if len(manifest.members) > MAX_MEMBERS:
         raise RefusedError(f"it has {len(manifest.members):,} members; {MAX_MEMBERS:,} are allowed")

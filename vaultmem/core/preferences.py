@@ -81,7 +81,7 @@ _ITEM = re.compile(r"[ \t]*(?:[-*+]|\d+[.)])[ \t]+(?:\[.\][ \t]+)?")
 _EMPHASIS = str.maketrans("", "", "*`")
 
 
-class Speaker(StrEnum):
+class SpeakerRole(StrEnum):
     """Whose words a text is: the owner's own, or an agent's, which can only report a wish."""
 
     OWNER = "owner"
@@ -95,7 +95,7 @@ class Standing(NamedTuple):
     about: str
 
 
-def find_standing(text: str, speaker: Speaker) -> tuple[Standing, ...]:
+def find_standing(text: str, speaker: SpeakerRole) -> tuple[Standing, ...]:
     """Return the standing wishes in a text, in their order, each once.
 
     In what looks like a document, an order counts only where it speaks of "me". Of an agent's
@@ -163,14 +163,14 @@ def _find_conditions(even: str) -> Iterator[tuple[int, int]]:
         yield first.span(1)
 
 
-def _is_standing(sentence: str, speaker: Speaker, is_document: bool) -> bool:
+def _is_standing(sentence: str, speaker: SpeakerRole, is_document: bool) -> bool:
     even = _even(sentence).strip(_EDGE)
     count = len(_WORD.findall(even))
     if sentence.rstrip().endswith("?") or not _FEWEST_WORDS <= count <= _MOST_WORDS:
         return False
     if match_sort("third").match(even):
         return not match_sort("once").search(even)
-    if speaker is not Speaker.OWNER:
+    if speaker is not SpeakerRole.OWNER:
         return False
     if is_document and not match_sort("me", "please").search(even):
         return False

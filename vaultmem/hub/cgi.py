@@ -33,7 +33,7 @@ _GRACE = 3.0
 _BOUNDED = ("/bin/sh", "-c", 'ulimit -c 0; ulimit -S -t "$1"; shift; exec "$@"', "sh")
 
 
-class Limits(NamedTuple):
+class CgiLimits(NamedTuple):
     """Bytes of a body at most, and seconds: of computing, for one part of the body to come or of
 
     the answer to go, and for all of either.
@@ -54,7 +54,7 @@ class RefusedRequestError(Exception):
         self.told = told
 
 
-async def collect_body(receive: Receive, limits: Limits, folder: Path) -> IO[bytes] | None:
+async def collect_body(receive: Receive, limits: CgiLimits, folder: Path) -> IO[bytes] | None:
     """Return the body in a file without a name, on the disk of `folder`; None if the client went.
 
     Raises:
@@ -77,7 +77,7 @@ async def collect_body(receive: Receive, limits: Limits, folder: Path) -> IO[byt
     return file
 
 
-async def _write_body(file: IO[bytes], receive: Receive, limits: Limits) -> bool:
+async def _write_body(file: IO[bytes], receive: Receive, limits: CgiLimits) -> bool:
     """Write the body to a file; False if the client went before its end."""
     size, is_whole = 0, False
     while not is_whole:
@@ -108,7 +108,7 @@ async def run_program(
     words: Sequence[str],
     environment: Mapping[str, str],
     body: IO[bytes],
-    limits: Limits,
+    limits: CgiLimits,
     receive: Receive,
     send: Send,
 ) -> int:

@@ -19,14 +19,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from vaultmem.core.secrets.scan import mask_secrets
 from vaultmem.core.text.display import count_things, one_line
 from vaultmem.errors import VaultError
-from vaultmem.hub.git_requests import Admitted, Asked
+from vaultmem.hub.git_requests import Admitted, GitRequest
 from vaultmem.hub.guests import Guests, read_token, warn_of_end
 from vaultmem.services.hub.grants import Grant, may, name_pusher
-from vaultmem.services.hub.grants import Scope as Right
-from vaultmem.services.hub.hub_folder import Entry, Hub, record
+from vaultmem.services.hub.grants import GrantScope as Right
+from vaultmem.services.hub.hub_folder import AuditEntry, Hub, record
 from vaultmem.web.access import Gate, is_asked_by, read_cookie
 from vaultmem.web.page_requests import refuse, wants_page
-from vaultmem.web.rendering import Site, Visit, Visitor, Visits, render_page
+from vaultmem.web.rendering import BrowserVisit, Site, Visitor, Visits, render_page
 from vaultmem.workers import Guest
 
 # What callers asked of a hub and what they were refused, written into its audit log.
@@ -84,7 +84,7 @@ class RequestLog:
         self, guest: Guest, what: str, vaults: Sequence[str], outcome: str, details: dict[str, Any]
     ) -> None:
         who = guest.name, guest.id, guest.origin
-        record(self._hub, Entry(time.time(), *who, what, tuple(vaults), outcome, details))
+        record(self._hub, AuditEntry(time.time(), *who, what, tuple(vaults), outcome, details))
 
 
 def describe_reason(why: object) -> str:
@@ -140,7 +140,7 @@ class HubGate(Gate):
         self._hub_site = hub_site
         self._guests = guests
         self._log = log
-        self._told: OrderedDict[str, Visit] = OrderedDict()
+        self._told: OrderedDict[str, BrowserVisit] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
@@ -188,7 +188,7 @@ class HubGate(Gate):
         except VaultError:  # Grants that cannot be read let nobody in.
             return False
 
-    async def admit(self, request: Request, asked: Asked) -> Admitted:
+    async def admit(self, request: Request, asked: GitRequest) -> Admitted:
         """Say whether git's client may do what it asks."""
         if not is_asked_by(self._site.hosts, request):
             return Admitted(status=421, told="this is not served under that name")
@@ -248,16 +248,16 @@ class HubGate(Gate):
             return render_page(request, "sign_in.html", status, title="Sign in", told="")
         return refuse(request, status, told)
 
-    def _find_visit(self, cookie: str) -> Visit:
+    def _find_visit(self, cookie: str) -> BrowserVisit:
         """Return what a browser's next page is to tell."""
-        visit = self._told.pop(cookie, None) or Visit()
+        visit = self._told.pop(cookie, None) or BrowserVisit()
         self._told[cookie] = visit
         if len(self._told) > _MANY:
             self._told.popitem(last=False)
         return visit
 
 
-def _find_problem(grant: Grant, asked: Asked) -> tuple[int, str]:
+def _find_problem(grant: Grant, asked: GitRequest) -> tuple[int, str]:
     """Return a status and why git's client may not do what it asks, 0 if it may."""
     if not asked.vault or not may(grant, asked.vault, Right.READ):
         return 404, "this hub has no such vault, or not for you"

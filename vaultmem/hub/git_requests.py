@@ -22,11 +22,19 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from vaultmem.errors import VaultError
-from vaultmem.hub.cgi import Limits, RefusedRequestError, collect_body, run_program
+from vaultmem.hub.cgi import CgiLimits, RefusedRequestError, collect_body, run_program
 from vaultmem.hub.guests import read_push, warn_of_end
 from vaultmem.services.hub.grants import GRANT, ORIGIN, Grant
-from vaultmem.services.hub.hub_folder import KEPT, TOLD, Entry, Hub, Update, read_hub, record
-from vaultmem.services.hub.hub_folder import Limits as HubLimits
+from vaultmem.services.hub.hub_folder import (
+    KEPT,
+    TOLD,
+    AuditEntry,
+    Hub,
+    RefUpdate,
+    read_hub,
+    record,
+)
+from vaultmem.services.hub.hub_folder import PushLimits as HubLimits
 from vaultmem.services.hub.receiving import FETCH_FIRST
 from vaultmem.storage.user_files import is_vault_name
 from vaultmem.web.page_requests import read_count
@@ -62,7 +70,7 @@ _MOVED = re.compile(re.escape(FETCH_FIRST.encode()) + rb"|but expected|already e
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
-class Asked(NamedTuple):
+class GitRequest(NamedTuple):
     """A request of git's client: of which vault, by which service, and where in its repository."""
 
     vault: str
@@ -88,20 +96,20 @@ class Admitted(NamedTuple):
 
 
 #: Says who asks, and whether they may.
-Admit = Callable[[Request, Asked], Awaitable[Admitted]]
+Admit = Callable[[Request, GitRequest], Awaitable[Admitted]]
 
 
 class _Exchange(NamedTuple):
     """A request that may be answered: what is asked, in which environment, and what is allowed."""
 
-    asked: Asked
+    asked: GitRequest
     environment: Mapping[str, str]
     allowed: HubLimits
 
     @property
-    def caller(self) -> Caller:
+    def caller(self) -> GitCaller:
         """Return the caller, for whom slots are counted."""
-        return Caller(self.environment["REMOTE_USER"], self.asked.writes)
+        return GitCaller(self.environment["REMOTE_USER"], self.asked.writes)
 
     @property
     def is_push(self) -> bool:
@@ -109,12 +117,12 @@ class _Exchange(NamedTuple):
         return self.asked.writes and self.asked.place != _REFS
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> CgiLimits:
         """Return what the program and the body may take."""
         cpu = self.allowed.cpu_seconds
         if self.asked.writes:
-            return Limits(self.allowed.push_bytes + _MOST_ASKED, cpu, _PATIENCE_OF_PUSHES)
-        return Limits(_MOST_ASKED, cpu, _PATIENCE)
+            return CgiLimits(self.allowed.push_bytes + _MOST_ASKED, cpu, _PATIENCE_OF_PUSHES)
+        return CgiLimits(_MOST_ASKED, cpu, _PATIENCE)
 
 
 class GitApp:
@@ -191,15 +199,15 @@ class GitApp:
         return True
 
     def _record(
-        self, exchange: _Exchange, refs: Sequence[Update], refused: Sequence[str], outcome: str
+        self, exchange: _Exchange, refs: Sequence[RefUpdate], refused: Sequence[str], outcome: str
     ) -> None:
         """Write into the audit log what was refused without the check of a push."""
         asked, environment = exchange.asked, exchange.environment
         who = exchange.caller.name, environment.get(GRANT, ""), environment.get(ORIGIN, "")
         details = {"refs": [each._asdict() for each in refs], "refused": list(refused)}
-        record(self._hub, Entry(time.time(), *who, "push", (asked.vault,), outcome, details))
+        record(self._hub, AuditEntry(time.time(), *who, "push", (asked.vault,), outcome, details))
 
-    def _describe(self, request: Request, asked: Asked, grant: Grant) -> dict[str, str]:
+    def _describe(self, request: Request, asked: GitRequest, grant: Grant) -> dict[str, str]:
         """Return the environment of `http-backend`: nothing of this process's but where git is.
 
         It is not told how long a body is: one that it knows the length of, and that ends before,
@@ -236,12 +244,12 @@ def refuse_git(status: int, told: str) -> PlainTextResponse:
     return PlainTextResponse(f"{told}\n", status, headers)
 
 
-def _read_asked(request: Request) -> Asked:
+def _read_asked(request: Request) -> GitRequest:
     """Return what is asked for, with a service that is "" if git's client asks nothing like it."""
     place = _PLACE.fullmatch(request.url.path)
     vault = place[1] if place and is_vault_name(place[1]) else ""
     if place is None or not vault:
-        return Asked("", "", "")
+        return GitRequest("", "", "")
     if place[2] == _REFS:
         service = request.url.query.removeprefix("service=")
         is_right = request.method == "GET" and service in (_READ, _WRITE)
@@ -251,7 +259,7 @@ def _read_asked(request: Request) -> Asked:
         is_right = request.method == "POST" and request.headers.get("content-type") == kind
         if service == _WRITE:  # No client packs a push again, and it may unpack to anything.
             is_right &= "content-encoding" not in request.headers
-    return Asked(vault, service if is_right else "", place[2])
+    return GitRequest(vault, service if is_right else "", place[2])
 
 
 class _End:
@@ -297,7 +305,7 @@ _ARRIVING = 16
 _FULL = "too many ask at once; ask again in a minute"
 
 
-class Caller(NamedTuple):
+class GitCaller(NamedTuple):
     """A caller by name, for reading or for writing: both count apart."""
 
     name: str
@@ -309,11 +317,11 @@ class ProgramSlots:
 
     def __init__(self) -> None:
         self._free = asyncio.Condition()
-        self._busy: Counter[Caller] = Counter()
-        self._arriving: Counter[Caller] = Counter()
+        self._busy: Counter[GitCaller] = Counter()
+        self._arriving: Counter[GitCaller] = Counter()
 
     @contextlib.contextmanager
-    def await_body(self, caller: Caller) -> Iterator[None]:
+    def await_body(self, caller: GitCaller) -> Iterator[None]:
         """Count a body that is on its way for the time of a `with`.
 
         Raises:
@@ -329,7 +337,7 @@ class ProgramSlots:
             self._arriving += Counter()  # Drops what is 0.
 
     @contextlib.asynccontextmanager
-    async def take(self, caller: Caller) -> AsyncIterator[None]:
+    async def take(self, caller: GitCaller) -> AsyncIterator[None]:
         """Have a place for the time of a `with`.
 
         Raises:
@@ -347,13 +355,13 @@ class ProgramSlots:
         finally:
             await asyncio.shield(self._leave(caller))
 
-    def _has_room(self, caller: Caller) -> bool:
+    def _has_room(self, caller: GitCaller) -> bool:
         total, own = self._busy.total(), self._busy[caller]
         if own:
             return total < _MANY and own < _MANY_OF_ONE
         return total < (_MOST if caller.writes else _MOST - _KEPT_FOR_PUSHES)
 
-    async def _leave(self, caller: Caller) -> None:
+    async def _leave(self, caller: GitCaller) -> None:
         async with self._free:
             self._busy[caller] -= 1
             self._busy += Counter()

@@ -25,13 +25,13 @@ from starlette.types import Message, Send
 from vaultmem.services.hub.grants import (
     FILE_NAME,
     Grant,
-    Kind,
-    Scope,
+    GrantKind,
+    GrantScope,
     find_by_id,
     find_grant,
     may,
 )
-from vaultmem.services.hub.hub_folder import Entry, Hub, Limits, Refusal, Update, record
+from vaultmem.services.hub.hub_folder import AuditEntry, Hub, PushLimits, RefUpdate, Refusal, record
 from vaultmem.storage.git.maintenance import PackLimits, find_excess
 from vaultmem.storage.git.remote import ENDS_HEADER
 from vaultmem.web.rendering import Visitor
@@ -103,7 +103,7 @@ class Guests:
         if len(self._wrong) > _MANY:
             self._wrong.popitem(last=False)
         if not is_over:
-            record(self.hub, Entry(self._now(), "", "", address, "sign-in", (), "refused"))
+            record(self.hub, AuditEntry(self._now(), "", "", address, "sign-in", (), "refused"))
         return not is_over
 
     def _find(self, key: str, look: Callable[[], Grant | None]) -> Grant | None:
@@ -152,9 +152,9 @@ def make_visitor(grant: Grant, vault: str, origin: str) -> Visitor:
 
     Who may only propose writes on a branch of their own. `origin` is "api", "mcp" or "page".
     """
-    lands = may(grant, vault, Scope.WRITE)
+    lands = may(grant, vault, GrantScope.WRITE)
     mail = grant.emails[0] if grant.emails else ""
-    is_agent = grant.kind is Kind.AGENT
+    is_agent = grant.kind is GrantKind.AGENT
     guest = Guest(
         grant.name,
         grant.id,
@@ -163,7 +163,7 @@ def make_visitor(grant: Grant, vault: str, origin: str) -> Visitor:
         origin,
     )
     agent = grant.name if is_agent else ""
-    return Visitor(may(grant, vault, Scope.PROPOSE), agent, guest)
+    return Visitor(may(grant, vault, GrantScope.PROPOSE), agent, guest)
 
 
 def warn_of_end(grant: Grant, send: Send) -> Send:
@@ -208,7 +208,7 @@ _LINE = 65_515
 class PushRequest(NamedTuple):
     """What a push asks for; `refusal` is why its pack is not unpacked, None if it may be."""
 
-    updates: tuple[Update, ...]
+    updates: tuple[RefUpdate, ...]
     capabilities: frozenset[bytes]
     refusal: Refusal | None
 
@@ -226,7 +226,7 @@ class PushRequest(NamedTuple):
         return said + b"".join(_line(b"\x01" + part) for part in parts) + _END
 
 
-def read_push(body: IO[bytes], limits: Limits) -> PushRequest | None:
+def read_push(body: IO[bytes], limits: PushLimits) -> PushRequest | None:
     """Return what a push asks for; None for a body that git would not read like that."""
     body.seek(0, 2)
     if not body.tell():
@@ -259,11 +259,11 @@ def _read_commands(data: mmap) -> tuple[list[bytes], int] | None:
     return lines, at + 4
 
 
-def _read_updates(lines: list[bytes]) -> Iterator[Update]:
+def _read_updates(lines: list[bytes]) -> Iterator[RefUpdate]:
     for line in lines:
         if match := _UPDATE.fullmatch(line):
             old, new, ref = (each.decode("utf-8", "surrogateescape") for each in match.groups())
-            yield Update(ref, old, new)
+            yield RefUpdate(ref, old, new)
 
 
 def _line(data: bytes) -> bytes:

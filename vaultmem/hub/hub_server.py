@@ -34,7 +34,7 @@ from vaultmem.hub.overall import ROUTES, Overall, build_overall, show_vaults, si
 from vaultmem.hub.pool_workers import Doorkeeper, HubPool
 from vaultmem.hub.vault_apps import BASE, MCP_PATH, VaultApps, keep, make_caller
 from vaultmem.mcp_server.run import McpPlace
-from vaultmem.serve.http import AsyncThread, Place, Port
+from vaultmem.serve.http import AsyncThread, ListenAddress, Port
 from vaultmem.services.fleet.clone import write_metrics
 from vaultmem.services.fleet.pool import Pool
 from vaultmem.services.hub.grants import Grant
@@ -42,7 +42,7 @@ from vaultmem.services.hub.hub_folder import Hub
 from vaultmem.services.hub.repositories import list_repositories
 from vaultmem.storage.atomic import drop_file
 from vaultmem.storage.git.git_locks import PATIENCE, find_locks, is_git_at_work
-from vaultmem.storage.git.git_locks import Place as GitPlace
+from vaultmem.storage.git.git_locks import GitLocation as GitPlace
 from vaultmem.storage.lock import hold_lock
 from vaultmem.web.page_requests import refuse
 from vaultmem.web.rendering import Site, choose_shared
@@ -52,7 +52,7 @@ from vaultmem.workers import Caller
 # The app of a hub, and of a fleet: which address leads to git, to a vault, or to all of them.
 
 
-class Front:
+class HubFront:
     """Answers over HTTP for the vaults of a pool, by the grants of a hub; an ASGI app.
 
     `with_git` is whether the hub has their repositories: git passes its door there. Else who writes
@@ -160,7 +160,7 @@ class Served(NamedTuple):
     Behind a proxy (`by_proxy`), browsers come by HTTPS, and what it says of addresses counts.
     """
 
-    place: Place
+    place: ListenAddress
     by_proxy: bool = False
     environment: Mapping[str, str] = {}
 
@@ -209,7 +209,7 @@ class HubServer:
             own = HubPool(self._hub)
             self._ends.callback(own.close)
             find_pool = own.find
-        front = Front(self._hub, self._site, find_pool, with_git)
+        front = HubFront(self._hub, self._site, find_pool, with_git)
         talks = AsyncThread()
         self._ends.callback(talks.close)
         settings = {"timeout_graceful_shutdown": _GRACE, "timeout_keep_alive": _KEEP_ALIVE}

@@ -34,7 +34,7 @@ from vaultmem.operations.finding import (
 from vaultmem.operations.schemas import text
 from vaultmem.services.fleet.clone import VaultStats
 from vaultmem.services.fleet.pool import Each, Pool, PoolAnswer
-from vaultmem.services.hub.grants import Grant, Scope, may
+from vaultmem.services.hub.grants import Grant, GrantScope, may
 from vaultmem.services.hub.hub_folder import Hub
 from vaultmem.services.packs.build import AskPack, PackAnswer
 from vaultmem.services.search.run_query import Ask, QueryResult, tell_how_sure
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
 
     from vaultmem.mcp_server.resources import Subscribers
-    from vaultmem.mcp_server.tool import Answer, Tool
+    from vaultmem.mcp_server.tool import Tool, ToolAnswer
 
 
 #: Stands for all vaults, as in a user's list.
@@ -83,7 +83,7 @@ class Overall:
 
     def list_names(self, grant: Grant) -> list[str]:
         """Return the vaults that somebody may read."""
-        return [name for name in self._find_pool().names if may(grant, name, Scope.READ)]
+        return [name for name in self._find_pool().names if may(grant, name, GrantScope.READ)]
 
     def choose(self, grant: Grant, wanted: Iterable[str]) -> list[str]:
         """Return those that they want of these; all where they name none.
@@ -199,7 +199,7 @@ def build_overall(
     """Return a server for somebody, of all vaults that they may read."""
     from vaultmem.mcp_server.tool_server import TOOLS, build_with
 
-    writes = any(may(grant, name, Scope.PROPOSE) for name in overall.list_names(grant))
+    writes = any(may(grant, name, GrantScope.PROPOSE) for name in overall.list_names(grant))
     tools = [_offer(tool) for tool in TOOLS if writes or not tool.writes]
 
     async def call(
@@ -262,7 +262,7 @@ async def _pack(
     return _tell(tell_pack(found.answer, ()), given)
 
 
-def _tell(answer: Answer, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def _tell(answer: ToolAnswer, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     return answer.text, as_plain(answer.as_data(given.get("detail", False)))
 
 
@@ -282,7 +282,7 @@ class VaultRow(NamedTuple):
     """A vault as it is listed: what may be done in it, and how it is."""
 
     name: str
-    scope: Scope
+    scope: GrantScope
     stats: VaultStats | None
     problem: str
 
@@ -292,9 +292,9 @@ class VaultRow(NamedTuple):
         return f"{VAULTS}{quote(self.name)}/"
 
 
-def find_scope(grant: Grant, name: str) -> Scope:
+def find_scope(grant: Grant, name: str) -> GrantScope:
     """Return the most that somebody may do in a vault that they may read."""
-    return next(each for each in reversed(Scope) if may(grant, name, each))
+    return next(each for each in reversed(GrantScope) if may(grant, name, each))
 
 
 async def list_vaults(request: Request) -> list[VaultRow]:

@@ -19,12 +19,12 @@ from anyio import to_thread
 
 from vaultmem.errors import FaultError, ForbiddenError, RefusedError, VaultError
 from vaultmem.hub.gate import RequestLog, describe_reason
-from vaultmem.services.fleet.clone import Source
+from vaultmem.services.fleet.clone import VaultSource
 from vaultmem.services.fleet.pool import Lane, LocalPool, Pool
 from vaultmem.services.hub.hub_access import find_pusher
-from vaultmem.services.hub.hub_folder import Entry, Hub, Update, read_hub, record
+from vaultmem.services.hub.hub_folder import AuditEntry, Hub, RefUpdate, read_hub, record
 from vaultmem.services.hub.repositories import list_repositories
-from vaultmem.services.hub.writing import Written, move_ref, write_checked
+from vaultmem.services.hub.writing import HubWriteResult, move_ref, write_checked
 from vaultmem.vault import Vault, VaultSettings, find_user_folders
 from vaultmem.workers import Caller, Guest, Work, Workers, in_session
 
@@ -71,16 +71,20 @@ class Doorkeeper:
         done.add_done_callback(partial(self._end, name, guest, told))
         return told
 
-    def _end(self, name: str, guest: Guest, told: Future[Any], done: Future[Written]) -> None:
+    def _end(
+        self, name: str, guest: Guest, told: Future[Any], done: Future[HubWriteResult]
+    ) -> None:
         """Put on record what came of a write, and tell whoever asked for it."""
         error = done.exception()
-        written = Written(error=error) if error else done.result()
+        written = HubWriteResult(error=error) if error else done.result()
         try:
             for outcome, details in _list_entries(written):
                 self._record(name, guest, "push", outcome, details)
         except Exception as fault:  # noqa: BLE001  Whoever asked is told.
             came = written.error or "written"
-            written = Written(error=FaultError(str(fault), f"{came}; and that is not on record"))
+            written = HubWriteResult(
+                error=FaultError(str(fault), f"{came}; and that is not on record")
+            )
         if written.error:
             told.set_exception(written.error)
         else:
@@ -90,10 +94,10 @@ class Doorkeeper:
         self, name: str, guest: Guest, what: str, outcome: str, details: Mapping[str, Any]
     ) -> None:
         who = guest.name, guest.id, guest.origin
-        record(self._hub, Entry(time.time(), *who, what, (name,), outcome, details))
+        record(self._hub, AuditEntry(time.time(), *who, what, (name,), outcome, details))
 
 
-def _list_entries(written: Written) -> Iterator[tuple[str, dict[str, Any]]]:
+def _list_entries(written: HubWriteResult) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield what the record says of a write: of what the remote has, and of what it has not."""
     error = written.error
     if written.moved or not error:
@@ -104,7 +108,7 @@ def _list_entries(written: Written) -> Iterator[tuple[str, dict[str, Any]]]:
         yield outcome, {"refs": _describe(written.left), "refused": refused}
 
 
-def _describe(updates: Sequence[Update]) -> list[dict[str, str]]:
+def _describe(updates: Sequence[RefUpdate]) -> list[dict[str, str]]:
     return [each._asdict() for each in updates]
 
 
@@ -280,6 +284,6 @@ class HubPool:
         """Wait for what runs, and close all vaults."""
         self._pool.close()
 
-    def _list(self) -> list[Source]:
+    def _list(self) -> list[VaultSource]:
         found = list_repositories(self._hub)
-        return [Source(name, str(place)) for name, place in found.items()]
+        return [VaultSource(name, str(place)) for name, place in found.items()]

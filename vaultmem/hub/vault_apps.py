@@ -22,7 +22,7 @@ from vaultmem.hub.pool_workers import Doorkeeper, PoolWorkers
 from vaultmem.mcp_server.run import McpPlace, build_later
 from vaultmem.services.fleet.pool import Pool
 from vaultmem.services.hub.grants import Grant, may
-from vaultmem.services.hub.grants import Scope as Right
+from vaultmem.services.hub.grants import GrantScope as Right
 from vaultmem.services.hub.hub_folder import Hub
 from vaultmem.storage.user_files import is_vault_name
 from vaultmem.storage.watcher import EVERYTHING

@@ -21,7 +21,7 @@ from vaultmem.services.changes.edit_notes import check_rewrite, check_text, edit
 from vaultmem.services.memory.forget import forget_notes
 from vaultmem.services.memory.rename import rename_note
 from vaultmem.services.similarity.known import refuse_held
-from vaultmem.services.similarity.similar import Asked
+from vaultmem.services.similarity.similar import SimilarityQuery
 from vaultmem.services.views.read_notes import read_note
 from vaultmem.services.views.update_index import sync_to_read, sync_vault
 from vaultmem.vault import Vault
@@ -90,7 +90,7 @@ def _create(vault: Vault, given: Mapping[str, Any]) -> str:
     path = _with_suffix(_parse(given["path"]))
     text = str(given["file_text"])
     check_rewrite(path, None, text)
-    if held := refuse_held(vault, Asked(parse_note(path, text.encode("utf-8")).body)):
+    if held := refuse_held(vault, SimilarityQuery(parse_note(path, text.encode("utf-8")).body)):
         raise RefusedError(f"{held.path} says nearly that, and is quarantined; nothing was written")
     try:
         write_note(vault, path, text)

@@ -10,7 +10,15 @@ from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.sections import tell_shortened
 from vaultmem.core.text.display import one_line
 from vaultmem.errors import RefusedError
-from vaultmem.mcp_server.tool import NOTE_BUDGET, Answer, Tool, cut_text, price, read_shown, see_at
+from vaultmem.mcp_server.tool import (
+    NOTE_BUDGET,
+    Tool,
+    ToolAnswer,
+    cut_text,
+    price,
+    read_shown,
+    see_at,
+)
 from vaultmem.operations.declaration import LEAST, MOST, Front, describe, read_request
 from vaultmem.operations.note_data import edited_json, report_json
 from vaultmem.operations.notes import Get, Remember, note_data, remember
@@ -30,17 +38,17 @@ if TYPE_CHECKING:
 
     from vaultmem.core.merging.text import Conflict, Loss
     from vaultmem.services.changes.commit import CommitReport
-    from vaultmem.services.memory.new_note import Update
+    from vaultmem.services.memory.new_note import NoteUpdate
     from vaultmem.services.memory.remember import Proposed, Remembered
     from vaultmem.services.similarity.known import Nearby
     from vaultmem.vault import Vault
 
 
-def remember_tool(vault: Vault, given: dict[str, Any]) -> Answer:
+def remember_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     """Write a new memory."""
     done = remember(vault, read_request(Remember, given))
     detail = done._asdict()
-    return Answer("\n".join(_describe_remembered(done)), {"path": detail.pop("path")}, detail)
+    return ToolAnswer("\n".join(_describe_remembered(done)), {"path": detail.pop("path")}, detail)
 
 
 def _describe_remembered(done: Remembered) -> list[str]:
@@ -77,7 +85,7 @@ def tell_proposed(proposed: Sequence[Proposed]) -> list[str]:
     ]
 
 
-def read_tool(vault: Vault, given: dict[str, Any]) -> Answer:
+def read_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     """Return a note's text, quoted, a part at a time if it is long."""
     from vaultmem.core.packs.pack_item import quote
 
@@ -101,15 +109,15 @@ def read_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     data = {name: full.pop(name) for name in ("path", "blob")}
     data |= {"text": text, "next_offset": following}
     told = " ".join([facts, *lines, *more])
-    return Answer("\n".join([head, *lines, quote(text), *more]), data, full | data, told)
+    return ToolAnswer("\n".join([head, *lines, quote(text), *more]), data, full | data, told)
 
 
 _MORE = "There is more: read again with offset {}."
 
 
-def update_tool(vault: Vault, given: dict[str, Any]) -> Answer:
+def update_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     """Change one property of a note, or one place of its text."""
-    from vaultmem.services.memory.new_note import Update, update_note
+    from vaultmem.services.memory.new_note import NoteUpdate, update_note
     from vaultmem.services.views.read_notes import resolve_address
 
     is_text, is_property = bool(given.get("old_text") or given.get("new_text")), "property" in given
@@ -125,18 +133,18 @@ def update_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     elif given["property"] == "state":
         blob = _change_state(vault, path, given)
     else:
-        blob = update_note(vault, path, Update({given["property"]: given.get("value")}))
+        blob = update_note(vault, path, NoteUpdate({given["property"]: given.get("value")}))
     told = f"Changed {path}; it is {blob} now."
-    return Answer(told, edited_json(path, blob), told="Changed.")
+    return ToolAnswer(told, edited_json(path, blob), told="Changed.")
 
 
-def _read_replacement(given: dict[str, Any]) -> Update:
-    from vaultmem.services.memory.new_note import Update
+def _read_replacement(given: dict[str, Any]) -> NoteUpdate:
+    from vaultmem.services.memory.new_note import NoteUpdate
 
     old, new = given.get("old_text", ""), given.get("new_text")
     if not old or new is None or not given.get("blob"):
         raise RefusedError("a replacement needs old_text, new_text and blob (from read_note)")
-    return Update(old_text=old, new_text=new)
+    return NoteUpdate(old_text=old, new_text=new)
 
 
 def _change_state(vault: Vault, path: PurePosixPath, given: dict[str, Any]) -> str:
@@ -152,14 +160,14 @@ def _change_state(vault: Vault, path: PurePosixPath, given: dict[str, Any]) -> s
     return read_as_written(see_at(vault, {}), path).blob
 
 
-def forget_tool(vault: Vault, given: dict[str, Any]) -> Answer:
+def forget_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     """Remove one note; git still has what was committed."""
     from vaultmem.services.memory.forget import forget_notes, select_notes
 
     chosen = select_notes(vault, [given["path"]])
     done = forget_notes(vault, chosen.notes, given.get("reason", ""))
     told = f"Forgot {', '.join(done.paths)}; git still has what was committed."
-    return Answer(told, {}, {"forgotten": list(done.paths), "commit": done.report.commit})
+    return ToolAnswer(told, {}, {"forgotten": list(done.paths), "commit": done.report.commit})
 
 
 REMEMBER = Tool(
@@ -192,7 +200,7 @@ READ_NOTE = Tool(
 
 UPDATE_NOTE = Tool(
     "update_note",
-    "Update a note",
+    "NoteUpdate a note",
     "Set one property of a note, or replace old_text, which is there exactly once, if blob is "
     "still its version. A new state (reason) is committed at once. Only a person moves or unpins "
     "what is pinned.",
@@ -232,7 +240,7 @@ FORGET = Tool(
 # The tools that commit what is there, and move branches: promote, checkpoint.
 
 
-def promote_tool(vault: Vault, given: dict[str, Any]) -> Answer:
+def promote_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     """Make candidates active, in one commit; those of another branch are taken over first."""
     from vaultmem.services.lifecycle.transition import promote_notes, tell_unsaid
 
@@ -247,39 +255,39 @@ def promote_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     told = [f"Promoted {', '.join(paths)}."] if paths else []
     told += [f"Active already: {', '.join(done.active)}."] if done.active else []
     told += [*_describe(done.report), tell_unsaid(done)]
-    return Answer("\n".join(filter(None, told)), detail=detail)
+    return ToolAnswer("\n".join(filter(None, told)), detail=detail)
 
 
-def checkpoint_tool(vault: Vault, given: dict[str, Any]) -> Answer:
+def checkpoint_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     """Commit everything that changed, or do one thing with a branch."""
     return _ACTIONS[given.get("action", _COMMIT)](vault, given)
 
 
-def _commit(vault: Vault, given: dict[str, Any]) -> Answer:
+def _commit(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     from vaultmem.services.changes.commit import save_checkpoint
 
     report = save_checkpoint(vault, given.get("note", ""))
     told = _describe(report) or ["Nothing has changed since the last commit."]
-    return Answer("\n".join(told), detail=report_json(report))
+    return ToolAnswer("\n".join(told), detail=report_json(report))
 
 
-def _make(vault: Vault, given: dict[str, Any]) -> Answer:
+def _make(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     from vaultmem.services.merging.branches import make_branch
 
     name = _need(given, "ref")
     commit = make_branch(vault, name, given.get("from", "")).commit
-    return Answer(f"Made {name} at {commit[:7]}.", detail=_moved(commit))
+    return ToolAnswer(f"Made {name} at {commit[:7]}.", detail=_moved(commit))
 
 
-def _remove(vault: Vault, given: dict[str, Any]) -> Answer:
+def _remove(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     from vaultmem.services.merging.branches import remove_branch
 
     name = _need(given, "ref")
     commit = remove_branch(vault, name)
-    return Answer(f"Removed {name}, which was at {commit[:7]}.", detail=_moved(commit))
+    return ToolAnswer(f"Removed {name}, which was at {commit[:7]}.", detail=_moved(commit))
 
 
-def _reset(vault: Vault, given: dict[str, Any]) -> Answer:
+def _reset(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     from vaultmem.services.merging.branches import reset_branch
 
     name = _need(given, "ref")
@@ -287,10 +295,10 @@ def _reset(vault: Vault, given: dict[str, Any]) -> Answer:
     told = f"Reset {name} to {done.commit[:7]}; what it was at is kept as {done.backup}."
     if not done.backup:
         told = f"{name} is at {done.commit[:7]} already."
-    return Answer(told, detail={**_moved(done.commit), "backup": done.backup or None})
+    return ToolAnswer(told, detail={**_moved(done.commit), "backup": done.backup or None})
 
 
-def _merge(vault: Vault, given: dict[str, Any]) -> Answer:
+def _merge(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     from vaultmem.operations.vault_data import merge_json, planned_json
     from vaultmem.services.merging.merge import merge_branch, plan_merge
 
@@ -308,21 +316,21 @@ def _merge(vault: Vault, given: dict[str, Any]) -> Answer:
     lines += [f"both said  {one_line(each.path)}" for each in data["twins"]]
     # What notes say is read with read_note, labelled and quoted.
     told = {name: list(map(_name_place, data[name])) for name in ("conflicts", "losses")}
-    return Answer("\n".join(lines), detail={**_moved(""), **data, **told})
+    return ToolAnswer("\n".join(lines), detail={**_moved(""), **data, **told})
 
 
 def _name_place(each: Conflict | Loss) -> str:
     return one_line(f"{each.path}: {each.what}")
 
 
-def _resolve(vault: Vault, given: dict[str, Any]) -> Answer:
-    from vaultmem.core.merging.text import Choice
+def _resolve(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
+    from vaultmem.core.merging.text import ConflictChoice
     from vaultmem.operations.vault_data import resolved_json
     from vaultmem.services.merging.text_conflicts import resolve_conflicts
 
-    path, chosen = _need(given, "path"), Choice(_need(given, "choice"))
+    path, chosen = _need(given, "path"), ConflictChoice(_need(given, "choice"))
     done = resolve_conflicts(vault, path, chosen, given.get("number", 0))
-    return Answer(f"Resolved {done.path}: {chosen}.", detail=resolved_json(done))
+    return ToolAnswer(f"Resolved {done.path}: {chosen}.", detail=resolved_json(done))
 
 
 def _moved(commit: str) -> dict[str, Any]:
@@ -345,7 +353,7 @@ def _describe(report: CommitReport) -> list[str]:
 
 _COMMIT = "commit"
 
-_ACTIONS: dict[str, Callable[[Vault, dict[str, Any]], Answer]] = {
+_ACTIONS: dict[str, Callable[[Vault, dict[str, Any]], ToolAnswer]] = {
     _COMMIT: _commit,
     "branch": _make,
     "remove": _remove,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from vaultmem.core.packs.pack_item import quote
 from vaultmem.core.text.display import escape_bytes, one_line
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.mcp_server.tool import Answer, Tool, cut_text, fit_rows, price, read_shown, see_at
+from vaultmem.mcp_server.tool import Tool, ToolAnswer, cut_text, fit_rows, price, read_shown, see_at
 from vaultmem.operations import notes, usage_stats
 from vaultmem.operations.declaration import (
     BUDGET,
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 _LEAST = 120
 
 
-def recall_tool(vault: Vault, given: dict[str, Any]) -> Answer:
+def recall_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     """Answer with notes, best first, each by its best section, labelled and quoted."""
     asked = read_recall(given)
     vaults, told = open_vaults(vault, asked)
@@ -82,7 +82,7 @@ def read_recall(given: dict[str, Any]) -> Recall:
     return asked
 
 
-def tell_hits(answer: QueryResult, offset: int, beside: Sequence[str]) -> Answer:
+def tell_hits(answer: QueryResult, offset: int, beside: Sequence[str]) -> ToolAnswer:
     """Return what was shown of an answer, and what is to be told `beside` it."""
     from vaultmem.services.search.run_query import tell_how_sure
 
@@ -101,10 +101,12 @@ def tell_hits(answer: QueryResult, offset: int, beside: Sequence[str]) -> Answer
         "too_large": answer.too_large,
         "hits": rows,
     }
-    return Answer("\n\n".join([*lines, *beside]), {"hits": paths, "next_offset": following}, detail)
+    return ToolAnswer(
+        "\n\n".join([*lines, *beside]), {"hits": paths, "next_offset": following}, detail
+    )
 
 
-def pack_tool(vault: Vault, given: dict[str, Any]) -> Answer:
+def pack_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     """Answer with a context pack, and keep its receipt."""
     asked = read_request(PackRequest, given)
     vaults, told = open_vaults(vault, asked)
@@ -117,11 +119,11 @@ def pack_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     return tell_pack(pack_of(vaults, asked, made), beside)
 
 
-def tell_pack(answer: PackAnswer, beside: Sequence[str]) -> Answer:
+def tell_pack(answer: PackAnswer, beside: Sequence[str]) -> ToolAnswer:
     """Return a pack as a tool's answer, with what is to be told `beside` it."""
     found = leave_out_text(pack_data(answer.pack))
     detail = {**found, "items": [leave_out_text(item) for item in found["items"]]}
-    return Answer(_show_pack(answer.pack, beside), {"receipt": answer.receipt}, detail)
+    return ToolAnswer(_show_pack(answer.pack, beside), {"receipt": answer.receipt}, detail)
 
 
 def _show_pack(pack: Pack, beside: Sequence[str]) -> str:
@@ -327,7 +329,7 @@ def describe_line(line: BlamedLine) -> str:
 # The tool that lists what happened, what was asked, and what waits to be decided: history.
 
 
-def history_tool(vault: Vault, given: dict[str, Any]) -> Answer:
+def history_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     """Answer one kind of question about the past."""
     from vaultmem.services.projects.scope import view_project
 
@@ -336,7 +338,7 @@ def history_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     return _ACTIONS[given["action"]](vault, given)
 
 
-def _log(vault: Vault, given: dict[str, Any]) -> Answer:
+def _log(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     from vaultmem.core.text.timestamps import parse_timestamp
     from vaultmem.services.history.commits import CommitFilter, list_commits
 
@@ -364,7 +366,7 @@ def _find_path(vault: Vault, given: dict[str, Any]) -> str:
         return str(given["path"])
 
 
-def _show(vault: Vault, given: dict[str, Any]) -> Answer:
+def _show(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     from vaultmem.services.history.diff import show_commit
 
     shown = show_commit(vault, _need(given, "commit"))
@@ -376,7 +378,7 @@ def _show(vault: Vault, given: dict[str, Any]) -> Answer:
     return made._replace(detail={**made.detail, "rows": listed})
 
 
-def _diff(vault: Vault, given: dict[str, Any]) -> Answer:
+def _diff(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     from vaultmem.services.history.diff import diff_vault
 
     path = _find_path(vault, given)
@@ -385,7 +387,7 @@ def _diff(vault: Vault, given: dict[str, Any]) -> Answer:
     return _answer(given, [(describe_operation(row), row) for row in rows], "Nothing differs.")
 
 
-def _blame(vault: Vault, given: dict[str, Any]) -> Answer:
+def _blame(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     from vaultmem.services.history.blame import blame_note
 
     path = _need(given, "path")
@@ -395,7 +397,7 @@ def _blame(vault: Vault, given: dict[str, Any]) -> Answer:
     return _answer(given, rows)
 
 
-def _why(vault: Vault, given: dict[str, Any]) -> Answer:
+def _why(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     from vaultmem.services.history.explain import explain_text
 
     seen = see_at(vault, given)
@@ -404,7 +406,7 @@ def _why(vault: Vault, given: dict[str, Any]) -> Answer:
     return _answer(given, rows, "No fact and no decision mentions that.")
 
 
-def _belief(vault: Vault, given: dict[str, Any]) -> Answer:
+def _belief(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     """Recall as it would have been then."""
     from vaultmem.services.search.run_query import Ask, run_query
 
@@ -417,7 +419,7 @@ def _belief(vault: Vault, given: dict[str, Any]) -> Answer:
     return _tell(given, told or "Nothing in the vault answered that then.", detail, cut)
 
 
-def _branches(vault: Vault, given: dict[str, Any]) -> Answer:
+def _branches(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     from vaultmem.services.merging.branches import list_branches
 
     found = branches_json(list_branches(vault))["branches"]
@@ -426,7 +428,7 @@ def _branches(vault: Vault, given: dict[str, Any]) -> Answer:
     )
 
 
-def _review(vault: Vault, given: dict[str, Any]) -> Answer:
+def _review(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     """List what waits for a decision, but for what is quarantined."""
     from vaultmem.operations.vault_data import queue_json
     from vaultmem.services.curation.review import describe_items
@@ -448,7 +450,7 @@ def _review(vault: Vault, given: dict[str, Any]) -> Answer:
     return _answer(given, rows, "Nothing waits for a decision.", is_cut, tail=tail)
 
 
-def _conflicts(vault: Vault, given: dict[str, Any]) -> Answer:
+def _conflicts(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     """List what two sides said differently, but for what is quarantined."""
     from vaultmem.core.lifecycle import State
     from vaultmem.services.merging.text_conflicts import list_conflicts
@@ -466,7 +468,7 @@ def _conflicts(vault: Vault, given: dict[str, Any]) -> Answer:
     return _answer(given, rows, "No conflicts.", len(kept) < len(found))
 
 
-def _stats(vault: Vault, given: dict[str, Any]) -> Answer:
+def _stats(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     """Return what recalls and packs cost; a project's caller reads no queries of other projects."""
     from vaultmem.services.projects.scope import view_project
 
@@ -479,7 +481,7 @@ def _stats(vault: Vault, given: dict[str, Any]) -> Answer:
     return _answer(given, [(text, data)])._replace(detail={"action": given["action"], **data})
 
 
-def _queries(vault: Vault, given: dict[str, Any]) -> Answer:
+def _queries(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     """List what recalls and packs showed last, but for what showed notes of other projects."""
     from vaultmem.services.projects.scope import find_foreign, view_project
 
@@ -507,7 +509,7 @@ def _join(lines: Iterable[Line]) -> str:
     return "\n".join(line.text + line.rest for line in lines)
 
 
-def _reference(vault: Vault, given: dict[str, Any]) -> Answer:
+def _reference(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     """List the sources of reference material, or the notes of one."""
     from vaultmem.core.lifecycle import State
 
@@ -524,7 +526,7 @@ def _reference(vault: Vault, given: dict[str, Any]) -> Answer:
     return _name_rows("notes", _answer(given, rows))
 
 
-def _name_rows(name: str, made: Answer) -> Answer:
+def _name_rows(name: str, made: ToolAnswer) -> ToolAnswer:
     """Return an answer whose rows have the name in its data that other front ends give them."""
     return made._replace(detail={"action": made.detail["action"], name: made.detail["rows"]})
 
@@ -553,7 +555,7 @@ def _is_hidden(row: dict[str, Any]) -> bool:
     return any(note["state"] == State.QUARANTINED for note in row["notes"])
 
 
-_ACTIONS: dict[str, Callable[[Vault, dict[str, Any]], Answer]] = {
+_ACTIONS: dict[str, Callable[[Vault, dict[str, Any]], ToolAnswer]] = {
     "log": _log,
     "show": _show,
     "diff": _diff,
@@ -584,7 +586,7 @@ def _answer(
     is_cut: bool = False,
     head: Sequence[str] = (),
     tail: Sequence[str] = (),
-) -> Answer:
+) -> ToolAnswer:
     """Answer with the rows that fit into the budget, each as a line and as data."""
     left = given.get("budget", BUDGET) - price([*head, *tail, _MORE, {"cut": True}])
     in_detail = given.get("detail", False)
@@ -595,9 +597,9 @@ def _answer(
     return _tell(given, "\n".join([*head, *lines, *tail]), [row for _, row in kept], cut)
 
 
-def _tell(given: dict[str, Any], told: str, rows: list[Any], cut: bool) -> Answer:
+def _tell(given: dict[str, Any], told: str, rows: list[Any], cut: bool) -> ToolAnswer:
     told = f"{told}\n{_MORE}" if cut else told
-    return Answer(told, {"cut": cut}, {"action": given["action"], "rows": rows})
+    return ToolAnswer(told, {"cut": cut}, {"action": given["action"], "rows": rows})
 
 
 _MORE = "There is more: narrow it down, or give a larger budget."

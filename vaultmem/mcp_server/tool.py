@@ -115,7 +115,7 @@ def read_shown(vault: Vault, given: dict[str, Any]) -> FoundNote:
     return found
 
 
-class Answer(NamedTuple):
+class ToolAnswer(NamedTuple):
     """What a tool says: text for the model, and data for programs.
 
     Some clients show their model the data alone, others the text alone. So the data has `told`, the
@@ -134,7 +134,7 @@ class Answer(NamedTuple):
         return {"told": told, **self.data, **(self.detail if in_detail else {})}
 
 
-class Action(NamedTuple):
+class ToolAction(NamedTuple):
     """One verb of a tool that has several.
 
     `run` is given the vault, the request, and the tokens that the answer may have, 0 where nothing
@@ -142,11 +142,13 @@ class Action(NamedTuple):
     """
 
     request: Any
-    run: Callable[[Vault, Any, int], Answer]
+    run: Callable[[Vault, Any, int], ToolAnswer]
     fixed: Mapping[str, Any] = {}
 
 
-def run_action(actions: Mapping[str, Action], vault: Vault, given: dict[str, Any]) -> Answer:
+def run_action(
+    actions: Mapping[str, ToolAction], vault: Vault, given: dict[str, Any]
+) -> ToolAnswer:
     """Do what a tool's action says; what it needs and is not given is empty."""
     action = actions[given["action"]]
     needed = dict.fromkeys(list_needed(action), "")
@@ -154,13 +156,13 @@ def run_action(actions: Mapping[str, Action], vault: Vault, given: dict[str, Any
     return action.run(vault, asked, given.get("budget", 0))
 
 
-def list_needed(action: Action) -> list[str]:
+def list_needed(action: ToolAction) -> list[str]:
     """Return the arguments that an action needs."""
     return [each.name for each in list_arguments(action.request) if each.is_required]
 
 
 def run_tool(
-    run: Callable[[Vault, dict[str, Any]], Answer], given: dict[str, Any], vault: Vault
+    run: Callable[[Vault, dict[str, Any]], ToolAnswer], given: dict[str, Any], vault: Vault
 ) -> tuple[str, dict[str, Any]]:
     """Return what a tool answers, as text and as data of plain types.
 
@@ -180,7 +182,7 @@ def run_tool(
     return text, data
 
 
-def _name_branch(answer: Answer, branch: str) -> Answer:
+def _name_branch(answer: ToolAnswer, branch: str) -> ToolAnswer:
     """Return an answer that says on which branch it is that was written."""
     told = f"On {branch}, which is not checked out."
     both = "\n".join([answer.as_data()["told"], told])
@@ -207,7 +209,7 @@ class Tool(NamedTuple):
     description: str
     takes: Schema
     gives: Schema
-    run: Callable[[Vault, dict[str, Any]], Answer]
+    run: Callable[[Vault, dict[str, Any]], ToolAnswer]
     writes: bool = False
     destroys: bool = False
     repeatable: bool = True

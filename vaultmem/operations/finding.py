@@ -127,7 +127,7 @@ class Recall(NamedTuple):
     vaults: Vaults = ()
 
 
-class Found(NamedTuple):
+class SearchAnswer(NamedTuple):
     """What a question or a pack found, and messages about vaults that were not asked."""
 
     answer: Any
@@ -191,7 +191,7 @@ class PackRequest(NamedTuple):
     vaults: Vaults = ()
 
 
-def recall(vault: Vault, asked: Recall) -> Found:
+def recall(vault: Vault, asked: Recall) -> SearchAnswer:
     """Find the notes that answer a question, best first.
 
     Each is shown by its best section, with the reason why it was found.
@@ -201,7 +201,7 @@ def recall(vault: Vault, asked: Recall) -> Found:
       vaultmem recall tokens --kind decision --since 2026-10-01
     """
     vaults, passed_over = open_vaults(vault, asked)
-    return Found(recall_in(vaults, asked, show_texts(asked)), passed_over)
+    return SearchAnswer(recall_in(vaults, asked, show_texts(asked)), passed_over)
 
 
 def recall_in(
@@ -224,7 +224,7 @@ def open_vaults(vault: Vault, asked: Recall | PackRequest) -> tuple[list[Vault],
     return add_others(vault, asked.vaults, bool(asked.at or asked.include_refs or vault.ref))
 
 
-def pack(vault: Vault, asked: PackRequest) -> Found:
+def pack(vault: Vault, asked: PackRequest) -> SearchAnswer:
     """Print what an agent needs to know, within a token budget.
 
     That is what is pinned, and what answers the query; without one, what is most recent.
@@ -234,7 +234,7 @@ def pack(vault: Vault, asked: PackRequest) -> Found:
       vaultmem pack "session tokens" --receipt
     """
     vaults, passed_over = open_vaults(vault, asked)
-    return Found(pack_of(vaults, asked, make_pack_ask(asked)), passed_over)
+    return SearchAnswer(pack_of(vaults, asked, make_pack_ask(asked)), passed_over)
 
 
 def pack_of(
@@ -313,17 +313,17 @@ def show_texts(asked: Recall) -> Show:
     return run_query.fit_texts(asked.budget) if asked.budget else run_query.show_texts
 
 
-def recall_data(found: Found) -> dict[str, Any]:
+def recall_data(found: SearchAnswer) -> dict[str, Any]:
     """Return the notes that answer a question, and the vaults that were not asked."""
     return {**answer_data(found.answer), **_passed_over(found)}
 
 
-def pack_found_data(found: Found) -> dict[str, Any]:
+def pack_found_data(found: SearchAnswer) -> dict[str, Any]:
     """Return a pack, and the vaults that were not asked."""
     return {**pack_answer_data(found.answer), **_passed_over(found)}
 
 
-def _passed_over(found: Found) -> dict[str, Any]:
+def _passed_over(found: SearchAnswer) -> dict[str, Any]:
     return {"passed_over": found.passed_over} if found.passed_over else {}
 
 

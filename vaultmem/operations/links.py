@@ -66,7 +66,7 @@ class RepairResult(NamedTuple):
     is_dry: bool
 
 
-class RenameRequest(NamedTuple):
+class RenameNoteRequest(NamedTuple):
     """Which note is renamed, and how."""
 
     path: Annotated[str, Arg("The note.", least=1, most=1_000, takes=Takes.WORD, metavar="OLD")]
@@ -211,7 +211,7 @@ def repair_warnings(result: RepairResult) -> Iterator[str]:
     yield from warn_of_trust(result.done.untrusted)
 
 
-def rename_note(vault: Vault, asked: RenameRequest) -> RenameResult:
+def rename_note(vault: Vault, asked: RenameNoteRequest) -> RenameResult:
     """Rename or move a note; every link to it and from it holds.
 
     Interrupted, nothing is changed.
@@ -379,7 +379,7 @@ MV = Operation(
     "rename_note",
     "POST /rename/{path}",
     run=rename_note,
-    request=RenameRequest,
+    request=RenameNoteRequest,
     data=rename_data,
     lines=rename_lines,
     warnings=rename_warnings,

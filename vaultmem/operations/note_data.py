@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from vaultmem.core.search.evaluation import Figure
     from vaultmem.services.changes.commit import CommitReport
     from vaultmem.services.exchange.import_reference import Unpriming
-    from vaultmem.services.history.blame import Blame, BlamedLine, Trace, Version
+    from vaultmem.services.history.blame import Blame, BlamedLine, NoteCommit, Trace
     from vaultmem.services.history.commits import Log
-    from vaultmem.services.history.diff import Operation, ShownCommit, VaultDiff
+    from vaultmem.services.history.diff import FileOperation, ShownCommit, VaultDiff
     from vaultmem.services.history.explain import ChangeStep, Ground
     from vaultmem.services.history.restore_note import Restored, Undone
     from vaultmem.services.lifecycle.supersede import Supersession
@@ -186,7 +186,7 @@ def diff_json(found: VaultDiff) -> list[dict[str, Any]]:
     return list(map(operation_json, found.operations))
 
 
-def operation_json(operation: Operation) -> dict[str, Any]:
+def operation_json(operation: FileOperation) -> dict[str, Any]:
     """Return what changed in a file."""
     file, note = operation.file, operation.note
     return {
@@ -213,7 +213,7 @@ def trace_json(found: Trace) -> dict[str, Any]:
     return {"path": found.path, "versions": list(map(_version_json, found.versions))}
 
 
-def _version_json(version: Version) -> dict[str, Any]:
+def _version_json(version: NoteCommit) -> dict[str, Any]:
     from vaultmem.services.history.diff import summarise_operation
 
     return {

@@ -30,7 +30,7 @@ _OWNERS = {
 }
 
 
-class RenameRequest(NamedTuple):
+class RenameProjectRequest(NamedTuple):
     """Which project is renamed, and to what."""
 
     old: Annotated[str, Arg("The project.", "", 1, 60, takes=Takes.WORD, metavar="OLD")]
@@ -94,7 +94,7 @@ def _describe(listed: ListedProject) -> str:
     return ", ".join(known) or (f"root commit {project.root[:7]}" if project.root else "a name")
 
 
-def rename(vault: Vault, asked: RenameRequest) -> MovedNotes:
+def rename(vault: Vault, asked: RenameProjectRequest) -> MovedNotes:
     """Rename a project, in projects.yaml and in its notes.
 
     All of it is one commit. The name of another project joins the two.
@@ -194,7 +194,7 @@ RENAME = Operation(
     "rename_project",
     "",
     run=rename,
-    request=RenameRequest,
+    request=RenameProjectRequest,
     data=moved_data,
     lines=moved_lines,
     moment=Moment.BRANCH,

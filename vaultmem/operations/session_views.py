@@ -58,7 +58,7 @@ _TERMINAL = {
 Looked = Annotated[str, name_session("The session; else this one, or the last.")]
 
 
-class Show(NamedTuple):
+class ShowSession(NamedTuple):
     """Which session is shown."""
 
     session_: Looked = ""
@@ -80,7 +80,7 @@ class RestoreRequest(NamedTuple):
     budget: Annotated[int, limit_restore("Tokens at most; else 2000.")] = 0
 
 
-class ListRequest(NamedTuple):
+class ListSessions(NamedTuple):
     """Which sessions are listed."""
 
     status: Annotated[
@@ -110,7 +110,7 @@ class ListRequest(NamedTuple):
     project: ListScope = ""
 
 
-class Search(NamedTuple):
+class SessionSearch(NamedTuple):
     """What sessions are looked for."""
 
     query: Annotated[
@@ -137,21 +137,21 @@ class Which(NamedTuple):
     session: Shared = ""
 
 
-class Shown(NamedTuple):
+class ShownSession(NamedTuple):
     """A session, and what this machine has of its transcript."""
 
     session: Session
     tally: Tally
 
 
-class Listed(NamedTuple):
+class ListedSessions(NamedTuple):
     """Sessions, and those that were recovered before they were listed."""
 
     sessions: Sequence[SessionFacts]
     recovered: Sequence[Recovered] = ()
 
 
-def show(vault: Vault, asked: Show) -> Shown:
+def show(vault: Vault, asked: ShowSession) -> ShownSession:
     """Show how a session stands, and what it decided.
 
     What it asked and touched is shown too.
@@ -164,10 +164,10 @@ def show(vault: Vault, asked: Show) -> Shown:
 
     named = find_meant(vault, asked.session_, or_last=True)
     found = name_machine(vault, get_session(vault, named))
-    return Shown(found, read_tally(vault, found.facts.id))
+    return ShownSession(found, read_tally(vault, found.facts.id))
 
 
-def list_(vault: Vault, asked: ListRequest) -> Listed:
+def list_(vault: Vault, asked: ListSessions) -> ListedSessions:
     """List the sessions, the last started first.
 
     Those whose process is gone are recovered first.
@@ -179,10 +179,10 @@ def list_(vault: Vault, asked: ListRequest) -> Listed:
     from vaultmem.services.sessions.find_session import list_sessions
 
     vault = view_project(vault, asked.project)
-    return Listed(list_sessions(vault, asked.status, asked.of, asked.limit or 20))
+    return ListedSessions(list_sessions(vault, asked.status, asked.of, asked.limit or 20))
 
 
-def search(vault: Vault, asked: Search) -> list[FoundSession]:
+def search(vault: Vault, asked: SessionSearch) -> list[FoundSession]:
     """Find the sessions that answer a question, best first.
 
     Examples:
@@ -243,12 +243,12 @@ def which(vault: Vault, asked: Which) -> SessionIdentity:
     return identify_session(vault, asked.session)
 
 
-def shown_data(done: Shown) -> dict[str, Any]:
+def shown_data(done: ShownSession) -> dict[str, Any]:
     """Return a session, and what this machine has of its transcript."""
     return {**session_data(done.session), "transcript": pick(done.tally, "turns tokens digest?")}
 
 
-def listed_data(done: Listed) -> dict[str, Any]:
+def listed_data(done: ListedSessions) -> dict[str, Any]:
     """Return sessions, and those that were recovered before they were listed."""
     listed = list(map(facts_data, done.sessions))
     return {"sessions": listed, "recovered": list(map(recovered_data, done.recovered))}
@@ -291,7 +291,7 @@ def restore_data(made: Restore) -> dict[str, Any]:
     }
 
 
-def listed_warnings(done: Listed) -> Iterator[str]:
+def listed_warnings(done: ListedSessions) -> Iterator[str]:
     """Yield why what a recovered session left is not committed."""
     return filter(None, (each.problem for each in done.recovered))
 
@@ -300,7 +300,7 @@ def _fact(name: str, text: str) -> Line:
     return Line(f"{name:<13}", "dim", text)
 
 
-def shown_lines(done: Shown, _: Any) -> Iterator[Line]:
+def shown_lines(done: ShownSession, _: Any) -> Iterator[Line]:
     """Yield a session's facts, then what it decided, asked and touched."""
     from vaultmem.core.text.display import count_things
 
@@ -331,7 +331,7 @@ def shown_lines(done: Shown, _: Any) -> Iterator[Line]:
             yield _fact("" if number else name, item)
 
 
-def listed_lines(done: Listed, _: Any) -> Iterator[Line]:
+def listed_lines(done: ListedSessions, _: Any) -> Iterator[Line]:
     """Yield what was recovered, and a line for each session."""
     yield from recovered_lines(done.recovered)
     rows = [
@@ -429,7 +429,7 @@ SHOW = _view(
     "get_session",
     "GET /sessions/{session}",
     run=show,
-    request=Show,
+    request=ShowSession,
     data=shown_data,
     lines=shown_lines,
     gives=record(**FACTS),
@@ -440,7 +440,7 @@ LIST = _view(
     "list_sessions",
     "GET /sessions",
     run=list_,
-    request=ListRequest,
+    request=ListSessions,
     data=listed_data,
     lines=listed_lines,
     warnings=listed_warnings,
@@ -451,7 +451,7 @@ SEARCH = _view(
     "search_sessions",
     "GET /session-search",
     run=search,
-    request=Search,
+    request=SessionSearch,
     data=found_data,
     lines=found_lines,
     gives=record(sessions=rows(**FACTS)),

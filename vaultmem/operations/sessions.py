@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from vaultmem.core.sessions.turns import Tally
     from vaultmem.services.sessions.begin import Begun
     from vaultmem.services.sessions.close import Closed, Recovered
-    from vaultmem.services.sessions.edit_session import Decided
+    from vaultmem.services.sessions.edit_session import RecordedDecision
     from vaultmem.vault import Vault
 
 ENDS = ("ok", "error", "canceled")
@@ -139,7 +139,7 @@ class Close(NamedTuple):
     ] = ()
 
 
-class Note(NamedTuple):
+class NoteRequest(NamedTuple):
     """What is noted in a session."""
 
     text: Text
@@ -180,7 +180,7 @@ class Touch(NamedTuple):
     session: Shared = ""
 
 
-class Turn(NamedTuple):
+class TurnRequest(NamedTuple):
     """What was said in a session, and by whom."""
 
     role: Annotated[
@@ -303,7 +303,7 @@ def close(vault: Vault, asked: Close) -> Closed:
     return close_session(vault, named, status, asked.summary, asked.learned)
 
 
-def note(vault: Vault, asked: Note) -> Session:
+def note(vault: Vault, asked: NoteRequest) -> Session:
     """Add a line to a session's details, or an open question.
 
     Examples:
@@ -316,7 +316,7 @@ def note(vault: Vault, asked: Note) -> Session:
     return add(vault, find_meant(vault, asked.session), asked.text)
 
 
-def decide(vault: Vault, asked: Decide) -> Decided:
+def decide(vault: Vault, asked: Decide) -> RecordedDecision:
     """Write a decision as a note, which the session names.
 
     Examples:
@@ -350,7 +350,7 @@ def touch(vault: Vault, asked: Touch) -> Session:
     return touch_files(vault, find_meant(vault, asked.session), asked.files)
 
 
-def turn(vault: Vault, asked: Turn) -> Counted:
+def turn(vault: Vault, asked: TurnRequest) -> Counted:
     """Add what was said to the session's transcript.
 
     The transcript stays on this machine.
@@ -436,7 +436,7 @@ def closed_data(done: Closed) -> dict[str, Any]:
     return {**session_data(done.session), **told, **report_json(done.report)}
 
 
-def decided_data(done: Decided) -> dict[str, Any]:
+def decided_data(done: RecordedDecision) -> dict[str, Any]:
     """Return a decision and the session that it was made in."""
     return {"decision": done.memory, **session_data(done.session)}
 
@@ -455,7 +455,7 @@ def _done_lines(word: str) -> Callable[[Session, Any], Iterator[Line]]:
     return make
 
 
-def noted_lines(done: Session, asked: Note) -> Iterator[Line]:
+def noted_lines(done: Session, asked: NoteRequest) -> Iterator[Line]:
     """Yield that something was noted, or asked."""
     yield from _done_lines("asked" if asked.question else "noted")(done, asked)
 
@@ -500,7 +500,7 @@ def closed_lines(done: Closed, _: Any) -> Iterator[Line]:
     yield from report_lines(done.report)
 
 
-def decided_lines(done: Decided, _: Any) -> Iterator[Line]:
+def decided_lines(done: RecordedDecision, _: Any) -> Iterator[Line]:
     """Yield where a decision is."""
     yield Line("decided  ", "green", f"{done.memory.path}  ({done.session.facts.id})")
 
@@ -556,7 +556,11 @@ CLOSE = _write(
 )
 
 NOTE = _write(
-    "note_in_session", "POST /sessions/{session}/notes", run=note, request=Note, lines=noted_lines
+    "note_in_session",
+    "POST /sessions/{session}/notes",
+    run=note,
+    request=NoteRequest,
+    lines=noted_lines,
 )
 
 DECIDE = _keep(
@@ -581,7 +585,7 @@ TURN = _write(
     "add_turn",
     "POST /sessions/{session}/turns",
     run=turn,
-    request=Turn,
+    request=TurnRequest,
     data=counted_data,
     lines=counted_lines,
     gives=record(session="string", turns="integer", tokens="integer"),

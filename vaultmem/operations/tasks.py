@@ -90,7 +90,7 @@ class Set(NamedTuple):
     next: Next = ""
 
 
-class ListRequest(NamedTuple):
+class ListTasks(NamedTuple):
     """Which tasks are listed."""
 
     all: Annotated[
@@ -100,13 +100,13 @@ class ListRequest(NamedTuple):
     project: ListScope = ""
 
 
-class Show(NamedTuple):
+class ShowTask(NamedTuple):
     """Which task is shown."""
 
     task: Named = ""
 
 
-class History(NamedTuple):
+class TaskHistoryRequest(NamedTuple):
     """Whose history is rendered."""
 
     task: Named = ""
@@ -219,7 +219,7 @@ def _act(vault: Vault) -> Vault:
     return act_in(vault, name) if name else vault
 
 
-def list_(vault: Vault, asked: ListRequest) -> list[Task]:
+def list_(vault: Vault, asked: ListTasks) -> list[Task]:
     """List the tasks, the last changed first.
 
     Examples:
@@ -231,7 +231,7 @@ def list_(vault: Vault, asked: ListRequest) -> list[Task]:
     return list_tasks(view_project(vault, asked.project), asked.all)
 
 
-def show(vault: Vault, asked: Show) -> Task:
+def show(vault: Vault, asked: ShowTask) -> Task:
     """Show how a task stands, and what is next.
 
     Which sessions worked on it is shown too.
@@ -244,7 +244,7 @@ def show(vault: Vault, asked: Show) -> Task:
     return find_task(vault, asked.task)
 
 
-def history(vault: Vault, asked: History) -> Viewed:
+def history(vault: Vault, asked: TaskHistoryRequest) -> Viewed:
     """Print all that is known of a task, within a token budget.
 
     That is its sessions, files and commits.
@@ -275,7 +275,7 @@ def hand_off(vault: Vault, asked: HandOff) -> Viewed:
     return _view(acting, task, asked)
 
 
-def _view(vault: Vault, task: Task, asked: History | HandOff) -> Viewed:
+def _view(vault: Vault, task: Task, asked: TaskHistoryRequest | HandOff) -> Viewed:
     from vaultmem.services.sessions.edit_tasks import view_task
 
     return _word(vault, view_task(vault, task, asked.budget or None), asked.summarizer)
@@ -411,7 +411,7 @@ LIST = Operation(
     "list_tasks",
     "GET /tasks",
     run=list_,
-    request=ListRequest,
+    request=ListTasks,
     data=tasks_data,
     lines=tasks_lines,
     gives=record(tasks=rows(id="string", path="string", title="string", status="string")),
@@ -422,14 +422,14 @@ SHOW = Operation(
     "get_task",
     "GET /tasks/{task}",
     run=show,
-    request=Show,
+    request=ShowTask,
     lines=task_lines,
     gives=_TASK,
     moment=Moment.SEEN,
     excused={Front.MCP: "the tool shows all that is known of it"},
 )
 
-HISTORY = _render("view_task", "GET /tasks/{task}/history", run=history, request=History)
+HISTORY = _render("view_task", "GET /tasks/{task}/history", run=history, request=TaskHistoryRequest)
 
 HAND_OFF = _render(
     "hand_off_task",

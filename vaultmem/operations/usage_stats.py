@@ -14,7 +14,7 @@ from vaultmem.operations.schemas import record, rows
 
 if TYPE_CHECKING:
     from vaultmem.services.health.economics import Stats, Sums
-    from vaultmem.services.packs.receipts import Shown
+    from vaultmem.services.packs.receipts import ShownSections
     from vaultmem.vault import Vault
 
 #: Sessions and questions that are listed at most.
@@ -145,7 +145,7 @@ def _session_lines(found: Stats) -> Iterator[Line]:
         yield Line(f"  and {len(found.sessions) - _LISTED:,} more")
 
 
-def recent(vault: Vault, asked: RecentRequest) -> list[Shown]:
+def recent(vault: Vault, asked: RecentRequest) -> list[ShownSections]:
     """Show what was shown last: what, to whom, for which question.
 
     What is pinned in every pack is left out; a pack's receipt has it (`vaultmem replay`). With
@@ -171,12 +171,12 @@ def recent(vault: Vault, asked: RecentRequest) -> list[Shown]:
     )
 
 
-def recent_data(shown: Sequence[Shown]) -> dict[str, Any]:
+def recent_data(shown: Sequence[ShownSections]) -> dict[str, Any]:
     """Return what was shown, to whom and when."""
     return {"calls": list(map(call_data, shown))}
 
 
-def call_data(shown: Shown) -> dict[str, Any]:
+def call_data(shown: ShownSections) -> dict[str, Any]:
     """Return one recall or pack: its question, who asked, and what was shown."""
     (call, sections), receipt = shown
     return {
@@ -191,7 +191,7 @@ def call_data(shown: Shown) -> dict[str, Any]:
     }
 
 
-def recent_lines(shown: Sequence[Shown], asked: RecentRequest) -> Iterator[Line]:
+def recent_lines(shown: Sequence[ShownSections], asked: RecentRequest) -> Iterator[Line]:
     """Yield each recall and pack with what it showed."""
     if not shown:
         told = (
@@ -202,7 +202,7 @@ def recent_lines(shown: Sequence[Shown], asked: RecentRequest) -> Iterator[Line]
         yield from call_lines(each)
 
 
-def call_lines(shown: Shown) -> Iterator[Line]:
+def call_lines(shown: ShownSections) -> Iterator[Line]:
     """Yield when a recall or pack was, whose it was, its question, and the sections it showed."""
     (call, sections), receipt = shown
     who = " ".join(filter(None, (call.agent or "person", call.session)))

@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from vaultmem.services.changes.commit import CommitReport
     from vaultmem.services.clients.connect import Connection, SettingsChange, ShownConnection
     from vaultmem.services.curation.compact import Compacted
-    from vaultmem.services.curation.decide import Applied, Decided
-    from vaultmem.services.curation.dedup import Merge
+    from vaultmem.services.curation.decide import Applied, DecisionResult
+    from vaultmem.services.curation.dedup import DuplicateMerge
     from vaultmem.services.curation.dream import Dream
     from vaultmem.services.curation.review import Item
     from vaultmem.services.exchange.run_import import ImportReport
     from vaultmem.services.fleet.clone import VaultStats
-    from vaultmem.services.fleet.jobs import Believers, Comparison, Differing, JobResults
+    from vaultmem.services.fleet.jobs import Believers, Differing, FleetComparison, JobResults
     from vaultmem.services.health.economics import PinnedNote
     from vaultmem.services.health.status import GitStatus, VaultStatus
     from vaultmem.services.hub.grants import Grant
-    from vaultmem.services.hub.hub_folder import Entry, Hub
+    from vaultmem.services.hub.hub_folder import AuditEntry, Hub
     from vaultmem.services.memory.create_vault import Created, InitPlan
     from vaultmem.services.merging.branches import ListedBranch, ResetReport
     from vaultmem.services.merging.settle import MergeReport
@@ -199,12 +199,12 @@ def believers_json(found: Believers) -> dict[str, Any]:
     return {"believers": believers, **told}
 
 
-def duplicates_json(found: Comparison) -> dict[str, Any]:
+def duplicates_json(found: FleetComparison) -> dict[str, Any]:
     """Return what is stated in several vaults, and what is nearly the same."""
     return {"same": found.same, "near": _differing_json(found.near), **_compared_json(found)}
 
 
-def contradictions_json(found: Comparison) -> dict[str, Any]:
+def contradictions_json(found: FleetComparison) -> dict[str, Any]:
     """Return in what notes of several vaults contradict each other."""
     pairs = _differing_json(found.contradicting)
     return {"contradictions": pairs, **_compared_json(found)}
@@ -223,7 +223,7 @@ def _differing_json(pairs: Sequence[Differing]) -> list[dict[str, Any]]:
     ]
 
 
-def _compared_json(found: Comparison) -> dict[str, Any]:
+def _compared_json(found: FleetComparison) -> dict[str, Any]:
     counts = {"vaults": found.vaults, "notes": found.notes, "asked": found.asked}
     return {**counts, "missing": found.missing, "behind": found.behind}
 
@@ -427,7 +427,7 @@ def grants_json(grants: Iterable[Grant], now: float) -> dict[str, Any]:
     return {"grants": [{**_describe(each), "counts": each.is_alive(now)} for each in grants]}
 
 
-def log_json(entries: Iterable[Entry]) -> dict[str, Any]:
+def log_json(entries: Iterable[AuditEntry]) -> dict[str, Any]:
     """Return what was done, asked and refused, newest first."""
     return {"entries": [each._asdict() for each in entries]}
 
@@ -537,7 +537,7 @@ def _item_json(item: Item) -> dict[str, Any]:
     }
 
 
-def decided_json(decided: Iterable[Decided]) -> dict[str, Any]:
+def decided_json(decided: Iterable[DecisionResult]) -> dict[str, Any]:
     """Return what was decided, and the commit of each decision."""
     return {
         "decided": [
@@ -582,7 +582,7 @@ def compacted_json(done: Compacted) -> dict[str, Any]:
     return {"steps": steps, "exempt": done.exempt, "commits": commits}
 
 
-def merged_json(merges: Sequence[Merge], report: CommitReport | None) -> dict[str, Any]:
+def merged_json(merges: Sequence[DuplicateMerge], report: CommitReport | None) -> dict[str, Any]:
     """Return the notes that were merged into others, or with no report would be."""
     shown = [{"keep": m.keep, "merge": m.drop} for m in merges]
     name = "merged" if report else "would_merge"

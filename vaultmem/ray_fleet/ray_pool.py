@@ -24,7 +24,7 @@ from vaultmem.services.fleet.clone import (
     NodeStatus,
     NodeVaults,
     PoolStatus,
-    Source,
+    VaultSource,
     check_sources,
     describe_pool,
 )
@@ -57,27 +57,27 @@ def _in_lane(lane: Lane, tries: int = _TRIES) -> Callable[[Method], Method]:
     return marked
 
 
-class Plan(NamedTuple):
+class FleetPlan(NamedTuple):
     """What a fleet is: its vaults, how many nodes, and where each machine has its clones.
 
     `{node}` in the `folder` is Ray's id of the machine, where several are one. A remote that was
     asked is not asked again for `fresh_for` seconds.
     """
 
-    sources: Sequence[Source]
+    sources: Sequence[VaultSource]
     folder: str
     nodes: int = 0
     fresh_for: float = FRESH_FOR
     version: str = VERSION
 
 
-class Node:
+class FleetNode:
     """An actor that keeps clones on its machine, of the vaults that it is asked for.
 
     If its machine is lost, Ray starts it on another one, and it fetches them there.
     """
 
-    def __init__(self, name: str, plan: Plan) -> None:
+    def __init__(self, name: str, plan: FleetPlan) -> None:
         self._name = name
         self._plan = plan
         machine = ray.get_runtime_context().get_node_id()[:12]
@@ -85,7 +85,7 @@ class Node:
         self._clones = Clones(folder, plan.sources, plan.fresh_for)
 
     @ray.method(max_task_retries=_TRIES)  # type: ignore[untyped-decorator]
-    def describe(self) -> Plan:
+    def describe(self) -> FleetPlan:
         """Return what the fleet is."""
         return self._plan
 
@@ -134,7 +134,7 @@ def name_node(number: int) -> str:
     return f"node-{number}"
 
 
-def start_nodes(plan: Plan) -> None:
+def start_nodes(plan: FleetPlan) -> None:
     """Start a node on each machine that has a CPU for Ray's work.
 
     Ray moves a node to another machine if its own is lost. Calls may overtake each other: in order,
@@ -150,7 +150,7 @@ def start_nodes(plan: Plan) -> None:
     lanes = {lane.value: count for lane, count in THREADS.items()}
     started = []
     for number, machine in enumerate(alive):
-        made = ray.remote(concurrency_groups=lanes)(Node).options(
+        made = ray.remote(concurrency_groups=lanes)(FleetNode).options(
             name=name_node(number),
             lifetime="detached",
             max_restarts=-1,
@@ -395,7 +395,7 @@ class RayPool(Pool):
         return FaultError(str(cause or error).partition("\n")[0])
 
 
-def find_plan() -> Plan:
+def find_plan() -> FleetPlan:
     """Return what the fleet of the cluster is, as the first node says that answers.
 
     Raises:
@@ -410,7 +410,7 @@ def find_plan() -> Plan:
                 "no fleet runs in this cluster; `vaultmem fleet start` starts one"
             )
         ready, _ = ray.wait(asked, timeout=_ANSWERS_WITHIN)
-        plan: Plan = ray.get(ready[0] if ready else asked[0], timeout=0)
+        plan: FleetPlan = ray.get(ready[0] if ready else asked[0], timeout=0)
     except (RayError, GetTimeoutError, ValueError) as error:
         raise VaultError(f"the fleet does not answer ({type(error).__name__})") from None
     if plan.version != VERSION:
@@ -419,14 +419,14 @@ def find_plan() -> Plan:
 
 
 def start_fleet(
-    address: str, sources: Iterable[Source], folder: str, fresh_for: float = FRESH_FOR
+    address: str, sources: Iterable[VaultSource], folder: str, fresh_for: float = FRESH_FOR
 ) -> RayPool:
     """Start a fleet in a cluster, in place of the one that is there; it stays after `close`.
 
     Raises:
         VaultError: there is no such cluster, or no machine in it that may do work.
     """
-    plan = Plan(tuple(check_sources(sources).values()), folder, fresh_for=fresh_for)
+    plan = FleetPlan(tuple(check_sources(sources).values()), folder, fresh_for=fresh_for)
     join_cluster(address)
     stop_nodes()
     start_nodes(plan)

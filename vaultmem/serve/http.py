@@ -102,7 +102,7 @@ PATIENCE = 3.0
 _GRACE = 2
 
 
-class Access(NamedTuple):
+class ServerAccess(NamedTuple):
     """Who may come in: programs with a token, which write in `caller`'s name if that one may; and
 
     browsers, which write if `browser_writes`. Codes for them are kept in a private folder.
@@ -114,7 +114,7 @@ class Access(NamedTuple):
     browser_writes: bool = False
 
 
-class Place(NamedTuple):
+class ListenAddress(NamedTuple):
     """Where to serve: a port (0 is any that is free) of an address, asked for by these names.
 
     Besides them it is asked for by its address, and on this machine by `localhost`.
@@ -128,7 +128,7 @@ class Place(NamedTuple):
 class Port:
     """A port of this machine; nobody is answered before `answer_by`."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ListenAddress) -> None:
         """Take the port.
 
         Raises:
@@ -177,7 +177,7 @@ class Port:
 class HttpServer(Port):
     """A port at which a vault is served; nobody is answered before `start`."""
 
-    def __init__(self, place: Place, access: Access) -> None:
+    def __init__(self, place: ListenAddress, access: ServerAccess) -> None:
         """Take the port, as `Port` does."""
         super().__init__(place)
         self._access = access
@@ -221,7 +221,7 @@ class HttpServer(Port):
             self._mcp.notice(path)
 
 
-def _check_place(place: Place) -> None:
+def _check_place(place: ListenAddress) -> None:
     """Make sure that who lets other machines in means it.
 
     Raises:

@@ -21,7 +21,7 @@ from typing import IO, NamedTuple
 from vaultmem.core.archive import (
     MANIFEST,
     MAX_MANIFEST,
-    Manifest,
+    ArchiveManifest,
     Member,
     format_manifest,
     parse_manifest,
@@ -68,7 +68,9 @@ class ArchiveWriter:
         """Add a symbolic link."""
         self._found[name] = _Spooled(Member(0, "", link=target), 0)
 
-    def write(self, file: Path, manifest: Manifest, progress: Callable[[int, int], None]) -> int:
+    def write(
+        self, file: Path, manifest: ArchiveManifest, progress: Callable[[int, int], None]
+    ) -> int:
         """Write the archive, whole or not at all; only its owner may read it. Return its bytes.
 
         It grows under a hidden name, always the same: what a kill leaves, the next one goes over.
@@ -93,7 +95,7 @@ class ArchiveWriter:
         return size
 
     def _pack(
-        self, made: IO[bytes], manifest: Manifest, progress: Callable[[int, int], None]
+        self, made: IO[bytes], manifest: ArchiveManifest, progress: Callable[[int, int], None]
     ) -> None:
         with (
             gzip.GzipFile("", "wb", 6, made, mtime=0) as packed,
@@ -123,7 +125,9 @@ def _describe(name: str, member: Member) -> tarfile.TarInfo:
 class ArchiveReader:
     """An archive whose manifest was read and checked; no other byte was believed yet."""
 
-    def __init__(self, file: Path, tar: tarfile.TarFile, limit: _Limit, manifest: Manifest) -> None:
+    def __init__(
+        self, file: Path, tar: tarfile.TarFile, limit: _Limit, manifest: ArchiveManifest
+    ) -> None:
         self._file = file
         self._tar = tar
         self._limit = limit

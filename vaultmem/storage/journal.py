@@ -28,7 +28,7 @@ class Author(NamedTuple):
     tool_call: str = ""
 
 
-class Draft(NamedTuple):
+class AgentDraft(NamedTuple):
     """Bytes that an agent wrote to a path and no commit of ours has."""
 
     path: str
@@ -44,7 +44,7 @@ class Owner(NamedTuple):
     """
 
     author: Author | None
-    draft: Draft | None = None
+    draft: AgentDraft | None = None
 
 
 class Journal:
@@ -87,21 +87,21 @@ class Journal:
         )
         return [(path, Author(*who)) for path, *who in rows]
 
-    def find_drafts(self, path: str) -> list[Draft]:
+    def find_drafts(self, path: str) -> list[AgentDraft]:
         """Return what agents wrote last to a path, newest first."""
         return self._read_drafts("AND path = ? ORDER BY id DESC", path)
 
-    def find_lost(self) -> list[Draft]:
+    def find_lost(self) -> list[AgentDraft]:
         """Return what agents wrote last where no file is and they removed none, oldest first."""
         return self._read_drafts(
             "AND id IN (SELECT max(id) FROM journal GROUP BY path) "
             "AND path NOT IN (SELECT path FROM files) ORDER BY id"
         )
 
-    def _read_drafts(self, which: str, *values: str) -> list[Draft]:
+    def _read_drafts(self, which: str, *values: str) -> list[AgentDraft]:
         fields = "SELECT path, agent, session, tool, blob, data FROM journal"
         rows = self._state.query(f"{fields} WHERE data IS NOT NULL {which}", values)
-        return [Draft(path, Author(*who), blob, data) for path, *who, blob, data in rows]
+        return [AgentDraft(path, Author(*who), blob, data) for path, *who, blob, data in rows]
 
     def find_written(self, beginning: str) -> list[str]:
         """Return the paths to which vaultmem wrote bytes whose blob id begins like this."""
@@ -147,12 +147,12 @@ class Owners:
         self,
         journal: Journal,
         find_head: Callable[[str], str] = lambda _: "",
-        is_allowed: Callable[[Draft], bool] = lambda _: True,
+        is_allowed: Callable[[AgentDraft], bool] = lambda _: True,
     ) -> None:
         self._journal = journal
         self._find_head = find_head
         self._is_allowed = is_allowed
-        self._lost: dict[str, tuple[Draft, Counter[str]]] | None = None
+        self._lost: dict[str, tuple[AgentDraft, Counter[str]]] | None = None
 
     def find(self, path: str, blob: str, read: Callable[[], bytes]) -> Owner:
         """Return the owner of what a path has; `read` returns its bytes, if they are needed."""
@@ -170,7 +170,7 @@ class Owners:
         moved = (who for old, who in self._journal.find_moved(blob) if not self._find_head(old))
         return next(moved, None)
 
-    def _find_draft(self, path: str, read: Callable[[], bytes]) -> Draft | None:
+    def _find_draft(self, path: str, read: Callable[[], bytes]) -> AgentDraft | None:
         """Return the draft that a person edited: of the last ones the most alike."""
         if drafts := list(filter(self._counts, self._journal.find_drafts(path))):
             lines = Counter(read().split(b"\n"))
@@ -184,7 +184,7 @@ class Owners:
         old = find_renamed(texts, count_lines(read()))
         return self._lost.pop(old)[0] if old else None
 
-    def _counts(self, draft: Draft) -> bool:
+    def _counts(self, draft: AgentDraft) -> bool:
         return self._find_head(draft.path) != draft.blob and self._is_allowed(draft)
 
 

@@ -30,7 +30,7 @@ Value = TypeVar("Value")
 _MARK = ".vault"
 
 
-class Names(NamedTuple):
+class RepositoryNames(NamedTuple):
     """How a vault's repository is known: `one` name, quickly told, or `every` one, asked of git.
 
     Both are empty where there is no commit, or a shallow clone does not have the first.
@@ -41,7 +41,7 @@ class Names(NamedTuple):
 
 
 #: Those of a vault that is known by its path alone.
-NAMELESS = Names()
+NAMELESS = RepositoryNames()
 
 
 class KeptFolder:
@@ -50,7 +50,7 @@ class KeptFolder:
     `names` are those of the vault's repository.
     """
 
-    def __init__(self, folder: Path, names: Names = NAMELESS) -> None:
+    def __init__(self, folder: Path, names: RepositoryNames = NAMELESS) -> None:
         self.folder = folder
         self._names = names
 
@@ -136,7 +136,7 @@ _ID = re.compile(r"[0-9A-Za-z-]{1,64}")
 class ReceiptStore:
     """The receipts of one vault, wherever it was."""
 
-    def __init__(self, folder: Path, names: Names = NAMELESS) -> None:
+    def __init__(self, folder: Path, names: RepositoryNames = NAMELESS) -> None:
         self._kept = KeptFolder(folder, names)
 
     def write(self, name: str, text: str) -> Path:
@@ -189,7 +189,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 class ArtifactStore:
     """Texts by the digest of their bytes; the newest `limit` of each folder are kept."""
 
-    def __init__(self, folder: Path, names: Names = NAMELESS, limit: int = 1_000) -> None:
+    def __init__(self, folder: Path, names: RepositoryNames = NAMELESS, limit: int = 1_000) -> None:
         self._kept = KeptFolder(folder, names)
         self._limit = limit
 

@@ -104,7 +104,7 @@ class Surfaced(NamedTuple):
     best: float
 
 
-class Account(NamedTuple):
+class UsageTotals(NamedTuple):
     """The sums of one agent's calls of a kind in one session; `empty` found nothing."""
 
     agent: str
@@ -188,10 +188,10 @@ class SignalStore:
         rows = self._state.query(f"SELECT {', '.join(Surfaced._fields)} FROM surfaced")
         return {each.path: each for each in map(Surfaced._make, rows)}
 
-    def accounts(self) -> list[Account]:
+    def accounts(self) -> list[UsageTotals]:
         """Return the sums of all calls ever, the latest session first."""
-        sql = f"SELECT {', '.join(Account._fields)} FROM accounts ORDER BY last DESC, kind"
-        return [Account(*row) for row in self._state.query(sql)]
+        sql = f"SELECT {', '.join(UsageTotals._fields)} FROM accounts ORDER BY last DESC, kind"
+        return [UsageTotals(*row) for row in self._state.query(sql)]
 
     def rename(self, old: str, new: str) -> None:
         """Let a note keep its signals under another path."""

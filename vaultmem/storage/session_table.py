@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from vaultmem.core.sessions.session import Edge, Relation, SessionFacts
 from vaultmem.core.sessions.turns import (
     MAX_PART,
-    Line,
     Tally,
+    TranscriptLine,
     decode_line,
     encode_dropped,
     encode_line,
@@ -294,7 +294,7 @@ class Transcripts:
             if name.endswith(".jsonl") and stat.S_ISREG(known.st_mode)
         }
 
-    def append(self, session: str, lines: Iterable[Line]) -> None:
+    def append(self, session: str, lines: Iterable[TranscriptLine]) -> None:
         """Add lines; they are durable when this returns.
 
         Raises:
@@ -324,7 +324,7 @@ class Transcripts:
         last = next(self.read_back(session), None)
         return Tally() if last is None else tally_of(last)
 
-    def read(self, session: str) -> Iterator[Line | Tally]:
+    def read(self, session: str) -> Iterator[TranscriptLine | Tally]:
         """Yield the lines of a transcript from its beginning; broken ones are passed over."""
         try:
             descriptor = self._open(session, os.O_RDONLY)
@@ -336,7 +336,7 @@ class Transcripts:
                 if found is not None:
                     yield found
 
-    def read_back(self, session: str) -> Iterator[Line | Tally]:
+    def read_back(self, session: str) -> Iterator[TranscriptLine | Tally]:
         """Yield the lines of a transcript from its end; it may be left at any time."""
         try:
             descriptor = self._open(session, os.O_RDONLY)

@@ -15,7 +15,13 @@ from typing import Any, NamedTuple
 from vaultmem.core.text.json_values import fits
 from vaultmem.errors import FaultError, RefusedError, VaultError
 from vaultmem.storage.atomic import make_private_folder, write_atomically
-from vaultmem.storage.kept import NAMELESS, KeptFolder, Names, read_value, read_value_if_sound
+from vaultmem.storage.kept import (
+    NAMELESS,
+    KeptFolder,
+    RepositoryNames,
+    read_value,
+    read_value_if_sound,
+)
 
 #: What the signatures are for; one that was made for another purpose counts for nothing.
 NAMESPACE = "trust@vaultmem"
@@ -97,7 +103,7 @@ class TrustStore:
         self,
         file: Path,
         vault: str = "",
-        names: Names = NAMELESS,
+        names: RepositoryNames = NAMELESS,
         beside: Callable[[], Sequence[Path]] = tuple,
     ) -> None:
         self._file = file
@@ -257,7 +263,7 @@ class _Verified(NamedTuple):
 class SignedTrust:
     """The file of one vault, which is known by its names."""
 
-    def __init__(self, file: Path, names: Names = NAMELESS) -> None:
+    def __init__(self, file: Path, names: RepositoryNames = NAMELESS) -> None:
         self._file = file
         self._names = names
 

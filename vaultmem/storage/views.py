@@ -62,7 +62,7 @@ UNMERGED = f"""d.warnings LIKE '["{CONFLICTED}: %'"""
 _BY_PATH = "v.path, (SELECT blob FROM documents WHERE id = v.document)"
 
 
-class Source(NamedTuple):
+class ViewSource(NamedTuple):
     """What a view shows: the work tree (`number` is 0) or a commit's stored documents.
 
     `name` is what a person calls it, `branch` is empty unless it is one (bytes of either that are
@@ -87,7 +87,7 @@ class View:
     def __init__(
         self,
         state: StateDatabase,
-        sources: Sequence[Source] = (),
+        sources: Sequence[ViewSource] = (),
         without: str = "",
         project: str | None = None,
     ) -> None:
@@ -116,7 +116,7 @@ class View:
         """Return the same view with the notes of a project and global ones; of all for None."""
         return View(self._state, self.sources, self.without, project)
 
-    def at(self, sources: Sequence[Source]) -> View:
+    def at(self, sources: Sequence[ViewSource]) -> View:
         """Return a view of other sources, of the same project."""
         return View(self._state, sources, project=self.project)
 

@@ -14,7 +14,7 @@ from vaultmem.core.secrets.rules import (
     IGNORE_NAME,
     SETTINGS_NAME,
     Rules,
-    Settings,
+    SecretSettings,
     check_settings,
     extend_rules,
     parse_settings,
@@ -89,7 +89,7 @@ def find_in_texts(
     rules = extend_rules(settings, ignored, mark)
     if not settings.has_regexes:
         return [find_secrets(text, path, rules) for path, text in texts]
-    ours = extend_rules(Settings(disabled=settings.disabled), (), mark)
+    ours = extend_rules(SecretSettings(disabled=settings.disabled), (), mark)
     suspects = [n for n, text in enumerate(texts) if _is_suspect(text, ours, settings)]
     found: list[list[SecretFinding]] = [[] for _ in texts]
     asked = [texts[n] for n in suspects]
@@ -121,16 +121,16 @@ def parse_ignored(text: str) -> tuple[str, ...]:
     return (*named, *(":".join(line.split(":")[-3:]) for line in named if line.count(":") > 2))
 
 
-def _is_suspect(text: Text, ours: Rules, settings: Settings) -> bool:
+def _is_suspect(text: Text, ours: Rules, settings: SecretSettings) -> bool:
     """Tell whether a vault's rules may say something of a text, or of what ours find in it."""
     added = Rules(settings.rules)
     return has_candidates(text[1], added) or bool(find_secrets(text[1], text[0], ours))
 
 
-def _read_settings(root: Path) -> tuple[str, Settings]:
+def _read_settings(root: Path) -> tuple[str, SecretSettings]:
     text = _read(root, SETTINGS_NAME)
     try:
-        return text, parse_settings(text) if text else Settings()
+        return text, parse_settings(text) if text else SecretSettings()
     except ValueError as error:
         raise RefusedError(f"{SETTINGS_NAME}: {error}; correct it") from None
 

@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from vaultmem.core.notes.changes import PropertyChange
 from vaultmem.core.text.display import escape_bytes
 from vaultmem.core.text.json_values import as_plain
-from vaultmem.core.text.line_diff import Passage, Piece, diff_words, mark_diff
+from vaultmem.core.text.line_diff import DiffPiece, Passage, diff_words, mark_diff
 from vaultmem.errors import (
     BusyError,
     ChangedError,
@@ -31,7 +31,7 @@ from vaultmem.errors import (
     VaultError,
     name_failure,
 )
-from vaultmem.services.history.diff import Operation, summarise_operation
+from vaultmem.services.history.diff import FileOperation, summarise_operation
 from vaultmem.services.vaults.companions import EVERY, add_named, list_askable, see_other
 from vaultmem.storage.files import UnsafeFileError
 from vaultmem.storage.git.log import Commit, read_commit
@@ -293,14 +293,14 @@ _VALUE = 1_000
 class ShownChange(NamedTuple):
     """What was done to a file; `left` counts the lines that are not shown."""
 
-    operation: Operation
+    operation: FileOperation
     told: str
-    properties: list[tuple[PropertyChange, list[Piece]]]
+    properties: list[tuple[PropertyChange, list[DiffPiece]]]
     passages: list[Passage]
     left: int
 
 
-def show_changes(operations: Iterable[Operation], whole: bool = False) -> Iterator[ShownChange]:
+def show_changes(operations: Iterable[FileOperation], whole: bool = False) -> Iterator[ShownChange]:
     """Yield what a page shows of changes; `whole`: however long they are."""
     room = _ALL_LINES
     for each in operations:
@@ -316,7 +316,7 @@ def show_changes(operations: Iterable[Operation], whole: bool = False) -> Iterat
         )
 
 
-def _list_lines(operation: Operation) -> Sequence[str]:
+def _list_lines(operation: FileOperation) -> Sequence[str]:
     """Return the lines of a diff: of the properties as they are written, if no value changed."""
     note = operation.note
     if note is None:
@@ -324,7 +324,7 @@ def _list_lines(operation: Operation) -> Sequence[str]:
     return note.body if note.properties else (*note.frontmatter_diff, *note.body)
 
 
-def _summarise(operation: Operation) -> str:
+def _summarise(operation: FileOperation) -> str:
     """Return in words what was done, but for the properties, which stand below."""
     note = operation.note
     if note is None or not note.properties:
@@ -333,7 +333,7 @@ def _summarise(operation: Operation) -> str:
     return summarise_operation(operation._replace(note=rest)) if rest else "properties"
 
 
-def _show_properties(operation: Operation) -> Iterator[tuple[PropertyChange, list[Piece]]]:
+def _show_properties(operation: FileOperation) -> Iterator[tuple[PropertyChange, list[DiffPiece]]]:
     note = operation.note
     for each in note.properties if note else ():
         old, new = (v if isinstance(v, str) else ", ".join(v) for v in (each.old, each.new))

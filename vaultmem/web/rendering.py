@@ -48,7 +48,7 @@ class Visitor(NamedTuple):
 
 
 @dataclass
-class Visit:
+class BrowserVisit:
     """A browser that was let in; its next page tells what was done, and which commit undoes it."""
 
     notices: list[tuple[str, str]] = field(default_factory=list)
@@ -63,17 +63,17 @@ class Visits:
     """The browsers that were let in since this process started, by their cookies."""
 
     def __init__(self) -> None:
-        self._visits: OrderedDict[str, Visit] = OrderedDict()
+        self._visits: OrderedDict[str, BrowserVisit] = OrderedDict()
 
     def begin(self) -> str:
         """Let a browser in; return its cookie's value."""
         name = secrets.token_urlsafe(32)
-        self._visits[name] = Visit()
+        self._visits[name] = BrowserVisit()
         if len(self._visits) > _MANY:
             self._visits.popitem(last=False)
         return name
 
-    def find(self, name: str) -> Visit | None:
+    def find(self, name: str) -> BrowserVisit | None:
         """Return the visit of a cookie, None if nobody was let in with it."""
         return self._visits.get(name)
 
@@ -164,7 +164,7 @@ def render_page(request: Request, template: str, status: int = 200, **values: An
     other = request.query_params.get("vault", "")
     if visitor and other:  # What is written goes to the vault that is served.
         visitor = visitor._replace(may_write=False)
-    visit: Visit | None = getattr(request.state, "visit", None)
+    visit: BrowserVisit | None = getattr(request.state, "visit", None)
     # A script that loads a page again shows only a part of it, and may be quicker than the person.
     notices = visit.take_notices() if visit and follows_link(request) else []
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support import git
 
-from vaultmem.core.sessions.turns import Line, Tally, Turn, add_lines, join_turns
+from vaultmem.core.sessions.turns import Tally, TranscriptLine, Turn, add_lines, join_turns
 from vaultmem.errors import RefusedError
 from vaultmem.services.sessions.begin import NewSession, start_session
 from vaultmem.services.sessions.windows import add_turns, read_last_turns, read_tally
@@ -23,7 +23,7 @@ Open = Callable[..., Vault]
 Make = Callable[..., Path]
 
 
-def make_lines(count: int, size: int = 40, seed: int = 1) -> list[Line]:
+def make_lines(count: int, size: int = 40, seed: int = 1) -> list[TranscriptLine]:
     chance, tally, lines = random.Random(seed), Tally(), []
     for number in range(count):
         text = "".join(chance.choice("ab é渡\n") for _ in range(chance.randrange(size * 2)))
@@ -32,11 +32,11 @@ def make_lines(count: int, size: int = 40, seed: int = 1) -> list[Line]:
     return lines
 
 
-def is_chained(lines: Iterable[Line | Tally]) -> bool:
+def is_chained(lines: Iterable[TranscriptLine | Tally]) -> bool:
     """Tell whether each line's digest is that of the line and the one before it."""
     before = ""
     for line in lines:
-        if isinstance(line, Line):
+        if isinstance(line, TranscriptLine):
             told = json.dumps(line._asdict() | {"digest": before}, sort_keys=True)
             if line.digest != hashlib.sha256(told.encode()).hexdigest()[:32]:
                 return False
@@ -63,7 +63,9 @@ def test_a_turn_of_any_length_is_kept_whole(tmp_path: Path) -> None:
     lines, tally = add_lines(Turn("tool", text, "2026-11-21T10:00:00"), Tally())
     transcripts.append("s", lines)
 
-    turns = list(join_turns(line for line in transcripts.read("s") if isinstance(line, Line)))
+    turns = list(
+        join_turns(line for line in transcripts.read("s") if isinstance(line, TranscriptLine))
+    )
 
     assert len(lines) > 10
     assert turns == [(1, Turn("tool", text.replace("\ud800", "?"), "2026-11-21T10:00:00"))]

@@ -40,7 +40,7 @@ class Hooks(NamedTuple):
     note: str = ""
 
 
-class Client(NamedTuple):
+class AgentClient(NamedTuple):
     """A client: its files (see `places`; none where it has none of that scope) and their form.
 
     `key` is where its servers are, `entry` what stands there for one of them. `hooks` are its
@@ -66,11 +66,11 @@ _CLAUDE_EVENTS = {
 }
 _GROUP = {"hooks": [{"type": "command", "command": COMMAND}]}
 
-CLIENTS: dict[str, Client] = {
+CLIENTS: dict[str, AgentClient] = {
     each.name: each
     for each in (
         # code.claude.com/docs/en/mcp, /settings (CLAUDE_CONFIG_DIR: /env-vars) and /hooks
-        Client(
+        AgentClient(
             "claude-code",
             ("$CLAUDE_CONFIG_DIR/.claude.json", "~/.claude.json"),
             ".mcp.json",
@@ -83,7 +83,7 @@ CLIENTS: dict[str, Client] = {
             ),
         ),
         # developers.openai.com/codex/mcp and /hooks, openai/codex docs/config.md (CODEX_HOME)
-        Client(
+        AgentClient(
             "codex",
             ("$CODEX_HOME/config.toml", "~/.codex/config.toml"),
             ".codex/config.toml",
@@ -97,7 +97,7 @@ CLIENTS: dict[str, Client] = {
             ),
         ),
         # cursor.com/docs/context/mcp, cursor.com/docs/agent/hooks
-        Client(
+        AgentClient(
             "cursor",
             ("~/.cursor/mcp.json",),
             ".cursor/mcp.json",
@@ -115,10 +115,12 @@ CLIENTS: dict[str, Client] = {
             ),
         ),
         # code.visualstudio.com/docs/copilot/reference/mcp-configuration
-        Client("vscode", ("$APPS/Code/User/mcp.json",), ".vscode/mcp.json", ("servers",), _STDIO),
+        AgentClient(
+            "vscode", ("$APPS/Code/User/mcp.json",), ".vscode/mcp.json", ("servers",), _STDIO
+        ),
         # google-gemini/gemini-cli docs/tools/mcp-server.md, docs/reference/configuration.md,
         # docs/hooks/reference.md
-        Client(
+        AgentClient(
             "gemini",
             ("$GEMINI_CLI_HOME/.gemini/settings.json", "~/.gemini/settings.json"),
             ".gemini/settings.json",
@@ -136,9 +138,9 @@ CLIENTS: dict[str, Client] = {
             ),
         ),
         # modelcontextprotocol.io/docs/develop/connect-local-servers
-        Client("claude-desktop", ("$APPS/Claude/claude_desktop_config.json",)),
+        AgentClient("claude-desktop", ("$APPS/Claude/claude_desktop_config.json",)),
         # opencode.ai/docs/mcp-servers and /config
-        Client(
+        AgentClient(
             "opencode",
             (
                 "$OPENCODE_CONFIG",
@@ -151,7 +153,7 @@ CLIENTS: dict[str, Client] = {
         ),
         # docs.github.com/en/copilot/how-tos/copilot-cli and /reference/hooks-reference,
         # `copilot mcp --help` of 1.0.102
-        Client(
+        AgentClient(
             "copilot",
             ("$COPILOT_HOME/mcp-config.json", "~/.copilot/mcp-config.json"),
             ".github/mcp.json",
@@ -171,9 +173,9 @@ CLIENTS: dict[str, Client] = {
             ),
         ),
         # docs.windsurf.com/windsurf/cascade/mcp
-        Client("windsurf", ("~/.codeium/windsurf/mcp_config.json",)),
+        AgentClient("windsurf", ("~/.codeium/windsurf/mcp_config.json",)),
         # zed-industries/zed docs/src/ai/mcp.md, docs/src/configuring-zed.md
-        Client(
+        AgentClient(
             "zed",
             (
                 "$APPDATA/Zed/settings.json",
@@ -184,7 +186,7 @@ CLIENTS: dict[str, Client] = {
             entry={"source": "custom", **_PLAIN},
         ),
         # docs.cline.bot/getting-started/config: editor, terminal and SDK share one since 4.0
-        Client(
+        AgentClient(
             "cline",
             (
                 "$CLINE_DIR/data/settings/cline_mcp_settings.json",
@@ -192,13 +194,13 @@ CLIENTS: dict[str, Client] = {
             ),
         ),
         # docs.roocode.com/features/mcp/using-mcp-in-roo
-        Client(
+        AgentClient(
             "roo",
             ("$CODE/rooveterinaryinc.roo-cline/settings/mcp_settings.json",),
             ".roo/mcp.json",
         ),
         # Kilo-Org/kilocode packages/kilo-docs/pages/automate/mcp/using-in-kilo-code.md
-        Client(
+        AgentClient(
             "kilo",
             ("$XDG_CONFIG_HOME/kilo/kilo.json", "~/.config/kilo/kilo.json"),
             ".kilo/kilo.json",
@@ -206,27 +208,29 @@ CLIENTS: dict[str, Client] = {
             _OPENCODE,
         ),
         # docs.continue.dev/customize/deep-dives/mcp: a file of one's own in a folder of such
-        Client(
+        AgentClient(
             "continue",
             ("~/.continue/mcpServers/vaultmem.json",),
             ".continue/mcpServers/vaultmem.json",
         ),
         # junie.jetbrains.com/docs/junie-cli-mcp-configuration.html, and its plugin's
-        Client("junie", ("~/.junie/mcp/mcp.json",), ".junie/mcp/mcp.json"),
+        AgentClient("junie", ("~/.junie/mcp/mcp.json",), ".junie/mcp/mcp.json"),
         # jetbrains.com/help/ai-assistant/mcp.html
-        Client("jetbrains", (), paste="Settings | Tools | AI Assistant | MCP"),
+        AgentClient("jetbrains", (), paste="Settings | Tools | AI Assistant | MCP"),
         # ampcode.com/manual#configuration
-        Client("amp", ("~/.config/amp/settings.json",), ".amp/settings.json", ("amp.mcpServers",)),
+        AgentClient(
+            "amp", ("~/.config/amp/settings.json",), ".amp/settings.json", ("amp.mcpServers",)
+        ),
         # kiro.dev/docs/mcp/configuration
-        Client("kiro", ("~/.kiro/settings/mcp.json",), ".kiro/settings/mcp.json"),
+        AgentClient("kiro", ("~/.kiro/settings/mcp.json",), ".kiro/settings/mcp.json"),
         # QwenLM/qwen-code docs/users/features/mcp.md, docs/users/configuration/settings.md
-        Client(
+        AgentClient(
             "qwen", ("$QWEN_HOME/settings.json", "~/.qwen/settings.json"), ".qwen/settings.json"
         ),
         # lmstudio.ai/docs/app/mcp
-        Client("lmstudio", ("~/.lmstudio/mcp.json",)),
+        AgentClient("lmstudio", ("~/.lmstudio/mcp.json",)),
         # block/goose documentation/docs/guides/config-files.md
-        Client(
+        AgentClient(
             "goose",
             (
                 "$APPDATA/Block/goose/config/config.yaml",
@@ -248,7 +252,7 @@ CLIENTS: dict[str, Client] = {
 }
 
 
-def find_client(name: str) -> Client:
+def find_client(name: str) -> AgentClient:
     """Return the client of a name.
 
     Raises:

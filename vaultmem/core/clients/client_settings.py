@@ -19,7 +19,7 @@ from vaultmem.core.clients.agent_client import (
     ENTRY,
     PROGRAM,
     WORDS,
-    Client,
+    AgentClient,
     Hooks,
 )
 from vaultmem.core.clients.settings_formats import (
@@ -45,19 +45,19 @@ from vaultmem.errors import RefusedError
 _SHELL = set("();<>|&")
 
 
-def make_words(client: Client, command: Sequence[str], root: str) -> list[str]:
+def make_words(client: AgentClient, command: Sequence[str], root: str) -> list[str]:
     """Return the words that start the server, and say under whose name it writes."""
     return [*command, "mcp", "--vault", root, "--agent", client.name]
 
 
-def make_line(client: Client, words: Sequence[str], event: str) -> str:
+def make_line(client: AgentClient, words: Sequence[str], event: str) -> str:
     """Return the command line that answers one of our events; `words` are those of the server."""
     at = words.index("mcp")
     told = [*words[:at], "hook", event, *words[at + 1 : at + 3], "--agent", client.name]
     return shlex.join(told)
 
 
-def fill_entry(client: Client, words: Sequence[str]) -> dict[str, Any]:
+def fill_entry(client: AgentClient, words: Sequence[str]) -> dict[str, Any]:
     """Return an entry in a client's form."""
     told = {PROGRAM: words[0], ARGUMENTS: [*words[1:]], WORDS: [*words]}
     entry: dict[str, Any] = _fill(client.entry, told)
@@ -69,7 +69,7 @@ def fill_item(hooks: Hooks, line: str) -> Any:
     return _fill(hooks.item, {COMMAND: line})
 
 
-def read_entry(client: Client, entry: Any) -> list[str]:
+def read_entry(client: AgentClient, entry: Any) -> list[str]:
     """Return the words of an entry in a client's form; none if it is not of that form."""
     words: list[Any] = []
     for key, kind in client.entry.items() if isinstance(entry, dict) else ():
@@ -145,7 +145,7 @@ _FORMS = {
 }
 
 
-def find_entry(client: Client, name: str, text: str | None) -> Any:
+def find_entry(client: AgentClient, name: str, text: str | None) -> Any:
     """Return the entry of our name in the settings, None if there is none.
 
     Raises:
@@ -161,7 +161,7 @@ def find_entry(client: Client, name: str, text: str | None) -> Any:
     return whole
 
 
-def add_entry(client: Client, name: str, text: str | None, words: Sequence[str]) -> str:
+def add_entry(client: AgentClient, name: str, text: str | None, words: Sequence[str]) -> str:
     """Return the settings with our entry; in one that is there, what its owner added stays.
 
     Raises:
@@ -182,7 +182,7 @@ def add_entry(client: Client, name: str, text: str | None, words: Sequence[str])
     return text or ""
 
 
-def remove_entry(client: Client, name: str, text: str) -> str | None:
+def remove_entry(client: AgentClient, name: str, text: str) -> str | None:
     """Return the settings without our entry and what its owner added to it.
 
     Raises:
@@ -195,7 +195,7 @@ def remove_entry(client: Client, name: str, text: str) -> str | None:
     return remove_value(text, (*client.key, ENTRY))
 
 
-def add_hooks(client: Client, hooks: Hooks, text: str | None, words: Sequence[str]) -> str:
+def add_hooks(client: AgentClient, hooks: Hooks, text: str | None, words: Sequence[str]) -> str:
     """Return the settings with one command of ours at each event; in one that is there, renewed.
 
     Raises:
@@ -259,7 +259,7 @@ def _refuse(key: str) -> RefusedError:
     )
 
 
-def _find_ours(client: Client, name: str, text: str | None) -> Any:
+def _find_ours(client: AgentClient, name: str, text: str | None) -> Any:
     entry = find_entry(client, name, text)
     if entry is not None and not is_our_entry(read_entry(client, entry)):
         raise RefusedError(

@@ -29,16 +29,16 @@ _WAS_BLANK = "\n\n"
 Path = tuple[str | int, ...]
 
 
-class Node(NamedTuple):
+class JsonNode(NamedTuple):
     """A value and where it stands; `members` of an object as (key's start, key, value)."""
 
     start: int
     end: int
     value: Any
-    members: tuple[tuple[int, str, Node], ...] = ()
-    items: tuple[Node, ...] = ()
+    members: tuple[tuple[int, str, JsonNode], ...] = ()
+    items: tuple[JsonNode, ...] = ()
 
-    def get(self, name: str) -> Node | None:
+    def get(self, name: str) -> JsonNode | None:
         """Return the value of a key; of one that is there twice, the last, as programs read it."""
         found = [node for _, key, node in self.members if key == name]
         return found[-1] if found else None
@@ -49,7 +49,7 @@ class Node(NamedTuple):
         return isinstance(self.value, dict)
 
 
-def read_jsonc(text: str) -> Node:
+def read_jsonc(text: str) -> JsonNode:
     """Return the one value of a text.
 
     Raises:
@@ -103,7 +103,7 @@ def add_item(text: str | None, path: Path, item: Any, head: Mapping[str, Any] | 
     return _insert(text, found, "", item)
 
 
-def find_node(text: str | None, path: Path) -> Node | None:
+def find_node(text: str | None, path: Path) -> JsonNode | None:
     """Return the value at `path`, None if there is none.
 
     Raises:
@@ -136,7 +136,7 @@ def remove_value(text: str, path: Path, head: Mapping[str, Any] | None = None) -
     return before if after == _WAS_BLANK else None
 
 
-def _step(node: Node, path: Path, depth: int) -> Node | None:
+def _step(node: JsonNode, path: Path, depth: int) -> JsonNode | None:
     """Return what a key or number of the path leads to, None if there is nothing."""
     key = path[depth]
     if isinstance(key, int):
@@ -153,13 +153,13 @@ def _wrap(path: Path, value: Any) -> Any:
     return value
 
 
-def _children(node: Node) -> list[tuple[int, int]]:
+def _children(node: JsonNode) -> list[tuple[int, int]]:
     """Return where each member, from its key on, or item begins and ends."""
     members = [(start, value.end) for start, _, value in node.members]
     return members or [(item.start, item.end) for item in node.items]
 
 
-def _insert(text: str, node: Node, key: str, value: Any) -> str:
+def _insert(text: str, node: JsonNode, key: str, value: Any) -> str:
     """Put a member or item behind the bracket, in the style of the one that was the first."""
     start = node.start + 1
     gap = ""
@@ -171,7 +171,7 @@ def _insert(text: str, node: Node, key: str, value: Any) -> str:
     return f"{text[:start]}{gap}{key}{_dump(value, indent, text)}{comma}{text[start:]}"
 
 
-def _is_made(text: str, node: Node, head: Mapping[str, Any]) -> bool:
+def _is_made(text: str, node: JsonNode, head: Mapping[str, Any]) -> bool:
     """Tell whether an object or list was made for the one thing in it (and `head`)."""
     spans = _children(node)
     heads = [(key, value.value) for _, key, value in node.members[: len(head)]]
@@ -185,7 +185,7 @@ def _is_made(text: str, node: Node, head: Mapping[str, Any]) -> bool:
     )
 
 
-def _cut(text: str, node: Node, child: Node) -> str:
+def _cut(text: str, node: JsonNode, child: JsonNode) -> str:
     """Take one member or item out, with one of the commas around it; comments stay."""
     spans = _children(node)
     place = next(n for n, (_, end) in enumerate(spans) if end == child.end)
@@ -234,7 +234,7 @@ def _skip(text: str, at: int) -> int:
     return found.end() if found else at
 
 
-def _read(text: str, at: int, depth: int) -> tuple[Node, int]:
+def _read(text: str, at: int, depth: int) -> tuple[JsonNode, int]:
     if depth > _MAX_DEPTH:
         raise RefusedError("the settings are nested too deep; correct them by hand")
     if text.startswith("{", at):
@@ -245,12 +245,12 @@ def _read(text: str, at: int, depth: int) -> tuple[Node, int]:
     if found is None:
         raise _refuse(text, at)
     try:
-        return Node(at, found.end(), json.loads(found[0])), found.end()
+        return JsonNode(at, found.end(), json.loads(found[0])), found.end()
     except ValueError:
         raise _refuse(text, at) from None
 
 
-def _read_object(text: str, at: int, depth: int) -> tuple[Node, int]:
+def _read_object(text: str, at: int, depth: int) -> tuple[JsonNode, int]:
     members = []
     place = _skip(text, at + 1)
     while not text.startswith("}", place):
@@ -262,17 +262,17 @@ def _read_object(text: str, at: int, depth: int) -> tuple[Node, int]:
         members.append((place, json.loads(key[0]), node))
         place = _next(text, end, "}")
     value = {name: node.value for _, name, node in members}
-    return Node(at, place + 1, value, members=tuple(members)), place + 1
+    return JsonNode(at, place + 1, value, members=tuple(members)), place + 1
 
 
-def _read_list(text: str, at: int, depth: int) -> tuple[Node, int]:
+def _read_list(text: str, at: int, depth: int) -> tuple[JsonNode, int]:
     items = []
     place = _skip(text, at + 1)
     while not text.startswith("]", place):
         node, end = _read(text, place, depth + 1)
         items.append(node)
         place = _next(text, end, "]")
-    return Node(at, place + 1, [each.value for each in items], items=tuple(items)), place + 1
+    return JsonNode(at, place + 1, [each.value for each in items], items=tuple(items)), place + 1
 
 
 def _next(text: str, end: int, close: str) -> int:

@@ -150,7 +150,7 @@ def _read_proposal(data: dict[str, Any]) -> Proposal:
 # What can be decided of each proposal, as a person is asked: yes, no, and the other way round.
 
 
-class Choice(StrEnum):
+class ProposalChoice(StrEnum):
     """A decision: do what is proposed, do it the other way round, or do not."""
 
     ACCEPT = "accept"

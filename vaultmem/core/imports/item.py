@@ -16,8 +16,8 @@ from vaultmem.core.notes.edit_properties import PropertyValue
 from vaultmem.core.notes.frontmatter import read_frontmatter
 from vaultmem.core.notes.note import KNOWN_PROPERTIES
 from vaultmem.core.notes.sections import find_blocks
-from vaultmem.core.transcripts.event import Kind as Said
-from vaultmem.core.transcripts.event import Source, TranscriptEvent
+from vaultmem.core.transcripts.event import EventKind as Said
+from vaultmem.core.transcripts.event import TranscriptEvent, TranscriptSource
 
 #: Properties of others that are kept: how many, and how long a text of one may be.
 _MOST, _LONGEST = 20, 500
@@ -96,7 +96,9 @@ def make_turn(role: str, text: str, at: object) -> TranscriptEvent:
     """Return what a user or an assistant said, at a time as it is written there."""
     moment = read_moment(at)
     when = moment.isoformat(timespec="seconds") if moment else ""
-    return TranscriptEvent(Said.REQUEST if role == "user" else Said.ANSWER, Source(), when, text)
+    return TranscriptEvent(
+        Said.REQUEST if role == "user" else Said.ANSWER, TranscriptSource(), when, text
+    )
 
 
 def digest_text(text: str) -> str:

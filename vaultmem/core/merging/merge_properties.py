@@ -49,7 +49,7 @@ _QUOTED = re.compile(r"(?<![^\[,\s])(?:\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*')")
 _FENCE = "---\n"
 
 
-class Part(NamedTuple):
+class PropertyLines(NamedTuple):
     """The whole lines of a property or an item; without a name, one line that belongs to none.
 
     `prop` is what reading the lines must give, None if that is no property. Of a merged part,
@@ -68,26 +68,32 @@ class Part(NamedTuple):
 
 
 #: Decides about a part: its name, and what it is in base, ours and theirs (None: not there).
-Settle = Callable[[str, Part | None, Part | None, Part | None], Part]
+Settle = Callable[
+    [str, PropertyLines | None, PropertyLines | None, PropertyLines | None], PropertyLines
+]
 
 
-def divide_block(text: str, matter: Frontmatter) -> list[Part] | None:
+def divide_block(text: str, matter: Frontmatter) -> list[PropertyLines] | None:
     """Return a note's properties and the lines between them; None if two share a line."""
     lines = text[matter.start : matter.end].splitlines(keepends=True)
-    parts: list[Part] = []
+    parts: list[PropertyLines] = []
     at = 0
     for prop in sorted(matter.properties, key=lambda prop: prop.first):
         if prop.first < at or not prop.name:
             return None
-        parts += (Part("", line) for line in lines[at : prop.first])
-        parts.append(Part(prop.name, "".join(lines[prop.first : prop.last]), prop))
+        parts += (PropertyLines("", line) for line in lines[at : prop.first])
+        parts.append(PropertyLines(prop.name, "".join(lines[prop.first : prop.last]), prop))
         at = prop.last
-    return [*parts, *(Part("", line) for line in lines[at:])]
+    return [*parts, *(PropertyLines("", line) for line in lines[at:])]
 
 
 def merge_blocks(
-    base: Sequence[Part], ours: Sequence[Part], theirs: Sequence[Part], later: str, first: str = ""
-) -> list[Part]:
+    base: Sequence[PropertyLines],
+    ours: Sequence[PropertyLines],
+    theirs: Sequence[PropertyLines],
+    later: str,
+    first: str = "",
+) -> list[PropertyLines]:
     """Merge three blocks.
 
     Where both changed a value, that of the side counts which is `later`, if that is known. `first`
@@ -101,16 +107,16 @@ def merge_blocks(
 
 
 def _settle(
-    sides: Sequence[dict[str, Part]],
+    sides: Sequence[dict[str, PropertyLines]],
     later: str,
     first: str,
     name: str,
-    base: Part | None,
-    ours: Part | None,
-    theirs: Part | None,
-) -> Part:
+    base: PropertyLines | None,
+    ours: PropertyLines | None,
+    theirs: PropertyLines | None,
+) -> PropertyLines:
     """Decide what becomes of one property."""
-    gone = Part(name, "")
+    gone = PropertyLines(name, "")
     if name in _ORIGIN and first:
         return (ours if first == "ours" else theirs) or gone
     texts = _read_text(base), _read_text(ours), _read_text(theirs)
@@ -127,7 +133,7 @@ def _settle(
     return (kept or gone)._replace(loss=_describe_loss(name, base, kept, lost))
 
 
-def _read_text(part: Part | None) -> str | None:
+def _read_text(part: PropertyLines | None) -> str | None:
     return None if part is None else part.text
 
 
@@ -146,7 +152,9 @@ def _changed_by(base: str | None, ours: str | None, theirs: str | None) -> str:
     return "theirs" if mine == old else "both"
 
 
-def _find_equal(base: Part | None, ours: Part | None, theirs: Part | None) -> str:
+def _find_equal(
+    base: PropertyLines | None, ours: PropertyLines | None, theirs: PropertyLines | None
+) -> str:
     """Return whose lines are taken for a scalar that both changed, or "both" if none can.
 
     They can if the value is the same, or `updated` and the later time; and if no comment that
@@ -171,7 +179,7 @@ def _find_equal(base: Part | None, ours: Part | None, theirs: Part | None) -> st
     return "both"
 
 
-def _choose_side(name: str, sides: Sequence[dict[str, Part]], later: str) -> str:
+def _choose_side(name: str, sides: Sequence[dict[str, PropertyLines]], later: str) -> str:
     """Return the side whose value lets the note do less, else the later one, else the greater."""
     deciding = "state" if name == "state_reason" else name
     ranks = [_rank_restriction(deciding, side.get(deciding)) for side in sides]
@@ -183,7 +191,7 @@ def _choose_side(name: str, sides: Sequence[dict[str, Part]], later: str) -> str
     return "ours" if texts[0] >= texts[1] else "theirs"
 
 
-def _rank_restriction(name: str, part: Part | None) -> int:
+def _rank_restriction(name: str, part: PropertyLines | None) -> int:
     """Return how much a value of a property restricts its note, 0 for all other properties."""
     said = part.prop.value if part and part.prop else ""
     word = said.strip().lower() if isinstance(said, str) else "?"
@@ -194,7 +202,9 @@ def _rank_restriction(name: str, part: Part | None) -> int:
     return int(name == "pinned" and word not in _TRUE)
 
 
-def _describe_loss(name: str, base: Part | None, kept: Part | None, lost: Part | None) -> Loss:
+def _describe_loss(
+    name: str, base: PropertyLines | None, kept: PropertyLines | None, lost: PropertyLines | None
+) -> Loss:
     """Return what was lost as a value, or as lines where the values do not differ."""
     values = [_show_value(side) for side in (base, kept, lost)]
     unclear = values[1] == values[2] or (base is not None and values[0] in values[1:])
@@ -203,7 +213,7 @@ def _describe_loss(name: str, base: Part | None, kept: Part | None, lost: Part |
     return Loss("", f'property "{name}"', values[2] or "(removed)")
 
 
-def _show_value(part: Part | None) -> str | None:
+def _show_value(part: PropertyLines | None) -> str | None:
     """Return a scalar's value, "" for none; None for what has to be shown as it is written."""
     if part is None or part.prop is None:
         return ""
@@ -214,7 +224,9 @@ def _show_value(part: Part | None) -> str | None:
 # ---- lists, as sets in order: our order, their additions, less what either removed
 
 
-def _merge_list(name: str, base: str | None, ours: str | None, theirs: str | None) -> Part | None:
+def _merge_list(
+    name: str, base: str | None, ours: str | None, theirs: str | None
+) -> PropertyLines | None:
     """Return a merged list property; None if it cannot be merged.
 
     The sides are the property's lines, None where a side has no such property.
@@ -225,14 +237,14 @@ def _merge_list(name: str, base: str | None, ours: str | None, theirs: str | Non
     old, mine, other = (items or () for items in lists)
     wanted = _merge_items(old, mine, other)
     if not wanted and (ours is None or theirs is None):
-        return Part(name, "") if _keeps_comments("", base, ours, theirs) else None
+        return PropertyLines(name, "") if _keeps_comments("", base, ours, theirs) else None
     candidates = [_merge_hyphens(base, ours, theirs, old)] if wanted else []
     for text in (*candidates, _rewrite(name, ours, theirs, wanted)):
         if text is None or not _keeps_comments(text, base, ours, theirs):
             continue
         prop = _read_property(text)
         if prop and prop.name == name and _read_items(name, text) == wanted:
-            return Part(name, text, prop)
+            return PropertyLines(name, text, prop)
     return None
 
 
@@ -290,15 +302,15 @@ def _merge_hyphens(
         return None
     before = _divide_list(base, lead)
     if before is None:
-        items = (Part(f"={item}", f"{lead} {format_value(item)}\n") for item in old)
-        before = [Part("head", mine[0].text), *items]
+        items = (PropertyLines(f"={item}", f"{lead} {format_value(item)}\n") for item in old)
+        before = [PropertyLines("head", mine[0].text), *items]
     settled = _merge_parts(before, mine, other, _settle_item, append=True)
     if any(part.loss for part in settled):
         return None
     return "".join(part.text for part in settled)
 
 
-def _divide_list(text: str | None, lead: str) -> list[Part] | None:
+def _divide_list(text: str | None, lead: str) -> list[PropertyLines] | None:
     """Return a hyphen list's name line, items (named `=value`, led by `lead`) and comments."""
     prop = _read_property(text) if text is not None else None
     if text is None or prop is None or len(prop.items) != len(prop.value) or not prop.items:
@@ -307,13 +319,13 @@ def _divide_list(text: str | None, lead: str) -> list[Part] | None:
         return None
     lines = text.splitlines(keepends=True)
     values = dict(zip(prop.items, prop.value, strict=True))
-    parts = [Part("head", "".join(lines[: prop.first + 1]))]
+    parts = [PropertyLines("head", "".join(lines[: prop.first + 1]))]
     for number, line in enumerate(lines[prop.first + 1 :], prop.first + 1):
         if number in values:
             line = line.replace(_find_lead(line), lead, 1)
-            parts.append(Part(f"={values[number]}", line))
+            parts.append(PropertyLines(f"={values[number]}", line))
         else:
-            parts.append(Part("", line))
+            parts.append(PropertyLines("", line))
     return parts
 
 
@@ -321,15 +333,17 @@ def _find_lead(line: str) -> str:
     return line[: line.index("-") + 1]
 
 
-def _settle_item(name: str, base: Part | None, ours: Part | None, theirs: Part | None) -> Part:
+def _settle_item(
+    name: str, base: PropertyLines | None, ours: PropertyLines | None, theirs: PropertyLines | None
+) -> PropertyLines:
     texts = _read_text(base), _read_text(ours), _read_text(theirs)
     side = _changed_by(*texts)
     if side != "both":
-        return (ours if side == "ours" else theirs) or Part(name, "")
+        return (ours if side == "ours" else theirs) or PropertyLines(name, "")
     for part in (ours, theirs):
         if ours and theirs and part and _keeps_comments(part.text, *texts):
             return part
-    return Part(name, "", loss=Loss("", name, theirs.text if theirs else ""))
+    return PropertyLines(name, "", loss=Loss("", name, theirs.text if theirs else ""))
 
 
 def _rewrite(
@@ -372,21 +386,21 @@ def _extend(text: str, prop: Property, wanted: tuple[str, ...]) -> str | None:
 
 
 def _merge_parts(
-    base: Sequence[Part],
-    ours: Sequence[Part],
-    theirs: Sequence[Part],
+    base: Sequence[PropertyLines],
+    ours: Sequence[PropertyLines],
+    theirs: Sequence[PropertyLines],
     settle: Settle,
     append: bool = False,
-) -> list[Part]:
+) -> list[PropertyLines]:
     """Return the merged parts in our order; what they added comes after what it followed.
 
     With `append`, parts that they added come last, each after the comments right above it.
     """
     our_base, their_base = _pair(base, ours), _pair(base, theirs)
     same = _find_same(ours, theirs, our_base, their_base)
-    placed: dict[int, list[Part]] = {}
-    last: list[Part] = []
-    waiting: list[Part] = []
+    placed: dict[int, list[PropertyLines]] = {}
+    last: list[PropertyLines] = []
+    waiting: list[PropertyLines] = []
     shared = set(our_base) | set(same.values())
     anchor = _skip_own(-1, len(ours), shared)
     for place, part in enumerate(theirs):
@@ -410,14 +424,19 @@ def _merge_parts(
     return merged + last
 
 
-def _settle_part(settle: Settle, base: Part | None, ours: Part | None, theirs: Part | None) -> Part:
+def _settle_part(
+    settle: Settle,
+    base: PropertyLines | None,
+    ours: PropertyLines | None,
+    theirs: PropertyLines | None,
+) -> PropertyLines:
     part = ours or theirs
     if part is None:
-        return Part("", "")
+        return PropertyLines("", "")
     if part.name:
         return settle(part.name, base, ours, theirs)
     if base is not None and (ours is None or theirs is None):
-        return Part("", "")  # A line that one side removed.
+        return PropertyLines("", "")  # A line that one side removed.
     side = _changed_by(_read_text(base), _read_text(ours), _read_text(theirs))
     return theirs if side == "theirs" and theirs else part
 
@@ -434,7 +453,7 @@ def _find_comments(text: str) -> list[str]:
     return [found.rstrip() for found in _COMMENT.findall(text)]
 
 
-def _pair(base: Sequence[Part], side: Sequence[Part]) -> dict[int, int]:
+def _pair(base: Sequence[PropertyLines], side: Sequence[PropertyLines]) -> dict[int, int]:
     """Return which part of base each part of a side is."""
     named = {part.name: place for place, part in enumerate(base) if part.name}
     pairs = {place: named[part.name] for place, part in enumerate(side) if part.name in named}
@@ -446,8 +465,8 @@ def _pair(base: Sequence[Part], side: Sequence[Part]) -> dict[int, int]:
 
 
 def _find_same(
-    ours: Sequence[Part],
-    theirs: Sequence[Part],
+    ours: Sequence[PropertyLines],
+    theirs: Sequence[PropertyLines],
     our_base: dict[int, int],
     their_base: dict[int, int],
 ) -> dict[int, int]:

@@ -83,7 +83,7 @@ class Merged(NamedTuple):
     is_twin: bool = False
 
 
-class Choice(StrEnum):
+class ConflictChoice(StrEnum):
     """Whose words stay where a conflict is decided."""
 
     OURS = "ours"
@@ -121,7 +121,7 @@ def merge_words(base: str, ours: str, theirs: str, speaker: Speaker, first: int 
     return Merged(put_in_callouts(text, kept), tuple(conflict for conflict, _ in clashes))
 
 
-def settle_callouts(body: str, choice: Choice, numbers: Collection[int] = ()) -> str:
+def settle_callouts(body: str, choice: ConflictChoice, numbers: Collection[int] = ()) -> str:
     """Return a note's body without the callouts of these numbers (from 1; none: all of them).
 
     Ours stay, theirs take their place, or both stay.
@@ -133,11 +133,11 @@ def settle_callouts(body: str, choice: Choice, numbers: Collection[int] = ()) ->
     for number, each in enumerate(placed, 1):
         if numbers and number not in numbers:
             left.append(each)
-        elif choice is not Choice.OURS:
+        elif choice is not ConflictChoice.OURS:
             by_place.setdefault(each.place, []).append(each)
     for place in sorted(by_place, reverse=True):
         said = [f"{line}{line_end}" for each in by_place[place] for line in each.callout.lines]
-        count = by_place[place][0].callout.about if choice is Choice.THEIRS else 0
+        count = by_place[place][0].callout.about if choice is ConflictChoice.THEIRS else 0
         start = max(place - count, 0)
         lines[start:place] = said
         grown = len(said) - (place - start)

@@ -128,7 +128,7 @@ _OWNER = "human"
 _OWNERS_FILES = frozenset(map(fold, PINNED_FILES[1:]))
 
 
-class NoteChange(NamedTuple):
+class AgentChange(NamedTuple):
     """A note as a commit leaves it (None for no note): `sides` are its versions in the parents.
 
     `base` is the version in the parents' common ancestor; with one parent, the parent's.
@@ -159,7 +159,7 @@ def is_owners_file(path: str) -> bool:
     return fold(path) in _OWNERS_FILES
 
 
-def find_released(change: NoteChange, successor: Note | None) -> str:
+def find_released(change: AgentChange, successor: Note | None) -> str:
     """Return why an agent's change of pin, quarantine or trust is rejected, "" if it is not.
 
     `successor` is the same note under another path.
@@ -173,7 +173,7 @@ def find_released(change: NoteChange, successor: Note | None) -> str:
     return ""
 
 
-def find_owner_kind(change: NoteChange, rights: Rights) -> str:
+def find_owner_kind(change: AgentChange, rights: Rights) -> str:
     """Return why an agent must not make this policy, skill or preference active, or change one.
 
     "" if it may, and for all other notes.
@@ -188,7 +188,7 @@ def find_owner_kind(change: NoteChange, rights: Rights) -> str:
     return f"is a {kind}, which only a person makes active, or takes back"
 
 
-def find_wrong_step(change: NoteChange, rights: Rights) -> str:
+def find_wrong_step(change: AgentChange, rights: Rights) -> str:
     """Return why a note must not come from its state to the next one, "" if it may."""
     if change.after is None or not any(change.sides):
         return ""
@@ -205,7 +205,7 @@ def find_wrong_step(change: NoteChange, rights: Rights) -> str:
     return ""
 
 
-def find_false_label(change: NoteChange, heirs: Sequence[Note], rights: Rights) -> str:
+def find_false_label(change: AgentChange, heirs: Sequence[Note], rights: Rights) -> str:
     """Return which property says what this agent cannot say, "" for none.
 
     `heirs` are notes that the same commit removes or deprecates: another note keeps their names.
@@ -275,13 +275,13 @@ def _value(note: Note | None, name: str) -> object:
 T = TypeVar("T", bound=Hashable)
 
 
-def _merge(change: NoteChange, read: Callable[[Note | None], T]) -> set[T]:
+def _merge(change: AgentChange, read: Callable[[Note | None], T]) -> set[T]:
     """Return what may become of a value when the sides are merged: what a side made of it."""
     base = read(change.base)
     return {value for value in map(read, change.sides) if value != base} or {base}
 
 
-def _was(change: NoteChange, read: Callable[[Note | None], bool]) -> bool:
+def _was(change: AgentChange, read: Callable[[Note | None], bool]) -> bool:
     """Tell whether something has to be true of a note after a merge of its sides."""
     return _merge(change, read) == {True}
 

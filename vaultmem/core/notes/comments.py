@@ -57,7 +57,7 @@ _CODE_MARK = re.compile(
 )
 
 
-class Scan(NamedTuple):
+class CommentScan(NamedTuple):
     """Code, HTML comments, and where it is unclear what is code; all in their order.
 
     `left_open` is where a comment begins that is never closed, -1 if none is.
@@ -69,9 +69,9 @@ class Scan(NamedTuple):
     left_open: int
 
 
-def scan_text(text: str, body: int) -> Scan:
+def scan_text(text: str, body: int) -> CommentScan:
     """Find code and HTML comments; what opens first counts."""
-    scan = Scan([], [], [], -1)
+    scan = CommentScan([], [], [], -1)
     last_end, has_lists = text.rfind("-->"), _LISTS.search(text, body) is not None
     place, unclear, html_line = body, -1, -1
     code = _CELL_CODE if _may_have_tables(text, body) else _CODE
@@ -260,7 +260,7 @@ class Percent(NamedTuple):
     is_doubtful: bool
 
 
-def _list_percent(text: str, body: int, scan: Scan) -> Iterator[Percent]:
+def _list_percent(text: str, body: int, scan: CommentScan) -> Iterator[Percent]:
     """Yield each `%%` that is not certainly in code."""
     code, *doubts = (_edges(spans) for spans in (scan.code, scan.comments, scan.unclear))
     line, counted = 0, body
@@ -278,7 +278,7 @@ def _edges(spans: Sequence[Span]) -> list[int]:
     return [edge for span in spans for edge in span]
 
 
-def find_percent(text: str, body: int, scan: Scan) -> tuple[list[Span], int]:
+def find_percent(text: str, body: int, scan: CommentScan) -> tuple[list[Span], int]:
     """Return what `%%` hides, and the mark that hides more than a reader may think, else -1.
 
     Certain are the marks of one line, two and two, and those that begin and end a block. From

@@ -421,7 +421,7 @@ def link_to(path: str) -> str:
 UNLINKABLE = frozenset("#^[]|")
 
 
-class Names:
+class LinkNames:
     """The paths of a vault's files and the notes' aliases, ready to be looked up."""
 
     def __init__(
@@ -476,7 +476,7 @@ class Names:
         return written if written in found else found[0] if found else None
 
 
-def spell(link: Link, target: str, source: str, names: Names) -> str | None:
+def spell(link: Link, target: str, source: str, names: LinkNames) -> str | None:
     """Return a link's path as it is to be written so that it means `target` in `source`.
 
     The way it was written is kept: relative, from the root, with folders, or the bare name, with
@@ -503,7 +503,7 @@ def spell(link: Link, target: str, source: str, names: Names) -> str | None:
     return None
 
 
-def spell_new(target: str, source: str, names: Names, *, is_relative: bool) -> str:
+def spell_new(target: str, source: str, names: LinkNames, *, is_relative: bool) -> str:
     """Return the path of a new link to a note, without its ending, as Obsidian writes it.
 
     It is the bare name where no other file has that, else the whole path; or the way from the
@@ -559,7 +559,7 @@ def _relative(target: str, source: str) -> str:
 BLOCK_NAME = re.compile(r"(?:^|(?<=\s))\^([A-Za-z0-9-]+)[ \t]*\r?$", re.MULTILINE)
 
 
-class Place(Protocol):
+class SectionHeading(Protocol):
     """What a section has to tell."""
 
     @property
@@ -579,7 +579,7 @@ class Place(Protocol):
         """Where its text ends."""
 
 
-S = TypeVar("S", bound=Place)
+S = TypeVar("S", bound=SectionHeading)
 
 
 def find_place(sections: Sequence[S], subpath: str, text: str) -> S | None:
@@ -604,7 +604,7 @@ def find_place(sections: Sequence[S], subpath: str, text: str) -> S | None:
     return None
 
 
-def _matches(section: Place, names: list[str]) -> bool:
+def _matches(section: SectionHeading, names: list[str]) -> bool:
     """Tell whether the wanted headings are among a section's, in their order."""
     line = [fold_heading(name) for name in (*section.parents, section.heading)]
     rest = iter(line)

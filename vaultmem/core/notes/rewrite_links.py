@@ -12,7 +12,7 @@ from vaultmem.core.notes.frontmatter import Frontmatter, read_frontmatter
 from vaultmem.core.notes.link_syntax import (
     Link,
     LinkKind,
-    Names,
+    LinkNames,
     decode_destination,
     find_links,
     spell,
@@ -29,7 +29,7 @@ class LinkEdit(NamedTuple):
 
 
 def plan_edits(
-    text: str, place: tuple[str, str], before: Names, after: Names, moved: tuple[str, str]
+    text: str, place: tuple[str, str], before: LinkNames, after: LinkNames, moved: tuple[str, str]
 ) -> list[LinkEdit]:
     """Return what to change so that each link of a note means the same file as before.
 
@@ -59,7 +59,7 @@ def plan_edits(
 
 
 def plan_repairs(
-    text: str, place: tuple[str, str], before: Names, after: Names, moved: Mapping[str, str]
+    text: str, place: tuple[str, str], before: LinkNames, after: LinkNames, moved: Mapping[str, str]
 ) -> list[LinkEdit]:
     """Return what to change so that links which lead nowhere mean what they meant before.
 

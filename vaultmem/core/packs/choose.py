@@ -8,7 +8,7 @@ from itertools import chain
 from math import pow
 
 from vaultmem.core.packs.conflicts import (
-    Mark,
+    ConflictMark,
     Remarks,
     arrange_items,
     list_marks,
@@ -42,7 +42,7 @@ from vaultmem.core.packs.passages import Span, choose_passages, render_passages
 from vaultmem.core.packs.warnings import Wishes, shorten_caution, written_at
 from vaultmem.core.search.query import Hit, NoteKey
 from vaultmem.core.search.terms import count_terms
-from vaultmem.core.text.token_count import Shown, Step, count_tokens, fit_texts, share_room
+from vaultmem.core.text.token_count import Shown, TextStep, count_tokens, fit_texts, share_room
 from vaultmem.errors import RefusedError
 
 MIN_BUDGET = 100
@@ -180,22 +180,24 @@ class _Sections:
         self._alike: dict[_Key, list[PackItem]] = {}
         self._costs: dict[Hashable, int] = {}
 
-    def list_steps(self) -> Iterator[Step[_Place, PackItem | Hit]]:
+    def list_steps(self) -> Iterator[TextStep[_Place, PackItem | Hit]]:
         """Yield how each section may be shown: whole, else by its link or by passages.
 
         The pinned sections of each vault have a rank, then the wishes, then what is relevant.
         """
         for rank, group in enumerate(self._pinned):
             for turn, hit in enumerate(group):
-                yield Step(rank, (0, turn), (hit.key, False), partial(self._offer_own, hit, True))
-                yield Step(rank, (1, turn), (hit.key, True), partial(self._offer_link, hit))
+                yield TextStep(
+                    rank, (0, turn), (hit.key, False), partial(self._offer_own, hit, True)
+                )
+                yield TextStep(rank, (1, turn), (hit.key, True), partial(self._offer_link, hit))
         rank = len(self._pinned)
         for turn, hit in enumerate(self._wishes):
-            yield Step(rank, (turn,), (hit.key, False), partial(self._offer_own, hit, False))
+            yield TextStep(rank, (turn,), (hit.key, False), partial(self._offer_own, hit, False))
         for turn, hit in enumerate(self._relevant):
             place = (hit.key, False)
-            yield Step(rank + 1, (0, turn), place, partial(self._offer_relevant, hit, place))
-            yield Step(rank + 1, (1, turn), place, partial(self._offer_more, hit, place))
+            yield TextStep(rank + 1, (0, turn), place, partial(self._offer_relevant, hit, place))
+            yield TextStep(rank + 1, (1, turn), place, partial(self._offer_more, hit, place))
 
     def list_items(self, shown: _ShownSections) -> list[PackItem]:
         """Return what is shown of sections; of those that say one thing, the one that counts most.
@@ -332,7 +334,7 @@ class _Sections:
             self._costs[key] = count_group(items, self._form)
         return self._costs[key]
 
-    def _list_marks(self, items: Sequence[PackItem]) -> list[Mark]:
+    def _list_marks(self, items: Sequence[PackItem]) -> list[ConflictMark]:
         return list_marks(items, self._remarks, self._trusted, self._name, self._known)
 
     def _count_marks(self, items: Sequence[PackItem]) -> int:

@@ -228,7 +228,7 @@ def _may_join(hit: Hit, rival: Hit, relation: Contradiction, trusted: frozenset[
     return ranks[0] <= ranks[1] or relation.told_by == hit.note
 
 
-class Mark(NamedTuple):
+class ConflictMark(NamedTuple):
     """A short sentence before the sections of `documents`, which stand side by side in that order.
 
     Of one document, it says that its opponent is not shown.
@@ -244,7 +244,7 @@ def list_marks(
     trusted: frozenset[NoteKey],
     name: Callable[[Hit], str],
     known: Mapping[NoteKey, Hit],
-) -> list[Mark]:
+) -> list[ConflictMark]:
     """Return one mark for all sections that contradict each other, and for each that is alone.
 
     `name` is what a note is called: only those that are shown are. `known` are the first sections
@@ -286,7 +286,7 @@ def _mark_group(
     relations: Sequence[Contradiction],
     trusted: frozenset[NoteKey],
     name: Callable[[Hit], str],
-) -> Mark:
+) -> ConflictMark:
     """Return the mark of sections that contradict each other, what counts more first.
 
     Where only time says which one holds, they are shown as they were written, the oldest first.
@@ -306,7 +306,7 @@ def _mark_group(
     if len(ordered) > 2:
         names = ", ".join(map(name, ordered))
         order = "the later one counts more" if is_undecided else "what counts more first"
-        return Mark(shown, f"In conflict, {order}: {names}.")
+        return ConflictMark(shown, f"In conflict, {order}: {names}.")
     stronger, weaker = ordered
     if keys[0][0] != keys[1][0]:
         ranks = [_NAMES[Authority(rank)] for rank, *_ in keys]
@@ -315,17 +315,21 @@ def _mark_group(
         reason = next(ORDERED[each.why] for each in relations if each.why in ORDERED)
     else:
         reason = "the later one" if is_undecided else "by name"
-    return Mark(shown, f"In conflict: {name(stronger)} counts more than {name(weaker)}, {reason}.")
+    return ConflictMark(
+        shown, f"In conflict: {name(stronger)} counts more than {name(weaker)}, {reason}."
+    )
 
 
 def _find_replaced(relation: Contradiction) -> NoteKey | None:
     return relation.second if relation.why in ORDERED else None
 
 
-def _mark_alone(hit: Hit, other: Hit, why: str, trusted: frozenset[NoteKey]) -> Mark:
+def _mark_alone(hit: Hit, other: Hit, why: str, trusted: frozenset[NoteKey]) -> ConflictMark:
     counts = "less" if is_first_stronger(hit, other, why, trusted) else "more"
     document = hit.note
-    return Mark((document,), f"In conflict with a note that is not shown and counts {counts}.")
+    return ConflictMark(
+        (document,), f"In conflict with a note that is not shown and counts {counts}."
+    )
 
 
 def list_opponents(relations: Iterable[Contradiction], note: NoteKey) -> set[NoteKey]:
@@ -337,7 +341,7 @@ def list_opponents(relations: Iterable[Contradiction], note: NoteKey) -> set[Not
     }
 
 
-def arrange_items(items: Sequence[PackItem], marks: Iterable[Mark]) -> list[PackItem]:
+def arrange_items(items: Sequence[PackItem], marks: Iterable[ConflictMark]) -> list[PackItem]:
     """Return the items with those of a mark side by side in its order, behind its sentence.
 
     What is pinned keeps its place, and so does what stands in another part; the sentence is before

@@ -44,7 +44,7 @@ Doubles = NDArray[np.float64]
 Postings = tuple[Numbers, NDArray[np.uint32]]
 
 
-class Share(NamedTuple):
+class TermShare(NamedTuple):
     """One term's part: its weighted idf, and its rows with the codes of its counts and scores."""
 
     idf: float
@@ -67,7 +67,7 @@ def weigh_query(
     }
 
 
-def weigh_share(share: Share, weight: float) -> Share:
+def weigh_share(share: TermShare, weight: float) -> TermShare:
     """Return a term's part where the term counts `weight` times."""
     if weight == 1:
         return share
@@ -93,7 +93,7 @@ def measure_idf(sections: int, found: int) -> float:
 
 def score_term(
     postings: Postings, said: Numbers, frequencies: Floats, eligible: EligibleRows, idf: float
-) -> Share:
+) -> TermShare:
     """Score the sections that have a term; those that are not eligible score 0.
 
     `frequencies` are the weighted ones of all codes, `said` the rows that the term marks.
@@ -102,17 +102,17 @@ def score_term(
     scores = frequencies[codes]
     scores /= scores + eligible.norm[rows]  # Infinite where a section is not eligible.
     scores *= idf * (eligible.k1 + 1)
-    return Share(idf, rows, codes, scores, said)
+    return TermShare(idf, rows, codes, scores, said)
 
 
-def add_shares(shares: Sequence[Share], total: Floats) -> None:
+def add_shares(shares: Sequence[TermShare], total: Floats) -> None:
     """Add all terms' scores to those of the rows."""
     for share in shares:
         np.add.at(total, share.rows, share.scores)  # No row twice; quicker than by `+=`.
 
 
 def best_rows(
-    total: Floats, limit: int, place: NDArray[np.integer[Any]], shares: Sequence[Share] = ()
+    total: Floats, limit: int, place: NDArray[np.integer[Any]], shares: Sequence[TermShare] = ()
 ) -> Numbers:
     """Return at most `limit` rows that score above 0, best first, ties by place, then by row.
 
@@ -134,7 +134,7 @@ def order_best(
     return np.lexsort((place, -scores))[: max(limit, 0)]
 
 
-def _find_bound(total: Floats, limit: int, shares: Sequence[Share]) -> float:
+def _find_bound(total: Floats, limit: int, shares: Sequence[TermShare]) -> float:
     """Return a score that at least `limit` rows reach, a little lowered; 0 if that is unknown."""
     large = [share for share in shares if len(share.rows) >= limit > 0]
     if not large:

@@ -61,7 +61,7 @@ class Rules(NamedTuple):
     mark: str = ""
 
 
-class Settings(NamedTuple):
+class SecretSettings(NamedTuple):
     """What a vault adds to the rules and takes from them."""
 
     rules: tuple[Rule, ...] = ()
@@ -85,7 +85,7 @@ def read_rules() -> Rules:
     )
 
 
-def extend_rules(settings: Settings, ignored: Iterable[str], mark: str) -> Rules:
+def extend_rules(settings: SecretSettings, ignored: Iterable[str], mark: str) -> Rules:
     """Return our own rules with what a vault adds to them and takes from them.
 
     One with the id of ours is ours, but for what it says itself.
@@ -100,7 +100,7 @@ def extend_rules(settings: Settings, ignored: Iterable[str], mark: str) -> Rules
     )
 
 
-def parse_settings(text: str) -> Settings:
+def parse_settings(text: str) -> SecretSettings:
     """Read the text of a `.gitleaks.toml`; our rules hold whether it wants the defaults or not.
 
     Raises:
@@ -110,7 +110,7 @@ def parse_settings(text: str) -> Settings:
 
     try:
         whole = tomllib.loads(text.removeprefix("\ufeff"))
-        return Settings(
+        return SecretSettings(
             tuple(
                 _make_rule(rule) for rule in whole.get("rules", ()) if not rule.get("skipReport")
             ),
@@ -121,7 +121,7 @@ def parse_settings(text: str) -> Settings:
         raise ValueError(f"not as gitleaks has it ({error})") from None
 
 
-def check_settings(settings: Settings) -> None:
+def check_settings(settings: SecretSettings) -> None:
     """Make sure that a vault's rules can be used.
 
     Raises:

@@ -52,7 +52,7 @@ class RestoreMaterial(NamedTuple):
     turns: tuple[tuple[int, Turn], ...] = ()
 
 
-class Group(IntEnum):
+class RestoreGroup(IntEnum):
     """The parts of a restore, in the order in which they are shown."""
 
     GOAL = 1
@@ -98,13 +98,13 @@ class Rank(IntEnum):
     EARLIER_DETAILS = 90
 
 
-class Piece(NamedTuple):
+class RestorePiece(NamedTuple):
     """Something to tell: its texts from short to long, and the rank of each.
 
     `place` is its place in its group; `turn` is its turn among those of one rank.
     """
 
-    group: Group
+    group: RestoreGroup
     place: tuple[int, ...]
     texts: tuple[str, ...]
     ranks: tuple[Rank, ...]
@@ -125,7 +125,7 @@ STAND = 420
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])\s*|\n+")
 
 
-def make_pieces(material: RestoreMaterial) -> list[Piece]:
+def make_pieces(material: RestoreMaterial) -> list[RestorePiece]:
     """Return all that a restore of this material could tell.
 
     Sessions before the one that is restored are called S2, S3 and so on, the nearest first.
@@ -171,20 +171,24 @@ def shorten(text: str, tokens: int) -> str:
     return " ".join([*words[:low], "..."])
 
 
-def _tell_session(session: Session) -> Iterator[Piece]:
+def _tell_session(session: Session) -> Iterator[RestorePiece]:
     goal = session.facts.goal or session.facts.title
-    yield Piece(Group.GOAL, (0,), (shorten(goal, 40), shorten(goal, 400)), (Rank.GOAL, Rank.REST))
+    yield RestorePiece(
+        RestoreGroup.GOAL, (0,), (shorten(goal, 40), shorten(goal, 400)), (Rank.GOAL, Rank.REST)
+    )
     if stand := _where_it_stands(session):
         last = stand.rpartition("\n\n")[2]
         first = last if session.summary else shorten_answer(last, STAND)
         texts = (shorten(first, 110), shorten(last, 250), shorten(stand, 2_000))
-        yield Piece(Group.STAND, (0,), texts, (Rank.STAND, Rank.STAND_MORE, Rank.STAND_ALL))
+        yield RestorePiece(
+            RestoreGroup.STAND, (0,), texts, (Rank.STAND, Rank.STAND_MORE, Rank.STAND_ALL)
+        )
     yield from _tell_record(session)
     count = len(session.details)
     for number, text in enumerate(session.details):
         recent = number >= count - 10
-        yield Piece(
-            group=Group.DETAILS,
+        yield RestorePiece(
+            group=RestoreGroup.DETAILS,
             place=(number,),
             texts=(f"- {shorten(text, 50)}", f"- {shorten(text, 600)}"),
             ranks=(Rank.DETAILS if recent else Rank.DETAILS_ALL, Rank.DETAILS_ALL),
@@ -192,7 +196,7 @@ def _tell_session(session: Session) -> Iterator[Piece]:
         )
 
 
-def _tell_record(session: Session) -> Iterator[Piece]:
+def _tell_record(session: Session) -> Iterator[RestorePiece]:
     """Yield what the client's transcript tells besides files, questions and the last answer."""
     lists = {
         "Still to do": session.told.steps,
@@ -204,7 +208,7 @@ def _tell_record(session: Session) -> Iterator[Piece]:
         for number, text in enumerate(items):
             ranks = (Rank.TOLD if number < 3 else Rank.REST, Rank.DETAILS)
             texts = (f"- {name}: {shorten(text, 45)}", f"- {name}: {shorten(text, 200)}")
-            yield Piece(Group.TOLD, (place, number), texts, ranks, (number, place))
+            yield RestorePiece(RestoreGroup.TOLD, (place, number), texts, ranks, (number, place))
 
 
 def list_failing(session: Session) -> tuple[str, ...]:
@@ -219,7 +223,7 @@ def list_asked(session: Session) -> tuple[str, ...]:
     return tuple(sorted(asked, key=lambda each: not has_sign(each.lower())))
 
 
-def _tell_decisions(material: RestoreMaterial, sessions: list[_Numbered]) -> Iterator[Piece]:
+def _tell_decisions(material: RestoreMaterial, sessions: list[_Numbered]) -> Iterator[RestorePiece]:
     seen: set[str] = set()
     for number, session in sessions:
         for place, decision in enumerate(session.decisions):
@@ -234,8 +238,12 @@ def _tell_decisions(material: RestoreMaterial, sessions: list[_Numbered]) -> Ite
                 rank = Rank.PINNED
             turn = (number, -place)
             ranks = (rank, Rank.DECISIONS_MORE, Rank.DECISIONS_ALL)[: len(texts)]
-            yield Piece(
-                group=Group.DECISIONS, place=(number, place), texts=texts, ranks=ranks, turn=turn
+            yield RestorePiece(
+                group=RestoreGroup.DECISIONS,
+                place=(number, place),
+                texts=texts,
+                ranks=ranks,
+                turn=turn,
             )
 
 
@@ -258,7 +266,7 @@ def _tell_decision(material: RestoreMaterial, decision: Decision, number: int) -
     return (short, f"{head}\n{first}", f"{head}\n{whole}")
 
 
-def _tell_questions(sessions: list[_Numbered]) -> Iterator[Piece]:
+def _tell_questions(sessions: list[_Numbered]) -> Iterator[RestorePiece]:
     seen: set[str] = set()
     for number, session in sessions:
         for place, text in enumerate(session.questions):
@@ -269,8 +277,8 @@ def _tell_questions(sessions: list[_Numbered]) -> Iterator[Piece]:
             texts = (f"- {shorten(text, 45)}{origin}", f"- {shorten(text, 400)}{origin}")
             rank = Rank.OWN_QUESTIONS if number == 1 else Rank.EARLIER_QUESTIONS
             turn = (number, -place)
-            yield Piece(
-                group=Group.QUESTIONS,
+            yield RestorePiece(
+                group=RestoreGroup.QUESTIONS,
                 place=(number, place),
                 texts=texts,
                 ranks=(rank, Rank.DECISIONS_MORE),
@@ -278,7 +286,7 @@ def _tell_questions(sessions: list[_Numbered]) -> Iterator[Piece]:
             )
 
 
-def _tell_files(material: RestoreMaterial, sessions: list[_Numbered]) -> Iterator[Piece]:
+def _tell_files(material: RestoreMaterial, sessions: list[_Numbered]) -> Iterator[RestorePiece]:
     seen: set[str] = set()
     for number, session in sessions:
         for place, touched in reversed([*enumerate(session.touched)]):
@@ -297,8 +305,8 @@ def _tell_files(material: RestoreMaterial, sessions: list[_Numbered]) -> Iterato
             )
             rank = Rank.OWN_FILES if number == 1 else Rank.EARLIER_FILES
             ranks = (rank, Rank.FILES_MORE)[: len(texts)]
-            yield Piece(
-                group=Group.FILES,
+            yield RestorePiece(
+                group=RestoreGroup.FILES,
                 place=(number, place),
                 texts=texts,
                 ranks=ranks,
@@ -306,7 +314,7 @@ def _tell_files(material: RestoreMaterial, sessions: list[_Numbered]) -> Iterato
             )
 
 
-def _tell_turns(material: RestoreMaterial) -> Iterator[Piece]:
+def _tell_turns(material: RestoreMaterial) -> Iterator[RestorePiece]:
     count = len(material.turns)
     for place, (number, turn) in enumerate(material.turns):
         back = count - place
@@ -315,7 +323,9 @@ def _tell_turns(material: RestoreMaterial) -> Iterator[Piece]:
         ranks = (first, Rank.TURNS_MORE, Rank.TURNS_ALL)
         if back > 10:
             ranks = (Rank.TURNS_MORE, Rank.TURNS_ALL, Rank.TURNS_ALL)
-        yield Piece(group=Group.TURNS, place=(number,), texts=texts, ranks=ranks, turn=(back,))
+        yield RestorePiece(
+            group=RestoreGroup.TURNS, place=(number,), texts=texts, ranks=ranks, turn=(back,)
+        )
 
 
 def _turn_text(number: int, turn: Turn, limit: int) -> str:
@@ -324,12 +334,12 @@ def _turn_text(number: int, turn: Turn, limit: int) -> str:
     return f"[{number} {turn.role}] {_indent(told).lstrip()}"
 
 
-def _tell_earlier(number: int, each: EarlierSession) -> Piece:
+def _tell_earlier(number: int, each: EarlierSession) -> RestorePiece:
     """Return an earlier session: its goal, then its summary, then its details."""
     place = (number,)
     if each.session is None or not each.session.is_shown:
         remark = "its note is missing" if each.session is None else "not shown"
-        return Piece(Group.EARLIER, place, (f"({remark})",), (Rank.EARLIER,))
+        return RestorePiece(RestoreGroup.EARLIER, place, (f"({remark})",), (Rank.EARLIER,))
     session = each.session
     far = each.link.depth - 1
     goal = session.facts.goal or session.facts.title
@@ -342,7 +352,7 @@ def _tell_earlier(number: int, each: EarlierSession) -> Piece:
     head = summary if session.summary else shorten(goal, 60)
     whole = "\n\n".join(filter(None, (head, shorten_lines(details, max(1_200 >> far, 60)))))
     ranks = (Rank.EARLIER, Rank.EARLIER_MORE, Rank.EARLIER_ALL, Rank.EARLIER_DETAILS)
-    return Piece(Group.EARLIER, place, (short, more, summary, whole), ranks)
+    return RestorePiece(RestoreGroup.EARLIER, place, (short, more, summary, whole), ranks)
 
 
 def shorten_lines(text: str, tokens: int) -> str:

@@ -29,7 +29,13 @@ from vaultmem.core.sessions.session import (
     plain_id,
 )
 from vaultmem.core.text.display import clean_text
-from vaultmem.core.transcripts.event import Ran, Record, Touched, describe_answer, list_questions
+from vaultmem.core.transcripts.event import (
+    Ran,
+    Touched,
+    TranscriptRecord,
+    describe_answer,
+    list_questions,
+)
 
 if TYPE_CHECKING:
     from vaultmem.core.notes.note import Note
@@ -389,7 +395,9 @@ _FAILED, _ENDED = 10, 12
 _RECORD_MARKS = re.compile(r"\[\[|<!--|%%")
 
 
-def render_told(record: Record, name: Callable[[str], str], answered: Collection[str] = ()) -> str:
+def render_told(
+    record: TranscriptRecord, name: Callable[[str], str], answered: Collection[str] = ()
+) -> str:
     """Return the section of a record; "" if there is nothing to tell.
 
     `name` says how a file is named. Questions that are `answered` are not asked again.
@@ -402,7 +410,7 @@ def render_told(record: Record, name: Callable[[str], str], answered: Collection
 
 
 def _list_parts(
-    record: Record, name: Callable[[str], str], answered: Collection[str]
+    record: TranscriptRecord, name: Callable[[str], str], answered: Collection[str]
 ) -> Iterator[tuple[str, list[str]]]:
     asked = [
         _item(f"{each.text} → {each.outcome}" if each.outcome else each.text)
@@ -428,7 +436,7 @@ def _list_parts(
     yield from ((title, items) for title, items in found.items() if items)
 
 
-def _list_commands(record: Record) -> Iterator[str]:
+def _list_commands(record: TranscriptRecord) -> Iterator[str]:
     """Yield how commands ended when they last ran: those that failed, then some of the others."""
     ran = [*record.commands.items()]
     failed = [each for each in ran if each[1].trouble][-_FAILED:]

@@ -12,7 +12,14 @@ from vaultmem.core.notes.note import Note
 from vaultmem.core.packs.pack_item import quote
 from vaultmem.core.sessions.session import plain_id
 from vaultmem.core.text.display import one_line
-from vaultmem.core.text.token_count import Line, Shown, Step, count_tokens, fit_texts, offer_line
+from vaultmem.core.text.token_count import (
+    BudgetLine,
+    Shown,
+    TextStep,
+    count_tokens,
+    fit_texts,
+    offer_line,
+)
 from vaultmem.errors import RefusedError
 
 _WORD = re.compile(r"[^\W_]+(?:[._/:#@-][^\W_]+)*")
@@ -149,7 +156,7 @@ _TITLES = {
 }
 
 
-class Entry(NamedTuple):
+class TaskEntry(NamedTuple):
     """One thing to tell: where it is shown, how soon it is taken (0 first), and its source.
 
     `at` is the source's time in seconds since the epoch, 0 if it has none.
@@ -172,7 +179,7 @@ class TaskView(NamedTuple):
     left_out: int
 
 
-def render_view(title: str, entries: Sequence[Entry], budget: int) -> TaskView:
+def render_view(title: str, entries: Sequence[TaskEntry], budget: int) -> TaskView:
     """Return what fits of the entries, grouped; the same for the same entries.
 
     Raises:
@@ -183,11 +190,11 @@ def render_view(title: str, entries: Sequence[Entry], budget: int) -> TaskView:
     left = budget - count_tokens(_render(title, [], 0)) - 8
     steps = []
     for number, entry in enumerate(entries):
-        line = Line(entry.part, entry.text, count_tokens(quote(entry.text)) + 2)
+        line = BudgetLine(entry.part, entry.text, count_tokens(quote(entry.text)) + 2)
         offer = partial(offer_line, number, line, _HEADING)
-        steps.append(Step(entry.rank, (number,), number, offer))
+        steps.append(TextStep(entry.rank, (number,), number, offer))
 
-    def render(told: Shown[int, Line]) -> tuple[TaskView, int]:
+    def render(told: Shown[int, BudgetLine]) -> tuple[TaskView, int]:
         shown = [entries[number] for number in sorted(told)]
         left_out = len(entries) - len(shown)
         text = _render(title, shown, left_out)
@@ -197,7 +204,7 @@ def render_view(title: str, entries: Sequence[Entry], budget: int) -> TaskView:
     return fit_texts(steps, left, render, budget)[0]
 
 
-def _render(title: str, entries: Sequence[Entry], left_out: int) -> str:
+def _render(title: str, entries: Sequence[TaskEntry], left_out: int) -> str:
     blocks = [f"# {one_line(title)[:160]}", _REMARK]
     for part in ViewPart:
         texts = [entry.text for entry in entries if entry.part is part]

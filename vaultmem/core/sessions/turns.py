@@ -27,7 +27,7 @@ class Turn(NamedTuple):
     at: str = ""
 
 
-class Line(NamedTuple):
+class TranscriptLine(NamedTuple):
     """A line of a transcript: a turn, or a part of one.
 
     `tokens` are its own, `total` those of the session up to its end. `digest` is that of the line
@@ -53,7 +53,7 @@ class Tally(NamedTuple):
     digest: str = ""
 
 
-def add_lines(turn: Turn, tally: Tally) -> tuple[list[Line], Tally]:
+def add_lines(turn: Turn, tally: Tally) -> tuple[list[TranscriptLine], Tally]:
     """Return a turn as the lines that follow a tally, and the tally behind them."""
     text = leave_out_secrets(turn.text).encode("utf-8", "replace").decode("utf-8")
     pieces = [text[at : at + MAX_PART] for at in range(0, len(text), MAX_PART)] or [""]
@@ -62,7 +62,7 @@ def add_lines(turn: Turn, tally: Tally) -> tuple[list[Line], Tally]:
     for part, piece in enumerate(pieces, 1):
         tokens = count_tokens(piece)
         total += tokens
-        fresh = Line(
+        fresh = TranscriptLine(
             number=number,
             part=part,
             parts=len(pieces),
@@ -78,7 +78,7 @@ def add_lines(turn: Turn, tally: Tally) -> tuple[list[Line], Tally]:
     return lines, Tally(number, total, digest)
 
 
-def encode_line(line: Line) -> bytes:
+def encode_line(line: TranscriptLine) -> bytes:
     """Return a line of a transcript as bytes, with its line end."""
     return (json.dumps(as_named(line), ensure_ascii=False) + "\n").encode("utf-8")
 
@@ -88,25 +88,25 @@ def encode_dropped(tally: Tally) -> bytes:
     return (json.dumps({"dropped": as_named(tally)}) + "\n").encode()
 
 
-def decode_line(data: bytes) -> Line | Tally | None:
+def decode_line(data: bytes) -> TranscriptLine | Tally | None:
     """Return what a line of a transcript holds; None if it is broken."""
     try:
         value: Any = json.loads(data)
         if "dropped" in value:
             return Tally(**{name: kind(value["dropped"][name]) for name, kind in _TALLY})
-        return Line(**{name: kind(value[name]) for name, kind in _LINE})
+        return TranscriptLine(**{name: kind(value[name]) for name, kind in _LINE})
     except (ValueError, TypeError, KeyError):
         return None
 
 
-def tally_of(line: Line | Tally) -> Tally:
+def tally_of(line: TranscriptLine | Tally) -> Tally:
     """Return the tally of a transcript after a line."""
     return line if isinstance(line, Tally) else Tally(line.number, line.total, line.digest)
 
 
-def join_turns(lines: Iterable[Line]) -> Iterator[tuple[int, Turn]]:
+def join_turns(lines: Iterable[TranscriptLine]) -> Iterator[tuple[int, Turn]]:
     """Yield turns with their numbers; of one whose first parts are missing, what is there."""
-    held: list[Line] = []
+    held: list[TranscriptLine] = []
     for line in lines:
         if held and line.number != held[0].number:
             yield _join(held)
@@ -146,12 +146,12 @@ _LINE: tuple[tuple[str, Any], ...] = (
 _TALLY: tuple[tuple[str, Any], ...] = (("turns", int), ("tokens", int), ("digest", str))
 
 
-def _join(lines: list[Line]) -> tuple[int, Turn]:
+def _join(lines: list[TranscriptLine]) -> tuple[int, Turn]:
     first = lines[0]
     return first.number, Turn(first.role, "".join(line.text for line in lines), first.at)
 
 
-def _digest(before: str, line: Line) -> str:
+def _digest(before: str, line: TranscriptLine) -> str:
     """Return the digest of a line: sha256 of the one before it and of all that it tells."""
     told = as_named(line) | {"digest": before}
     data = json.dumps(told, sort_keys=True).encode()

@@ -30,7 +30,7 @@ _PROPER = frozenset({"city", "employer"})
 _MAX_SLOT, _MAX_WORDS = 3, 10
 
 
-class Update(NamedTuple):
+class ValueUpdate(NamedTuple):
     """Two sentences of which the second says a new value: of what sort, the old value, the new."""
 
     old: str
@@ -40,19 +40,19 @@ class Update(NamedTuple):
     after: str
 
 
-def find_update(olds: Collection[Fact], news: Collection[Fact]) -> Update | None:
+def find_update(olds: Collection[Fact], news: Collection[Fact]) -> ValueUpdate | None:
     """Return the first thing that facts of a text say otherwise than those of an older one."""
     pairs = ((old, new) for new in news for old in olds)
     return next((found for old, new in pairs if (found := compare_facts(old, new))), None)
 
 
-def compare_facts(old: Fact, new: Fact) -> Update | None:
+def compare_facts(old: Fact, new: Fact) -> ValueUpdate | None:
     """Return how one fact updates an older one, None if it does not."""
     found = None if old.keys.isdisjoint(new.keys) else _find_update(old, new)
     return None if found and find_subjects(old.text, new.text) else found
 
 
-def _find_update(old: Fact, new: Fact) -> Update | None:
+def _find_update(old: Fact, new: Fact) -> ValueUpdate | None:
     if (found := _find_reversal(old, new)) is not None:
         return found
     if "more" in new.marks or (new.is_over and not new.is_new):
@@ -61,7 +61,7 @@ def _find_update(old: Fact, new: Fact) -> Update | None:
     return None if found is None or _is_exchange(old, found.after) else found
 
 
-def _find_reversal(old: Fact, new: Fact) -> Update | None:
+def _find_reversal(old: Fact, new: Fact) -> ValueUpdate | None:
     """Find what was so and is no longer, or was not and is again."""
     if old.is_negative == new.is_negative or not (old.marks | new.marks) - {"more", "since"}:
         return None
@@ -76,7 +76,7 @@ def _find_reversal(old: Fact, new: Fact) -> Update | None:
     return _make("no longer" if new.is_negative else "again", old, old.words, new, new.words)
 
 
-def _find_gone(old: Fact, new: Fact) -> Update | None:
+def _find_gone(old: Fact, new: Fact) -> ValueUpdate | None:
     """Find the old value that the new fact names itself: switched from it, left it, sold it."""
     gone = list_keys(new.value) if new.kind == "ends" else new.gone
     known = list_keys(old.value) if old.kind else old.predicate
@@ -91,7 +91,7 @@ def _find_gone(old: Fact, new: Fact) -> Update | None:
     return _make(kind, old, old.value or old.words, new, () if new.kind == "ends" else new.value)
 
 
-def _find_value(old: Fact, new: Fact) -> Update | None:
+def _find_value(old: Fact, new: Fact) -> ValueUpdate | None:
     """Find another value of the same relation to the same subject."""
     classes = old.classes & new.classes - {"choice"}
     if not classes or old.is_negative or new.is_negative or "ends" in {old.kind, new.kind}:
@@ -147,7 +147,7 @@ class _Slot(NamedTuple):
     behind: int
 
 
-def _find_slot(old: Fact, new: Fact) -> Update | None:
+def _find_slot(old: Fact, new: Fact) -> ValueUpdate | None:
     """Find the one place in which two sentences of the same words differ, where a value stands."""
     if old.is_negative != new.is_negative or old.gone or new.gone:
         return None
@@ -247,6 +247,6 @@ def _is_exchange(old: Fact, after: str) -> bool:
     return bool(keys) and keys <= known
 
 
-def _make(kind: str, old: Fact, before: Words, new: Fact, after: Words) -> Update:
+def _make(kind: str, old: Fact, before: Words, new: Fact, after: Words) -> ValueUpdate:
     values = (" ".join(word.raw for word in each) for each in (before, after))
-    return Update(old.text, new.text, kind, *values)
+    return ValueUpdate(old.text, new.text, kind, *values)

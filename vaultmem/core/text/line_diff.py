@@ -231,7 +231,7 @@ _MAX_WORD_STEPS = 200_000
 _PLACE = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
 
-class Mark(StrEnum):
+class WordMark(StrEnum):
     """Whether words are in both texts, in the old one alone, or in the new one alone."""
 
     SAME = "same"
@@ -239,10 +239,10 @@ class Mark(StrEnum):
     INS = "ins"
 
 
-class Piece(NamedTuple):
+class DiffPiece(NamedTuple):
     """Some words, and which text has them."""
 
-    mark: Mark
+    mark: WordMark
     text: str
 
 
@@ -250,24 +250,24 @@ class Passage(NamedTuple):
     """A part of a diff: the line of the new text that it begins at (1-based), and its pieces."""
 
     line: int
-    pieces: tuple[Piece, ...]
+    pieces: tuple[DiffPiece, ...]
 
 
-def diff_words(old: str, new: str) -> list[Piece]:
+def diff_words(old: str, new: str) -> list[DiffPiece]:
     """Return both texts as pieces, in order; what is removed stands before what is added.
 
     What two changes leave between them is changed with them if it is shorter than both: nobody
     reads single words that happen to be the same.
     """
     words, others = _WORD.findall(old), _WORD.findall(new)
-    pieces: list[Piece] = []
+    pieces: list[DiffPiece] = []
     at = 0
     for hunk in _join_close(diff_lines(words, others, _MAX_WORD_STEPS), words, others):
-        pieces.append(Piece(Mark.SAME, "".join(words[at : hunk.start])))
-        pieces.append(Piece(Mark.DEL, "".join(words[hunk.start : hunk.end])))
-        pieces.append(Piece(Mark.INS, "".join(others[hunk.new_start : hunk.new_end])))
+        pieces.append(DiffPiece(WordMark.SAME, "".join(words[at : hunk.start])))
+        pieces.append(DiffPiece(WordMark.DEL, "".join(words[hunk.start : hunk.end])))
+        pieces.append(DiffPiece(WordMark.INS, "".join(others[hunk.new_start : hunk.new_end])))
         at = hunk.end
-    pieces.append(Piece(Mark.SAME, "".join(words[at:])))
+    pieces.append(DiffPiece(WordMark.SAME, "".join(words[at:])))
     return [piece for piece in pieces if piece.text]
 
 
@@ -284,23 +284,23 @@ def mark_diff(diff: Iterable[str]) -> list[Passage]:
     return passages
 
 
-def _trim_words(line: int, pieces: list[Piece]) -> Passage:
+def _trim_words(line: int, pieces: list[DiffPiece]) -> Passage:
     """Return a passage without blank lines at its ends."""
     if pieces:
         text = pieces[0].text.lstrip("\n")
-        line += len(pieces[0].text) - len(text) if pieces[0].mark is not Mark.DEL else 0
+        line += len(pieces[0].text) - len(text) if pieces[0].mark is not WordMark.DEL else 0
         pieces[0] = pieces[0]._replace(text=text)
         pieces[-1] = pieces[-1]._replace(text=pieces[-1].text.rstrip("\n"))
     return Passage(line, tuple(piece for piece in pieces if piece.text))
 
 
-def _mark_lines(lines: Iterable[str]) -> Iterator[Piece]:
+def _mark_lines(lines: Iterable[str]) -> Iterator[DiffPiece]:
     """Yield the pieces of a hunk's lines; what git remarks of the last line end is left out."""
     shown = (line for line in lines if not line.startswith("\\"))
     for is_same, run in groupby(shown, lambda line: line.startswith(" ")):
         listed = list(run)
         if is_same:
-            yield Piece(Mark.SAME, _text(listed))
+            yield DiffPiece(WordMark.SAME, _text(listed))
         else:
             old, new = ([each for each in listed if each[0] == sign] for sign in "-+")
             yield from diff_words(_text(old), _text(new))
@@ -310,9 +310,9 @@ def _text(lines: Sequence[str]) -> str:
     return "".join(f"{line[1:].removesuffix(chr(13))}\n" for line in lines)
 
 
-def _join(pieces: Iterable[Piece]) -> Iterator[Piece]:
+def _join(pieces: Iterable[DiffPiece]) -> Iterator[DiffPiece]:
     for mark, group in groupby(pieces, lambda piece: piece.mark):
-        yield Piece(mark, "".join(piece.text for piece in group))
+        yield DiffPiece(mark, "".join(piece.text for piece in group))
 
 
 def _join_close(

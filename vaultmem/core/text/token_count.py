@@ -156,7 +156,7 @@ Made = TypeVar("Made")
 Shown = Mapping[Piece, Text]
 
 
-class Step(NamedTuple, Generic[Piece, Text]):
+class TextStep(NamedTuple, Generic[Piece, Text]):
     """A text that a piece may have, and when it is considered: by rank, then by turn.
 
     `offer` takes what is shown so far, and a room in tokens. It returns the text, and what that
@@ -174,7 +174,7 @@ Cap = Callable[[int, int], int]
 
 
 def fit_texts(
-    steps: Iterable[Step[Piece, Text]],
+    steps: Iterable[TextStep[Piece, Text]],
     left: int,
     render: Callable[[Shown[Piece, Text]], tuple[Made, int]],
     budget: int,
@@ -194,7 +194,7 @@ def fit_texts(
 
 
 def choose_texts(
-    steps: Iterable[Step[Piece, Text]], left: int, cap: Cap = lambda rank, left: left
+    steps: Iterable[TextStep[Piece, Text]], left: int, cap: Cap = lambda rank, left: left
 ) -> list[tuple[Piece, Text]]:
     """Return pieces with their texts, in the order in which they were taken.
 
@@ -214,7 +214,7 @@ def choose_texts(
     return chosen
 
 
-class Line(NamedTuple):
+class BudgetLine(NamedTuple):
     """A text below the heading of a group, and the tokens that it costs without the heading."""
 
     group: int
@@ -223,8 +223,8 @@ class Line(NamedTuple):
 
 
 def offer_line(
-    piece: Piece, line: Line, heading: int, shown: Shown[Piece, Line], room: int
-) -> tuple[Line, int]:
+    piece: Piece, line: BudgetLine, heading: int, shown: Shown[Piece, BudgetLine], room: int
+) -> tuple[BudgetLine, int]:
     """Return a line, and what it costs more than what is shown; the first one pays the heading."""
     extra = line.cost - (shown[piece].cost if piece in shown else 0)
     has_heading = any(each.group == line.group for each in shown.values())

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from vaultmem.core.secrets.scan import mask_secrets
 
 
-class Kind(StrEnum):
+class EventKind(StrEnum):
     """What an event is.
 
     A request is the user's own words, a call what the agent has a tool do, a title what the client
@@ -37,7 +37,7 @@ class Deed(StrEnum):
     REMOVED = "removed"
 
 
-class Source(NamedTuple):
+class TranscriptSource(NamedTuple):
     """Whose transcript it is: the client's name and id for it, its folder and branch.
 
     `is_side` tells that a helper of the agent speaks, not the session itself.
@@ -59,8 +59,8 @@ class TranscriptEvent(NamedTuple):
     call failed. `steps` are what a plan has still to do, None where this is no plan.
     """
 
-    kind: Kind
-    source: Source
+    kind: EventKind
+    source: TranscriptSource
     at: str = ""
     text: str = ""
     tool: str = ""
@@ -317,7 +317,7 @@ _LINE, _OUTCOME, _ANSWER, _COMMAND = 240, 140, 1_200, 4_000
 
 
 @dataclass
-class Asked:
+class RequestSummary:
     """A request by its first line, and the first sentence of the answer to it."""
 
     at: str
@@ -352,7 +352,7 @@ class Waiting:
 
 
 @dataclass
-class Record:
+class TranscriptRecord:
     """What a session came to so far; files by their path, commands by how they are told.
 
     `answer` is the last that was said in this turn, and `is_over` that nothing was done since;
@@ -361,7 +361,7 @@ class Record:
 
     goal: str = ""
     title: str = ""
-    asked: list[Asked] = field(default_factory=list)
+    asked: list[RequestSummary] = field(default_factory=list)
     files: dict[str, Touched] = field(default_factory=dict)
     commands: dict[str, Ran] = field(default_factory=dict)
     commits: list[tuple[str, str]] = field(default_factory=list)
@@ -373,26 +373,26 @@ class Record:
     waiting: dict[str, Waiting] = field(default_factory=dict)
 
 
-def add_event(record: Record, event: TranscriptEvent) -> None:
+def add_event(record: TranscriptRecord, event: TranscriptEvent) -> None:
     """Add what happened to a record; what helpers did is no part of it."""
     add = _ADDERS.get(event.kind)
     if add is not None and not event.source.is_side:
         add(record, event)
 
 
-def dump_record(record: Record) -> str:
+def dump_record(record: TranscriptRecord) -> str:
     """Return a record as JSON that `load_record` reads."""
     return json.dumps(asdict(record), ensure_ascii=False)
 
 
-def load_record(text: str) -> Record:
+def load_record(text: str) -> TranscriptRecord:
     """Return a record from its JSON; an empty one where that cannot be read."""
     try:
         given: dict[str, Any] = json.loads(text)
-        return Record(
+        return TranscriptRecord(
             **{
                 **given,
-                "asked": [Asked(**each) for each in given["asked"]],
+                "asked": [RequestSummary(**each) for each in given["asked"]],
                 "files": {path: Touched(**each) for path, each in given["files"].items()},
                 "commands": {name: Ran(**each) for name, each in given["commands"].items()},
                 "commits": [(commit, subject) for commit, subject in given["commits"]],
@@ -400,25 +400,25 @@ def load_record(text: str) -> Record:
             }
         )
     except (ValueError, TypeError, KeyError, AttributeError):
-        return Record()
+        return TranscriptRecord()
 
 
-def list_questions(record: Record) -> list[str]:
+def list_questions(record: TranscriptRecord) -> list[str]:
     """Return the questions to the user that nobody has answered, the last one last."""
     return [*dict.fromkeys([*record.questions, *find_questions(record.answer)])][-_QUESTIONS:]
 
 
-def describe_answer(record: Record) -> str:
+def describe_answer(record: TranscriptRecord) -> str:
     """Return how things stand by the last answer that ended a turn, or else by the last one."""
     told = shorten_answer(record.answer, _ANSWER)
     return told if record.is_over or not record.stood else record.stood
 
 
-def _add_title(record: Record, event: TranscriptEvent) -> None:
+def _add_title(record: TranscriptRecord, event: TranscriptEvent) -> None:
     record.title = _plain(event.text, _LINE)
 
 
-def _add_request(record: Record, event: TranscriptEvent) -> None:
+def _add_request(record: TranscriptRecord, event: TranscriptEvent) -> None:
     lines = [line for line in event.text.splitlines() if line.strip()]
     text = _plain(lines[0], _LINE)
     if not record.goal or len(record.goal.split()) < 3:  # "hi" is no goal.
@@ -427,19 +427,19 @@ def _add_request(record: Record, event: TranscriptEvent) -> None:
     record.questions = [each for each in asked if not is_answered(each, event.text)]
     record.stood = describe_answer(record)
     record.answer, record.is_over = "", False
-    record.asked.append(Asked(event.at, text))
+    record.asked.append(RequestSummary(event.at, text))
     if len(record.asked) > _REQUESTS:
         del record.asked[1]  # The first is the goal.
 
 
-def _add_answer(record: Record, event: TranscriptEvent) -> None:
+def _add_answer(record: TranscriptRecord, event: TranscriptEvent) -> None:
     record.answer, record.is_over = mask_secrets(event.text)[-8 * _ANSWER :], True
     if record.asked:
         said = [each for each in split_prose(record.answer) if not each.endswith("?")]
         record.asked[-1].outcome = _cut(said[0], _OUTCOME) if said else ""
 
 
-def _add_call(record: Record, event: TranscriptEvent) -> None:
+def _add_call(record: TranscriptRecord, event: TranscriptEvent) -> None:
     record.is_over = False
     if record.asked:
         record.asked[-1].outcome = ""  # What was said before was not the answer.
@@ -457,7 +457,7 @@ def _add_call(record: Record, event: TranscriptEvent) -> None:
     _bound(record.waiting, _CALLS)
 
 
-def _add_result(record: Record, event: TranscriptEvent) -> None:
+def _add_result(record: TranscriptRecord, event: TranscriptEvent) -> None:
     call = record.waiting.pop(event.call, None)
     if call is None:
         return
@@ -475,7 +475,7 @@ def _add_result(record: Record, event: TranscriptEvent) -> None:
         _bound(record.commands, _COMMANDS)
 
 
-def _touch(record: Record, path: str, deed: Deed) -> None:
+def _touch(record: TranscriptRecord, path: str, deed: Deed) -> None:
     touched = record.files.pop(path, Touched())
     touched.is_gone = deed is Deed.REMOVED
     if deed is Deed.CREATED:
@@ -507,10 +507,10 @@ def _cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit - 4].rsplit(' ', 1)[0]} ..."
 
 
-_ADDERS: dict[Kind, Callable[[Record, TranscriptEvent], None]] = {
-    Kind.REQUEST: _add_request,
-    Kind.ANSWER: _add_answer,
-    Kind.CALL: _add_call,
-    Kind.RESULT: _add_result,
-    Kind.TITLE: _add_title,
+_ADDERS: dict[EventKind, Callable[[TranscriptRecord, TranscriptEvent], None]] = {
+    EventKind.REQUEST: _add_request,
+    EventKind.ANSWER: _add_answer,
+    EventKind.CALL: _add_call,
+    EventKind.RESULT: _add_result,
+    EventKind.TITLE: _add_title,
 }

@@ -12,9 +12,9 @@ from typing import Any
 
 from vaultmem.core.transcripts.event import (
     Deed,
-    Kind,
-    Source,
+    EventKind,
     TranscriptEvent,
+    TranscriptSource,
     as_text,
     dict_of,
     dicts_of,
@@ -42,14 +42,14 @@ def is_claude(whole: dict[str, Any]) -> bool:
 
 def read_claude(whole: dict[str, Any]) -> Iterator[TranscriptEvent]:
     """Yield what a line tells; at least one event, which has the session and its folder."""
-    source = Source(
+    source = TranscriptSource(
         session=text_of(whole, "sessionId"),
         folder=text_of(whole, "cwd"),
         branch=text_of(whole, "gitBranch"),
         agent="claude-code",
         is_side=whole.get("isSidechain") is True,
     )
-    plain = TranscriptEvent(Kind.META, source, text_of(whole, "timestamp"))
+    plain = TranscriptEvent(EventKind.META, source, text_of(whole, "timestamp"))
     found = list(_read(whole, plain))
     yield from found or [plain]
 
@@ -58,11 +58,11 @@ def _read(whole: dict[str, Any], plain: TranscriptEvent) -> Iterator[TranscriptE
     kind, message = whole["type"], dict_of(whole, "message")
     if kind == "summary" or kind in _TITLES:
         if text := text_of(whole, _TITLES.get(kind, kind)):
-            yield plain._replace(kind=Kind.TITLE, text=text)
+            yield plain._replace(kind=EventKind.TITLE, text=text)
     elif kind == "attachment":  # What the user typed while the agent was at work.
         yield from _read_queued(dict_of(whole, "attachment"), plain)
     elif kind == "user" and whole.get("isCompactSummary") is True:
-        yield plain._replace(kind=Kind.SUMMARY, text=as_text(message.get("content")))
+        yield plain._replace(kind=EventKind.SUMMARY, text=as_text(message.get("content")))
     elif kind == "user" and whole.get("isMeta") is not True:
         yield from _read_user(message.get("content"), dict_of(whole, "toolUseResult"), plain)
     elif kind == "assistant":
@@ -74,7 +74,7 @@ def _read_queued(attached: dict[str, Any], plain: TranscriptEvent) -> Iterator[T
     if attached.get("type") != "queued_command" or attached.get("isMeta") is True or not by_person:
         return
     if text := strip_added(as_text(attached.get("prompt"))):
-        yield plain._replace(kind=Kind.REQUEST, text=text)
+        yield plain._replace(kind=EventKind.REQUEST, text=text)
 
 
 def _read_user(
@@ -83,7 +83,7 @@ def _read_user(
     parts = [{"type": "text", "text": content}] if isinstance(content, str) else dicts_of(content)
     said = [text for p in parts if p.get("type") == "text" and (text := strip_added(as_text([p])))]
     if said:
-        yield plain._replace(kind=Kind.REQUEST, text="\n\n".join(said))
+        yield plain._replace(kind=EventKind.REQUEST, text="\n\n".join(said))
     for part in parts:
         if part.get("type") == "tool_result":
             text = as_text(part.get("content"))
@@ -91,7 +91,7 @@ def _read_user(
             code = _EXIT.match(text)
             done = Deed.CREATED if used.get("type") == "create" else None
             yield plain._replace(
-                kind=Kind.RESULT,
+                kind=EventKind.RESULT,
                 text=text,
                 call=text_of(part, "tool_use_id"),
                 path=text_of(used, "filePath") if done else "",
@@ -112,7 +112,7 @@ def _read_assistant(
     for part in parts:
         if part.get("type") == "text" and (text := text_of(part, "text").strip()):
             if not text.startswith("API Error"):
-                yield plain._replace(kind=Kind.ANSWER, text=text)
+                yield plain._replace(kind=EventKind.ANSWER, text=text)
         elif part.get("type") == "tool_use":
             yield _read_call(part, plain)
 
@@ -120,7 +120,7 @@ def _read_assistant(
 def _read_call(part: dict[str, Any], plain: TranscriptEvent) -> TranscriptEvent:
     name, given = text_of(part, "name"), dict_of(part, "input")
     return plain._replace(
-        kind=Kind.CALL,
+        kind=EventKind.CALL,
         text=f"{name} {as_text(part.get('input'))}",
         tool=name,
         call=text_of(part, "id"),
@@ -148,10 +148,12 @@ _SCRIPTED = re.compile(r'tools\.(?:exec|shell)_command\(\{[^{}]*?"?cmd"?:\s*("(?
 _PATCH = re.compile(r'"(?:\*\*\* Begin Patch)(?:[^"\\]|\\.)*"')
 
 
-def read_codex(whole: dict[str, Any], known: Source) -> Iterator[TranscriptEvent]:
+def read_codex(whole: dict[str, Any], known: TranscriptSource) -> Iterator[TranscriptEvent]:
     """Yield what a line tells; at least one event. `known` is what lines before it told."""
     payload = dict_of(whole, "payload")
-    plain = TranscriptEvent(Kind.META, known._replace(agent="codex"), text_of(whole, "timestamp"))
+    plain = TranscriptEvent(
+        EventKind.META, known._replace(agent="codex"), text_of(whole, "timestamp")
+    )
     if whole["type"] == "session_meta":
         plain = plain._replace(source=_read_head(payload, known))
     elif whole["type"] == "turn_context" and (folder := text_of(payload, "cwd")):
@@ -160,17 +162,17 @@ def read_codex(whole: dict[str, Any], known: Source) -> Iterator[TranscriptEvent
     if whole["type"] == "response_item":
         found = [*_read_item(payload, plain)]
     elif whole["type"] == "compacted" and (text := text_of(payload, "message")):
-        found = [plain._replace(kind=Kind.SUMMARY, text=text)]
+        found = [plain._replace(kind=EventKind.SUMMARY, text=text)]
     yield from found or [plain]
 
 
-def _read_head(payload: dict[str, Any], known: Source) -> Source:
+def _read_head(payload: dict[str, Any], known: TranscriptSource) -> TranscriptSource:
     """Return whose transcript it is; of one that was forked, the first head is its own."""
     if known.session:
         return known
     side = payload.get("thread_source") == "subagent" or "subagent" in dict_of(payload, "source")
     branch = text_of(dict_of(payload, "git"), "branch")
-    return Source(text_of(payload, "id"), text_of(payload, "cwd"), branch, "codex", side)
+    return TranscriptSource(text_of(payload, "id"), text_of(payload, "cwd"), branch, "codex", side)
 
 
 def _read_item(payload: dict[str, Any], plain: TranscriptEvent) -> Iterator[TranscriptEvent]:
@@ -182,7 +184,7 @@ def _read_item(payload: dict[str, Any], plain: TranscriptEvent) -> Iterator[Tran
             texts = [strip_added(text) for text in texts]
         text = "\n".join(filter(None, texts)).strip()
         if text and role in {"user", "assistant"}:
-            said = Kind.REQUEST if role == "user" else Kind.ANSWER
+            said = EventKind.REQUEST if role == "user" else EventKind.ANSWER
             yield plain._replace(kind=said, text=text)
     elif kind in {"function_call", "custom_tool_call", "local_shell_call"}:
         yield from _read_codex_call(payload, plain)
@@ -194,7 +196,7 @@ def _read_codex_call(payload: dict[str, Any], plain: TranscriptEvent) -> Iterato
     name = text_of(payload, "name") or "shell"
     asked = payload.get("arguments") or payload.get("input") or payload.get("action")
     given = _decode(asked)
-    call = plain._replace(kind=Kind.CALL, tool=name, call=text_of(payload, "call_id"))
+    call = plain._replace(kind=EventKind.CALL, tool=name, call=text_of(payload, "call_id"))
     if name == "update_plan":
         yield call._replace(text=f"{name} {as_text(asked)}", steps=steps_of(given.get("plan")))
         return
@@ -230,7 +232,7 @@ def _read_result(payload: dict[str, Any], plain: TranscriptEvent) -> TranscriptE
     # A script runs several commands: one that failed matters.
     code = next((int(each) for each in codes if int(each)), 0) if codes else None
     return plain._replace(
-        kind=Kind.RESULT,
+        kind=EventKind.RESULT,
         text=as_text(_decode(text).get("output", text)) if text.startswith("{") else text,
         call=text_of(payload, "call_id"),
         exit=code,
@@ -275,14 +277,14 @@ def read_copilot(whole: dict[str, Any]) -> Iterator[TranscriptEvent]:
     """Yield what a line tells; at least one event."""
     data = dict_of(whole, "data")
     place = dict_of(data, "context")
-    source = Source(
+    source = TranscriptSource(
         text_of(data, "sessionId"),
         text_of(place, "cwd"),
         text_of(place, "branch"),
         "copilot",
         bool(text_of(whole, "agentId")),
     )
-    plain = TranscriptEvent(Kind.META, source, text_of(whole, "timestamp"))
+    plain = TranscriptEvent(EventKind.META, source, text_of(whole, "timestamp"))
     found = list(_read_copilot(text_of(whole, "type"), data, plain))
     yield from found or [plain]
 
@@ -294,12 +296,12 @@ def _read_copilot(
     if kind == "user.message":
         text = strip_added(text)
         if text and not text_of(data, "source").startswith(_NOT_USERS):
-            yield plain._replace(kind=Kind.REQUEST, text=text)
+            yield plain._replace(kind=EventKind.REQUEST, text=text)
     elif kind == "assistant.message":
         if text:
-            yield plain._replace(kind=Kind.ANSWER, text=text)
+            yield plain._replace(kind=EventKind.ANSWER, text=text)
     elif kind == "session.title_changed":
-        yield plain._replace(kind=Kind.TITLE, text=text_of(data, "title"))
+        yield plain._replace(kind=EventKind.TITLE, text=text_of(data, "title"))
     elif kind == "tool.execution_start":
         yield from _read_copilot_call(data, plain._replace(call=text_of(data, "toolCallId")))
     elif kind == "tool.execution_complete":
@@ -310,7 +312,7 @@ def _read_copilot_call(data: dict[str, Any], plain: TranscriptEvent) -> Iterator
     name, given = text_of(data, "toolName"), dict_of(data, "arguments")
     told = as_text(data.get("arguments"))
     first = plain._replace(
-        kind=Kind.CALL,
+        kind=EventKind.CALL,
         text=f"{name} {told}",
         tool=name,
         path=text_of(given, "path"),
@@ -328,7 +330,7 @@ def _read_copilot_result(data: dict[str, Any], plain: TranscriptEvent) -> Transc
     code = dict_of(data, "shellExecution").get("exitCode")
     ended = code if isinstance(code, int) else 0 if data.get("success") is True else None
     return plain._replace(
-        kind=Kind.RESULT,
+        kind=EventKind.RESULT,
         text=text_of(dict_of(data, "result"), "content")
         or text_of(dict_of(data, "error"), "message"),
         exit=ended,
@@ -351,13 +353,13 @@ def is_gemini(whole: dict[str, Any]) -> bool:
     return "projectHash" in whole or "$set" in whole or whole.get("type") == "gemini"
 
 
-def read_gemini(whole: dict[str, Any], known: Source) -> Iterator[TranscriptEvent]:
+def read_gemini(whole: dict[str, Any], known: TranscriptSource) -> Iterator[TranscriptEvent]:
     """Yield what a line tells; at least one event. `known` is what lines before it told."""
     source = known._replace(agent="gemini")
     if "projectHash" in whole and not known.session:
         side = whole.get("kind") == "subagent"
         source = source._replace(session=text_of(whole, "sessionId"), is_side=side)
-    plain = TranscriptEvent(Kind.META, source, text_of(whole, "timestamp", "startTime"))
+    plain = TranscriptEvent(EventKind.META, source, text_of(whole, "timestamp", "startTime"))
     found = list(_read_gemini(whole, plain))
     yield from found or [plain]
 
@@ -366,13 +368,13 @@ def _read_gemini(whole: dict[str, Any], plain: TranscriptEvent) -> Iterator[Tran
     text = as_text(whole.get("content")).strip()
     told = plain._replace(call=text_of(whole, "id"))
     if summary := text_of(dict_of(whole, "$set"), "summary"):
-        yield plain._replace(kind=Kind.TITLE, text=summary)
+        yield plain._replace(kind=EventKind.TITLE, text=summary)
     elif whole.get("type") == "user":
         if text := strip_added(text):
-            yield told._replace(kind=Kind.REQUEST, text=text)
+            yield told._replace(kind=EventKind.REQUEST, text=text)
     elif whole.get("type") == "gemini":
         if text:
-            yield told._replace(kind=Kind.ANSWER, text=text)
+            yield told._replace(kind=EventKind.ANSWER, text=text)
         for call in dicts_of(whole.get("toolCalls")):
             yield from _read_gemini_call(call, plain)
 
@@ -382,7 +384,7 @@ def _read_gemini_call(told: dict[str, Any], plain: TranscriptEvent) -> Iterator[
     at = text_of(told, "timestamp") or plain.at
     plain = plain._replace(at=at, call=text_of(told, "id"))
     yield plain._replace(
-        kind=Kind.CALL,
+        kind=EventKind.CALL,
         text=f"{name} {as_text(given)}",
         tool=name,
         path=text_of(given, "file_path"),
@@ -394,7 +396,7 @@ def _read_gemini_call(told: dict[str, Any], plain: TranscriptEvent) -> Iterator[
     code = _GEMINI_EXIT.search(text)
     failed = text_of(told, "status") in {"error", "cancelled"}
     yield plain._replace(
-        kind=Kind.RESULT,
+        kind=EventKind.RESULT,
         text=text,
         exit=int(code[1]) if code else None if failed else 0,
         is_error=failed or bool(code and int(code[1])),
@@ -408,10 +410,10 @@ def _result_text(part: dict[str, Any]) -> str:
 
 # Read a line of a transcript, whichever client wrote it.
 
-NOTHING = Source()
+NOTHING = TranscriptSource()
 
 
-def read_line(data: bytes, known: Source = NOTHING) -> tuple[TranscriptEvent, ...] | None:
+def read_line(data: bytes, known: TranscriptSource = NOTHING) -> tuple[TranscriptEvent, ...] | None:
     """Return what a line tells; None if it is broken or no line of these forms.
 
     `known` is whose transcript it is, as `join_source` gathered it from the lines before.
@@ -433,9 +435,9 @@ def read_line(data: bytes, known: Source = NOTHING) -> tuple[TranscriptEvent, ..
     return tuple(read_claude(whole)) if is_claude(whole) else None
 
 
-def join_source(known: Source, told: Source) -> Source:
+def join_source(known: TranscriptSource, told: TranscriptSource) -> TranscriptSource:
     """Return whose transcript it is after a line: what was told first, and the first folder."""
-    return Source(
+    return TranscriptSource(
         session=known.session or told.session,
         folder=known.folder or told.folder,
         branch=told.branch or known.branch,
@@ -456,8 +458,8 @@ def describe_turn(event: TranscriptEvent) -> tuple[str, str] | None:
 
 
 _ROLES: dict[Any, str] = {
-    Kind.REQUEST: "user",
-    Kind.ANSWER: "assistant",
-    Kind.CALL: "tool",
-    Kind.RESULT: "result",
+    EventKind.REQUEST: "user",
+    EventKind.ANSWER: "assistant",
+    EventKind.CALL: "tool",
+    EventKind.RESULT: "result",
 }

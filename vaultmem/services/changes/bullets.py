@@ -10,7 +10,7 @@ from vaultmem.core.lifecycle import HIDDEN_STATES
 from vaultmem.core.notes.note import UnreadableNoteError, parse_note
 from vaultmem.core.text.paths import fold, parse_note_path
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
-from vaultmem.services.changes.change import Change, Step
+from vaultmem.services.changes.change import Change, NoteStep
 from vaultmem.storage.git.blame_file import blame_file
 from vaultmem.storage.git.log import read_commits
 from vaultmem.vault import Vault
@@ -42,7 +42,7 @@ def drop_bullets(vault: Vault, change: Change) -> None:
         change.event = change.event._replace(only=(*change.event.only, str(MEMORY)))
 
 
-def _is_gone(path: str, step: Step) -> bool:
+def _is_gone(path: str, step: NoteStep) -> bool:
     """Tell whether a note is removed, or in a state that no pack shows."""
     if step.data is None:
         return True

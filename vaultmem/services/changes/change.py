@@ -23,7 +23,7 @@ from vaultmem.vault import Vault
 T = TypeVar("T")
 
 
-class Step(NamedTuple):
+class NoteStep(NamedTuple):
     """What a note becomes: `before` is its blob id now ("" for none), no data removes it.
 
     `mode` are the permission bits of a new file, None for the usual ones.
@@ -43,7 +43,7 @@ class Change:
 
     def __init__(self, seen: Vault) -> None:
         self.seen = seen
-        self.steps: dict[str, Step] = {}
+        self.steps: dict[str, NoteStep] = {}
         self.event: Event | None = None
         self.is_left = True
         self.whose = AuthorScope.OTHERS
@@ -100,13 +100,13 @@ class Change:
     def put(self, path: PurePosixPath, data: bytes, mode: int | None = None) -> bytes:
         """Make a new note, and return its bytes."""
         data = self._demote(path, data, None)
-        self.steps[str(path)] = Step("", data, mode)
+        self.steps[str(path)] = NoteStep("", data, mode)
         return data
 
     def move(self, old: PurePosixPath, blob: str, new: PurePosixPath, data: bytes) -> None:
         """Move a note whose blob id is `blob`, with its permissions; its bytes may change."""
         mode = read_file_and_mode(self.seen.root, old)[1] & 0o777 if self.is_folder else None
-        self.steps[str(new)] = Step("", data, mode)
+        self.steps[str(new)] = NoteStep("", data, mode)
         self.remove(old, blob)
 
     def replace(self, path: PurePosixPath, data: bytes, blob: str) -> bytes:
@@ -124,7 +124,7 @@ class Change:
         if blob_id(data) != blob:
             data = self._demote(path, data, self._read_blob(str(path), blob))
         if blob_id(data) != blob:
-            self.steps[str(path)] = Step(blob, data)
+            self.steps[str(path)] = NoteStep(blob, data)
         return data
 
     def _demote(self, path: PurePosixPath, data: bytes, before: bytes | None) -> bytes:
@@ -158,7 +158,7 @@ class Change:
         """Remove a note whose blob id is `blob`."""
         self._expect(path, blob)
         self._known.setdefault(str(path), blob)
-        self.steps[str(path)] = Step(blob, None)
+        self.steps[str(path)] = NoteStep(blob, None)
 
     def commit(self, event: Event, whose: AuthorScope = AuthorScope.ANYBODY) -> None:
         """Make it one commit; what `whose` uncommitted words were there before go in others."""
@@ -194,7 +194,7 @@ def refuse_foreign(note: Note) -> None:
         raise RefusedError(f"{note.path}: {describe_encoding(note.encoding)}")
 
 
-class Written(NamedTuple, Generic[T]):
+class WriteResult(NamedTuple, Generic[T]):
     """What a plan returned, and the commits that were made."""
 
     value: T

@@ -17,11 +17,11 @@ from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.json_values import as_named
 from vaultmem.core.text.paths import slugify
 from vaultmem.errors import ConflictError, DamagedError, PendingError, RefusedError
-from vaultmem.services.changes.operation import Operation, operate
+from vaultmem.services.changes.operation import Transaction, operate
 from vaultmem.services.changes.ownership import (
     CLOSE,
     AuthorScope,
-    Pending,
+    PendingFiles,
     find_pending,
     is_pending,
     is_persons,
@@ -30,9 +30,9 @@ from vaultmem.services.changes.ownership import (
 )
 from vaultmem.services.changes.parts import (
     CHECKPOINT,
+    CommitPart,
+    CommitPlan,
     Event,
-    Part,
-    Plan,
     join_moves,
     split_all,
     split_edits,
@@ -43,7 +43,7 @@ from vaultmem.services.changes.parts import (
 from vaultmem.services.views.open_view import find_branch
 from vaultmem.services.views.withdraw import review_commits
 from vaultmem.storage.git.checkout import HeadTree
-from vaultmem.storage.git.commit_draft import Draft, File, Identity, Settings, TreeEntry
+from vaultmem.storage.git.commit_draft import CommitDraft, CommitSettings, File, Identity, TreeEntry
 from vaultmem.storage.git.git_locks import PATIENCE
 from vaultmem.storage.git.introduced import Brought
 from vaultmem.storage.journal import REMOVED, Author
@@ -108,7 +108,7 @@ def commit_event(vault: Vault, event: Event, even_if_clean: bool = False) -> Com
     """
     refuse_named(event.author, event.subject, event.body)
 
-    def split(pending: Pending, has_waited: bool) -> Plan:
+    def split(pending: PendingFiles, has_waited: bool) -> CommitPlan:
         return split_event(vault, event, pending, even_if_clean or has_waited)
 
     with vault.lock():
@@ -145,8 +145,8 @@ def commit_edits(vault: Vault, may_commit: Callable[[], bool] = lambda: True) ->
         PendingError: git cannot take a commit now. Nothing is kept: the files are on disk.
     """
 
-    def split(pending: Pending, _: bool) -> Plan:
-        return split_edits(vault, pending) if may_commit() else Plan([])
+    def split(pending: PendingFiles, _: bool) -> CommitPlan:
+        return split_edits(vault, pending) if may_commit() else CommitPlan([])
 
     return _commit_after_waiting(vault, split)
 
@@ -182,7 +182,7 @@ def commit_earlier(
     if not wanted or vault.history.obstacle(patience=PATIENCE):
         return []
 
-    def split(pending: Pending) -> Plan:
+    def split(pending: PendingFiles) -> CommitPlan:
         now = {path: each.blob for path, each in HeadTree(vault.state).entries(wanted).items()}
         for path, file in pending.of(wanted).items():
             now[path] = blob_id(file[1]) if file else REMOVED
@@ -214,14 +214,16 @@ def hint_commit(vault: Vault) -> str:
     return f"not committed yet; the next `vaultmem checkpoint`{ends} commits it"
 
 
-def _commit_after_waiting(vault: Vault, split: Callable[[Pending, bool], Plan]) -> CommitReport:
+def _commit_after_waiting(
+    vault: Vault, split: Callable[[PendingFiles, bool], CommitPlan]
+) -> CommitReport:
     """Commit the events that had to wait, then the parts of what is pending.
 
     `split` is told whether an event had waited.
     """
     waited: list[Made] = []
 
-    def work(_: Operation) -> CommitReport:
+    def work(_: Transaction) -> CommitReport:
         waited.extend(_commit_waiting(vault))
         plan, made = _commit(vault, lambda pending: split(pending, bool(waited)))
         has_closed = any(part.event.name == CLOSE for part in plan.parts)
@@ -256,7 +258,9 @@ def _restore(stored: dict[str, Any]) -> Event:
     return Event(**{**known, **lists, "author": Author(**stored["author"])})
 
 
-def _commit(vault: Vault, split: Callable[[Pending], Plan]) -> tuple[Plan, list[Made]]:
+def _commit(
+    vault: Vault, split: Callable[[PendingFiles], CommitPlan]
+) -> tuple[CommitPlan, list[Made]]:
     """Split what is pending into parts and commit them all at once.
 
     Raises:
@@ -267,7 +271,7 @@ def _commit(vault: Vault, split: Callable[[Pending], Plan]) -> tuple[Plan, list[
     return plan, _write(vault, pending.parent, plan.parts)
 
 
-def _write(vault: Vault, parent: str, parts: Sequence[Part]) -> list[Made]:
+def _write(vault: Vault, parent: str, parts: Sequence[CommitPart]) -> list[Made]:
     """Make the commits, and remember that they were made."""
     history = vault.history
     if not parts:
@@ -311,11 +315,11 @@ def draft_event(
     event: Event,
     files: Mapping[str, File],
     at: int,
-    settings: Settings | None = None,
-) -> Draft:
+    settings: CommitSettings | None = None,
+) -> CommitDraft:
     """Return the commit that an event and its files make, at a time in seconds since the epoch."""
     identity = _identity(vault, event.author, settings)
-    return Draft(files, _write_message(event, files), identity, at)
+    return CommitDraft(files, _write_message(event, files), identity, at)
 
 
 def _write_message(event: Event, files: Mapping[str, File]) -> str:
@@ -342,7 +346,7 @@ def _describe_change(change: tuple[str, File]) -> str:
     return f"{'removed' if file is None else 'wrote'} {path}"
 
 
-def _identity(vault: Vault, author: Author, settings: Settings | None) -> Identity:
+def _identity(vault: Vault, author: Author, settings: CommitSettings | None) -> Identity:
     """Return an agent's identity as vaultmem.yaml has it, the person's as git has it."""
     agent = author.agent
     if not agent:

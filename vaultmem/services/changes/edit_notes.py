@@ -21,7 +21,7 @@ from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.paths import check_new_name, is_note_path
 from vaultmem.errors import RefusedError
-from vaultmem.services.changes.change import Change, Written
+from vaultmem.services.changes.change import Change, WriteResult
 from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import Edit, replace_text, write
 from vaultmem.storage.files import MAX_FILE_BYTES
@@ -42,7 +42,7 @@ def edit_note(vault: Vault, path: PurePosixPath, edit: Edit, kind: str = "write"
 
 def edit_as(
     vault: Vault, path: PurePosixPath, edit: Edit, name_event: Callable[[bytes], Event]
-) -> Written[bytes]:
+) -> WriteResult[bytes]:
     """Replace a note's text by `edit(note)`, and return what it is then.
 
     A save by somebody else in between is kept: the edit is made again on their text. On a

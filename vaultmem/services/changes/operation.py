@@ -39,7 +39,7 @@ T = TypeVar("T")
 ATTEMPTS = 10
 
 
-def operate(vault: Vault, undone: str, work: Callable[[Operation], T]) -> T:
+def operate(vault: Vault, undone: str, work: Callable[[Transaction], T]) -> T:
     """Return what `work` does to a vault under its lock: all of it, or nothing.
 
     It is called again where the branch has moved meanwhile, where index or database prove to be
@@ -56,7 +56,7 @@ def operate(vault: Vault, undone: str, work: Callable[[Operation], T]) -> T:
     with naming_faults(undone), vault.lock(), _naming_commits(vault):
         is_inner = str(vault.state_folder) in UNDER_WAY
         for _ in range(ATTEMPTS - 1):
-            operation = Operation(vault)
+            operation = Transaction(vault)
             try:
                 recover(vault)
                 return operation.run(work)
@@ -72,12 +72,12 @@ def operate(vault: Vault, undone: str, work: Callable[[Operation], T]) -> T:
                     raise
                 sync_vault(vault)
         try:
-            return Operation(vault).run(work)
+            return Transaction(vault).run(work)
         except RefMovedError:
             raise PendingError("other commits keep coming in; try again") from None
 
 
-class Operation:
+class Transaction:
     """One attempt to change a vault.
 
     `retries_conflicts` is set by work that can be done again where a file was saved meanwhile.
@@ -87,11 +87,11 @@ class Operation:
         self.retries_conflicts = False
         self.files: FileChanges | None = None
         self._vault = vault
-        self._outer: Operation | None = UNDER_WAY.get(str(vault.state_folder))
+        self._outer: Transaction | None = UNDER_WAY.get(str(vault.state_folder))
         self._before = self._outer.files if self._outer else None
         self._last: list[Callable[[], object]] = []
 
-    def run(self, work: Callable[[Operation], T]) -> T:
+    def run(self, work: Callable[[Transaction], T]) -> T:
         """Return what `work` does; where it fails, undo the files that it changed."""
         vault, is_inner = self._vault, self._outer is not None
         UNDER_WAY.setdefault(str(vault.state_folder), self)

@@ -200,7 +200,7 @@ class AuthorScope(Enum):
     ANYBODY = 3
 
 
-class Pending(NamedTuple):
+class PendingFiles(NamedTuple):
     """Files that differ from the commit `parent`, by path, with their owners.
 
     `skipped` are files that no commit takes, with the reason. `moved` has for new files the paths
@@ -217,7 +217,7 @@ class Pending(NamedTuple):
         """Return those of the files that have these paths."""
         return {path: self.files[path] for path in sorted(paths) if path in self.files}
 
-    def without(self, reasons: Mapping[str, str]) -> Pending:
+    def without(self, reasons: Mapping[str, str]) -> PendingFiles:
         """Return the same without some files, each skipped for its reason."""
         files = {path: file for path, file in self.files.items() if path not in reasons}
         return self._replace(files=files, skipped={**self.skipped, **reasons})
@@ -248,13 +248,13 @@ def is_persons(written: Author | None) -> bool:
     return written is None or is_own(written, Author(""))
 
 
-def find_pending(vault: Vault) -> Pending:
+def find_pending(vault: Vault) -> PendingFiles:
     """Compare what is on disk with HEAD; only files that may differ are read."""
     sync_vault(vault)
     return _compare(vault)
 
 
-def read_pending(vault: Vault) -> Pending:
+def read_pending(vault: Vault) -> PendingFiles:
     """Compare as `find_pending` does, to show it; where another process writes, with what was."""
     sync_to_read(vault)
     return _compare(vault)
@@ -304,7 +304,7 @@ def _find_head(vault: Vault, path: str) -> str:
     return entry.blob if entry else ""
 
 
-def _compare(vault: Vault) -> Pending:
+def _compare(vault: Vault) -> PendingFiles:
     parent = vault.history.head().commit
     head = HeadTree(vault.state)
     head.follow(vault.history, parent)
@@ -330,7 +330,7 @@ def _compare(vault: Vault) -> Pending:
     owners = _find_owners(vault, files)
     new = [path for path, file in files.items() if file and path not in entries]
     moved = _find_moved(vault, files, owners, new)
-    return Pending(parent, files, owners, skipped, moved)
+    return PendingFiles(parent, files, owners, skipped, moved)
 
 
 def _find_followed(vault: Vault, parent: str, gone: Sequence[str]) -> list[str]:
@@ -490,7 +490,7 @@ def read_hand_edits(vault: Vault, blobs: Mapping[str, str]) -> dict[str, HandEdi
     return _read_edits(vault, notes)
 
 
-def find_hand_events(vault: Vault, pending: Pending, paths: Iterable[str]) -> list[HandEdit]:
+def find_hand_events(vault: Vault, pending: PendingFiles, paths: Iterable[str]) -> list[HandEdit]:
     """Return those of the pending edits by hand that are events.
 
     A first commit says nothing of what was before.

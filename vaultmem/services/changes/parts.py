@@ -16,7 +16,7 @@ from vaultmem.services.changes.ownership import (
     CLOSE,
     HOW_TO_ALLOW,
     PROMOTE,
-    Pending,
+    PendingFiles,
     find_hand_events,
     find_leaks_since,
     is_own,
@@ -60,29 +60,31 @@ class Event(NamedTuple):
     without_leaks: bool = False
 
 
-class Part(NamedTuple):
+class CommitPart(NamedTuple):
     """A commit that is to be made: why, and which files are in it."""
 
     event: Event
     files: dict[str, File]
 
 
-class Plan(NamedTuple):
+class CommitPlan(NamedTuple):
     """All commits of one event, in order; the last is the event's own if `has_own`."""
 
-    parts: list[Part]
+    parts: list[CommitPart]
     has_own: bool = False
     skipped: Mapping[str, str] = MappingProxyType({})
 
 
-def split_event(vault: Vault, event: Event, pending: Pending, even_if_clean: bool) -> Plan:
+def split_event(
+    vault: Vault, event: Event, pending: PendingFiles, even_if_clean: bool
+) -> CommitPlan:
     """Put what is not the event's own before it: what others wrote, and what was said by hand.
 
     A note that the event names says nothing but the event. What a session wrote that goes on stays
     that session's to commit, but where a person commits.
     """
     if not pending.files and not even_if_clean:
-        return Plan([], skipped=pending.skipped)
+        return CommitPlan([], skipped=pending.skipped)
     event = event._replace(author=_with_session(event, pending))
     pending = pending.without(_find_running(vault, event, pending))
     own, by_hand = _find_own(vault, event, pending), pending.by_hand()
@@ -96,33 +98,35 @@ def split_event(vault: Vault, event: Event, pending: Pending, even_if_clean: boo
     has_own = bool(files) or not event.only
     if event.only and not vault.config.edit_commits:
         others = set()
-    last = [*said, Part(event, files)] if has_own else said
-    return Plan(_split_before(pending, others, last), has_own, pending.skipped)
+    last = [*said, CommitPart(event, files)] if has_own else said
+    return CommitPlan(_split_before(pending, others, last), has_own, pending.skipped)
 
 
-def split_said(vault: Vault, pending: Pending) -> Plan:
+def split_said(vault: Vault, pending: PendingFiles) -> CommitPlan:
     """Split off what was said by hand, and before it a person's other edits; all else waits."""
     by_hand = pending.by_hand()
     pending = pending.without(_describe_leaks(_find_leaks(vault, pending, by_hand)))
     said, pending = _split_said(vault, pending, by_hand)
     edits = by_hand if said and vault.config.edit_commits else set()
-    return Plan(_split_before(pending, edits, said), bool(said), pending.skipped)
+    return CommitPlan(_split_before(pending, edits, said), bool(said), pending.skipped)
 
 
-def split_edits(vault: Vault, pending: Pending) -> Plan:
+def split_edits(vault: Vault, pending: PendingFiles) -> CommitPlan:
     """Split off a person's changes, and before them what agents had written there; others wait."""
     edits = {path for path in pending.files if is_persons(pending.owners[path].author)}
     return split_notes(vault, pending, edits, f"; {HOW_TO_ALLOW}")
 
 
-def split_notes(vault: Vault, pending: Pending, paths: Set[str], remedy: str = "") -> Plan:
+def split_notes(
+    vault: Vault, pending: PendingFiles, paths: Set[str], remedy: str = ""
+) -> CommitPlan:
     """Split these files by who wrote them; one that looks like a credential waits."""
     leaks = _describe_leaks(_find_leaks(vault, pending, paths))
     held = {path: f"{why}{remedy}" for path, why in leaks.items()}
     return _split_by_owner(vault, pending.without(held), paths)
 
 
-def split_all(vault: Vault, pending: Pending) -> Plan:
+def split_all(vault: Vault, pending: PendingFiles) -> CommitPlan:
     """Split all there is by who wrote it, and what it says by hand; there is no event of its own.
 
     Raises:
@@ -132,7 +136,7 @@ def split_all(vault: Vault, pending: Pending) -> Plan:
     return _split_by_owner(vault, pending, pending.files.keys())
 
 
-def join_moves(plan: Plan, pending: Pending) -> Plan:
+def join_moves(plan: CommitPlan, pending: PendingFiles) -> CommitPlan:
     """Put the removal of a moved note into the commit that first has it under its new name.
 
     So git follows its lines to those who wrote them. What is forgotten stays with its reason.
@@ -189,13 +193,13 @@ def name_session(kind: str, session: Session, told: str = "") -> str:
     return f"{kind}: {cut(what, COLUMNS - len(f'{kind}: {tail}'))}{tail}"
 
 
-def name_leaks(vault: Vault, pending: Pending) -> tuple[str, ...]:
+def name_leaks(vault: Vault, pending: PendingFiles) -> tuple[str, ...]:
     """Return where something looks like a credential, which keeps all from being committed."""
     found = _find_leaks(vault, pending, pending.files)
     return tuple(place for places in found.values() for place in places)
 
 
-def _with_session(event: Event, pending: Pending) -> Author:
+def _with_session(event: Event, pending: PendingFiles) -> Author:
     """Name the one session in which the author wrote, where the event itself names none."""
     paths = event.only or pending.owners
     written = {pending.owners[path].author for path in paths if path in pending.owners}
@@ -206,7 +210,7 @@ def _with_session(event: Event, pending: Pending) -> Author:
     return event.author._replace(session=sessions.pop())
 
 
-def _find_running(vault: Vault, event: Event, pending: Pending) -> dict[str, str]:
+def _find_running(vault: Vault, event: Event, pending: PendingFiles) -> dict[str, str]:
     """Return what others wrote whose session's process is there, by path, with why it waits."""
     if event.only or not event.author.agent:
         return {}
@@ -221,7 +225,7 @@ def _find_running(vault: Vault, event: Event, pending: Pending) -> dict[str, str
     }
 
 
-def _find_own(vault: Vault, event: Event, pending: Pending) -> set[str]:
+def _find_own(vault: Vault, event: Event, pending: PendingFiles) -> set[str]:
     """Return the paths of the event's own commit."""
     if event.only:
         return pending.files.keys() & set(event.only)
@@ -230,15 +234,15 @@ def _find_own(vault: Vault, event: Event, pending: Pending) -> set[str]:
     return {*pending.written_by(event.author), *(pending.by_hand() if by_hand else ())}
 
 
-def _split_by_owner(vault: Vault, pending: Pending, paths: Set[str]) -> Plan:
+def _split_by_owner(vault: Vault, pending: PendingFiles, paths: Set[str]) -> CommitPlan:
     """Split these files by who wrote them, and what they say by hand."""
     said, pending = _split_said(vault, pending, paths)
-    return Plan(_split_before(pending, paths, said), skipped=pending.skipped)
+    return CommitPlan(_split_before(pending, paths, said), skipped=pending.skipped)
 
 
 def _split_said(
-    vault: Vault, pending: Pending, paths: Set[str], named: Iterable[str] = ()
-) -> tuple[list[Part], Pending]:
+    vault: Vault, pending: PendingFiles, paths: Set[str], named: Iterable[str] = ()
+) -> tuple[list[CommitPart], PendingFiles]:
     """Return what these files say by hand: one promotion, and each session's end.
 
     With a session's end goes what it wrote, but for what is `named` by the event itself. If that
@@ -246,7 +250,7 @@ def _split_said(
     """
     edits = find_hand_events(vault, pending, paths)
     promoted = [str(each.note.path) for each in edits if each.event == PROMOTE]
-    parts = [Part(_make_promotion(promoted), pending.of(promoted))] if promoted else []
+    parts = [CommitPart(_make_promotion(promoted), pending.of(promoted))] if promoted else []
     held: dict[str, str] = {}
     taken = {*named, *(str(each.note.path) for each in edits)}
     for note in (each.note for each in edits if each.event == CLOSE):
@@ -258,12 +262,14 @@ def _split_said(
             held[str(note.path)] = next(iter(_describe_leaks(leaks).values()))
             continue
         begins = next(filter(None, map(str.strip, note.visible_body.splitlines())), "")
-        parts.append(Part(make_close(session, author, session.summary or begins), files))
+        parts.append(CommitPart(make_close(session, author, session.summary or begins), files))
         taken |= wrote
     return parts, pending.without(held)
 
 
-def _split_before(pending: Pending, paths: Set[str], last: Sequence[Part]) -> list[Part]:
+def _split_before(
+    pending: PendingFiles, paths: Set[str], last: Sequence[CommitPart]
+) -> list[CommitPart]:
     """Split these files by who wrote them, and put that before the `last` parts, if not in them.
 
     What an agent wrote comes before what a person changed of it by hand.
@@ -283,7 +289,7 @@ def _split_before(pending: Pending, paths: Set[str], last: Sequence[Part]) -> li
     return [*_group(drafts, writers), *_group(files, authors), *last]
 
 
-def _group(files: Mapping[str, File], authors: Mapping[str, Author | None]) -> list[Part]:
+def _group(files: Mapping[str, File], authors: Mapping[str, Author | None]) -> list[CommitPart]:
     """Return a part for each author and session: a person's `edit`, an agent's `write`."""
     groups: dict[Author, dict[str, File]] = {}
     for path in sorted(files):
@@ -291,7 +297,7 @@ def _group(files: Mapping[str, File], authors: Mapping[str, Author | None]) -> l
         groups.setdefault(written._replace(tool_call=""), {})[path] = files[path]
     ordered = sorted(groups.items(), key=lambda each: (each[0].agent, each[0].session))
     return [
-        Part(Event("write" if who.agent else "edit", "", who, intent="observe"), some)
+        CommitPart(Event("write" if who.agent else "edit", "", who, intent="observe"), some)
         for who, some in ordered
     ]
 
@@ -301,7 +307,7 @@ def _make_promotion(paths: Sequence[str]) -> Event:
     return Event(PROMOTE, "", Author(""), lines, "refine")
 
 
-def _find_leaks(vault: Vault, pending: Pending, paths: Iterable[str]) -> dict[str, list[str]]:
+def _find_leaks(vault: Vault, pending: PendingFiles, paths: Iterable[str]) -> dict[str, list[str]]:
     """Return, by path, where something looks like a credential that HEAD does not have."""
     return find_leaks_since(vault, pending.of(paths), pending.parent)
 

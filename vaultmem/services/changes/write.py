@@ -19,9 +19,9 @@ from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.text.blob import blob_id
 from vaultmem.errors import ConflictError, PendingError, RefusedError, naming_faults
 from vaultmem.services.changes.bullets import drop_bullets
-from vaultmem.services.changes.change import Change, Step, Written, refuse_foreign
+from vaultmem.services.changes.change import Change, NoteStep, WriteResult, refuse_foreign
 from vaultmem.services.changes.commit import CommitReport, commit_earlier, commit_event, draft_event
-from vaultmem.services.changes.operation import Operation, operate
+from vaultmem.services.changes.operation import Transaction, operate
 from vaultmem.services.changes.ownership import refuse_leaks, refuse_named
 from vaultmem.services.changes.parts import Event
 from vaultmem.services.views.open_view import find_branch, look_at
@@ -40,7 +40,7 @@ from vaultmem.vault import Vault
 _NEW = "100644"
 
 
-def write_to_branch(vault: Vault, branch: str, plan: Callable[[Change], T]) -> Written[T]:
+def write_to_branch(vault: Vault, branch: str, plan: Callable[[Change], T]) -> WriteResult[T]:
     """Commit what `plan` says of the notes of a branch; it is asked again where that has moved.
 
     Without a difference nothing is committed.
@@ -51,11 +51,11 @@ def write_to_branch(vault: Vault, branch: str, plan: Callable[[Change], T]) -> W
         PendingError: others keep committing there.
     """
 
-    def work(_: Operation) -> Written[T]:
+    def work(_: Transaction) -> WriteResult[T]:
         seen = look_at(vault, f"refs/heads/{branch}")
         change = Change(seen)
         value = plan(change)
-        return Written(value, _commit(vault, branch, seen, change))
+        return WriteResult(value, _commit(vault, branch, seen, change))
 
     return operate(vault, "nothing was written", work)
 
@@ -73,7 +73,9 @@ def _commit(vault: Vault, branch: str, seen: Vault, change: Change) -> CommitRep
     return CommitReport(((commit, read_subject(draft.message)),), commit, paths)
 
 
-def _as_files(vault: Vault, branch: str, parent: str, steps: Mapping[str, Step]) -> dict[str, File]:
+def _as_files(
+    vault: Vault, branch: str, parent: str, steps: Mapping[str, NoteStep]
+) -> dict[str, File]:
     places = list_places(vault.history, parent)
     files: dict[str, File] = {}
     for path, step in steps.items():
@@ -108,7 +110,7 @@ def _check(files: Mapping[str, File]) -> None:
 # Write to the files of the folder in one operation.
 
 
-def write_to_folder(vault: Vault, plan: Callable[[Change], T]) -> Written[T]:
+def write_to_folder(vault: Vault, plan: Callable[[Change], T]) -> WriteResult[T]:
     """Do what `plan` says; a save by another program meanwhile is kept, and `plan` asked again.
 
     Raises:
@@ -116,12 +118,12 @@ def write_to_folder(vault: Vault, plan: Callable[[Change], T]) -> Written[T]:
     """
     waiting: list[PendingError] = []
 
-    def work(operation: Operation) -> Written[T]:
+    def work(operation: Transaction) -> WriteResult[T]:
         waiting.clear()
         change = Change(vault)
         value = plan(change)
         operation.retries_conflicts = True
-        return Written(value, _carry_out(operation, vault, change, waiting))
+        return WriteResult(value, _carry_out(operation, vault, change, waiting))
 
     done = operate(vault, "nothing was written", work)
     for error in waiting:  # The notes are as they should be, and their commit waits.
@@ -130,7 +132,7 @@ def write_to_folder(vault: Vault, plan: Callable[[Change], T]) -> Written[T]:
 
 
 def _carry_out(
-    operation: Operation, vault: Vault, change: Change, waiting: list[PendingError]
+    operation: Transaction, vault: Vault, change: Change, waiting: list[PendingError]
 ) -> CommitReport:
     """Commit what was there before, write, and commit what is an event."""
     earlier = commit_earlier(vault, change.find_touched(), change.whose)
@@ -164,7 +166,7 @@ def _as_moves(vault: Vault, change: Change) -> tuple[dict[str, Move], dict[str, 
     return moves, contents
 
 
-def _as_move(vault: Vault, path: str, step: Step, blob: str) -> Move:
+def _as_move(vault: Vault, path: str, step: NoteStep, blob: str) -> Move:
     mode = f"100{step.mode:03o}" if step.mode is not None else "100644"
     if step.before:
         with contextlib.suppress(OSError):
@@ -179,7 +181,7 @@ Edit = Callable[[Note], str]
 T = TypeVar("T")
 
 
-def write(vault: Vault, plan: Callable[[Change], T]) -> Written[T]:
+def write(vault: Vault, plan: Callable[[Change], T]) -> WriteResult[T]:
     """Do what `plan` says of the vault's notes, or nothing: in the folder, or on its ref's branch.
 
     Raises:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from vaultmem.core.clients.agent_client import (
     CLIENTS,
     ENTRY,
-    Client,
+    AgentClient,
     Hooks,
     find_client,
     find_place,
@@ -52,7 +52,7 @@ class Where(NamedTuple):
     is_project: bool = False
     environment: Mapping[str, str] = {}
 
-    def find(self, owner: Client | Hooks) -> Path | None:
+    def find(self, owner: AgentClient | Hooks) -> Path | None:
         """Return a file of a client, None where it has none of that scope."""
         if self.is_project:
             place = str(self.folder / owner.project) if owner.project else ""
@@ -179,13 +179,13 @@ def find_command() -> list[str]:
     return [str(script)] if script.is_file() else [sys.executable, "-P", "-m", "vaultmem"]
 
 
-def _read_hooks(client: Client) -> Hooks:
+def _read_hooks(client: AgentClient) -> Hooks:
     if client.hooks is None:
         raise RefusedError(f"{client.name}: no hooks are known for it; leave out --hooks")
     return client.hooks
 
 
-def _settings_file(client: Client, where: Where) -> Path:
+def _settings_file(client: AgentClient, where: Where) -> Path:
     file = where.find(client)
     if client.paste:
         told = f"`vaultmem connect {client.name} --print` says what goes there"
@@ -258,7 +258,7 @@ def _write(target: Path, old: str | None, new: str | None, mode: int | None) -> 
     drop_asides(target)  # Nobody comes by here later to do that, as in a vault.
 
 
-def _read_connection(client: Client, file: Path) -> Connection | None:
+def _read_connection(client: AgentClient, file: Path) -> Connection | None:
     """Return what a client's file says of a vault; None if it says nothing."""
     try:
         text = _read(Path(os.path.realpath(file)))

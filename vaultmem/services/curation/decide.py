@@ -13,8 +13,8 @@ from vaultmem.core.curation.proposal import (
     NEW_STATES,
     PART,
     Action,
-    Choice,
     Proposal,
+    ProposalChoice,
     Report,
 )
 from vaultmem.core.lifecycle import OWNER_KINDS, State
@@ -29,7 +29,7 @@ from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
 from vaultmem.services.changes.commit import CommitReport, commit_all
 from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import Edit, write_event
-from vaultmem.services.curation.dedup import Merge, apply_merges, change_merged
+from vaultmem.services.curation.dedup import DuplicateMerge, apply_merges, change_merged
 from vaultmem.services.curation.review import find_proposed, list_candidates, read_current
 from vaultmem.services.lifecycle.supersede import (
     chain_edits,
@@ -65,16 +65,18 @@ _VALUES = frozenset({Action.UPDATE, Action.CONTRADICTION})
 _PAIRS = _VALUES | {Action.NEAR_DUPLICATE}
 
 
-class Decided(NamedTuple):
+class DecisionResult(NamedTuple):
     """What was decided, what came of it, and the commits."""
 
     proposal: Proposal
-    choice: Choice
+    choice: ProposalChoice
     told: str
     report: CommitReport
 
 
-def decide(vault: Vault, proposal: Proposal, choice: Choice, reason: str = "") -> Decided:
+def decide(
+    vault: Vault, proposal: Proposal, choice: ProposalChoice, reason: str = ""
+) -> DecisionResult:
     """Do what is proposed, the other way round, or see to it that it is not proposed again.
 
     An agent decides what it may do by the commands for it; it turns down nothing of a person's.
@@ -92,17 +94,19 @@ def decide(vault: Vault, proposal: Proposal, choice: Choice, reason: str = "") -
     with vault.lock():
         if proposal.action is Action.PROPOSAL:
             report = _decide_branch(vault, proposal, choice, reason)
-            return Decided(proposal, choice, told, report)
+            return DecisionResult(proposal, choice, told, report)
         sync_vault(vault)
         notes = read_current(vault, proposal)
         if _is_part(proposal, notes, choice):
             told = PART
-        done = _accept if choice is not Choice.REJECT else _reject
+        done = _accept if choice is not ProposalChoice.REJECT else _reject
         report = done(vault, proposal, notes, choice, reason)
-    return Decided(proposal, choice, told, report)
+    return DecisionResult(proposal, choice, told, report)
 
 
-def decide_candidates(vault: Vault, choice: Choice, reason: str = "") -> list[Decided]:
+def decide_candidates(
+    vault: Vault, choice: ProposalChoice, reason: str = ""
+) -> list[DecisionResult]:
     """Promote all candidates, or deprecate them, in one commit; the vault must be in sync.
 
     Raises:
@@ -117,19 +121,21 @@ def decide_candidates(vault: Vault, choice: Choice, reason: str = "") -> list[De
         paths = [each.path for each in waiting]
         if not paths:
             return []
-        if choice is Choice.ACCEPT:
+        if choice is ProposalChoice.ACCEPT:
             report = promote_notes(vault, paths).report
         else:
             said = reason or "looked at with all candidates, and turned down"
             report = change_state(vault, paths, State.DEPRECATED, said).report
     told = getattr(CHOICES[Action.CANDIDATE], choice)
-    return [Decided(each, choice, told, report) for each in waiting]
+    return [DecisionResult(each, choice, told, report) for each in waiting]
 
 
-def _decide_branch(vault: Vault, proposal: Proposal, choice: Choice, reason: str) -> CommitReport:
+def _decide_branch(
+    vault: Vault, proposal: Proposal, choice: ProposalChoice, reason: str
+) -> CommitReport:
     """Merge a proposed branch, or commit that a person rejects it; the next sync removes it."""
     ref, why = find_proposed(vault, proposal), check_reason(reason)
-    if choice is Choice.REJECT:
+    if choice is ProposalChoice.REJECT:
         vault.require_person(f"{proposal.path}: only a person rejects a proposal")
         return reject_branch(vault, proposal.path, proposal.blob, why)
     # What is uncommitted would keep the branch from being merged.
@@ -141,11 +147,11 @@ def _decide_branch(vault: Vault, proposal: Proposal, choice: Choice, reason: str
 
 
 def _accept(
-    vault: Vault, proposal: Proposal, notes: list[Note], choice: Choice, reason: str
+    vault: Vault, proposal: Proposal, notes: list[Note], choice: ProposalChoice, reason: str
 ) -> CommitReport:
     action, path = proposal.action, proposal.path
     if action is Action.MERGE_DUPLICATES:
-        merge = Merge(path, proposal.into, proposal.blob, proposal.into_blob)
+        merge = DuplicateMerge(path, proposal.into, proposal.blob, proposal.into_blob)
         return apply_merges(vault, [merge])
     if action is Action.VALUE_GROUP:
         *olds, newest = (str(note.path) for note in notes)
@@ -163,21 +169,21 @@ def _accept(
     return change_state(vault, [path], _ACCEPTED[action], reason or proposal.reason).report
 
 
-def _order(notes: list[Note], choice: Choice) -> list[Note]:
+def _order(notes: list[Note], choice: ProposalChoice) -> list[Note]:
     """Return the two notes of a pair, the one that is replaced first."""
-    return notes[::-1] if choice is Choice.OTHER else notes
+    return notes[::-1] if choice is ProposalChoice.OTHER else notes
 
 
-def _is_part(proposal: Proposal, notes: list[Note], choice: Choice) -> bool:
+def _is_part(proposal: Proposal, notes: list[Note], choice: ProposalChoice) -> bool:
     """Tell whether the note that gives way says more than what the other says otherwise."""
-    if proposal.action not in _VALUES or choice is Choice.REJECT:
+    if proposal.action not in _VALUES or choice is ProposalChoice.REJECT:
         return False
     old, new = _order(notes, choice)
     return bool(list_unsaid(old, KnownText(new.visible_body, new.title)))
 
 
 def _reject(
-    vault: Vault, proposal: Proposal, notes: list[Note], _: Choice, reason: str
+    vault: Vault, proposal: Proposal, notes: list[Note], _: ProposalChoice, reason: str
 ) -> CommitReport:
     action = proposal.action
     if action in _REJECTED:
@@ -311,7 +317,7 @@ def apply_report(vault: Vault, report: Report) -> Applied:
 def _plan_changes(vault: Vault, proposals: Sequence[Proposal]) -> dict[PurePosixPath, Edit]:
     mover = name_mover(vault, is_machine=True)
     merges = [
-        Merge(each.path, each.into, each.blob, each.into_blob)
+        DuplicateMerge(each.path, each.into, each.blob, each.into_blob)
         for each in proposals
         if each.action is Action.MERGE_DUPLICATES
     ]

@@ -27,7 +27,7 @@ from vaultmem.services.views.read_notes import read_note
 from vaultmem.vault import Vault
 
 
-class Merge(NamedTuple):
+class DuplicateMerge(NamedTuple):
     """A note that is to be merged into another, as both are now (blob ids)."""
 
     drop: str
@@ -42,7 +42,7 @@ def plan_merges(
     *,
     is_machine: bool = False,
     pairs: Sequence[Pair] | None = None,
-) -> list[Merge]:
+) -> list[DuplicateMerge]:
     """Return which notes say the same as another and may be merged into it, by path.
 
     Pinned notes stay; a machine merges no note of a person. `pairs` are those of `compare_vault`
@@ -50,18 +50,18 @@ def plan_merges(
     """
     mover = name_mover(vault, is_machine)
     same = compare_vault(vault, progress).same if pairs is None else pairs
-    merges: dict[str, Merge] = {}
+    merges: dict[str, DuplicateMerge] = {}
     kept: set[str] = set()
     for pair in sorted(same, key=_rank):
         drop, keep = str(pair.ours.path), str(pair.theirs.path)
         if drop in merges or drop in kept or keep in merges or not _may_merge(vault, pair, mover):
             continue
-        merges[drop] = Merge(drop, keep, pair.ours.blob, pair.theirs.blob)
+        merges[drop] = DuplicateMerge(drop, keep, pair.ours.blob, pair.theirs.blob)
         kept.add(keep)
     return sorted(merges.values(), key=lambda merge: merge.drop)
 
 
-def apply_merges(vault: Vault, merges: Sequence[Merge]) -> CommitReport:
+def apply_merges(vault: Vault, merges: Sequence[DuplicateMerge]) -> CommitReport:
     """Make exactly these merges, in one commit.
 
     Raises:
@@ -79,7 +79,9 @@ def apply_merges(vault: Vault, merges: Sequence[Merge]) -> CommitReport:
         return write_event(vault, changes, Event("dedup", subject, vault.author, body, "refine"))
 
 
-def change_merged(vault: Vault, merges: Sequence[Merge], mover: Mover) -> dict[PurePosixPath, Edit]:
+def change_merged(
+    vault: Vault, merges: Sequence[DuplicateMerge], mover: Mover
+) -> dict[PurePosixPath, Edit]:
     """Return, by path, what these merges change.
 
     Raises:

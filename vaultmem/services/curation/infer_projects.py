@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _GLOBAL = frozenset({Kind.POLICY_RULE, Kind.PREFERENCE})
 
 
-class Proposal(NamedTuple):
+class ProjectProposal(NamedTuple):
     """A note without a project, the project of the session that wrote it, and that session."""
 
     path: str
@@ -40,7 +40,7 @@ class Proposal(NamedTuple):
 class Inference(NamedTuple):
     """Proposals by path, the names of projects that are new, and the commit (None: a dry run)."""
 
-    proposals: tuple[Proposal, ...]
+    proposals: tuple[ProjectProposal, ...]
     new_projects: tuple[str, ...]
     report: CommitReport | None = None
 
@@ -70,7 +70,7 @@ def _propose(change: Change) -> Inference:
     vault = change.seen
     text = before = read_table(change)
     projects: dict[str, str] = {}
-    lacking: list[Proposal] = []
+    lacking: list[ProjectProposal] = []
     for facts in list_facts(vault):
         name = facts.project
         if not name and (folder := _find_folder(vault, facts)):
@@ -84,10 +84,10 @@ def _propose(change: Change) -> Inference:
         if name:
             projects[facts.id] = name
         if name and not facts.project:
-            lacking.append(Proposal(facts.path, name, facts.id))
+            lacking.append(ProjectProposal(facts.path, name, facts.id))
     for path, session in _list_written(vault):
         if name := projects.get(session, ""):
-            lacking.append(Proposal(path, name, session))
+            lacking.append(ProjectProposal(path, name, session))
     if text != before:
         put_table(change, text)
     had = parse_table(before).names

@@ -21,7 +21,7 @@ from vaultmem.core.lifecycle import HIDDEN_STATES, State
 from vaultmem.core.notes.changes import FileChange
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.record import NoteRecord
-from vaultmem.core.preferences import Speaker, find_standing
+from vaultmem.core.preferences import SpeakerRole, find_standing
 from vaultmem.core.search.terms import term_sequence
 from vaultmem.core.text.display import count_things
 from vaultmem.core.text.paths import DREAMS, is_note_name
@@ -49,7 +49,7 @@ _NAMED, _SHOWN = 20, 4
 _FILE = "review.json"
 
 
-class Side(NamedTuple):
+class ReviewSide(NamedTuple):
     """A note that a decision is about: what it says, who said it and when, and in which commit.
 
     `written` is an ISO 8601 day, `commit` what last changed the note; both "" if not known.
@@ -70,7 +70,7 @@ class Item(NamedTuple):
 
     id: str
     proposal: Proposal
-    sides: tuple[Side, ...]
+    sides: tuple[ReviewSide, ...]
 
 
 def list_queue(vault: Vault, progress: Callable[[int, int], None] | None = None) -> Report:
@@ -229,7 +229,7 @@ def read_current(vault: Vault, proposal: Proposal) -> list[Note]:
     return notes
 
 
-def _describe_branch(vault: Vault, proposal: Proposal) -> Iterator[Side]:
+def _describe_branch(vault: Vault, proposal: Proposal) -> Iterator[ReviewSide]:
     """Yield the first notes that a proposed branch changes, as it has them."""
     find_proposed(vault, proposal)
     changes = list_changes(vault, proposal.blob)
@@ -289,12 +289,12 @@ def _read_commits(vault: Vault, paths: set[str]) -> dict[str, Commit]:
     return found
 
 
-def _describe_note(note: Note, commits: Mapping[str, Commit]) -> Side:
+def _describe_note(note: Note, commits: Mapping[str, Commit]) -> ReviewSide:
     path, commit = str(note.path), commits.get(str(note.path))
     day = (note.updated or note.created or (commit.time if commit else ""))[:10]
     text = note.text if note.problem else note.visible_body.strip()
     who = (note.agent, note.session, day, commit.commit if commit else "")
-    return Side(path, note.title, note.state.value, text, *who)
+    return ReviewSide(path, note.title, note.state.value, text, *who)
 
 
 # Why a note stays that is old enough to be shortened: others lean on it, or it alone knows.
@@ -327,7 +327,7 @@ def find_reasons(vault: Vault, records: Sequence[NoteRecord]) -> Callable[[int, 
     def find_reason(document: int, note: Note) -> str:
         if str(note.path) in linked:
             return "linked by another note"
-        if find_standing(note.visible_body, Speaker.OWNER):
+        if find_standing(note.visible_body, SpeakerRole.OWNER):
             return "a standing instruction"
         if is_short(note) and has_own_number(document, note.visible_body):
             return "a number that no other note has"

@@ -23,7 +23,7 @@ from vaultmem.core.archive import (
     SESSIONS,
     STATE,
     TRUST,
-    Manifest,
+    ArchiveManifest,
     is_kept,
     is_safe,
     stays_inside,
@@ -42,8 +42,8 @@ from vaultmem.storage.files import open_beneath
 from vaultmem.storage.git.maintenance import take_bundle, write_bundle
 from vaultmem.storage.git.runner import make_repository
 from vaultmem.storage.git.setup import add_excludes, find_not_ignored, install_driver
-from vaultmem.storage.git.vault_history import History
-from vaultmem.storage.kept import KeptFolder, Names, dump_state, load_state
+from vaultmem.storage.git.vault_history import VaultHistory
+from vaultmem.storage.kept import KeptFolder, RepositoryNames, dump_state, load_state
 from vaultmem.storage.link_table import find_attachments
 from vaultmem.storage.lock import hold_lock
 from vaultmem.storage.query_log import SignalStore
@@ -131,7 +131,7 @@ def _check_target(vault: Vault, file: Path) -> None:
             raise RefusedError(told) from None
 
 
-def _gather(vault: Vault, writer: ArchiveWriter) -> tuple[Manifest, dict[str, str]]:
+def _gather(vault: Vault, writer: ArchiveWriter) -> tuple[ArchiveManifest, dict[str, str]]:
     """Give the writer all members, while nobody else writes; return the manifest."""
     with vault.lock():
         sync_vault(vault)
@@ -148,7 +148,7 @@ def _gather(vault: Vault, writer: ArchiveWriter) -> tuple[Manifest, dict[str, st
         _add_kept(vault, writer)
         writer.add(STATE, dump_state(vault.state))
     made = datetime.fromtimestamp(int(vault.now()), UTC).isoformat()
-    manifest = Manifest(
+    manifest = ArchiveManifest(
         vaultmem=vaultmem.__version__,
         made=made,
         name=vault.root.name,
@@ -312,7 +312,7 @@ def _verify(root: Path, settings: VaultSettings) -> None:
 
 
 def _describe(
-    target: Path, manifest: Manifest, vouched: int, trust: bool, dry_run: bool
+    target: Path, manifest: ArchiveManifest, vouched: int, trust: bool, dry_run: bool
 ) -> Unarchived:
     return Unarchived(
         os.fspath(target / manifest.folder),
@@ -328,7 +328,7 @@ def _describe(
     )
 
 
-def _find_target(folder: Path | None, manifest: Manifest) -> Path:
+def _find_target(folder: Path | None, manifest: ArchiveManifest) -> Path:
     """Return the folder that the vault's repository gets.
 
     Raises:
@@ -357,7 +357,7 @@ class _Stage(NamedTuple):
     state: Path
     kept: Path
     folders: UserFolders
-    manifest: Manifest
+    manifest: ArchiveManifest
 
     @property
     def root(self) -> Path:
@@ -371,7 +371,7 @@ class _Stage(NamedTuple):
 
 
 @contextlib.contextmanager
-def _staging(target: Path, folders: UserFolders, manifest: Manifest) -> Iterator[_Stage]:
+def _staging(target: Path, folders: UserFolders, manifest: ArchiveManifest) -> Iterator[_Stage]:
     """Make the folders, and remove them at the end, as what a killed import left."""
     files = target.with_name(f".{target.name}.vaultmem-import")
     state, kept = folders.state / "import", folders.state / "import.kept"
@@ -403,7 +403,7 @@ def _check_room(stage: _Stage) -> None:
             raise RefusedError(f"it needs {needed:,} bytes; {free:,} are free at {place.parent}")
 
 
-def _build(stage: _Stage) -> Names:
+def _build(stage: _Stage) -> RepositoryNames:
     """Make repository and state of what was unpacked; return the vault's names."""
     state = StateDatabase(stage.state)
     if (lines := stage.kept / STATE).exists():
@@ -411,16 +411,16 @@ def _build(stage: _Stage) -> Names:
             load_state(state, rows)
     state.close()
     _build_sessions(stage)
-    manifest, names = stage.manifest, Names()
+    manifest, names = stage.manifest, RepositoryNames()
     if manifest.branch or manifest.commit:
         make_repository(stage.files)
-        history = History(stage.root, stage.state)
+        history = VaultHistory(stage.root, stage.state)
         bundle = stage.kept / HISTORY if HISTORY in manifest.members else None
         take_bundle(history, bundle, manifest.branch, manifest.commit)
         install_driver(history)
         add_excludes(history, find_not_ignored(history, _LOCAL))
         known = history.find_names()
-        names = Names(lambda: next(iter(known), ""), lambda: known)
+        names = RepositoryNames(lambda: next(iter(known), ""), lambda: known)
         history.close()
     return names
 
@@ -446,7 +446,9 @@ def _read_trust(stage: _Stage) -> dict[str, str]:
     return found
 
 
-def _put_in_place(stage: _Stage, target: Path, names: Names, trusted: dict[str, str]) -> None:
+def _put_in_place(
+    stage: _Stage, target: Path, names: RepositoryNames, trusted: dict[str, str]
+) -> None:
     """Put all where it belongs, the vault's folder last: without it, the rest is of no vault.
 
     What the user's folders have of a vault that was here before goes, but its receipts and trust.
@@ -470,7 +472,7 @@ def _put_in_place(stage: _Stage, target: Path, names: Names, trusted: dict[str, 
     sync_folder(target.parent)
 
 
-def _add_new(source: Path, folder: Path, names: Names) -> None:
+def _add_new(source: Path, folder: Path, names: RepositoryNames) -> None:
     """Copy files into one of the user's folders, but for those that it has."""
     if source.is_dir():
         KeptFolder(folder, names).make()

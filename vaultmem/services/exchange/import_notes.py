@@ -15,7 +15,7 @@ from vaultmem.core.imports.item import Conversation, MemoryItem, digest_text, re
 from vaultmem.core.lifecycle import OWNER_KINDS, State
 from vaultmem.core.notes.edit_properties import PropertyValue, set_property
 from vaultmem.core.notes.note import Note, parse_note
-from vaultmem.core.preferences import Speaker, find_standing
+from vaultmem.core.preferences import SpeakerRole, find_standing
 from vaultmem.core.project import PROPERTY as PROJECT
 from vaultmem.core.secrets.scan import mask_secrets
 from vaultmem.core.sessions.session import (
@@ -29,11 +29,16 @@ from vaultmem.core.sessions.session import (
 from vaultmem.core.sessions.session_note import name_session, new_session_text
 from vaultmem.core.sessions.turns import Turn
 from vaultmem.core.text.paths import check_new_name, parse_note_path, slugify
-from vaultmem.core.transcripts.event import Record, Source, TranscriptEvent, add_event
+from vaultmem.core.transcripts.event import (
+    TranscriptEvent,
+    TranscriptRecord,
+    TranscriptSource,
+    add_event,
+)
 from vaultmem.core.transcripts.transcript_formats import describe_turn
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.changes.change import Change
-from vaultmem.services.changes.operation import Operation, operate
+from vaultmem.services.changes.operation import Transaction, operate
 from vaultmem.services.changes.ownership import look_for_leaks
 from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.parts import Event as VaultEvent
@@ -63,7 +68,7 @@ from vaultmem.services.sessions.import_turns import (
 )
 from vaultmem.services.sessions.windows import append_turns, read_tally, write_windows
 from vaultmem.services.similarity.known import name_contradicted, refuse_held
-from vaultmem.services.similarity.similar import Asked, find_similar
+from vaultmem.services.similarity.similar import SimilarityQuery, find_similar
 from vaultmem.services.views.open_view import name_branch
 from vaultmem.services.views.read_notes import find_note
 from vaultmem.storage.files import MAX_FILE_BYTES
@@ -73,7 +78,7 @@ from vaultmem.vault import Vault
 PROPERTY = "imported"
 
 
-class Outcome(StrEnum):
+class ImportOutcome(StrEnum):
     """What becomes of what is imported."""
 
     NEW = "new"
@@ -93,7 +98,7 @@ class Taken(NamedTuple):
     """What became of an item: its note, or the one that is meant, and what is to be said of it."""
 
     item: str
-    outcome: Outcome
+    outcome: ImportOutcome
     path: str = ""
     remark: str = ""
     turns: int = 0
@@ -149,9 +154,9 @@ def take_memory(
     memory, title = as_memory(vault, kind, item), item.title or item.origin
     there, key = known.notes.get(item.origin, {}), name_key(vault, kind, item.origin)
     if item.digest in there or item.digest == vault.state.get(key):
-        return Taken(title, Outcome.KNOWN, there.get(item.digest, ""), "imported before")
+        return Taken(title, ImportOutcome.KNOWN, there.get(item.digest, ""), "imported before")
     if item.digest in known.said:
-        return Taken(title, Outcome.KNOWN, "", "twice in it")
+        return Taken(title, ImportOutcome.KNOWN, "", "twice in it")
     if problem := _find_problem(vault, memory):
         return problem._replace(item=title)
     known.said.add(item.digest)
@@ -161,13 +166,13 @@ def take_memory(
         change.leave(Event("write", "", vault.author, intent="observe"))
         if followed is not None:
             replace_text(change, followed, lambda note: _follow(vault, note, memory))
-            return Taken(title, Outcome.CHANGED, str(followed.path))
+            return Taken(title, ImportOutcome.CHANGED, str(followed.path))
         return _put(change, memory, item)._replace(item=title)
 
     try:
         taken = plan(Change(vault)) if dry_run else write(vault, plan).value
     except RefusedError as error:
-        return Taken(title, Outcome.REFUSED, "", str(error))
+        return Taken(title, ImportOutcome.REFUSED, "", str(error))
     if not dry_run:
         with vault.leaving_to_next():
             vault.state.put(key, item.digest)
@@ -221,39 +226,43 @@ def _find_problem(vault: Vault, memory: Memory) -> Taken | None:
     try:
         check_characters(memory)
     except RefusedError as error:
-        return Taken("", Outcome.REFUSED, "", str(error))
+        return Taken("", ImportOutcome.REFUSED, "", str(error))
     draft = compose_note(vault, PurePosixPath(folder, "note.md"), memory, title, State.CANDIDATE)
     data = draft.encode("utf-8")
     for found in look_for_leaks(vault, folder, f"{title}\n{data.decode()}"):
-        return Taken("", Outcome.CREDENTIAL, "", f"it looks like one ({found.rule})")
+        return Taken("", ImportOutcome.CREDENTIAL, "", f"it looks like one ({found.rule})")
     if len(data) > MAX_FILE_BYTES:
-        return Taken("", Outcome.TOO_LARGE, "", f"{len(data):,} bytes; a note has 1 MiB at most")
+        return Taken(
+            "", ImportOutcome.TOO_LARGE, "", f"{len(data):,} bytes; a note has 1 MiB at most"
+        )
     try:
         check_memory(memory, data, vault, folder)
     except RefusedError as error:
-        return Taken("", Outcome.REFUSED, "", str(error))
+        return Taken("", ImportOutcome.REFUSED, "", str(error))
     return None
 
 
 def _put(change: Change, memory: Memory, item: MemoryItem) -> Taken:
     """Put a memory as `remember` does, but leave the note alone that says the same."""
-    asked = Asked(memory.text, memory.title)
+    asked = SimilarityQuery(memory.text, memory.title)
     similar = find_similar(change.seen, asked)
     for each in similar:
         if each.is_same and each.note.state is not State.QUARANTINED:
-            return Taken("", Outcome.KNOWN, each.path, "a note says the same")
+            return Taken("", ImportOutcome.KNOWN, each.path, "a note says the same")
     fresh = tuple(each for each in similar if each.note.state is State.QUARANTINED)
     title = choose_title(memory)
     if held := refuse_held(change.seen, asked, fresh):
         done = put_new(change, memory, title, State.QUARANTINED, (held,))
-        return Taken("", Outcome.QUARANTINED, done.path, f"{held.path} nearly says it")
+        return Taken("", ImportOutcome.QUARANTINED, done.path, f"{held.path} nearly says it")
     near = tuple(similar[:3])
     against = name_contradicted(near)
     done = put_new(change, memory, title, memory.state or State.CANDIDATE, near)
     if memory.kind not in OWNER_KINDS and done.state == State.CANDIDATE:
-        speaker = Speaker.OWNER if item.said_by == "user" else Speaker.AGENT
+        speaker = SpeakerRole.OWNER if item.said_by == "user" else SpeakerRole.AGENT
         propose_standing(change, find_standing(memory.text, speaker), done.path)
-    outcome = Outcome.CONTRADICTS if against else Outcome.NEAR if near else Outcome.NEW
+    outcome = (
+        ImportOutcome.CONTRADICTS if against else ImportOutcome.NEAR if near else ImportOutcome.NEW
+    )
     return Taken("", outcome, done.path, ", ".join(each.path for each in against or near))
 
 
@@ -277,11 +286,11 @@ def _follow(vault: Vault, note: Note, memory: Memory) -> str:
 _TOUCHED = 60
 
 
-class Head(NamedTuple):
+class ConversationHead(NamedTuple):
     """What is known of a talk before its turns: its session, whose it is, where it was had."""
 
     session: str
-    source: Source
+    source: TranscriptSource
     origin: str
     started: datetime | None = None
     title: str = ""
@@ -303,22 +312,25 @@ def take_conversation(
     is_there, known = is_kept(vault, session), vault.state.get(key).split()
     count = int(known[0]) if known else read_tally(vault, session).turns
     if known and not is_there:
-        return Taken(title, Outcome.KNOWN, "", "imported before")
+        return Taken(title, ImportOutcome.KNOWN, "", "imported before")
     if known and _digest(talk.turns[:count]) != known[1]:
         return Taken(
-            title, Outcome.KNOWN, path, "it differs from what was imported before; left as it is"
+            title,
+            ImportOutcome.KNOWN,
+            path,
+            "it differs from what was imported before; left as it is",
         )
     fresh = [Turn(*turn, each.at) for each in talk.turns[count:] if (turn := describe_turn(each))]
     if is_there and not fresh:
-        return Taken(title, Outcome.KNOWN, path, "imported before")
+        return Taken(title, ImportOutcome.KNOWN, path, "imported before")
     taken = Taken(title, _name_outcome(is_there), path, "", len(fresh))
     if dry_run:
         return taken
     known_talks[origin] = session
-    source = Source(session, agent=vault.author.agent)
+    source = TranscriptSource(session, agent=vault.author.agent)
     started = talk.started or read_moment(talk.turns[0].at)
-    head = Head(session, source, origin, started, mask_secrets(talk.title))
-    record = Record()
+    head = ConversationHead(session, source, origin, started, mask_secrets(talk.title))
+    record = TranscriptRecord()
     for each in talk.turns:
         add_event(record, each)
     append_turns(vault, session, fresh)
@@ -351,20 +363,22 @@ def take_transcript(vault: Vault, file: Path, dry_run: bool) -> Taken:
         found = identify_transcript(file)
         first = find_first_turn(file, found)
     except (RefusedError, NoteNotFoundError) as error:
-        return Taken(file.name, Outcome.UNREAD, "", str(error))
+        return Taken(file.name, ImportOutcome.UNREAD, "", str(error))
     session, path = found.session, str(session_path(found.session))
     if found.is_side or first is None:
         why = "a helper's own talk" if found.is_side else "nothing is said in it"
-        return Taken(session, Outcome.LEFT_OUT, "", why)
+        return Taken(session, ImportOutcome.LEFT_OUT, "", why)
     is_there = is_kept(vault, session)
     taken = Taken(session, _name_outcome(is_there), path)
     if dry_run:
-        return taken if has_more(vault, session, file) else taken._replace(outcome=Outcome.KNOWN)
+        return (
+            taken if has_more(vault, session, file) else taken._replace(outcome=ImportOutcome.KNOWN)
+        )
     writer = act_in(vault, "", found.agent)
     title = f"transcripts {file.parent.name}/{file.name}"
-    head = Head(session, found, title, read_moment(first.at))
+    head = ConversationHead(session, found, title, read_moment(first.at))
 
-    def add(_: Operation) -> tuple[Imported, SessionFacts, bool]:
+    def add(_: Transaction) -> tuple[Imported, SessionFacts, bool]:
         nonlocal head
         if not is_there:
             _begin_note(writer, head)
@@ -383,12 +397,12 @@ def take_transcript(vault: Vault, file: Path, dry_run: bool) -> Taken:
         with vault.leaving_to_next():
             propose_said(act_in(writer, session, found.agent), facts)
     remark = f"{done.broken} broken lines" if done.broken else ""
-    outcome = taken.outcome if done.turns or not is_there else Outcome.KNOWN
+    outcome = taken.outcome if done.turns or not is_there else ImportOutcome.KNOWN
     return taken._replace(outcome=outcome, remark=remark, turns=done.turns)
 
 
-def _name_outcome(is_there: bool) -> Outcome:
-    return Outcome.CHANGED if is_there else Outcome.NEW
+def _name_outcome(is_there: bool) -> ImportOutcome:
+    return ImportOutcome.CHANGED if is_there else ImportOutcome.NEW
 
 
 def _digest(turns: tuple[TranscriptEvent, ...]) -> str:
@@ -399,7 +413,7 @@ def _digest(turns: tuple[TranscriptEvent, ...]) -> str:
 
 
 def _begin_note(
-    vault: Vault, head: Head, end: Callable[[Note], str] = lambda note: note.text
+    vault: Vault, head: ConversationHead, end: Callable[[Note], str] = lambda note: note.text
 ) -> None:
     """Write the note of a session that has ended; what it came to is for `end` to say."""
     path, folder = session_path(head.session), head.source.folder
@@ -428,11 +442,17 @@ def _begin_note(
     write(writer, plan)
 
 
-def _edit(vault: Vault, head: Head, end: Callable[[Note], str]) -> None:
+def _edit(vault: Vault, head: ConversationHead, end: Callable[[Note], str]) -> None:
     edit_session(vault, head.session, end, closed_too=True, agent=vault.author.agent)
 
 
-def _end(vault: Vault, head: Head, record: Record, ended: datetime | None, note: Note) -> str:
+def _end(
+    vault: Vault,
+    head: ConversationHead,
+    record: TranscriptRecord,
+    ended: datetime | None,
+    note: Note,
+) -> str:
     """Return a session's note with what it came to, and when it ended."""
     base, goal = Path(head.source.folder), mask_secrets(record.goal)
     name = partial(_name_file, base)

@@ -26,8 +26,8 @@ from vaultmem.services.changes.commit import UNCOMMITTED, CommitReport, commit_e
 from vaultmem.services.changes.ownership import find_pending
 from vaultmem.services.changes.parts import Event
 from vaultmem.services.exchange.import_notes import (
+    ImportOutcome,
     ImportResult,
-    Outcome,
     Taken,
     list_imported,
     take_conversation,
@@ -48,7 +48,7 @@ _GUESSED = 20
 _MAX_RATIO = 200
 
 
-class Source(NamedTuple):
+class ImportFile(NamedTuple):
     """A file to read: its name for people and its size (bytes), its path's parts, its time.
 
     `below` are the parts of its path in what was named, `path` is where it is, unless in a zip.
@@ -65,7 +65,7 @@ class Source(NamedTuple):
 
 def find_sources(
     kind: ImportKind, names: Sequence[str], archives: ExitStack
-) -> Iterator[Source | Unread]:
+) -> Iterator[ImportFile | Unread]:
     """Yield the files of a kind: those named, and in folders and zips those that are its own.
 
     No link is followed in a folder, and nothing of a zip gets to the disk; `archives` closes them.
@@ -90,7 +90,7 @@ def find_sources(
         yield from found
 
 
-def read_source(kind: ImportKind, source: Source) -> Iterator[tuple[Item, int]]:
+def read_source(kind: ImportKind, source: ImportFile) -> Iterator[tuple[Item, int]]:
     """Yield what a file holds, and how many bytes are read; what cannot be read says so."""
     try:
         with source.open() as stream:
@@ -114,12 +114,12 @@ def guess_place(place: str) -> str:
             continue
         with ExitStack() as archives, suppress(NoteNotFoundError, RefusedError, OSError):
             for source in islice(find_sources(kind, [place], archives), _GUESSED):
-                if isinstance(source, Source) and (found := _guess_source(source)):
+                if isinstance(source, ImportFile) and (found := _guess_source(source)):
                     return found
     return ""
 
 
-def _guess_source(source: Source) -> str:
+def _guess_source(source: ImportFile) -> str:
     with source.open() as stream, suppress(zipfile.BadZipFile, EOFError, RuntimeError):
         text = codecs.getreader("utf-8-sig")(stream, "replace")
         for item in islice(divide_items(text.read), _GUESSED):
@@ -130,7 +130,7 @@ def _guess_source(source: Source) -> str:
 
 
 def _read_markdown(
-    read: Callable[[MarkdownFile], Iterator[Item]], source: Source, stream: IO[bytes]
+    read: Callable[[MarkdownFile], Iterator[Item]], source: ImportFile, stream: IO[bytes]
 ) -> Iterator[Item]:
     data = stream.read(_MAX_FILE + 1)
     if len(data) > _MAX_FILE:
@@ -141,7 +141,7 @@ def _read_markdown(
     yield from _guard(read(file), source.name)
 
 
-def _read_json(kind: ImportKind, source: Source, stream: IO[bytes]) -> Iterator[Item]:
+def _read_json(kind: ImportKind, source: ImportFile, stream: IO[bytes]) -> Iterator[Item]:
     if kind.read_object is None:
         yield Unread(source.name, "not a file of markdown")
         return
@@ -184,7 +184,7 @@ def _parse(text: str) -> Any:
         return None
 
 
-def _look_in_folder(kind: ImportKind, place: Path) -> Iterator[Source | Unread]:
+def _look_in_folder(kind: ImportKind, place: Path) -> Iterator[ImportFile | Unread]:
     for folder, folders, files in os.walk(place):
         folders[:] = sorted(name for name in folders if not is_hidden(name))
         for name in sorted(files):
@@ -194,9 +194,9 @@ def _look_in_folder(kind: ImportKind, place: Path) -> Iterator[Source | Unread]:
                 yield _name_file(file, shown)
 
 
-def _name_file(file: Path, shown: str) -> Source:
+def _name_file(file: Path, shown: str) -> ImportFile:
     below, status = PurePosixPath(shown).parts, file.stat()
-    return Source(
+    return ImportFile(
         name=shown,
         size=status.st_size,
         parts=file.parts[1:],
@@ -207,7 +207,9 @@ def _name_file(file: Path, shown: str) -> Source:
     )
 
 
-def _look_in_zip(kind: ImportKind, place: Path, archives: ExitStack) -> Iterator[Source | Unread]:
+def _look_in_zip(
+    kind: ImportKind, place: Path, archives: ExitStack
+) -> Iterator[ImportFile | Unread]:
     try:
         archive = archives.enter_context(zipfile.ZipFile(place))
     except zipfile.BadZipFile as error:
@@ -228,13 +230,13 @@ def _look_in_zip(kind: ImportKind, place: Path, archives: ExitStack) -> Iterator
 
 def _name_member(
     archive: zipfile.ZipFile, member: zipfile.ZipInfo, shown: str, parts: tuple[str, ...]
-) -> Source:
+) -> ImportFile:
     try:
         modified: datetime | None = datetime(*member.date_time)
     except ValueError:
         modified = None
     whole = (shown.split("/")[0], *parts)
-    return Source(shown, member.file_size, whole, parts, modified, lambda: archive.open(member))
+    return ImportFile(shown, member.file_size, whole, parts, modified, lambda: archive.open(member))
 
 
 # One import: each item of each file through the comparison, and one commit at the end.
@@ -252,11 +254,11 @@ class ImportReport:
 
     kind: str
     dry_run: bool
-    counts: dict[str, Counter[Outcome]] = field(default_factory=dict)
+    counts: dict[str, Counter[ImportOutcome]] = field(default_factory=dict)
     taken: list[Taken] = field(default_factory=list)
     turns: int = 0
     commits: CommitReport = field(default_factory=CommitReport)
-    _named: Counter[Outcome] = field(default_factory=Counter)
+    _named: Counter[ImportOutcome] = field(default_factory=Counter)
 
     def add(self, source: str, taken: Taken) -> None:
         """Count an item, and name it unless there are many of its outcome."""
@@ -266,7 +268,7 @@ class ImportReport:
         if self._named[taken.outcome] <= MOST_NAMED:
             self.taken.append(taken)
 
-    def count(self, *outcomes: Outcome) -> int:
+    def count(self, *outcomes: ImportOutcome) -> int:
         """Return how many items of all files had one of these outcomes."""
         return sum(each[outcome] for each in self.counts.values() for outcome in outcomes)
 
@@ -303,7 +305,7 @@ def import_kind(
             done = _SO_FAR if len(vault.notices.written) > before else "nothing was written"
             with naming_faults(done):
                 report.add(source, _take(writer, name, item, known, dry_run))
-    if report.count(Outcome.UNREAD) == sum(report.count(o) for o in Outcome):
+    if report.count(ImportOutcome.UNREAD) == sum(report.count(o) for o in ImportOutcome):
         _check_kind(name, places, report)
     if not dry_run:
         with naming_faults(UNCOMMITTED):
@@ -345,10 +347,10 @@ def _describe_guess(name: str, places: Sequence[str]) -> str:
 
 def _read_all(
     kind: ImportKind,
-    sources: Sequence[Source | Unread],
+    sources: Sequence[ImportFile | Unread],
     progress: Callable[[int, int], None],
 ) -> Iterable[tuple[str, Item | Path]]:
-    total = sum(each.size for each in sources if isinstance(each, Source))
+    total = sum(each.size for each in sources if isinstance(each, ImportFile))
     done = 0
     for source in sources:
         if isinstance(source, Unread):
@@ -361,7 +363,7 @@ def _read_all(
     progress(total // 1024 + 1, total // 1024 + 1)
 
 
-def _read_source(kind: ImportKind, source: Source) -> Iterable[tuple[Item | Path, int]]:
+def _read_source(kind: ImportKind, source: ImportFile) -> Iterable[tuple[Item | Path, int]]:
     if kind.read_object or kind.read_file:
         return read_source(kind, source)
     unread = Unread(source.name, "inside a zip; unpack it first")
@@ -370,7 +372,7 @@ def _read_source(kind: ImportKind, source: Source) -> Iterable[tuple[Item | Path
 
 def _take(vault: Vault, kind: str, item: Item | Path, known: ImportResult, dry_run: bool) -> Taken:
     if isinstance(item, Unread):
-        return Taken(item.where, Outcome.UNREAD, "", item.reason)
+        return Taken(item.where, ImportOutcome.UNREAD, "", item.reason)
     if isinstance(item, Path):
         return take_transcript(vault, item, dry_run)
     if isinstance(item, Conversation):

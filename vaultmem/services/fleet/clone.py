@@ -28,8 +28,8 @@ from vaultmem.storage.git.bare import (
     read_branches,
     settle_clone,
 )
-from vaultmem.storage.git.remote import LONGEST, Listed, Remote, list_branches
-from vaultmem.storage.git.vault_history import History
+from vaultmem.storage.git.remote import LONGEST, Remote, RemoteBranches, list_branches
+from vaultmem.storage.git.vault_history import VaultHistory
 from vaultmem.storage.lock import hold_lock
 from vaultmem.storage.user_files import is_vault_name
 from vaultmem.vault import UserFolders, Vault, make_key
@@ -41,7 +41,7 @@ TELLS_WITHIN = 10.0
 _EXACT = 1.0
 
 
-class Source(NamedTuple):
+class VaultSource(NamedTuple):
     """A vault of a pool: its name there, its remote (URL or path), its branch, else HEAD's."""
 
     name: str
@@ -49,13 +49,13 @@ class Source(NamedTuple):
     branch: str = ""
 
 
-def check_sources(sources: Iterable[Source]) -> dict[str, Source]:
+def check_sources(sources: Iterable[VaultSource]) -> dict[str, VaultSource]:
     """Return sources by name, in their order.
 
     Raises:
         RefusedError: a name cannot be one, or two are the same but for capitals; a remote is none.
     """
-    found: dict[str, Source] = {}
+    found: dict[str, VaultSource] = {}
     known: set[str] = set()
     for each in sources:
         if not is_vault_name(each.name):
@@ -72,7 +72,7 @@ def check_sources(sources: Iterable[Source]) -> dict[str, Source]:
     return found
 
 
-def read_sources(file: Path) -> list[Source]:
+def read_sources(file: Path) -> list[VaultSource]:
     """Return the sources of a file: `NAME REMOTE [BRANCH]` a line; `#` begins a remark.
 
     A remote that is a relative path is one from the file's folder. Of a folder, they are the bare
@@ -101,18 +101,20 @@ def read_sources(file: Path) -> list[Source]:
         remote = words[1]
         if remote.startswith((".", "~")):
             remote = str((file.parent / Path(remote).expanduser()).resolve())
-        found.append(Source(words[0], remote, *words[2:]))
+        found.append(VaultSource(words[0], remote, *words[2:]))
     return list(check_sources(found).values())
 
 
-def _list_repositories(folder: Path) -> list[Source]:
+def _list_repositories(folder: Path) -> list[VaultSource]:
     found = sorted(each for each in folder.glob("*.git") if (each / "HEAD").is_file())
     if not found:
         raise RefusedError(f"{folder}: no bare repository (NAME.git) is in this folder")
-    return list(check_sources(Source(each.stem, str(each.resolve())) for each in found).values())
+    return list(
+        check_sources(VaultSource(each.stem, str(each.resolve())) for each in found).values()
+    )
 
 
-class Record(NamedTuple):
+class CloneRecord(NamedTuple):
     """What is remembered of a clone: of what it was made, and at which commit it is.
 
     `contacted` is when its remote was last heard of (seconds since the epoch); `problem` says why
@@ -171,7 +173,7 @@ class Clone:
     the remote (`time.monotonic`), None if never, and `problem` why that failed.
     """
 
-    def __init__(self, source: Source, folder: Path, folders: UserFolders) -> None:
+    def __init__(self, source: VaultSource, folder: Path, folders: UserFolders) -> None:
         self.source = source
         self.asked_at: float | None = None
         self.problem = ""
@@ -182,12 +184,12 @@ class Clone:
         self.remote = Remote("origin", source.remote)
         self._kept = folders.data
         self._file = folder / "records" / f"{source.name}.json"
-        self._known: tuple[object, Record | None] = None, None
+        self._known: tuple[object, CloneRecord | None] = None, None
         for each in (self._file.parent, self.lock.parent, self.root.parent):
             make_private_folder(each)
 
     @property
-    def record(self) -> Record | None:
+    def record(self) -> CloneRecord | None:
         """What is remembered; None where there is no clone, or one of another remote or branch."""
         try:
             status = os.stat(self._file)
@@ -195,14 +197,14 @@ class Clone:
             key = status.st_mtime_ns, status.st_ino, status.st_size
             if key != self._known[0]:
                 told = json.loads(self._file.read_text(encoding="utf-8"))
-                self._known = key, Record(**told)
+                self._known = key, CloneRecord(**told)
         except (OSError, ValueError, TypeError):
             return None
         known = self._known[1]
         named = known and self.source.branch in {"", known.branch}
         return known if known and named and known.remote == self.source.remote else None
 
-    def follow(self, patience: float = LONGEST, seconds: float = TELLS_WITHIN) -> Record:
+    def follow(self, patience: float = LONGEST, seconds: float = TELLS_WITHIN) -> CloneRecord:
         """Bring it to where its remote is; where that does not answer in time, say so and stay.
 
         Raises:
@@ -230,7 +232,7 @@ class Clone:
                 raise FaultError(f"no clone yet: {told}")
             return self._settle(history, self._begin_record(listed), None)
 
-    def ask(self, history: History, seconds: float = TELLS_WITHIN) -> Listed:
+    def ask(self, history: VaultHistory, seconds: float = TELLS_WITHIN) -> RemoteBranches:
         """Ask the remote for its branches; one on this machine is looked at."""
         folder = self.remote.folder
         found = read_branches(folder) if folder is not None else None
@@ -254,12 +256,12 @@ class Clone:
                 moved = {k: v for k, v in {**known.branches, **branches}.items() if v}
                 found = known._replace(branches=moved, commit=moved[known.branch])
                 before = known.branches if is_clean else None
-                self._settle(History(self.root, self.state), found, before)
+                self._settle(VaultHistory(self.root, self.state), found, before)
 
     def is_whole(self) -> bool:
         """Tell whether git finds nothing wrong with it."""
         try:
-            return is_whole(History(self.root, self.state))
+            return is_whole(VaultHistory(self.root, self.state))
         except (VaultError, OSError):
             return False
 
@@ -276,8 +278,8 @@ class Clone:
         for folder in self._kept.glob(f"*/{self.state.name}"):
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _follow(self, known: Record, seconds: float) -> Record:
-        history = History(self.root, self.state)
+    def _follow(self, known: CloneRecord, seconds: float) -> CloneRecord:
+        history = VaultHistory(self.root, self.state)
         listed = self.ask(history, seconds)
         if listed.trouble:
             return self._stay(history, known, f"its remote was not reached: {listed.told}")
@@ -295,26 +297,30 @@ class Clone:
             return self._stay(history, known, f"its remote was not read: {told}")
         return self._settle(history, found, known.branches if known.settled else None)
 
-    def _stay(self, history: History, known: Record, problem: str) -> Record:
+    def _stay(self, history: VaultHistory, known: CloneRecord, problem: str) -> CloneRecord:
         """Note why it is as it was; what somebody who was killed left goes all the same."""
         if not known.settled:
             self._settle(history, known, None)
         return self._note(known, problem)
 
-    def _note(self, known: Record, problem: str, settled: bool = True) -> Record:
+    def _note(self, known: CloneRecord, problem: str, settled: bool = True) -> CloneRecord:
         found = known._replace(problem=problem, settled=settled)
         if found != known:
             self._keep(found)
         return found
 
-    def _settle(self, history: History, found: Record, known: Mapping[str, str] | None) -> Record:
+    def _settle(
+        self, history: VaultHistory, found: CloneRecord, known: Mapping[str, str] | None
+    ) -> CloneRecord:
         self.unsettle()
         settle_clone(history, found.branches, found.branch, known)
         found = found._replace(settled=True)
         self._keep(found)
         return found
 
-    def _begin_record(self, listed: Listed, known: Record | None = None) -> Record:
+    def _begin_record(
+        self, listed: RemoteBranches, known: CloneRecord | None = None
+    ) -> CloneRecord:
         """Return what is to be remembered of a remote's branches.
 
         Raises:
@@ -327,7 +333,7 @@ class Clone:
         made = known.made if known else os.urandom(8).hex()
         branches = dict(listed.branches)
         stands = branch, branches[branch], branches, time.time()
-        return Record(self.source.remote, made, *stands, place=self._find_place())
+        return CloneRecord(self.source.remote, made, *stands, place=self._find_place())
 
     def _find_place(self) -> str:
         """Return which folder the remote is, "" if it is none here, or is not there now."""
@@ -336,7 +342,7 @@ class Clone:
         except OSError:
             return ""
 
-    def _keep(self, record: Record) -> None:
+    def _keep(self, record: CloneRecord) -> None:
         data = json.dumps(as_named(record)).encode()
         write_atomically(self._file, data, durable=False)
 

@@ -28,9 +28,9 @@ from vaultmem.services.changes.commit import commit_event
 from vaultmem.services.changes.parts import Event
 from vaultmem.services.fleet.clone import (
     Clone,
+    CloneRecord,
     NodeVaults,
-    Record,
-    Source,
+    VaultSource,
     VaultStats,
     check_sources,
     count_vault,
@@ -38,7 +38,7 @@ from vaultmem.services.fleet.clone import (
 )
 from vaultmem.services.memory.create_vault import add_missing
 from vaultmem.services.merging.branches import list_decided
-from vaultmem.services.syncing.sync import Check, Outcome, sync_remote
+from vaultmem.services.syncing.sync import Check, SyncOutcome, sync_remote
 from vaultmem.services.syncing.sync_place import ORIGIN
 from vaultmem.services.views.open_view import look_at
 from vaultmem.services.views.update_index import sync_vault
@@ -105,7 +105,7 @@ class Clones:
     def __init__(
         self,
         folder: Path,
-        sources: Sequence[Source] = (),
+        sources: Sequence[VaultSource] = (),
         fresh_for: float = FRESH_FOR,
         most_open: int = MOST_OPEN,
     ) -> None:
@@ -125,7 +125,7 @@ class Clones:
         """The vaults, in the order of their sources."""
         return list(self._clones)
 
-    def hold(self, sources: Sequence[Source]) -> None:
+    def hold(self, sources: Sequence[VaultSource]) -> None:
         """Have these vaults from now on; clones of others that it had are removed."""
         known, clones = self._clones, dict[str, Clone]()
         for name, source in check_sources(sources).items():
@@ -147,7 +147,7 @@ class Clones:
             raise NoteNotFoundError(f"{name}: no vault of that name")
         return self._clones[name]
 
-    def bring(self, name: str, anew: bool = False) -> Record:
+    def bring(self, name: str, anew: bool = False) -> CloneRecord:
         """Clone a vault, or follow its remote if that was not asked lately, or `anew`.
 
         Raises:
@@ -426,7 +426,7 @@ class Clones:
         settings: VaultSettings,
         check: Check | None,
         publish: Publish | None,
-    ) -> Record:
+    ) -> CloneRecord:
         """Have the clone of a vault be where its remote is, which has to be reached."""
         name = clone.source.name
         try:
@@ -517,10 +517,10 @@ def land(
 def _push(vault: Vault, check: Check | None) -> tuple[str, ...]:
     """Push what the clone has; return the branches of the remote that were removed with that."""
     report = sync_remote(vault, ORIGIN, alone=True, check=check)
-    if report.outcome is Outcome.OFFLINE:
+    if report.outcome is SyncOutcome.OFFLINE:
         raise VaultError(f"not written, the vault's remote is not reached: {report.told}")
-    if report.outcome is not Outcome.SYNCED:
-        kind = ForbiddenError if report.outcome is Outcome.REFUSED else RefusedError
+    if report.outcome is not SyncOutcome.SYNCED:
+        kind = ForbiddenError if report.outcome is SyncOutcome.REFUSED else RefusedError
         raise kind(f"not written, the vault's remote does not take it: {report.told}")
     return report.removed
 

@@ -40,7 +40,7 @@ from vaultmem.vault import UserFolders, Vault, open_vault
 _FORMAT = 2
 
 
-class Job(NamedTuple):
+class FleetJob(NamedTuple):
     """What is to be done with many vaults.
 
     `run` pickles, and returns what JSON has. `given` is what results depend on besides the vaults.
@@ -110,7 +110,7 @@ class _Ran(NamedTuple):
     value: Any
 
 
-def run_job(pool: Pool, names: Iterable[str], options: JobOptions, job: Job) -> JobResults:
+def run_job(pool: Pool, names: Iterable[str], options: JobOptions, job: FleetJob) -> JobResults:
     """Do a job with each of these vaults, or with all.
 
     A vault that is at the commit at which the job was done before is not asked again. Where no
@@ -179,18 +179,18 @@ def judge_all(
 ) -> JobResults:
     """Return of each vault why its pack is not as expected, nothing if it is."""
     run = partial(judge_vault, expected=expected)
-    job = Job("testing packs", run, (list_expected(expected), options.day))
+    job = FleetJob("testing packs", run, (list_expected(expected), options.day))
     return run_job(pool, names, options, job)
 
 
 def curate_all(pool: Pool, names: Iterable[str], options: JobOptions) -> JobResults:
     """Return of each vault what `curate` proposes: the fields of each proposal."""
-    return run_job(pool, names, options, Job("curating", _propose, (options.day,)))
+    return run_job(pool, names, options, FleetJob("curating", _propose, (options.day,)))
 
 
 def compact_all(pool: Pool, names: Iterable[str], options: JobOptions) -> JobResults:
     """Return of each vault the `steps` of notes that are due, and how many are `exempt` and why."""
-    return run_job(pool, names, options, Job("planning", _plan, (options.day,)))
+    return run_job(pool, names, options, FleetJob("planning", _plan, (options.day,)))
 
 
 def list_expected(expected: Expectation) -> list[object]:
@@ -251,7 +251,7 @@ def find_believers(
     if expected.negated:
         raise RefusedError("what is not said has no first commit; leave out --not")
     run = partial(find_belief, expected=expected)
-    job = Job("looking who says so", run, (list_expected(expected), options.day))
+    job = FleetJob("looking who says so", run, (list_expected(expected), options.day))
     done = run_job(pool, names, options, job)
     found = [(name, Belief(**value)) for name, value in done.items() if value is not None]
     found.sort(key=lambda each: (each[1].at, each[0]))
@@ -365,7 +365,7 @@ def _find_lines(lines: Sequence[str], words: tuple[str, ...]) -> tuple[int, int]
 # vault's.
 
 
-class Side(NamedTuple):
+class FleetNote(NamedTuple):
     """A note: its vault, what it is called, who wrote it, and when (seconds since the epoch)."""
 
     vault: str
@@ -382,22 +382,22 @@ class Differing(NamedTuple):
     `similarity` (0 to 1) is how much of one the other says.
     """
 
-    older: Side
-    newer: Side
+    older: FleetNote
+    newer: FleetNote
     similarity: float
     differences: tuple[tuple[str, str, str], ...]
     older_notes: int
     newer_notes: int
 
 
-class Comparison(NamedTuple):
+class FleetComparison(NamedTuple):
     """What came of comparing all vaults; `asked` were read only now, `notes` are all.
 
     `same` has the notes that state the same, the oldest first. What differs is in order of the
     newer notes, the last one first. `missing` vaults have no part in it.
     """
 
-    same: tuple[tuple[Side, ...], ...]
+    same: tuple[tuple[FleetNote, ...], ...]
     near: tuple[Differing, ...]
     contradicting: tuple[Differing, ...]
     vaults: int
@@ -407,19 +407,19 @@ class Comparison(NamedTuple):
     behind: dict[str, str]
 
 
-def compare_all(pool: Pool, names: Iterable[str], options: JobOptions) -> Comparison:
+def compare_all(pool: Pool, names: Iterable[str], options: JobOptions) -> FleetComparison:
     """Compare the notes of these vaults, or of all, with those of the others.
 
     What is alike or differs inside one vault is left to its own `curate`.
     """
-    read = run_job(pool, names, options, Job("reading notes", _list_notes))
+    read = run_job(pool, names, options, FleetJob("reading notes", _list_notes))
     with tempfile.TemporaryDirectory(prefix="vaultmem-compare-") as folder:
         whole = _Whole(Path(folder), read)
         with contextlib.closing(whole.open()) as vault:
             sync_vault(vault)
             pairs = compare_vault(vault, options.tell("comparing notes"))
     whole.join([pair.names for pair in pairs.same])
-    return Comparison(
+    return FleetComparison(
         same=tuple(whole.list_same()),
         near=tuple(whole.list_differing(pairs.near)),
         contradicting=tuple(whole.list_differing(pairs.contradicting)),
@@ -455,7 +455,7 @@ class _Whole:
 
     def __init__(self, folder: Path, read: JobResults) -> None:
         self._folder = folder
-        self._groups: dict[str, list[Side]] = {}
+        self._groups: dict[str, list[FleetNote]] = {}
         self.notes = 0
         places: dict[tuple[str, str], str] = {}
         self._root = folder / "vault"
@@ -487,7 +487,7 @@ class _Whole:
                 for path in [path for path, group in self._groups.items() if group is theirs]:
                     self._groups[path] = ours
 
-    def list_same(self) -> list[tuple[Side, ...]]:
+    def list_same(self) -> list[tuple[FleetNote, ...]]:
         """Return what several vaults state, what most notes state first."""
         groups = {id(group): tuple(group) for group in self._groups.values() if _is_apart(group)}
         return sorted(groups.values(), key=lambda notes: (-len(notes), _by_time(notes[0])))
@@ -514,7 +514,7 @@ class _Whole:
         return str(path)
 
 
-def _describe(pair: Pair, ours: Sequence[Side], theirs: Sequence[Side]) -> Differing:
+def _describe(pair: Pair, ours: Sequence[FleetNote], theirs: Sequence[FleetNote]) -> Differing:
     is_older = _by_time(ours[0]) <= _by_time(theirs[0])
     older, newer = (ours, theirs) if is_older else (theirs, ours)
     differences = tuple(
@@ -525,13 +525,13 @@ def _describe(pair: Pair, ours: Sequence[Side], theirs: Sequence[Side]) -> Diffe
     return Differing(older[0], newer[0], similarity, differences, len(older), len(newer))
 
 
-def _make_side(vault: str, note: Mapping[str, Any]) -> Side:
-    return Side(vault, *(note[name] for name in ("path", "title", "agent", "written")))
+def _make_side(vault: str, note: Mapping[str, Any]) -> FleetNote:
+    return FleetNote(vault, *(note[name] for name in ("path", "title", "agent", "written")))
 
 
-def _is_apart(group: Sequence[Side]) -> bool:
+def _is_apart(group: Sequence[FleetNote]) -> bool:
     return len({each.vault for each in group}) > 1
 
 
-def _by_time(side: Side) -> tuple[float, str, str]:
+def _by_time(side: FleetNote) -> tuple[float, str, str]:
     return side.written, side.vault, side.path

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, TypeVar
 from vaultmem.core.packs.division import tell_missing
 from vaultmem.core.search.query import Hit, RecallQuery, Statistics, add_statistics
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError, name_failure
-from vaultmem.services.fleet.clone import PoolStatus, Source, VaultStats, describe_pool
+from vaultmem.services.fleet.clone import PoolStatus, VaultSource, VaultStats, describe_pool
 from vaultmem.services.fleet.clones import FRESH_FOR, LATE, Clones, Publish, Work
 from vaultmem.services.packs.build import AskPack, PackAnswer, ask_pack
 from vaultmem.services.search.run_query import Ask, QueryResult, run_query
@@ -470,7 +470,7 @@ class LocalPool(Pool):
     """A pool in this process: clones in a folder, and threads that use them."""
 
     def __init__(
-        self, sources: Sequence[Source], folder: Path, fresh_for: float = FRESH_FOR
+        self, sources: Sequence[VaultSource], folder: Path, fresh_for: float = FRESH_FOR
     ) -> None:
         self.clones = Clones(folder, sources, fresh_for)
         self._lanes = {
@@ -482,7 +482,7 @@ class LocalPool(Pool):
         """All vaults, in the order of their sources."""
         return self.clones.names
 
-    def hold(self, sources: Sequence[Source]) -> None:
+    def hold(self, sources: Sequence[VaultSource]) -> None:
         """Have these vaults from now on; clones of others that it had are removed."""
         self.clones.hold(sources)
 

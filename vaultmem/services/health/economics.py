@@ -14,7 +14,7 @@ from vaultmem.services.packs.build import pack_source, pinned_sections
 from vaultmem.services.search.trusted import trusted_documents
 from vaultmem.services.usage import read_usage
 from vaultmem.services.views.resolve_names import name_notes
-from vaultmem.storage.query_log import Account, Call, SignalStore, Surfaced
+from vaultmem.storage.query_log import Call, SignalStore, Surfaced, UsageTotals
 from vaultmem.vault import Vault
 
 
@@ -123,7 +123,7 @@ def read_stats(vault: Vault, session: str = "") -> Stats:
     )
 
 
-def _sum(accounts: Iterable[Account], kind: str) -> Sums:
+def _sum(accounts: Iterable[UsageTotals], kind: str) -> Sums:
     chosen = [each for each in accounts if each.kind == kind]
     return Sums(
         sum(each.calls for each in chosen),
@@ -133,7 +133,7 @@ def _sum(accounts: Iterable[Account], kind: str) -> Sums:
     )
 
 
-def _by_session(accounts: list[Account]) -> tuple[SessionSums, ...]:
+def _by_session(accounts: list[UsageTotals]) -> tuple[SessionSums, ...]:
     named = dict.fromkeys((each.agent, each.session) for each in accounts)
     found = []
     for agent, session in named:

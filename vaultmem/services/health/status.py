@@ -10,7 +10,7 @@ from vaultmem.core.curation.proposal import name_action
 from vaultmem.core.lifecycle import CONFLICTED
 from vaultmem.core.text.paths import is_note_name
 from vaultmem.errors import RefusedError, VaultError
-from vaultmem.services.changes.ownership import Pending, read_pending
+from vaultmem.services.changes.ownership import PendingFiles, read_pending
 from vaultmem.services.changes.parts import name_leaks
 from vaultmem.services.curation.review import list_waiting
 from vaultmem.services.history.commits import CommitFilter, list_commits
@@ -195,7 +195,7 @@ def _read_git(vault: Vault, looks: bool) -> GitStatus | None:
         return GitStatus(Head("", ""), "", (), {}, (), str(error))
 
 
-def _name_credentials(vault: Vault, pending: Pending) -> tuple[str, ...]:
+def _name_credentials(vault: Vault, pending: PendingFiles) -> tuple[str, ...]:
     try:
         return name_leaks(vault, pending)
     except RefusedError as error:  # The vault's own rules cannot be used, so nothing is committed.

@@ -21,7 +21,7 @@ from vaultmem.core.text.paths import is_note_name, parse_note_path
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.changes.ownership import find_line_authors, read_pending
 from vaultmem.services.history.commits import find_commit, locate_note, resolve_commit
-from vaultmem.services.history.diff import Operation, compare_files
+from vaultmem.services.history.diff import FileOperation, compare_files
 from vaultmem.services.views.read_notes import resolve_address
 from vaultmem.storage.files import UnsafeFileError, read_file
 from vaultmem.storage.git.blame_file import LineOrigin, blame_file
@@ -34,14 +34,14 @@ from vaultmem.storage.git.log import (
     read_commits,
 )
 from vaultmem.storage.git.trees import find_entry
-from vaultmem.storage.git.vault_history import History
+from vaultmem.storage.git.vault_history import VaultHistory
 from vaultmem.storage.journal import REMOVED, Author
 from vaultmem.vault import Vault
 
 # Trace a note through the commits that changed it, under each name that it had.
 
 
-class Version(NamedTuple):
+class NoteCommit(NamedTuple):
     """What a commit did to a note; `commit` is None for what is not committed.
 
     `agent` and `session` are of whoever did it, empty for a person; `claimed_by` is the other
@@ -50,7 +50,7 @@ class Version(NamedTuple):
     """
 
     commit: Commit | None
-    operation: Operation
+    operation: FileOperation
     who: str
     agent: str
     session: str
@@ -62,7 +62,7 @@ class Trace(NamedTuple):
     """A note's path and its versions, newest first."""
 
     path: str
-    versions: tuple[Version, ...]
+    versions: tuple[NoteCommit, ...]
 
 
 def trace_note(
@@ -88,7 +88,7 @@ def trace_note(
     found = found[skipped : skipped + limit if limit else None]
     operations = compare_files(vault, (change for _, change in found))
     versions = [
-        Version(
+        NoteCommit(
             each,
             operation,
             *each.find_writer(vault.history.prefix + change.path),
@@ -121,7 +121,7 @@ def _find_versions(
     return str(found), follow_path(vault.history, start, str(found)) if start else []
 
 
-def _find_uncommitted(vault: Vault, path: str, head: str) -> Version | None:
+def _find_uncommitted(vault: Vault, path: str, head: str) -> NoteCommit | None:
     """Return what was done to a note since HEAD, None if nothing was."""
     entry = find_entry(vault.history, head, path) if head else None
     try:
@@ -141,7 +141,7 @@ def _find_uncommitted(vault: Vault, path: str, head: str) -> Version | None:
     operation = next(compare_files(vault, [change], contents))
     writer = vault.journal.find_author(path, blob or REMOVED) or Author("")
     name = writer.agent or vault.history.person().identity.name
-    return Version(None, operation, name, writer.agent, writer.session)
+    return NoteCommit(None, operation, name, writer.agent, writer.session)
 
 
 #: A commit that changes more notes than this moves no single lines that anybody asks for.
@@ -338,7 +338,7 @@ class _Place(NamedTuple):
 
 
 def _follow_moves(
-    history: History, origins: Sequence[LineOrigin | None], first: int
+    history: VaultHistory, origins: Sequence[LineOrigin | None], first: int
 ) -> list[LineOrigin | None]:
     """Return where lines come from, through commits that removed the same line elsewhere.
 
@@ -366,7 +366,7 @@ def _follow_moves(
     return found
 
 
-def _find_moved_lines(history: History, lines: dict[int, LineOrigin]) -> dict[int, _Place]:
+def _find_moved_lines(history: VaultHistory, lines: dict[int, LineOrigin]) -> dict[int, _Place]:
     """Return for those of the lines that their commit removed elsewhere where they were before."""
     changes = read_changes(history, (origin.commit for origin in lines.values()))
     places: dict[int, _Place] = {}
@@ -386,7 +386,7 @@ def _find_moved_lines(history: History, lines: dict[int, LineOrigin]) -> dict[in
 
 
 def _find_removed(
-    history: History, change: FileChange, wanted: set[str]
+    history: VaultHistory, change: FileChange, wanted: set[str]
 ) -> Iterator[tuple[str, int]]:
     old = _read_blob_lines(history, change.old_blob)
     if not wanted & {_strip_marks(line) for line in old}:
@@ -398,7 +398,7 @@ def _find_removed(
                 yield key, number + 1
 
 
-def _read_blob_lines(history: History, blob: str) -> list[str]:
+def _read_blob_lines(history: VaultHistory, blob: str) -> list[str]:
     return split_bytes(history.objects.read(blob)[1]) if blob else []
 
 

@@ -23,7 +23,7 @@ from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.paths import is_note_path, parse_note_path
 from vaultmem.errors import NoteNotFoundError
-from vaultmem.services.changes.ownership import Pending, read_pending
+from vaultmem.services.changes.ownership import PendingFiles, read_pending
 from vaultmem.services.history.commits import find_commit, locate_note, resolve_commit, split_range
 from vaultmem.services.views.follow_renames import confirm_renames
 from vaultmem.services.views.read_notes import resolve_address
@@ -39,7 +39,7 @@ from vaultmem.storage.git.log import (
     walk_renames,
 )
 from vaultmem.storage.git.trees import diff_commits, find_entry
-from vaultmem.storage.git.vault_history import History
+from vaultmem.storage.git.vault_history import VaultHistory
 from vaultmem.vault import Vault
 
 #: Files that are read at once.
@@ -48,7 +48,7 @@ _CHUNK = 200
 _KINDS = {"120000": "a link", "160000": "a repository of its own"}
 
 
-class Operation(NamedTuple):
+class FileOperation(NamedTuple):
     """A path's change: `note` says how its text changed; where that cannot be said, `remark` why.
 
     A text file that is no note has a NoteChange too, without properties.
@@ -61,7 +61,7 @@ class Operation(NamedTuple):
 
 def compare_files(
     vault: Vault, changes: Iterable[FileChange], contents: Mapping[str, bytes] | None = None
-) -> Iterator[Operation]:
+) -> Iterator[FileOperation]:
     """Yield what changed in each file; `contents` are bytes by blob id that git may not have."""
     listed = iter(changes)
     while chunk := list(islice(listed, _CHUNK)):
@@ -70,7 +70,7 @@ def compare_files(
             yield _compare(change, texts, unread)
 
 
-def summarise_operation(operation: Operation) -> str:
+def summarise_operation(operation: FileOperation) -> str:
     """Return an operation in one line, without its path."""
     if operation.note is None:
         words = {"add": "new", "remove": "removed", "replace": "changed"}
@@ -88,21 +88,21 @@ def summarise_operation(operation: Operation) -> str:
 
 def _compare(
     change: FileChange, texts: Mapping[str, bytes], unread: Mapping[str, str]
-) -> Operation:
+) -> FileOperation:
     if not change.is_regular:
         kinds = (_KINDS.get(mode) for mode in (change.mode, change.old_mode))
-        return Operation(change, None, next(filter(None, kinds), "no regular file"))
+        return FileOperation(change, None, next(filter(None, kinds), "no regular file"))
     if change.blob == change.old_blob:
         mode = f"mode {change.old_mode} -> {change.mode}" if change.mode != change.old_mode else ""
-        return Operation(change, NoteChange(change.op, renamed_from=change.previous), mode)
+        return FileOperation(change, NoteChange(change.op, renamed_from=change.previous), mode)
     for blob in (change.old_blob, change.blob):
         if blob in unread:
-            return Operation(change, None, unread[blob])
+            return FileOperation(change, None, unread[blob])
     old, new = (texts.get(blob, b"") for blob in (change.old_blob, change.blob))
     try:
-        return Operation(change, _compare_texts(change, old, new))
+        return FileOperation(change, _compare_texts(change, old, new))
     except UnreadableNoteError:
-        return Operation(change, None, "binary")
+        return FileOperation(change, None, "binary")
 
 
 def _compare_texts(change: FileChange, old: bytes, new: bytes) -> NoteChange:
@@ -128,7 +128,7 @@ def _parse(path: str, data: bytes) -> Note:
 
 
 def _read_contents(
-    history: History, changes: Sequence[FileChange], contents: Mapping[str, bytes]
+    history: VaultHistory, changes: Sequence[FileChange], contents: Mapping[str, bytes]
 ) -> tuple[dict[str, bytes], dict[str, str]]:
     """Return the blobs that have to be compared, and those that are not read, with the reason."""
     wanted = dict.fromkeys(
@@ -167,7 +167,7 @@ class VaultDiff(NamedTuple):
 
     old: str
     new: str
-    operations: tuple[Operation, ...]
+    operations: tuple[FileOperation, ...]
     skipped: dict[str, str]
 
 
@@ -239,7 +239,7 @@ class ShownCommit(NamedTuple):
     """
 
     commit: Commit
-    operations: tuple[Operation, ...]
+    operations: tuple[FileOperation, ...]
     is_end: bool
     others: tuple[FileChange, ...] = ()
 
@@ -293,7 +293,7 @@ def locate_past(vault: Vault, commit: str, address: str) -> PastNote:
     return PastNote(name, heading, entry, _find_present(vault, commit, name))
 
 
-def find_uncommitted(vault: Vault, pending: Pending) -> dict[str, str]:
+def find_uncommitted(vault: Vault, pending: PendingFiles) -> dict[str, str]:
     """Return the present path of each file that was moved in the folder since HEAD, by the old one.
 
     The text is the same or nearly, or the name is, and no other file that is new or gone has it.

@@ -23,17 +23,23 @@ from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.line_diff import match_lines, split_bytes
 from vaultmem.errors import VaultError
 from vaultmem.services.changes.ownership import find_line_authors
-from vaultmem.services.history.blame import BlamedLine, Version, blame_bytes, find_lines, read_lines
-from vaultmem.services.history.diff import Operation
+from vaultmem.services.history.blame import (
+    BlamedLine,
+    NoteCommit,
+    blame_bytes,
+    find_lines,
+    read_lines,
+)
+from vaultmem.services.history.diff import FileOperation
 from vaultmem.services.search.recall import recall
 from vaultmem.services.views.read_notes import read_bytes, read_note, resolve_address
 from vaultmem.storage.git.blame_file import find_mentions, is_mentioned
 from vaultmem.storage.git.log import Commit, sort_commits, walk_versions
-from vaultmem.storage.git.vault_history import History
+from vaultmem.storage.git.vault_history import VaultHistory
 from vaultmem.vault import Vault
 
 
-class Change(NamedTuple):
+class CommitChange(NamedTuple):
     """What a commit did to a file."""
 
     commit: Commit
@@ -43,14 +49,14 @@ class Change(NamedTuple):
 class Story(NamedTuple):
     """The commits that changed a note, newest first, and the origin of each line that it has."""
 
-    versions: tuple[Version, ...]
+    versions: tuple[NoteCommit, ...]
     lines: tuple[BlamedLine, ...]
 
 
 class _Origin(NamedTuple):
     """Where a line was first: a commit, the file there, and the line's number in it."""
 
-    change: Change
+    change: CommitChange
     number: int
 
 
@@ -70,15 +76,15 @@ def walk_history(vault: Vault, commit: str = "") -> Iterator[tuple[Commit, list[
 
 def group_changes(
     walked: Iterator[tuple[Commit, list[FileChange]]], paths: Iterator[str]
-) -> dict[str, list[Change]]:
+) -> dict[str, list[CommitChange]]:
     """Return for each path the commits that changed its file, newest first, through renames."""
-    found: dict[str, list[Change]] = {path: [] for path in paths}
+    found: dict[str, list[CommitChange]] = {path: [] for path in paths}
     named = {path: path for path in found}  # What each was called then, and is now.
     for commit, changes in walked:
         for change in changes:
             now = named.get(change.path)
             if now is not None and change.blob:
-                found[now].append(Change(commit, change))
+                found[now].append(CommitChange(commit, change))
             if now is not None and change.previous:
                 del named[change.path]
                 named[change.previous] = now
@@ -86,7 +92,7 @@ def group_changes(
 
 
 def tell_stories(
-    vault: Vault, changes: Mapping[str, Sequence[Change]], texts: Mapping[str, bytes]
+    vault: Vault, changes: Mapping[str, Sequence[CommitChange]], texts: Mapping[str, bytes]
 ) -> Iterator[tuple[str, Story]]:
     """Yield the story of some notes; `texts` are their bytes, and all versions are read at once.
 
@@ -105,7 +111,7 @@ def tell_stories(
 def _tell(
     vault: Vault,
     path: str,
-    changes: Sequence[Change],
+    changes: Sequence[CommitChange],
     data: bytes,
     contents: Mapping[str, bytes],
 ) -> Story:
@@ -128,7 +134,7 @@ def _tell(
     )
 
 
-def _derive(each: Change, lines: list[str], known: dict[str, _Text]) -> _Text:
+def _derive(each: CommitChange, lines: list[str], known: dict[str, _Text]) -> _Text:
     """Return a version with the origins of its lines: those it has from others, or its own.
 
     A merge has lines from what its first parent had, and from what came last.
@@ -153,9 +159,9 @@ def _take_over(old: _Text, new: _Text) -> None:
             new.origins[place + at] = new.origins[place + at] or old.origins[start + at]
 
 
-def _make_version(vault: Vault, each: Change) -> Version:
+def _make_version(vault: Vault, each: CommitChange) -> NoteCommit:
     who = each.commit.find_writer(vault.history.prefix + each.change.path)
-    return Version(each.commit, Operation(each.change, None), *who)
+    return NoteCommit(each.commit, FileOperation(each.change, None), *who)
 
 
 def _name_writers(
@@ -261,7 +267,7 @@ def _make_ground(
     return Ground(hit, steps, older, newer, blame.ends)
 
 
-def _order_steps(history: History, lines: Iterable[BlamedLine]) -> tuple[ChangeStep, ...]:
+def _order_steps(history: VaultHistory, lines: Iterable[BlamedLine]) -> tuple[ChangeStep, ...]:
     """Return the distinct origins of lines, oldest first, what is not committed last."""
     steps: dict[tuple[str, str, str], list[ChangeStep]] = {}
     for line in lines:

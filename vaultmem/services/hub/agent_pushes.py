@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.agent_changes import (
-    NoteChange,
+    AgentChange,
     Rights,
     find_false_label,
     find_owner_kind,
@@ -21,7 +21,7 @@ from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.text.paths import GENERATED, is_note_name
 from vaultmem.services.hub.contents import show_path
 from vaultmem.services.hub.hub_folder import Refusal
-from vaultmem.services.hub.visit import Visit
+from vaultmem.services.hub.visit import ReceivedPush
 from vaultmem.services.hub.writers import may_name
 from vaultmem.storage.git.commit_draft import EMPTY_TREE
 from vaultmem.storage.git.pushed import NewCommit, read_difference
@@ -33,7 +33,7 @@ _Versions = tuple[str, tuple[str, ...], str]
 
 
 def check_agents(
-    visit: Visit, commits: Iterable[NewCommit], new: Container[str]
+    visit: ReceivedPush, commits: Iterable[NewCommit], new: Container[str]
 ) -> Iterator[Refusal]:
     """Yield what agents' commits change that only a person may.
 
@@ -47,7 +47,9 @@ def check_agents(
             yield Refusal(what, show_path(why), _ASK)
 
 
-def _check_commit(visit: Visit, commit: NewCommit, is_known: bool) -> Iterator[tuple[str, str]]:
+def _check_commit(
+    visit: ReceivedPush, commit: NewCommit, is_known: bool
+) -> Iterator[tuple[str, str]]:
     versions = _list_versions(visit, commit)
     for path, (_, sides, blob) in versions.items():
         if blob and path in GENERATED:
@@ -76,7 +78,7 @@ def _check_commit(visit: Visit, commit: NewCommit, is_known: bool) -> Iterator[t
             yield change.path, why
 
 
-def _find_origin(change: NoteChange, gone: Sequence[NoteChange]) -> NoteChange:
+def _find_origin(change: AgentChange, gone: Sequence[AgentChange]) -> AgentChange:
     """Return the change of a new note: that of the note which the commit moves there, if any."""
     if change.after is not None:
         for other in gone:
@@ -86,13 +88,13 @@ def _find_origin(change: NoteChange, gone: Sequence[NoteChange]) -> NoteChange:
     return change
 
 
-def _list_heirs(change: NoteChange) -> Iterator[Note]:
+def _list_heirs(change: AgentChange) -> Iterator[Note]:
     """Yield the versions of a note that the commit removes or deprecates."""
     if change.after is None or change.after.state is State.DEPRECATED:
         yield from (note for note in change.sides if note and note.state is not State.DEPRECATED)
 
 
-def _list_versions(visit: Visit, commit: NewCommit) -> dict[str, _Versions]:
+def _list_versions(visit: ReceivedPush, commit: NewCommit) -> dict[str, _Versions]:
     """Return the versions of the files that a commit changes.
 
     A merge changes what it has unlike all parents, and where it drops what one parent has changed.
@@ -117,31 +119,31 @@ def _list_versions(visit: Visit, commit: NewCommit) -> dict[str, _Versions]:
     return found
 
 
-def _list_blobs(visit: Visit, old: str, new: str) -> dict[str, tuple[str, str]]:
+def _list_blobs(visit: ReceivedPush, old: str, new: str) -> dict[str, tuple[str, str]]:
     """Return the blobs before and after of each file that differs, "" for none."""
     changes = read_difference(visit.git, old, new, visit.bounds)
     return {each.path: ("".join(each.old_blobs), each.blob) for each in changes}
 
 
-def _read_notes(visit: Visit, versions: Mapping[str, _Versions]) -> list[NoteChange]:
+def _read_notes(visit: ReceivedPush, versions: Mapping[str, _Versions]) -> list[AgentChange]:
     changes = []
     for path, (base, sides, made) in versions.items():
         if is_note_name(path):
             read = {blob: _read_note(visit, path, blob) for blob in {base, *sides, made}}
             changes.append(
-                NoteChange(path, read[base], tuple(read[each] for each in sides), read[made])
+                AgentChange(path, read[base], tuple(read[each] for each in sides), read[made])
             )
     return [each for each in changes if each.after or any(each.sides)]
 
 
-def _read_note(visit: Visit, path: str, blob: str) -> Note | None:
+def _read_note(visit: ReceivedPush, path: str, blob: str) -> Note | None:
     for _, data in visit.objects.read(filter(None, [blob])):
         with contextlib.suppress(UnreadableNoteError):
             return parse_note(PurePosixPath(path), data)
     return None
 
 
-def _is_restored(visit: Visit, commit: NewCommit, path: str, note: Note) -> bool:
+def _is_restored(visit: ReceivedPush, commit: NewCommit, path: str, note: Note) -> bool:
     """Tell whether a note is what it was before, byte by byte."""
     command = ("log", "-1", "--format=%H", f"--find-object={note.blob}", *commit.parents)
     return bool(commit.parents) and bool(visit.git.run(*command, "--", path).strip())

@@ -10,7 +10,7 @@ from pathlib import Path
 from vaultmem.core.text.display import count_things
 from vaultmem.core.text.timestamps import Check, Verdict
 from vaultmem.errors import VaultError
-from vaultmem.services.hub.grants import FILE_NAME, Scope, may, read_grants
+from vaultmem.services.hub.grants import FILE_NAME, GrantScope, may, read_grants
 from vaultmem.services.hub.hub_folder import MAKING, Hub, count_broken, find_hook, open_hub
 from vaultmem.services.hub.pushed_refs import read_claims
 from vaultmem.services.hub.repositories import list_repositories, set_up, settings_of
@@ -81,7 +81,7 @@ def _check_grants(hub: Hub, now: float) -> Check:
     names = {each.name for each in alive}
     told = f"{count_things(len(alive), 'token')} of {count_things(len(names), 'name')}"
     vaults = list_repositories(hub)
-    unowned = [n for n in vaults if not any(may(each, n, Scope.OWN, "") for each in alive)]
+    unowned = [n for n in vaults if not any(may(each, n, GrantScope.OWN, "") for each in alive)]
     if unowned:
         remedy = "`vaultmem hub grant NAME --person --email EMAIL --own VAULT`"
         return Check("grants", Verdict.WARNING, "vaults that nobody owns", tuple(unowned), remedy)

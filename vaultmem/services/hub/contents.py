@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vaultmem.core.notes.encoding import decode_text
-from vaultmem.core.secrets.rules import IGNORE_NAME, SETTINGS_NAME, Settings, extend_rules
+from vaultmem.core.secrets.rules import IGNORE_NAME, SETTINGS_NAME, SecretSettings, extend_rules
 from vaultmem.core.secrets.scan import ALLOW_MARK, SecretFinding, find_secrets, mask_secrets
 from vaultmem.core.text.display import count_things, one_line
 from vaultmem.core.text.paths import (
@@ -20,10 +20,10 @@ from vaultmem.core.text.paths import (
     is_owners,
 )
 from vaultmem.errors import RefusedError
-from vaultmem.services.hub.grants import Kind, Scope
-from vaultmem.services.hub.hub_folder import Refusal, Update
-from vaultmem.services.hub.visit import Visit
-from vaultmem.storage.git.pushed import Change, NewCommit
+from vaultmem.services.hub.grants import GrantKind, GrantScope
+from vaultmem.services.hub.hub_folder import RefUpdate, Refusal
+from vaultmem.services.hub.visit import ReceivedPush
+from vaultmem.storage.git.pushed import NewCommit, PushedChange
 
 #: How many characters are looked through at once.
 _BATCH = 4_000_000
@@ -32,16 +32,18 @@ _TAKE_OUT = "take it out of its commit (`git reset --soft`, and commit again), a
 _ALLOW = "; if it is none, put `gitleaks:allow` on its line"
 
 
-class Piece(NamedTuple):
+class PushedText(NamedTuple):
     """The text of a file as a commit has it, with the change; `mark` on a line allows it."""
 
     commit: NewCommit
-    change: Change
+    change: PushedChange
     text: str
     mark: str
 
 
-def check_sizes(visit: Visit, commits: Sequence[NewCommit], most: int = 0) -> Iterator[Refusal]:
+def check_sizes(
+    visit: ReceivedPush, commits: Sequence[NewCommit], most: int = 0
+) -> Iterator[Refusal]:
     """Yield the files that are too large, by what git says of them, before one is read.
 
     `most` is for all of them, in bytes; without it hub.yaml says it of notes and of other files.
@@ -67,7 +69,7 @@ def check_sizes(visit: Visit, commits: Sequence[NewCommit], most: int = 0) -> It
         yield Refusal("the push", why, "push less at once, an earlier commit first")
 
 
-def check_strays(visit: Visit, updates: Iterable[Update]) -> Iterator[Refusal]:
+def check_strays(visit: ReceivedPush, updates: Iterable[RefUpdate]) -> Iterator[Refusal]:
     """Yield that a push has objects which no ref reaches: nobody looks into them."""
     incoming = visit.git.list_incoming()
     if not incoming:
@@ -80,7 +82,7 @@ def check_strays(visit: Visit, updates: Iterable[Update]) -> Iterator[Refusal]:
         yield Refusal("the push", why, "push branches with `git push`")
 
 
-def check_contents(visit: Visit, commits: Sequence[NewCommit]) -> Iterator[Refusal]:
+def check_contents(visit: ReceivedPush, commits: Sequence[NewCommit]) -> Iterator[Refusal]:
     """Yield where something looks like a credential that was not there before."""
     for change in dict.fromkeys(c for commit in commits for c in commit.changes if c.is_new):
         if (shown := mask_secrets(change.path)) != change.path:
@@ -95,7 +97,7 @@ def check_contents(visit: Visit, commits: Sequence[NewCommit]) -> Iterator[Refus
 
 
 @contextlib.contextmanager
-def _lay_rules(visit: Visit, commit: str) -> Iterator[Path | None]:
+def _lay_rules(visit: ReceivedPush, commit: str) -> Iterator[Path | None]:
     """Write what a vault says of credentials into a folder for a `with`; None for nothing."""
     own = [f"{commit}:{name}" for name in (SETTINGS_NAME, IGNORE_NAME)] if commit else []
     files = dict(visit.objects.read(own))
@@ -110,7 +112,9 @@ def _lay_rules(visit: Visit, commit: str) -> Iterator[Path | None]:
         yield Path(folder)
 
 
-def _check_batch(visit: Visit, rules: Path | None, batch: Sequence[Piece]) -> Iterator[Refusal]:
+def _check_batch(
+    visit: ReceivedPush, rules: Path | None, batch: Sequence[PushedText]
+) -> Iterator[Refusal]:
     for mark in dict.fromkeys(piece.mark for piece in batch):
         pieces = [piece for piece in batch if piece.mark == mark]
         asked = [(piece.change.path, piece.text) for piece in pieces]
@@ -126,14 +130,16 @@ def _find_in_texts(
     rules: Path | None, texts: Sequence[tuple[str, str]], mark: str
 ) -> list[list[SecretFinding]]:
     if rules is None:
-        ours = extend_rules(Settings(), (), mark)
+        ours = extend_rules(SecretSettings(), (), mark)
         return [find_secrets(text, path, ours) for path, text in texts]
     from vaultmem.storage.yaml_file import find_in_texts
 
     return find_in_texts(rules, texts, mark)
 
 
-def _drop_known(visit: Visit, piece: Piece, found: list[SecretFinding]) -> list[SecretFinding]:
+def _drop_known(
+    visit: ReceivedPush, piece: PushedText, found: list[SecretFinding]
+) -> list[SecretFinding]:
     """Return what was not in the file before, nor in one that the commit removes."""
     if not found:
         return []
@@ -147,7 +153,7 @@ def _drop_known(visit: Visit, piece: Piece, found: list[SecretFinding]) -> list[
     return found
 
 
-def check_markers(visit: Visit, difference: Iterable[Change]) -> Iterator[Refusal]:
+def check_markers(visit: ReceivedPush, difference: Iterable[PushedChange]) -> Iterator[Refusal]:
     """Yield the notes that have git's conflict markers at the end of a push."""
     notes = {change.blob: change.path for change in difference if is_note_name(change.path)}
     for blob, data in visit.objects.read(filter(None, notes)):
@@ -168,9 +174,9 @@ def _find_markers(data: bytes) -> str:
 
 def _list_brought(
     commits: Iterable[NewCommit],
-) -> Mapping[tuple[str, str], tuple[NewCommit, Change]]:
+) -> Mapping[tuple[str, str], tuple[NewCommit, PushedChange]]:
     """Return what is new by blob and path, with the oldest commit that has it."""
-    found: dict[tuple[str, str], tuple[NewCommit, Change]] = {}
+    found: dict[tuple[str, str], tuple[NewCommit, PushedChange]] = {}
     for commit in reversed(list(commits)):
         for change in commit.changes:
             if change.blob and change.blob not in change.old_blobs and change.mode != "160000":
@@ -178,19 +184,19 @@ def _list_brought(
     return found
 
 
-def _read_texts(visit: Visit, commits: Iterable[NewCommit]) -> Iterator[list[Piece]]:
+def _read_texts(visit: ReceivedPush, commits: Iterable[NewCommit]) -> Iterator[list[PushedText]]:
     """Yield what is new in files that may have credentials, in batches."""
-    asked: dict[str, list[tuple[NewCommit, Change]]] = {}
+    asked: dict[str, list[tuple[NewCommit, PushedChange]]] = {}
     for (blob, path), brought in _list_brought(commits).items():
         if not visit.allows_secrets(path):
             asked.setdefault(blob, []).append(brought)
-    batch: list[Piece] = []
+    batch: list[PushedText] = []
     length = 0
     for blob, data in visit.objects.read(asked):
         text = decode_text(data).text
         for commit, change in asked[blob]:
-            mark = ALLOW_MARK if visit.grant.kind is Kind.PERSON and not commit.agents else ""
-            batch.append(Piece(commit, change, text, mark))
+            mark = ALLOW_MARK if visit.grant.kind is GrantKind.PERSON and not commit.agents else ""
+            batch.append(PushedText(commit, change, text, mark))
             length += len(data)
         if length > _BATCH:
             yield batch
@@ -223,7 +229,7 @@ def check_form(commits: Iterable[NewCommit]) -> Iterator[Refusal]:
                 yield Refusal(what, why, "update vaultmem, and run `vaultmem sync`")
 
 
-def _find_kind(change: Change) -> str:
+def _find_kind(change: PushedChange) -> str:
     if change.mode in _KINDS:
         return f"is {_KINDS[change.mode]}"
     if change.mode == "100755" and "100755" not in change.old_modes:
@@ -233,7 +239,9 @@ def _find_kind(change: Change) -> str:
     return ""
 
 
-def check_names(visit: Visit, new: str, difference: Sequence[Change]) -> Iterator[Refusal]:
+def check_names(
+    visit: ReceivedPush, new: str, difference: Sequence[PushedChange]
+) -> Iterator[Refusal]:
     """Yield the files that are new at the end of a push and that some system cannot hold."""
     added = [change.path for change in difference if change.mode and change.is_new]
     fine = []
@@ -250,23 +258,25 @@ def check_names(visit: Visit, new: str, difference: Sequence[Change]) -> Iterato
             yield Refusal(show_path(path), why, "give it another name with `vaultmem mv`")
 
 
-def check_scope(visit: Visit, scope: Scope, changes: Iterable[Change]) -> Iterator[Refusal]:
+def check_scope(
+    visit: ReceivedPush, scope: GrantScope, changes: Iterable[PushedChange]
+) -> Iterator[Refusal]:
     """Yield the files that whoever pushes may not change."""
     for path in dict.fromkeys(change.path for change in changes):
-        if is_owners(path) and not visit.may(Scope.OWN, path):
+        if is_owners(path) and not visit.may(GrantScope.OWN, path):
             why = "is changed by the vault's owners alone"
             yield Refusal(show_path(path), why, "leave it as it is, and ask one of them")
         elif not visit.may(scope, path):
-            verb = "write" if scope is Scope.WRITE else "propose"
+            verb = "write" if scope is GrantScope.WRITE else "propose"
             folders = ", ".join(_list_folders(visit, scope)) or "nothing"
             how = f"you may {verb} {folders}"
-            if scope is Scope.WRITE and visit.may(Scope.PROPOSE, path):
+            if scope is GrantScope.WRITE and visit.may(GrantScope.PROPOSE, path):
                 how = f"{how}; propose it: refs/heads/proposals/{visit.grant.name}/TOPIC"
             yield Refusal(show_path(path), f"is not yours to {verb}", how)
 
 
-def _list_folders(visit: Visit, scope: Scope) -> list[str]:
-    order = tuple(Scope)
+def _list_folders(visit: ReceivedPush, scope: GrantScope) -> list[str]:
+    order = tuple(GrantScope)
     patterns = (
         each for have in order[order.index(scope) :] for each in visit.grant.scopes.get(have, ())
     )

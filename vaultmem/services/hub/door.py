@@ -20,25 +20,20 @@ from vaultmem.services.hub.contents import (
     check_sizes,
     check_strays,
 )
-from vaultmem.services.hub.grants import Kind, Scope
-from vaultmem.services.hub.hub_folder import Refusal, Update
-from vaultmem.services.hub.pushed_refs import Place, check_refs, find_place
-from vaultmem.services.hub.visit import Visit
+from vaultmem.services.hub.grants import GrantKind, GrantScope
+from vaultmem.services.hub.hub_folder import RefUpdate, Refusal
+from vaultmem.services.hub.pushed_refs import RefPurpose, check_refs, find_place
+from vaultmem.services.hub.visit import ReceivedPush
 from vaultmem.services.hub.writers import check_writers
 from vaultmem.storage.git.commit_draft import EMPTY_TREE
-from vaultmem.storage.git.pushed import (
-    Change,
-    NewCommit,
-    TooMuchError,
-    read_difference,
-)
+from vaultmem.storage.git.pushed import NewCommit, PushedChange, TooMuchError, read_difference
 
-_BRANCHES = {Place.VAULT, Place.BRANCH}
+_BRANCHES = {RefPurpose.VAULT, RefPurpose.BRANCH}
 
 _LESS = "push less at once: fewer commits, or fewer files"
 
 
-def ask_door(visit: Visit, check: Callable[[], list[Refusal]]) -> list[Refusal]:
+def ask_door(visit: ReceivedPush, check: Callable[[], list[Refusal]]) -> list[Refusal]:
     """Return what `check` refuses of a push: all, where it fails; the visit is over then."""
     try:
         return check()
@@ -54,7 +49,7 @@ def ask_door(visit: Visit, check: Callable[[], list[Refusal]]) -> list[Refusal]:
         visit.objects.close()
 
 
-def check_push(visit: Visit, claims: Mapping[str, str]) -> list[Refusal]:
+def check_push(visit: ReceivedPush, claims: Mapping[str, str]) -> list[Refusal]:
     """Return what of a push is refused, each with the remedy; all of it is, if anything is.
 
     `claims` says whose the refs of machines are.
@@ -63,13 +58,13 @@ def check_push(visit: Visit, claims: Mapping[str, str]) -> list[Refusal]:
         BusyError: git's time is over.
         FaultError: git cannot read what was pushed.
     """
-    if not visit.may(Scope.PROPOSE):
+    if not visit.may(GrantScope.PROPOSE):
         return [Refusal(visit.vault, "you may not write here", "ask its owner for a grant")]
     if found := [*check_refs(visit, claims)] or [*check_strays(visit, visit.updates)]:
         return found
     moved = [(find_place(visit, each.ref), each) for each in visit.updates if not each.is_removal]
-    shared = [each for place, each in moved if place is not Place.MACHINE]
-    own = [each for place, each in moved if place is Place.MACHINE]
+    shared = [each for place, each in moved if place is not RefPurpose.MACHINE]
+    own = [each for place, each in moved if place is RefPurpose.MACHINE]
     try:
         news = [each.new for each in shared]
         commits = visit.read_commits([*news, *visit.known]) if news else []  # New to the hub.
@@ -83,7 +78,7 @@ def check_push(visit: Visit, claims: Mapping[str, str]) -> list[Refusal]:
         return [Refusal("the push", str(error), "push less at once, an earlier commit first")]
 
 
-def _check_commits(visit: Visit, commits: Sequence[NewCommit]) -> Iterator[Refusal]:
+def _check_commits(visit: ReceivedPush, commits: Sequence[NewCommit]) -> Iterator[Refusal]:
     yield from check_writers(visit, commits)
     yield from check_each(commits)
     too_large = list(check_sizes(visit, commits))
@@ -92,7 +87,7 @@ def _check_commits(visit: Visit, commits: Sequence[NewCommit]) -> Iterator[Refus
         yield from check_contents(visit, commits)
 
 
-def _check_machines(visit: Visit, updates: Sequence[Update]) -> Iterator[Refusal]:
+def _check_machines(visit: ReceivedPush, updates: Sequence[RefUpdate]) -> Iterator[Refusal]:
     """Check what machines say of the vault's use, which has a form of its own.
 
     Its readers go by who wrote it, so all of a ref is checked that it did not have before: a commit
@@ -112,13 +107,13 @@ def _check_machines(visit: Visit, updates: Sequence[Update]) -> Iterator[Refusal
 
 
 def _check_move(
-    visit: Visit, place: Place | None, update: Update, new: Mapping[str, NewCommit]
+    visit: ReceivedPush, place: RefPurpose | None, update: RefUpdate, new: Mapping[str, NewCommit]
 ) -> Iterator[Refusal]:
     """Check what a branch or proposal becomes: as a whole, and by each step that is new to it.
 
     The commits in `new` are new to the hub.
     """
-    if place not in {*_BRANCHES, Place.PROPOSAL}:
+    if place not in {*_BRANCHES, RefPurpose.PROPOSAL}:
         return
     base = visit.tip if update.is_new else update.old
     without = [name for name in (base, visit.tip) if name]
@@ -134,10 +129,10 @@ def _check_move(
     yield from _check_agents(visit, steps, new)
     if visit.owns:
         return
-    scope = Scope.PROPOSE if place is Place.PROPOSAL else Scope.WRITE
+    scope = GrantScope.PROPOSE if place is RefPurpose.PROPOSAL else GrantScope.WRITE
     changes = [change for commit in steps for change in commit.changes]
     # A merge can bring back what others have changed.
-    if place is not Place.PROPOSAL:
+    if place is not RefPurpose.PROPOSAL:
         changes += whole
     elif any(len(commit.parents) > 1 for commit in steps):
         changes += _find_proposed(visit, update.new)
@@ -161,17 +156,17 @@ def _find_steps(
 
 
 def _check_agents(
-    visit: Visit, commits: Sequence[NewCommit], new: Container[str]
+    visit: ReceivedPush, commits: Sequence[NewCommit], new: Container[str]
 ) -> Iterator[Refusal]:
     """Check all commits of an agent's push, and of a person's those that name an agent."""
-    is_agent = visit.grant.kind is Kind.AGENT
+    is_agent = visit.grant.kind is GrantKind.AGENT
     if by_agents := [each for each in commits if is_agent or each.agents]:
         from vaultmem.services.hub.agent_pushes import check_agents  # Most pushes have none.
 
         yield from check_agents(visit, by_agents, new)
 
 
-def _find_proposed(visit: Visit, new: str) -> list[Change]:
+def _find_proposed(visit: ReceivedPush, new: str) -> list[PushedChange]:
     """Return what a proposal changes as a whole, since it last took in the vault's branch."""
     out = visit.git.run("merge-base", "--all", new, visit.tip, fine=(0, 1)) if visit.tip else b""
     bases = out.decode().split() or [EMPTY_TREE]

@@ -33,14 +33,14 @@ HUB, GRANT, ORIGIN = "VAULTMEM_HUB", "VAULTMEM_HUB_GRANT", "VAULTMEM_HUB_FROM"
 _LARGEST = "256m"
 
 
-class Kind(StrEnum):
+class GrantKind(StrEnum):
     """What somebody is; an agent's commits have to name it."""
 
     PERSON = "person"
     AGENT = "agent"
 
 
-class Scope(StrEnum):
+class GrantScope(StrEnum):
     """What may be done; each includes those before it."""
 
     READ = "read"
@@ -49,7 +49,7 @@ class Scope(StrEnum):
     OWN = "own"
 
 
-_ORDER = tuple(Scope)
+_ORDER = tuple(GrantScope)
 
 
 class Grant(NamedTuple):
@@ -64,11 +64,11 @@ class Grant(NamedTuple):
 
     id: str
     name: str
-    kind: Kind
+    kind: GrantKind
     digest: str = ""
     emails: tuple[str, ...] = ()
     agents: tuple[str, ...] = ()
-    scopes: Mapping[Scope, tuple[str, ...]] = MappingProxyType({})
+    scopes: Mapping[GrantScope, tuple[str, ...]] = MappingProxyType({})
     created: float = 0.0
     used: float = 0.0
     expires: float = 0.0
@@ -84,7 +84,7 @@ class Grant(NamedTuple):
         return bool(self.expires and (self.replaced_by or self.expires - now < SOON))
 
 
-def may(grant: Grant, vault: str, scope: Scope, path: str | None = None) -> bool:
+def may(grant: Grant, vault: str, scope: GrantScope, path: str | None = None) -> bool:
     """Tell whether a grant allows this at a path of a vault.
 
     Without a path it is enough that there is one; an empty path is the whole vault. Who may do
@@ -92,7 +92,7 @@ def may(grant: Grant, vault: str, scope: Scope, path: str | None = None) -> bool
     """
     enough = _ORDER[_ORDER.index(scope) :]
     patterns = [each for have in enough for each in grant.scopes.get(have, ())]
-    anywhere = path is None or scope is Scope.READ
+    anywhere = path is None or scope is GrantScope.READ
     return any(_covers(each, vault, None if anywhere else path) for each in patterns)
 
 
@@ -103,7 +103,7 @@ def _covers(pattern: str, vault: str, path: str | None) -> bool:
     return path is None or not folder or path == folder or path.startswith(f"{folder}/")
 
 
-def parse_scope(scope: Scope, text: str) -> str:
+def parse_scope(scope: GrantScope, text: str) -> str:
     """Return a pattern as it is kept, with its folder without a slash at the ends.
 
     Raises:
@@ -114,7 +114,7 @@ def parse_scope(scope: Scope, text: str) -> str:
     check_name(name.replace("*", "x").replace("?", "x"))
     if divided and (not folder or {"", ".", ".."} & set(folder.split("/")) or "\\" in folder):
         raise RefusedError(f'"{text}": behind the colon stands a folder, as `{name}:notes/team`')
-    if divided and scope is Scope.READ:
+    if divided and scope is GrantScope.READ:
         raise RefusedError(
             f'"{text}": who may read a vault can clone all of it; name the vault without a folder'
         )
@@ -177,8 +177,8 @@ def name_pusher(hub: Hub, grant: Grant, origin: str = "") -> dict[str, str]:
 def make_grant(
     hub: Hub,
     name: str,
-    kind: Kind,
-    scopes: Mapping[Scope, Sequence[str]],
+    kind: GrantKind,
+    scopes: Mapping[GrantScope, Sequence[str]],
     now: float,
     emails: Iterable[str] = (),
     agents: Iterable[str] = (),
@@ -193,12 +193,12 @@ def make_grant(
         RefusedError: the name, an e-mail or a pattern is none, or nothing would be granted.
     """
     check_name(name)
-    kept = {s: tuple(parse_scope(s, each) for each in scopes.get(s, ())) for s in Scope}
+    kept = {s: tuple(parse_scope(s, each) for each in scopes.get(s, ())) for s in GrantScope}
     if not any(kept.values()):
         raise RefusedError("nothing is granted; add --read, --propose, --write or --own VAULT")
     mails = tuple(dict.fromkeys(map(check_email, emails)))
     named = choose_agents(name, kind, agents)
-    if kind is Kind.PERSON and not mails and any(kept[each] for each in _ORDER[1:]):
+    if kind is GrantKind.PERSON and not mails and any(kept[each] for each in _ORDER[1:]):
         raise RefusedError("a person who writes needs --email, as in their commits")
     token = _make_token()
     allowed = {scope: each for scope, each in kept.items() if each}
@@ -221,9 +221,9 @@ def make_grant(
     return grant, token
 
 
-def choose_agents(name: str, kind: Kind, agents: Iterable[str]) -> tuple[str, ...]:
+def choose_agents(name: str, kind: GrantKind, agents: Iterable[str]) -> tuple[str, ...]:
     """Return the agents that a grant's commits may name: an agent itself, too; else all."""
-    return tuple(dict.fromkeys([*([name] if kind is Kind.AGENT else []), *agents])) or ("*",)
+    return tuple(dict.fromkeys([*([name] if kind is GrantKind.AGENT else []), *agents])) or ("*",)
 
 
 def rotate(
@@ -332,9 +332,11 @@ def _read(each: Mapping[str, Any]) -> Grant:
         "replaced_by": str(each.get("replaced_by", "")),
         **{name: tuple(map(str, each.get(name, ()))) for name in ("emails", "agents")},
         **{name: float(each.get(name, 0)) for name in ("created", "used", "expires", "revoked")},
-        "scopes": {Scope(key): tuple(map(str, given)) for key, given in each["scopes"].items()},
+        "scopes": {
+            GrantScope(key): tuple(map(str, given)) for key, given in each["scopes"].items()
+        },
     }
-    return Grant(**read, kind=Kind(each["kind"]))
+    return Grant(**read, kind=GrantKind(each["kind"]))
 
 
 def _write(hub: Hub, grants: Iterable[Grant]) -> None:

@@ -29,15 +29,22 @@ from vaultmem.services.hub.grants import (
     HUB,
     ORIGIN,
     Grant,
-    Kind,
-    Scope,
+    GrantKind,
+    GrantScope,
     check_email,
     choose_agents,
     parse_scope,
     read_grants,
     split_email,
 )
-from vaultmem.services.hub.hub_folder import Hub, Limits, Refusal, check_name, parse_limit, read_hub
+from vaultmem.services.hub.hub_folder import (
+    Hub,
+    PushLimits,
+    Refusal,
+    check_name,
+    parse_limit,
+    read_hub,
+)
 from vaultmem.storage.atomic import make_private_folder
 from vaultmem.storage.git.bare import BareGit
 
@@ -70,10 +77,10 @@ class Pusher(NamedTuple):
     vault: str
     grant: Grant
     others: frozenset[str]
-    limits: Limits
+    limits: PushLimits
 
 
-class Access(NamedTuple):
+class PushAccess(NamedTuple):
     """How a push comes in: what finds its pusher (None without a grant), and where it is logged.
 
     `hub` has the audit log and the claims; `id`, `origin` and `now` (seconds since the epoch) are
@@ -89,7 +96,9 @@ class Access(NamedTuple):
     stranger: Refusal
 
 
-def find_access(repository: Path, environment: Mapping[str, str], file: str, now: float) -> Access:
+def find_access(
+    repository: Path, environment: Mapping[str, str], file: str, now: float
+) -> PushAccess:
     """Return how a push to a repository comes in, by what a hook's environment says.
 
     `file` is the access.yaml of a repository that is not a hub's, else the one in the repository.
@@ -113,9 +122,11 @@ def find_access(repository: Path, environment: Mapping[str, str], file: str, now
     return _find_by_file(repository, environment, place, now)
 
 
-def access_hub(hub: Hub, vault: str, id: str, origin: str, now: float) -> Access:
+def access_hub(hub: Hub, vault: str, id: str, origin: str, now: float) -> PushAccess:
     """Return how a push or a write to a hub's vault comes in, by the id of a grant."""
-    return Access(hub, vault, id, origin, now, partial(find_pusher, hub, vault, id, now), _REVOKED)
+    return PushAccess(
+        hub, vault, id, origin, now, partial(find_pusher, hub, vault, id, now), _REVOKED
+    )
 
 
 def find_pusher(hub: Hub, vault: str, id: str, now: float) -> Pusher | None:
@@ -140,7 +151,7 @@ def is_hosts_own(environment: Mapping[str, str], refs: Iterable[bytes]) -> bool:
 
 def _find_by_file(
     repository: Path, environment: Mapping[str, str], file: Path, now: float
-) -> Access:
+) -> PushAccess:
     git = BareGit(repository, environment)
     checks = git.run("config", "--type=bool", "--get", "receive.fsckObjects", fine=(0, 1))
     if checks.strip() != b"true":
@@ -151,7 +162,9 @@ def _find_by_file(
     whole = _read_file(file)
     name = _name_pusher(whole, environment, file.name)
     rows = _as_mapping(whole.get("limits"), f"{file.name}: limits")
-    limits = Limits(**{key: parse_limit(key, str(each), file.name) for key, each in rows.items()})
+    limits = PushLimits(
+        **{key: parse_limit(key, str(each), file.name) for key, each in rows.items()}
+    )
     hub = Hub(repository / _OWN, limits)
     make_private_folder(hub.folder)
     make_private_folder(hub.folder / "audit")
@@ -165,12 +178,12 @@ def _find_by_file(
         return _make_pusher(vault, grant, grants, limits) if grant else None
 
     why, how = f"is not in {file.name}", "ask the repository's owner to add the name"
-    return Access(
+    return PushAccess(
         hub, vault, name, origin, now, find, Refusal(one_line(mask_secrets(name))[:40], why, how)
     )
 
 
-def _make_pusher(vault: str, grant: Grant, grants: Sequence[Grant], limits: Limits) -> Pusher:
+def _make_pusher(vault: str, grant: Grant, grants: Sequence[Grant], limits: PushLimits) -> Pusher:
     others = [each for each in grants if each.name != grant.name]
     names = {each.name for each in others}
     names |= {name for each in others for name, _ in map(split_email, each.emails) if name}
@@ -213,7 +226,7 @@ def _read_file(file: Path) -> Mapping[str, Any]:
 
 def _list_grants(whole: Mapping[str, Any], file: str) -> list[Grant]:
     found: list[Grant] = []
-    for key, kind in (("people", Kind.PERSON), ("agents", Kind.AGENT)):
+    for key, kind in (("people", GrantKind.PERSON), ("agents", GrantKind.AGENT)):
         for name, given in (_as_mapping(whole.get(key), f"{file}: {key}")).items():
             try:
                 found.append(_read_grant(str(name), kind, _as_mapping(given, str(name))))
@@ -225,15 +238,15 @@ def _list_grants(whole: Mapping[str, Any], file: str) -> list[Grant]:
     return found
 
 
-def _read_grant(name: str, kind: Kind, given: Mapping[str, Any]) -> Grant:
-    known = ("emails", "agents", *Scope)
+def _read_grant(name: str, kind: GrantKind, given: Mapping[str, Any]) -> Grant:
+    known = ("emails", "agents", *GrantScope)
     for key in given:
         if key not in known:
             raise VaultError(f'{name}: unknown key "{key}"{ask_meant(str(key), known)}')
     texts = {key: _list_texts(given.get(key), f"{name}: {key}") for key in known}
-    scopes = {s: tuple(parse_scope(s, each) for each in texts[s]) for s in Scope if texts[s]}
+    scopes = {s: tuple(parse_scope(s, each) for each in texts[s]) for s in GrantScope if texts[s]}
     emails = tuple(map(check_email, texts["emails"]))
-    if kind is Kind.PERSON and not emails and set(scopes) - {Scope.READ}:
+    if kind is GrantKind.PERSON and not emails and set(scopes) - {GrantScope.READ}:
         raise VaultError(f'{name}: has no e-mail; add "emails", as in their commits')
     agents = choose_agents(name, kind, texts["agents"])
     return Grant(check_name(name), name, kind, "", emails, agents, scopes, created=time.time())

@@ -72,7 +72,7 @@ _SIZE = re.compile(r"([0-9]+)([KMG]?)")
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
 
 
-class Limits(NamedTuple):
+class PushLimits(NamedTuple):
     """What one push may bring, as hub.yaml has it; sizes in bytes."""
 
     push_bytes: int = 64 * 1024**2
@@ -91,7 +91,7 @@ class Hub(NamedTuple):
     """A hub, by its folder."""
 
     folder: Path
-    limits: Limits = Limits()
+    limits: PushLimits = PushLimits()
 
     @property
     def repositories(self) -> Path:
@@ -170,7 +170,7 @@ def read_hub(folder: Path) -> Hub:
     return Hub(folder.resolve(), parse_limits(text))
 
 
-def parse_limits(text: str) -> Limits:
+def parse_limits(text: str) -> PushLimits:
     """Return what hub.yaml says.
 
     Raises:
@@ -190,7 +190,7 @@ def parse_limits(text: str) -> Limits:
                 raise VaultError(f"{CONFIG_NAME}: a newer vaultmem made this hub; update vaultmem")
         else:
             given[match[1]] = parse_limit(match[1], match[2], f"{CONFIG_NAME}, line {number}")
-    return Limits(**given)
+    return PushLimits(**given)
 
 
 def parse_limit(key: str, text: str, where: str) -> int:
@@ -199,10 +199,10 @@ def parse_limit(key: str, text: str, where: str) -> int:
     Raises:
         VaultError: there is no such limit, or it is not a number of more than 0.
     """
-    if key not in Limits._fields:
+    if key not in PushLimits._fields:
         from vaultmem.core.text.suggest import ask_meant
 
-        raise VaultError(f'{where}: unknown key "{key}"{ask_meant(key, Limits._fields)}')
+        raise VaultError(f'{where}: unknown key "{key}"{ask_meant(key, PushLimits._fields)}')
     match = _SIZE.fullmatch(text)
     if match is None:
         raise VaultError(f'{where}: "{key}" must be a number, with K, M or G for sizes')
@@ -265,7 +265,7 @@ def _make_hook() -> bytes:
 # A line is on the disk before whoever it tells of gets an answer.
 
 
-class Entry(NamedTuple):
+class AuditEntry(NamedTuple):
     """One thing that was done or refused, `at` seconds since the epoch.
 
     `who` is the grant's name and `grant` its id, both "" where nobody was let in; `origin` is where
@@ -284,7 +284,7 @@ class Entry(NamedTuple):
     details: Mapping[str, Any] = MappingProxyType({})
 
 
-def record(hub: Hub, entry: Entry) -> None:
+def record(hub: Hub, entry: AuditEntry) -> None:
     """Append an entry, durably.
 
     Raises:
@@ -316,7 +316,7 @@ def read_audit(
     outcome: str = "",
     since: float = 0.0,
     until: float = float("inf"),
-) -> Iterator[Entry]:
+) -> Iterator[AuditEntry]:
     """Yield the entries that fit all that is given, newest first; a line cut by a kill is none."""
     for file in sorted((hub.folder / "audit").glob("*.jsonl"), reverse=True):
         for line in reversed(file.read_bytes().splitlines()):
@@ -339,16 +339,16 @@ def count_broken(hub: Hub) -> int:
     return sum(_read(line) is None for file in files for line in file.read_bytes().splitlines())
 
 
-def _as_row(entry: Entry) -> dict[str, Any]:
+def _as_row(entry: AuditEntry) -> dict[str, Any]:
     moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(entry.at))
     return {"time": moment, **entry._asdict(), "details": dict(entry.details)}
 
 
-def _read(line: bytes) -> Entry | None:
+def _read(line: bytes) -> AuditEntry | None:
     try:
         row = json.loads(line)
-        values = [row[name] for name in Entry._fields]
-        return Entry(*values)._replace(vaults=tuple(row["vaults"]))
+        values = [row[name] for name in AuditEntry._fields]
+        return AuditEntry(*values)._replace(vaults=tuple(row["vaults"]))
     except (ValueError, KeyError, TypeError):
         return None
 
@@ -376,7 +376,7 @@ def cut_refusals(refusals: Sequence[Refusal], most: int) -> list[str]:
     return [*map(str, refusals[:most]), *more]
 
 
-class Update(NamedTuple):
+class RefUpdate(NamedTuple):
     """A ref that a push wants to move: from a commit to another, each 40 zeros for none."""
 
     ref: str

@@ -10,9 +10,9 @@ from enum import Enum
 from vaultmem.core.secrets.scan import mask_secrets
 from vaultmem.core.text.display import one_line
 from vaultmem.errors import FaultError, VaultError
-from vaultmem.services.hub.grants import Scope
-from vaultmem.services.hub.hub_folder import Hub, Refusal, Update
-from vaultmem.services.hub.visit import Visit
+from vaultmem.services.hub.grants import GrantScope
+from vaultmem.services.hub.hub_folder import Hub, RefUpdate, Refusal
+from vaultmem.services.hub.visit import ReceivedPush
 from vaultmem.storage.atomic import write_atomically
 from vaultmem.storage.git.machine_refs import REFS as MACHINES
 from vaultmem.storage.git.pushed import is_child
@@ -29,7 +29,7 @@ _MAX_LENGTH = 200
 _ASK = "ask an owner of the vault"
 
 
-class Place(Enum):
+class RefPurpose(Enum):
     """What a ref is for."""
 
     VAULT = "the vault's own branch"
@@ -40,19 +40,23 @@ class Place(Enum):
     RESCUE = "commits that a branch does not take"
 
 
-def find_place(visit: Visit, ref: str) -> Place | None:
+def find_place(visit: ReceivedPush, ref: str) -> RefPurpose | None:
     """Return what a ref is for, None for one that no hub takes."""
     if ref == visit.head:
-        return Place.VAULT
+        return RefPurpose.VAULT
     if ref.startswith(PROPOSALS):
-        return Place.PROPOSAL if ref.count("/") >= 4 else None
+        return RefPurpose.PROPOSAL if ref.count("/") >= 4 else None
     if ref.startswith(_HEADS):
-        return None if ref == f"{_HEADS}HEAD" or ref.startswith(f"{_HEADS}refs/") else Place.BRANCH
+        return (
+            None
+            if ref == f"{_HEADS}HEAD" or ref.startswith(f"{_HEADS}refs/")
+            else RefPurpose.BRANCH
+        )
     if ref.startswith(_TAGS):
-        return Place.TAG
+        return RefPurpose.TAG
     if _MACHINE.fullmatch(ref):
-        return Place.MACHINE
-    return Place.RESCUE if _RESCUE.fullmatch(ref) else None
+        return RefPurpose.MACHINE
+    return RefPurpose.RESCUE if _RESCUE.fullmatch(ref) else None
 
 
 def claim_of(ref: str) -> str:
@@ -61,7 +65,7 @@ def claim_of(ref: str) -> str:
     return match[1] if match else ref if _RESCUE.fullmatch(ref) else ""
 
 
-def check_refs(visit: Visit, claims: Mapping[str, str]) -> Iterator[Refusal]:
+def check_refs(visit: ReceivedPush, claims: Mapping[str, str]) -> Iterator[Refusal]:
     """Yield the refs that whoever pushes may not move so; objects are looked at only for that."""
     updates = visit.updates
     if len(updates) > visit.limits.push_refs:
@@ -81,13 +85,15 @@ def check_refs(visit: Visit, claims: Mapping[str, str]) -> Iterator[Refusal]:
         if told:
             yield Refusal(shown, *told)
         elif not update.is_removal and kinds.get(update.new, ("", 0))[0] != "commit":
-            how = "push a commit" + (" (`git tag NAME COMMIT`, without -a)" * (place is Place.TAG))
+            how = "push a commit" + (
+                " (`git tag NAME COMMIT`, without -a)" * (place is RefPurpose.TAG)
+            )
             yield Refusal(shown, "does not name a commit", how)
         elif is_forced(visit, update):
             yield Refusal(shown, "is forced: what others have would go", _how_to_follow(place))
 
 
-def is_forced(visit: Visit, update: Update) -> bool:
+def is_forced(visit: ReceivedPush, update: RefUpdate) -> bool:
     """Tell whether a ref would lose commits that it has."""
     if update.is_new or update.is_removal or is_child(visit.objects, update.new, update.old):
         return False
@@ -98,7 +104,7 @@ def is_forced(visit: Visit, update: Update) -> bool:
 Told = tuple[str, str]
 
 
-def _check_name(visit: Visit, update: Update) -> Told | None:
+def _check_name(visit: ReceivedPush, update: RefUpdate) -> Told | None:
     ref = update.ref
     if update.is_removal:
         return None
@@ -109,7 +115,7 @@ def _check_name(visit: Visit, update: Update) -> Told | None:
     return None
 
 
-def _check_rivals(visit: Visit, update: Update) -> Told | None:
+def _check_rivals(visit: ReceivedPush, update: RefUpdate) -> Told | None:
     if update.is_new and (rival := visit.find_ref_rival(update.ref)):
         return f"cannot be there beside {_show(rival)}", "choose another name"
     return None
@@ -124,31 +130,31 @@ def _refuse_unknown(ref: str) -> Told:
 
 
 def _check_place(
-    visit: Visit, update: Update, place: Place, claims: Mapping[str, str]
+    visit: ReceivedPush, update: RefUpdate, place: RefPurpose, claims: Mapping[str, str]
 ) -> Told | None:
-    if place is Place.VAULT:
+    if place is RefPurpose.VAULT:
         return _check_vault(visit, update)
-    if place is Place.PROPOSAL:
+    if place is RefPurpose.PROPOSAL:
         return _check_proposal(visit, update)
-    if place in {Place.MACHINE, Place.RESCUE}:
+    if place in {RefPurpose.MACHINE, RefPurpose.RESCUE}:
         return _check_machine(visit, update, place, claims)
     if not visit.owns:
         return f"is {place.value}, which only an owner moves", _how_to_propose(visit)
-    if place is Place.TAG and not (update.is_new or update.is_removal):
+    if place is RefPurpose.TAG and not (update.is_new or update.is_removal):
         return "is a tag that others have", "choose another name for it"
     return None
 
 
-def _check_vault(visit: Visit, update: Update) -> Told | None:
+def _check_vault(visit: ReceivedPush, update: RefUpdate) -> Told | None:
     if update.is_removal:
         return "is the vault's own branch", "take the vault out with `vaultmem hub remove`"
-    if not visit.may(Scope.WRITE):
-        how = _how_to_propose(visit) if visit.may(Scope.PROPOSE) else _ASK
+    if not visit.may(GrantScope.WRITE):
+        how = _how_to_propose(visit) if visit.may(GrantScope.PROPOSE) else _ASK
         return "you may not write to it", how
     return None
 
 
-def _check_proposal(visit: Visit, update: Update) -> Told | None:
+def _check_proposal(visit: ReceivedPush, update: RefUpdate) -> Told | None:
     whose = update.ref.removeprefix(PROPOSALS).partition("/")[0]
     if (
         whose == visit.grant.name
@@ -159,17 +165,19 @@ def _check_proposal(visit: Visit, update: Update) -> Told | None:
     return f"is a proposal of {_show(whose)}", _how_to_propose(visit)
 
 
-def _may_decide(visit: Visit, update: Update) -> bool:
+def _may_decide(visit: ReceivedPush, update: RefUpdate) -> bool:
     """Tell whether a writer may remove a proposal: any one, or in a folder one that was merged."""
     merged = ("merge-base", "--is-ancestor", update.old, visit.tip)
-    may = visit.may(Scope.WRITE)
-    return visit.may(Scope.WRITE, "") or (may and bool(visit.tip) and visit.git.succeeds(*merged))
+    may = visit.may(GrantScope.WRITE)
+    return visit.may(GrantScope.WRITE, "") or (
+        may and bool(visit.tip) and visit.git.succeeds(*merged)
+    )
 
 
 def _check_machine(
-    visit: Visit, update: Update, place: Place, claims: Mapping[str, str]
+    visit: ReceivedPush, update: RefUpdate, place: RefPurpose, claims: Mapping[str, str]
 ) -> Told | None:
-    if not visit.may(Scope.WRITE):
+    if not visit.may(GrantScope.WRITE):
         return f"is {place.value}, and you may not write here", _ASK
     name = claim_of(update.ref)
     whose = claims.get(name, "")
@@ -177,21 +185,21 @@ def _check_machine(
         return f"belongs to another machine, of {whose}", "`vaultmem sync` makes one of your own"
     if not whose and not update.is_new and not visit.owns:
         return "belongs to another machine", "`vaultmem sync` makes one of your own"
-    if place is Place.MACHINE and not (update.is_removal or visit.may(Scope.WRITE, "")):
+    if place is RefPurpose.MACHINE and not (update.is_removal or visit.may(GrantScope.WRITE, "")):
         return f"is {place.value}, and you may write only to folders of it", _ASK
-    start = MACHINES if place is Place.MACHINE else RESCUES
+    start = MACHINES if place is RefPurpose.MACHINE else RESCUES
     own = [each for each, by in claims.items() if by == visit.grant.name and each.startswith(start)]
     if not whose and len(own) >= visit.limits.rescues:
         return f"you have {len(own)} of these here", f"{_ASK} to remove old ones"
     return None
 
 
-def _how_to_propose(visit: Visit) -> str:
+def _how_to_propose(visit: ReceivedPush) -> str:
     return f"propose it: `git push ORIGIN HEAD:refs/heads/proposals/{visit.grant.name}/TOPIC`"
 
 
-def _how_to_follow(place: Place | None) -> str:
-    if place is Place.VAULT:
+def _how_to_follow(place: RefPurpose | None) -> str:
+    if place is RefPurpose.VAULT:
         return "take in what is there with `vaultmem sync`, and push again"
     return "merge what is there, or choose another name"
 

@@ -10,19 +10,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vaultmem.services.hub.door import ask_door, check_push
-from vaultmem.services.hub.hub_access import Access, find_access, is_hosts_own
+from vaultmem.services.hub.hub_access import PushAccess, find_access, is_hosts_own
 from vaultmem.services.hub.hub_folder import (
     KEPT,
     TOLD,
-    Entry,
+    AuditEntry,
     Hub,
+    RefUpdate,
     Refusal,
-    Update,
     cut_refusals,
     record,
 )
 from vaultmem.services.hub.pushed_refs import claim_of, keep_claims, read_claims
-from vaultmem.services.hub.visit import Visit
+from vaultmem.services.hub.visit import ReceivedPush
 from vaultmem.storage.git.bare import BareGit
 
 #: What helps where another push came first.
@@ -72,19 +72,19 @@ def receive(
 
 
 def check_updates(
-    access: Access,
+    access: PushAccess,
     git: BareGit,
-    updates: Sequence[Update],
+    updates: Sequence[RefUpdate],
     limit_time: Callable[[int], object] = lambda _: None,
-) -> tuple[list[Refusal], list[Update]]:
+) -> tuple[list[Refusal], list[RefUpdate]]:
     """Return what is refused of these updates, and which are late; the audit log has both.
 
     Raises:
         VaultError: grants or claims cannot be read, or the log not be written.
     """
     pusher = access.find()
-    visit = Visit(pusher, git, updates) if pusher else None
-    refusals, late = [access.stranger], list[Update]()
+    visit = ReceivedPush(pusher, git, updates) if pusher else None
+    refusals, late = [access.stranger], list[RefUpdate]()
     if visit:
         limit_time(visit.limits.seconds)
         try:
@@ -104,10 +104,10 @@ def check_updates(
 
 
 def record_push(
-    access: Access,
+    access: PushAccess,
     name: str,
     outcome: str,
-    updates: Sequence[Update],
+    updates: Sequence[RefUpdate],
     refusals: Sequence[Refusal] = (),
 ) -> None:
     """Put the outcome of some updates into the audit log, if there are any."""
@@ -115,10 +115,10 @@ def record_push(
         refs = [each._asdict() for each in updates[:KEPT]]
         details = {"refs": refs, "refused": cut_refusals(refusals, KEPT)}
         who = name, access.id, access.origin
-        record(access.hub, Entry(access.now, *who, "push", (access.vault,), outcome, details))
+        record(access.hub, AuditEntry(access.now, *who, "push", (access.vault,), outcome, details))
 
 
-def _check(hub: Hub, visit: Visit) -> list[Refusal]:
+def _check(hub: Hub, visit: ReceivedPush) -> list[Refusal]:
     found = check_push(visit, read_claims(hub, visit.vault))
     if not found:
         named = [(claim_of(each.ref), each) for each in visit.updates]
@@ -129,6 +129,6 @@ def _check(hub: Hub, visit: Visit) -> list[Refusal]:
     return found
 
 
-def _parse(line: bytes) -> Update:
+def _parse(line: bytes) -> RefUpdate:
     old, new, ref = line.decode("utf-8", "surrogateescape").removesuffix("\n").split(" ", 2)
-    return Update(ref, old, new)
+    return RefUpdate(ref, old, new)

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from vaultmem.core.text.paths import fold
 from vaultmem.errors import VaultError
-from vaultmem.services.hub.grants import Scope, may
+from vaultmem.services.hub.grants import GrantScope, may
 from vaultmem.services.hub.hub_access import Pusher
-from vaultmem.services.hub.hub_folder import Update
+from vaultmem.services.hub.hub_folder import RefUpdate
 from vaultmem.storage.git.bare import BareGit
 from vaultmem.storage.git.machine_refs import REFS as MACHINES
-from vaultmem.storage.git.pushed import Bounds, NewCommit, Objects, read_commits
+from vaultmem.storage.git.pushed import Bounds, NewCommit, ObjectReader, read_commits
 
 if TYPE_CHECKING:
     from vaultmem.config import Config
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _UNCHECKED = (MACHINES, "refs/pull/")
 
 
-class Visit:
+class ReceivedPush:
     """A push; `git` sees the objects that are not taken in yet.
 
     Where it sees them in a clone, that has gone on already, and has what is there below the name
@@ -35,12 +35,12 @@ class Visit:
     """
 
     def __init__(
-        self, pusher: Pusher, git: BareGit, updates: Sequence[Update], remote: str = ""
+        self, pusher: Pusher, git: BareGit, updates: Sequence[RefUpdate], remote: str = ""
     ) -> None:
         self.pusher, self.git, self.updates, self.remote = pusher, git, updates, remote
         self.vault, self.grant, self.limits = pusher.vault, pusher.grant, pusher.limits
         self.bounds = Bounds(self.limits.push_commits, self.limits.push_files)
-        self.objects = Objects(git)
+        self.objects = ObjectReader(git)
 
     def read_commits(self, revisions: Sequence[str]) -> list[NewCommit]:
         """Return the commits that revisions (as of `git log`) name, newest first.
@@ -50,14 +50,14 @@ class Visit:
         """
         return list(read_commits(self.git, self.objects, revisions, self.bounds))
 
-    def may(self, scope: Scope, path: str | None = None) -> bool:
+    def may(self, scope: GrantScope, path: str | None = None) -> bool:
         """Tell whether whoever pushes may do this at a path; None is anywhere, "" everywhere."""
         return may(self.grant, self.vault, scope, path)
 
     @cached_property
     def owns(self) -> bool:
         """Whether the whole vault is theirs."""
-        return self.may(Scope.OWN, "")
+        return self.may(GrantScope.OWN, "")
 
     @cached_property
     def head(self) -> str:

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from vaultmem.core.secrets.scan import find_secrets, mask_secrets
 from vaultmem.core.text.display import fold_lookalikes, one_line
 from vaultmem.core.text.paths import slugify
-from vaultmem.services.hub.grants import Grant, Kind, split_email
+from vaultmem.services.hub.grants import Grant, GrantKind, split_email
 from vaultmem.services.hub.hub_folder import Refusal
-from vaultmem.services.hub.visit import Visit
+from vaultmem.services.hub.visit import ReceivedPush
 from vaultmem.storage.git.commit_writer import CommitObject
 from vaultmem.storage.git.pushed import NewCommit
 
@@ -32,7 +32,7 @@ class _Rules(NamedTuple):
     others: frozenset[str]
 
 
-def check_writers(visit: Visit, commits: Iterable[NewCommit]) -> Iterator[Refusal]:
+def check_writers(visit: ReceivedPush, commits: Iterable[NewCommit]) -> Iterator[Refusal]:
     """Yield the commits that are malformed, or by an author, committer or agent of others.
 
     They must not have credentials either, in message or headers.
@@ -67,7 +67,7 @@ def _is_date(text: str) -> bool:
     return match is not None and int(match[1]) < _LAST
 
 
-def _make_rules(visit: Visit) -> _Rules:
+def _make_rules(visit: ReceivedPush) -> _Rules:
     grant = visit.grant
     emails = tuple((mail.casefold(), name) for name, mail in map(split_email, grant.emails))
     known = {grant.name, *(name for _, name in emails)}
@@ -75,7 +75,7 @@ def _make_rules(visit: Visit) -> _Rules:
     return _Rules(emails, grant.agents, taken - set(map(fold_lookalikes, known)))
 
 
-def _find_forgery(visit: Visit, rules: _Rules, commit: CommitObject) -> str:
+def _find_forgery(visit: ReceivedPush, rules: _Rules, commit: CommitObject) -> str:
     """Return what a commit says that is not so, "" if all may be."""
     agents = commit.agents
     for agent in agents:
@@ -96,7 +96,7 @@ def _find_forgery(visit: Visit, rules: _Rules, commit: CommitObject) -> str:
     return ""
 
 
-def may_name(visit: Visit, agent: str) -> bool:
+def may_name(visit: ReceivedPush, agent: str) -> bool:
     """Tell whether the pusher's commits and notes may name an agent as their author."""
     return _may_name(_make_rules(visit), agent)
 
@@ -106,7 +106,7 @@ def _may_name(rules: _Rules, agent: str) -> bool:
     return any(agent == each if is_others else fnmatchcase(agent, each) for each in rules.agents)
 
 
-def _identify(visit: Visit, agent: str) -> tuple[str, str]:
+def _identify(visit: ReceivedPush, agent: str) -> tuple[str, str]:
     """Return whose name and e-mail an agent's commits bear, as vaultmem.yaml has it."""
     name, _, mail = visit.config.author.partition("<")
     address = mail.replace("{agent}", slugify(agent)).rstrip("> ").strip()
@@ -114,7 +114,7 @@ def _identify(visit: Visit, agent: str) -> tuple[str, str]:
 
 
 def _how(grant: Grant) -> str:
-    if grant.kind is Kind.AGENT:
+    if grant.kind is GrantKind.AGENT:
         return f"commit with `vaultmem checkpoint --agent {grant.name}`, and push only its own"
     known = ", ".join((*grant.emails, *map(tell_agents, grant.agents)))
     return (

@@ -17,9 +17,9 @@ from vaultmem.errors import FaultError, ForbiddenError, VaultError
 from vaultmem.services.fleet.clones import Clones, Work
 from vaultmem.services.hub.door import ask_door, check_push
 from vaultmem.services.hub.hub_access import Pusher, access_hub
-from vaultmem.services.hub.hub_folder import KEPT, TOLD, Refusal, Update, cut_refusals, read_hub
+from vaultmem.services.hub.hub_folder import KEPT, TOLD, RefUpdate, Refusal, cut_refusals, read_hub
 from vaultmem.services.hub.receiving import check_updates, record_push
-from vaultmem.services.hub.visit import Visit
+from vaultmem.services.hub.visit import ReceivedPush
 from vaultmem.services.syncing.sync_place import ORIGIN
 from vaultmem.storage.git.bare import BareGit
 from vaultmem.storage.git.commit_draft import RefMovedError
@@ -48,7 +48,7 @@ def move_ref(
     environment = {k: v for k, v in make_environment({}).items() if not k.startswith("GIT_")}
     own = BareGit(hub.repositories / f"{vault}.git", environment, hub.limits.seconds)
     git = own.with_objects(clone / "objects")
-    update = Update(ref, old or _NONE, new or _NONE)
+    update = RefUpdate(ref, old or _NONE, new or _NONE)
     refusals, late = check_updates(access, git, [update])
     if refusals:
         raise refuse_write(refusals)
@@ -72,7 +72,7 @@ def refuse_write(refusals: Sequence[Refusal]) -> ForbiddenError:
     return ForbiddenError(f"not written, the hub's door does not let it pass: {told}")
 
 
-class Written(NamedTuple):
+class HubWriteResult(NamedTuple):
     """What came of a write: what was `done`, or the `error` for which it was not.
 
     `moved` are the refs that the remote has where it was to have them, `left` the one that it has
@@ -81,8 +81,8 @@ class Written(NamedTuple):
 
     done: Any = None
     error: BaseException | None = None
-    moved: tuple[Update, ...] = ()
-    left: tuple[Update, ...] = ()
+    moved: tuple[RefUpdate, ...] = ()
+    left: tuple[RefUpdate, ...] = ()
     refused: tuple[str, ...] = ()
 
 
@@ -94,7 +94,7 @@ def write_checked(
     identity: str,
     branch: str,
     pusher: Pusher,
-) -> Written:
+) -> HubWriteResult:
     """Write to a vault as `Clones.write` does, if the door lets pass what would be pushed."""
     door = _Door(pusher)
     done = error = None
@@ -108,7 +108,7 @@ def write_checked(
         there = record.branches if record else {}
     moved = tuple(each for each in door.asked if door.has_moved(each, there))
     left = tuple(each for each in door.asked[-1:] if each not in moved)
-    return Written(done, error, moved, left, tuple(cut_refusals(door.refused, KEPT)))
+    return HubWriteResult(done, error, moved, left, tuple(cut_refusals(door.refused, KEPT)))
 
 
 class _Door:
@@ -116,7 +116,7 @@ class _Door:
 
     def __init__(self, pusher: Pusher) -> None:
         self._pusher = pusher
-        self.asked: list[Update] = []
+        self.asked: list[RefUpdate] = []
         self.refused: list[Refusal] = []
 
     def check(self, git_folder: Path, ref: str, old: str, new: str) -> None:
@@ -125,15 +125,15 @@ class _Door:
         Raises:
             ForbiddenError: it is refused.
         """
-        self.asked.append(Update(ref, old or _NONE, new))
+        self.asked.append(RefUpdate(ref, old or _NONE, new))
         environment = {k: v for k, v in make_environment({}).items() if not k.startswith("GIT_")}
         git = BareGit(git_folder, environment, self._pusher.limits.seconds)
-        visit = Visit(self._pusher, git, self.asked[-1:], ORIGIN)
+        visit = ReceivedPush(self._pusher, git, self.asked[-1:], ORIGIN)
         self.refused = ask_door(visit, partial(check_push, visit, {}))
         if self.refused:
             raise refuse_write(self.refused)
 
-    def has_moved(self, update: Update, branches: Mapping[str, str]) -> bool:
+    def has_moved(self, update: RefUpdate, branches: Mapping[str, str]) -> bool:
         """Tell whether the remote has done this, by its branches or by what was to come next."""
         next_ones = ((each.ref, each.old) for each in self.asked)
         is_there = branches.get(update.ref.removeprefix(_HEADS)) == update.new

@@ -33,7 +33,7 @@ class Selection(NamedTuple):
     kept: tuple[str, ...]
 
 
-class Wanted(NamedTuple):
+class ForgetSelection(NamedTuple):
     """Which notes are to be forgotten, besides those named: all that is given must hold.
 
     `older_than` is in seconds; `session` is the one that wrote them; each word of `query` must
@@ -56,7 +56,9 @@ class Forgotten(NamedTuple):
     report: CommitReport
 
 
-def select_notes(vault: Vault, addresses: Sequence[str], wanted: Wanted | None = None) -> Selection:
+def select_notes(
+    vault: Vault, addresses: Sequence[str], wanted: ForgetSelection | None = None
+) -> Selection:
     """Return the notes at these addresses, and those that are wanted for what they are.
 
     The vault must be in sync. Pinned notes are chosen only by their address.
@@ -65,7 +67,7 @@ def select_notes(vault: Vault, addresses: Sequence[str], wanted: Wanted | None =
         NoteNotFoundError: an address names no note.
         RefusedError: nothing says which notes, or an address names a section.
     """
-    wanted = wanted or Wanted()
+    wanted = wanted or ForgetSelection()
     if not addresses and not wanted:
         raise RefusedError(
             "say which notes to forget: a path, --tag, --older-than, --from-session or --query"
@@ -90,7 +92,7 @@ def select_notes(vault: Vault, addresses: Sequence[str], wanted: Wanted | None =
 
 
 def _find_wanted(
-    vault: Vault, records: Mapping[str, NoteRecord], wanted: Wanted
+    vault: Vault, records: Mapping[str, NoteRecord], wanted: ForgetSelection
 ) -> Iterator[NoteRecord]:
     if not wanted:
         return

@@ -165,7 +165,7 @@ def check_memory(memory: Memory, data: bytes, vault: Vault, folder: str) -> None
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-class Update(NamedTuple):
+class NoteUpdate(NamedTuple):
     """What a note is to become: `properties` as JSON has them, each by name, None to remove one.
 
     `text` replaces all of it, and `new_text` the one place of its body where `old_text` stands.
@@ -177,7 +177,7 @@ class Update(NamedTuple):
     new_text: str | None = None
 
 
-def update_note(vault: Vault, path: PurePosixPath, update: Update) -> str:
+def update_note(vault: Vault, path: PurePosixPath, update: NoteUpdate) -> str:
     """Change a note, every other byte as somebody wrote it; return its new blob id.
 
     Raises:

@@ -12,7 +12,7 @@ from vaultmem.core.lifecycle import CLOSED_STATES, OWNER_KINDS, Kind, State
 from vaultmem.core.notes.edit_properties import add_quotes
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.notes.problems import IN_DOUBT, NEEDS_QUOTES, RESTRICTED
-from vaultmem.core.preferences import Speaker, Standing, find_standing
+from vaultmem.core.preferences import SpeakerRole, Standing, find_standing
 from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.paths import fold, parse_note_path
 from vaultmem.errors import NoteNotFoundError, RefusedError
@@ -75,7 +75,7 @@ def propose_wishes(change: Change, text: str, source: str) -> tuple[Proposed, ..
 
     Of what an agent wrote, only those that report what the user prefers.
     """
-    speaker = Speaker.OWNER if change.seen.is_person else Speaker.AGENT
+    speaker = SpeakerRole.OWNER if change.seen.is_person else SpeakerRole.AGENT
     return propose_standing(change, find_standing(text, speaker), source)
 
 
@@ -122,12 +122,15 @@ def _is_barred(vault: Vault, wish: Standing, known: Iterable[Note]) -> bool:
     """Tell whether a wish was proposed before, is quarantined, or looks like a credential."""
     from vaultmem.core.similarity.compare import KnownText, compare_texts
     from vaultmem.services.similarity.known import find_held
-    from vaultmem.services.similarity.similar import Asked
+    from vaultmem.services.similarity.similar import SimilarityQuery
 
     for note in known:  # A repeat in other words is a question asked twice, and no memory lost.
         if compare_texts(wish.text, KnownText(note.visible_body, note.title)).is_said(_SAID):
             return True
-    return bool(find_held(vault, Asked(wish.text)) or look_for_leaks(vault, str(FOLDER), wish.text))
+    return bool(
+        find_held(vault, SimilarityQuery(wish.text))
+        or look_for_leaks(vault, str(FOLDER), wish.text)
+    )
 
 
 __all__ = ["Memory", "Nearby", "Outcome", "Remembered", "remember"]

@@ -16,7 +16,7 @@ from vaultmem.core.commit_message import name_files, name_pair
 from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.edit_properties import mark_as_memory
 from vaultmem.core.notes.encoding import CANVAS
-from vaultmem.core.notes.link_syntax import Link, Names
+from vaultmem.core.notes.link_syntax import Link, LinkNames
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.rewrite_links import LinkEdit, apply_edits, plan_edits, plan_repairs
 from vaultmem.core.text.blob import blob_id
@@ -24,7 +24,7 @@ from vaultmem.core.text.paths import check_new_name, fold_name, parse_note_path
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
 from vaultmem.services.changes.change import Change, refuse_foreign
 from vaultmem.services.changes.commit import CommitReport
-from vaultmem.services.changes.ownership import Pending, read_pending
+from vaultmem.services.changes.ownership import PendingFiles, read_pending
 from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import write
 from vaultmem.services.history.diff import find_uncommitted
@@ -161,13 +161,13 @@ def _plan_again(vault: Vault, path: PurePosixPath, text: str, rename: Rename) ->
     return plan_edits(text, (str(path), str(path)), before, after, (rename.old, rename.new))
 
 
-def _names(graph: LinkGraph, old: str, new: str) -> tuple[Names, Names]:
+def _names(graph: LinkGraph, old: str, new: str) -> tuple[LinkNames, LinkNames]:
     """Return what links can find before the move and behind it, wherever it stands now."""
     return graph.names_with(old, without=new), graph.names_with(new, without=old)
 
 
 def _means_other(
-    before: Names, after: Names, link: Link, place: tuple[str, str], moved: tuple[str, str]
+    before: LinkNames, after: LinkNames, link: Link, place: tuple[str, str], moved: tuple[str, str]
 ) -> bool:
     meant = before.find(link, place[0])
     target = moved[1] if meant == moved[0] else meant
@@ -214,7 +214,7 @@ class Repair(NamedTuple):
         return sum(map(len, self.edits.values()))
 
 
-def plan_repair(vault: Vault, pending: Pending | None = None) -> Repair:
+def plan_repair(vault: Vault, pending: PendingFiles | None = None) -> Repair:
     """Return which links would be changed: they lead nowhere, and led to a file that was moved.
 
     Renames of all commits and of the folder (`pending`) are known. The vault must be in sync.

@@ -14,7 +14,7 @@ from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.display import name_some
 from vaultmem.errors import ConflictError, NoteNotFoundError, PendingError, RefusedError
 from vaultmem.services.changes.commit import CommitReport, commit_all, commit_event
-from vaultmem.services.changes.operation import Operation, operate
+from vaultmem.services.changes.operation import Transaction, operate
 from vaultmem.services.changes.ownership import find_pending
 from vaultmem.services.changes.parts import Event
 from vaultmem.services.views.recovery import read_blobs
@@ -24,7 +24,7 @@ from vaultmem.storage.git.checkout import follow_index, list_staged, unstage
 from vaultmem.storage.git.commit_draft import REGULAR, File, TreeEntry
 from vaultmem.storage.git.git_locks import PATIENCE
 from vaultmem.storage.git.head import Head
-from vaultmem.storage.git.refs import Branch, Target
+from vaultmem.storage.git.refs import Branch, RefTarget
 from vaultmem.storage.git.repository import find_checkout
 from vaultmem.storage.git.trees import diff_commits
 from vaultmem.storage.scan_files import read_blob, remove_empty_folders
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def move_tree(
-    operation: Operation, vault: Vault, moves: Moves, contents: Mapping[str, bytes] | None = None
+    operation: Transaction, vault: Vault, moves: Moves, contents: Mapping[str, bytes] | None = None
 ) -> None:
     """Bring the files to where `moves` says; HEAD is to follow before the operation ends.
 
@@ -202,7 +202,7 @@ def list_branches(vault: Vault) -> list[ListedBranch]:
     return found
 
 
-def make_branch(vault: Vault, name: str, start: str = "") -> Target:
+def make_branch(vault: Vault, name: str, start: str = "") -> RefTarget:
     """Make a branch at `start` (a ref or date), else at what is checked out; nothing is switched.
 
     Raises:
@@ -210,7 +210,7 @@ def make_branch(vault: Vault, name: str, start: str = "") -> Target:
         NoteNotFoundError: nothing is committed yet, or there is no such start.
     """
 
-    def work(_: Operation) -> Target:
+    def work(_: Transaction) -> RefTarget:
         if not start and not vault.history.head().commit:
             raise NoteNotFoundError("nothing is committed yet; make a checkpoint first")
         target = vault.history.refs.resolve(start or "HEAD")
@@ -229,7 +229,7 @@ def remove_branch(vault: Vault, name: str, force: bool = False) -> str:
     """
     refs = vault.history.refs
 
-    def work(_: Operation) -> str:
+    def work(_: Transaction) -> str:
         commit = refs.branch_tip(name)
         if folder := find_checkout(vault.history.git_folder, f"refs/heads/{name}"):
             raise RefusedError(f"{name}: checked out in {folder}; switch to another branch first")
@@ -244,7 +244,7 @@ def remove_branch(vault: Vault, name: str, force: bool = False) -> str:
     return operate(vault, "no branch was changed", work)
 
 
-def switch_branch(vault: Vault, name: str, create: bool = False) -> tuple[Target, int]:
+def switch_branch(vault: Vault, name: str, create: bool = False) -> tuple[RefTarget, int]:
     """Check a local branch out; return it, and how many files changed.
 
     With `create` the branch is made first, at what is checked out; then no file changes, and from
@@ -258,7 +258,7 @@ def switch_branch(vault: Vault, name: str, create: bool = False) -> tuple[Target
         ConflictError: a file that is in no commit is in the way.
     """
 
-    def work(operation: Operation) -> tuple[Target, int]:
+    def work(operation: Transaction) -> tuple[RefTarget, int]:
         if create:
             return _create_branch(vault, name), 0
         return _switch(operation, vault, name)
@@ -279,7 +279,7 @@ def reset_branch(vault: Vault, name: str, to: str = "") -> ResetReport:
         ConflictError: a file that is in no commit is in the way.
     """
 
-    def work(operation: Operation) -> ResetReport:
+    def work(operation: Transaction) -> ResetReport:
         before = vault.history.refs.branch_tip(name)
         is_here = vault.history.head().branch == name
         if is_here:
@@ -333,7 +333,7 @@ def unstage_committed(vault: Vault) -> None:
     """Let git's index follow where HEAD has a file as it is on disk, and other bytes are staged."""
     history = vault.history
 
-    def work(_: Operation) -> None:
+    def work(_: Transaction) -> None:
         staged = [x for x in list_staged(history, removed=False) if x.startswith(history.prefix)]
         if not staged or history.obstacle(patience=PATIENCE):
             return
@@ -364,7 +364,7 @@ def check_head(vault: Vault, head: Head, what: str) -> None:
         raise PendingError(f"not {what}: somebody has just used git here; try again")
 
 
-def _create_branch(vault: Vault, name: str) -> Target:
+def _create_branch(vault: Vault, name: str) -> RefTarget:
     refs, head = vault.history.refs, vault.history.head()
     if not head.commit:
         raise NoteNotFoundError("nothing is committed yet; make a checkpoint first")
@@ -383,7 +383,7 @@ def _create_branch(vault: Vault, name: str) -> Target:
     return refs.resolve(f"refs/heads/{name}")
 
 
-def _switch(operation: Operation, vault: Vault, name: str) -> tuple[Target, int]:
+def _switch(operation: Transaction, vault: Vault, name: str) -> tuple[RefTarget, int]:
     refs, head = vault.history.refs, vault.history.head()
     refs.branch_tip(name)
     target = refs.resolve(f"refs/heads/{name}")
@@ -404,7 +404,7 @@ def _switch(operation: Operation, vault: Vault, name: str) -> tuple[Target, int]
     return target, count
 
 
-def _move_files(operation: Operation, vault: Vault, head: Head, commit: str, what: str) -> int:
+def _move_files(operation: Transaction, vault: Vault, head: Head, commit: str, what: str) -> int:
     """Bring files and git's index from HEAD to a commit; return how many files changed."""
     moves = find_moves(vault, head.commit, commit)
     move_tree(operation, vault, moves)
@@ -446,7 +446,7 @@ class ProposedBranch(NamedTuple):
     day: str
 
 
-class Decision(NamedTuple):
+class ProposalDecision(NamedTuple):
     """A proposal that was decided here by the commit `by`; `mark` is the ref that keeps this."""
 
     mark: str
@@ -499,9 +499,9 @@ def mark_decided(vault: Vault, name: str, commit: str, by: str) -> None:
         vault.history.git.run("update-ref", f"{_DECIDED}{commit}/{found[1]}", by)
 
 
-def list_decided(vault: Vault) -> list[Decision]:
+def list_decided(vault: Vault) -> list[ProposalDecision]:
     """Return the proposals that were decided here and that the remote may still have."""
     out = vault.history.git.run("for-each-ref", "--format=%(objectname) %(refname)", _DECIDED)
     rows = (line.partition(" ") for line in out.splitlines())
     named = ((mark, *mark.removeprefix(_DECIDED).partition("/"), by) for by, _, mark in rows)
-    return [Decision(mark, name, commit, by) for mark, commit, _, name, by in named]
+    return [ProposalDecision(mark, name, commit, by) for mark, commit, _, name, by in named]

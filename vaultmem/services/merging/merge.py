@@ -9,7 +9,7 @@ from vaultmem.core.merging.merge_note import is_first, is_note, merge_twins, nam
 from vaultmem.core.notes.canvas import is_canvas
 from vaultmem.core.notes.changes import FileChange
 from vaultmem.core.notes.encoding import decode_text
-from vaultmem.core.notes.link_syntax import Names
+from vaultmem.core.notes.link_syntax import LinkNames
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.rewrite_links import apply_edits, plan_edits
 from vaultmem.core.similarity.canonical import canonical_form
@@ -17,7 +17,7 @@ from vaultmem.core.text.display import count_things, one_line
 from vaultmem.core.text.paths import PINNED_FILES, fold, note_context
 from vaultmem.errors import ConflictError, MergeConflictError, NoteNotFoundError, RefusedError
 from vaultmem.services.changes.commit import draft_event
-from vaultmem.services.changes.operation import Operation, operate
+from vaultmem.services.changes.operation import Transaction, operate
 from vaultmem.services.changes.ownership import find_leaks_since
 from vaultmem.services.changes.parts import Event
 from vaultmem.services.merging.branches import (
@@ -28,11 +28,11 @@ from vaultmem.services.merging.branches import (
     move_tree,
     plan_files,
 )
-from vaultmem.services.merging.settle import Merge, MergeReport, Twin
+from vaultmem.services.merging.settle import BranchMerge, MergeReport, Twin
 from vaultmem.services.views.open_view import find_branch
-from vaultmem.storage.git.commit_draft import Draft, File, Moves, TreeEntry
+from vaultmem.storage.git.commit_draft import CommitDraft, File, Moves, TreeEntry
 from vaultmem.storage.git.merge_tree import merge_commits
-from vaultmem.storage.git.refs import Target
+from vaultmem.storage.git.refs import RefTarget
 from vaultmem.storage.git.trees import diff_commits
 from vaultmem.vault import Vault
 
@@ -54,7 +54,7 @@ def merge_branch(vault: Vault, name: str, joins: bool = False) -> MergeReport:
     """
     refs = vault.history.refs
 
-    def work(operation: Operation) -> MergeReport:
+    def work(operation: Transaction) -> MergeReport:
         elsewhere = find_branch(vault)
         source = refs.resolve(name)
         if not elsewhere:
@@ -85,7 +85,7 @@ def plan_merge(vault: Vault, name: str, joins: bool = False) -> MergeReport:
     """
     refs = vault.history.refs
 
-    def work(_: Operation) -> MergeReport:
+    def work(_: Transaction) -> MergeReport:
         source = refs.resolve(name)
         into = find_branch(vault) or vault.history.head().branch
         ours = _find_tip(vault, into)
@@ -107,7 +107,7 @@ def follow_commit(vault: Vault, commit: str) -> tuple[str, ...]:
         RefusedError, PendingError, ConflictError: as for `merge_branch`; nothing was changed.
     """
 
-    def work(operation: Operation) -> tuple[str, ...]:
+    def work(operation: Transaction) -> tuple[str, ...]:
         elsewhere = find_branch(vault)
         if not elsewhere:
             check_clean(vault, "merged")
@@ -128,12 +128,12 @@ def follow_commit(vault: Vault, commit: str) -> tuple[str, ...]:
 
 
 def draft_merge(
-    vault: Vault, ours: str, source: Target, into: str, joins: bool = False
-) -> tuple[Draft, Merge]:
+    vault: Vault, ours: str, source: RefTarget, into: str, joins: bool = False
+) -> tuple[CommitDraft, BranchMerge]:
     """Settle all that both sides changed, and draft the commit."""
     history = vault.history
     tree, unmerged = merge_commits(history, ours, source.commit, vault.state_folder, joins)
-    merge = Merge(vault, ours, source, into)
+    merge = BranchMerge(vault, ours, source, into)
     merge.settle(unmerged)
     _join_apart(vault, merge, tree, ours, source.commit)
     merge.name_authors()
@@ -164,7 +164,7 @@ def refuse_leaks(vault: Vault, ours: str, tree: str, files: Mapping[str, File]) 
         )
 
 
-def _mark(vault: Vault, source: Target, into: str, commit: str) -> None:
+def _mark(vault: Vault, source: RefTarget, into: str, commit: str) -> None:
     """Mark a proposal as merged, unless it goes into another proposal or a branch elsewhere."""
     if not (into.startswith(PROPOSALS) or find_branch(vault)):
         mark_decided(vault, source.name, source.commit, commit)
@@ -177,7 +177,7 @@ def _find_tip(vault: Vault, branch: str) -> str:
     return vault.history.refs.branch_tip(branch)
 
 
-def _describe(source: Target, merge: Merge) -> tuple[str, ...]:
+def _describe(source: RefTarget, merge: BranchMerge) -> tuple[str, ...]:
     """Return the lines that the commit has of a merge."""
     lines = [f"{source.name} at {source.commit}"]
     lines += [f"merged {path}" for path in sorted(merge.files)]
@@ -187,7 +187,7 @@ def _describe(source: Target, merge: Merge) -> tuple[str, ...]:
     return tuple(map(one_line, lines))
 
 
-def _plan_moves(vault: Vault, draft: Draft, ours: str) -> tuple[Moves, dict[str, bytes]]:
+def _plan_moves(vault: Vault, draft: CommitDraft, ours: str) -> tuple[Moves, dict[str, bytes]]:
     """Return how the files change, and the contents that no commit has yet, by blob id."""
     before = vault.history.tree(ours) if draft.files else {}
     changed, contents = plan_files(draft.files, before.get)
@@ -199,7 +199,7 @@ def _plan_moves(vault: Vault, draft: Draft, ours: str) -> tuple[Moves, dict[str,
 # ---- what is under two paths, one on each side
 
 
-def _join_apart(vault: Vault, merge: Merge, tree: str, ours: str, theirs: str) -> None:
+def _join_apart(vault: Vault, merge: BranchMerge, tree: str, ours: str, theirs: str) -> None:
     """Make one of twins that have two paths, and let links follow what has another name now."""
     base = vault.history.refs.merge_base(ours, theirs)
     changes = [diff_commits(vault.history, base, side, renames=True) for side in (ours, theirs)]
@@ -219,7 +219,7 @@ def _join_apart(vault: Vault, merge: Merge, tree: str, ours: str, theirs: str) -
 
 
 def _join_twins(
-    vault: Vault, merge: Merge, ours: Sequence[FileChange], theirs: Sequence[FileChange]
+    vault: Vault, merge: BranchMerge, ours: Sequence[FileChange], theirs: Sequence[FileChange]
 ) -> None:
     """Make one note of each two that say the same, which each side added under its own path.
 
@@ -255,7 +255,9 @@ def _read_notes(vault: Vault, changes: Sequence[FileChange]) -> Iterator[tuple[N
             continue
 
 
-def _join_two(vault: Vault, merge: Merge, ours: tuple[Note, str], theirs: tuple[Note, str]) -> bool:
+def _join_two(
+    vault: Vault, merge: BranchMerge, ours: tuple[Note, str], theirs: tuple[Note, str]
+) -> bool:
     """Make one note of two if they are twins."""
     mine, other = ours[0], theirs[0]
     is_ours = is_first(mine.text, other.text, mine.matter, other.matter)
@@ -306,7 +308,7 @@ def _relink(
             if stem not in fold(text):
                 continue
             if after is None or before is None:
-                after, before = Names(paths), Names((paths - {new}) | {old})
+                after, before = LinkNames(paths), LinkNames((paths - {new}) | {old})
             try:
                 edits = plan_edits(text, (path, path), before, after, (old, new))
                 if edits:

@@ -27,7 +27,7 @@ from vaultmem.storage.git.blame_file import blame_file, find_last_change
 from vaultmem.storage.git.commit_draft import REGULAR, File, TreeEntry
 from vaultmem.storage.git.log import Commit, read_commits
 from vaultmem.storage.git.merge_tree import Unmerged, find_shared_versions
-from vaultmem.storage.git.refs import Target
+from vaultmem.storage.git.refs import RefTarget
 from vaultmem.storage.git.trees import find_entry
 from vaultmem.vault import Vault
 
@@ -50,7 +50,7 @@ class MergeReport(NamedTuple):
     it. `losses` are values that could not stay, `twins` notes that both sides had made.
     """
 
-    source: Target
+    source: RefTarget
     into: str
     commit: str = ""
     paths: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ class MergeReport(NamedTuple):
     refused: str = ""
 
 
-class Merge:
+class BranchMerge:
     """One merge under way: the files that it changes, and what it reports.
 
     `moved` are names that were given up for others, which links have to follow; `removed` are files
@@ -72,7 +72,7 @@ class Merge:
         self,
         vault: Vault,
         ours: str,
-        source: Target,
+        source: RefTarget,
         into: str,
         their_change: tuple[int, Speaker] | None = None,
     ) -> None:

@@ -25,7 +25,7 @@ from vaultmem.errors import (
 )
 from vaultmem.services.changes.change import refuse_foreign
 from vaultmem.services.changes.commit import CommitReport, commit_earlier, draft_event
-from vaultmem.services.changes.operation import Operation, operate
+from vaultmem.services.changes.operation import Transaction, operate
 from vaultmem.services.changes.ownership import AuthorScope, is_pending
 from vaultmem.services.changes.parts import Event
 from vaultmem.services.lifecycle.transition import (
@@ -43,10 +43,10 @@ from vaultmem.services.views.read_notes import read_note, resolve_address
 from vaultmem.services.views.resolve_names import names_in
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage.files import MAX_FILE_BYTES
-from vaultmem.storage.git.commit_draft import Draft, Identity, Move, TreeEntry
+from vaultmem.storage.git.commit_draft import CommitDraft, Identity, Move, TreeEntry
 from vaultmem.storage.git.log import Commit, read_commit
 from vaultmem.storage.git.merge_tree import find_shared_versions
-from vaultmem.storage.git.refs import Target
+from vaultmem.storage.git.refs import RefTarget
 from vaultmem.storage.git.trees import find_entry
 from vaultmem.storage.journal import Author
 from vaultmem.vault import Vault
@@ -87,7 +87,7 @@ def promote_from(vault: Vault, source: str, addresses: Sequence[str]) -> Promoti
     if find_branch(vault):
         raise RefusedError("promote --from works on the branch that is checked out; drop --ref")
 
-    def work(operation: Operation) -> Promotion:
+    def work(operation: Transaction) -> Promotion:
         check_idle(vault, "promoted")
         sync_vault(vault)
         target = vault.history.refs.resolve(source)
@@ -100,10 +100,10 @@ def promote_from(vault: Vault, source: str, addresses: Sequence[str]) -> Promoti
 
 
 def _promote(
-    operation: Operation,
+    operation: Transaction,
     vault: Vault,
     there: Vault,
-    target: Target,
+    target: RefTarget,
     paths: Sequence[PurePosixPath],
 ) -> Promotion:
     taken = [_plan(vault, there, target, path) for path in paths]
@@ -136,7 +136,7 @@ def _find_path(there: Vault, address: str) -> PurePosixPath:
     return path
 
 
-def _plan(vault: Vault, there: Vault, target: Target, path: PurePosixPath) -> _Taken:
+def _plan(vault: Vault, there: Vault, target: RefTarget, path: PurePosixPath) -> _Taken:
     note = read_note(there, path)
     check_note(vault, note)
     try:
@@ -169,7 +169,7 @@ def _plan(vault: Vault, there: Vault, target: Target, path: PurePosixPath) -> _T
     return _Taken(str(path), last, blob, text.encode("utf-8"), data, merged.state, lost)
 
 
-def _merge(vault: Vault, target: Target, here: Note, there: Note) -> Merged:
+def _merge(vault: Vault, target: RefTarget, here: Note, there: Note) -> Merged:
     """Return what the note becomes here; words that both changed are nothing to be promoted."""
     path, history = str(here.path), vault.history
     head = history.head().commit
@@ -184,7 +184,7 @@ def _merge(vault: Vault, target: Target, here: Note, there: Note) -> Merged:
     return merged
 
 
-def _read_base(vault: Vault, head: str, target: Target, path: str) -> str:
+def _read_base(vault: Vault, head: str, target: RefTarget, path: str) -> str:
     """Return the note as both branches had it last, empty if they never had the same."""
     history = vault.history
     inside = history.prefix + path
@@ -206,15 +206,15 @@ def _check_committed(vault: Vault, here: Mapping[str, str]) -> None:
 
 
 def _draft(
-    vault: Vault, head: str, target: Target, taken: Sequence[_Taken]
-) -> tuple[list[Draft], dict[str, Move]]:
+    vault: Vault, head: str, target: RefTarget, taken: Sequence[_Taken]
+) -> tuple[list[CommitDraft], dict[str, Move]]:
     """Return the commits to make, and how the files change.
 
     Raises:
         ConflictError: somebody has just changed a note.
     """
     at = int(vault.now())
-    drafts: list[Draft] = []
+    drafts: list[CommitDraft] = []
     moves: dict[str, Move] = {}
     active: dict[str, tuple[str, bytes]] = {}
     for each in taken:
@@ -236,7 +236,7 @@ def _draft(
     return drafts, moves
 
 
-def _draft_take(vault: Vault, target: Target, taken: _Taken, mode: str, at: int) -> Draft:
+def _draft_take(vault: Vault, target: RefTarget, taken: _Taken, mode: str, at: int) -> CommitDraft:
     """Return the commit of what somebody wrote on the other branch, under their name."""
     author = Author(taken.last.agent, taken.last.session, taken.last.tool_call)
     body = (f"{taken.path} from {target.name} at {target.commit}", *taken.lost)

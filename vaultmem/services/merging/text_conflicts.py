@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.commit_message import name_files
-from vaultmem.core.merging.text import Choice, settle_callouts
+from vaultmem.core.merging.text import ConflictChoice, settle_callouts
 from vaultmem.core.notes.conflict import (
     REMOVED,
     Callout,
@@ -29,22 +29,22 @@ from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, Vaul
 from vaultmem.services.changes.change import Change, refuse_foreign
 from vaultmem.services.changes.commit import CommitReport
 from vaultmem.services.changes.edit_notes import check_text
-from vaultmem.services.changes.operation import Operation, operate
+from vaultmem.services.changes.operation import Transaction, operate
 from vaultmem.services.changes.ownership import AuthorScope
 from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import write
 from vaultmem.services.memory.new_note import refuse_hidden
 from vaultmem.services.merging.branches import move_tree, plan_files, read_entry
 from vaultmem.services.merging.merge import draft_merge, refuse_leaks
-from vaultmem.services.merging.settle import Merge, MergeReport
+from vaultmem.services.merging.settle import BranchMerge, MergeReport
 from vaultmem.services.views.open_view import find_branch
 from vaultmem.services.views.read_notes import find_note, read_bytes, resolve_address
 from vaultmem.storage.files import UnsafeFileError, read_file
 from vaultmem.storage.git.checkout import list_staged
-from vaultmem.storage.git.commit_draft import Draft, File, TreeEntry
+from vaultmem.storage.git.commit_draft import CommitDraft, File, TreeEntry
 from vaultmem.storage.git.head import find_operation
 from vaultmem.storage.git.merge_tree import Unmerged
-from vaultmem.storage.git.refs import Target
+from vaultmem.storage.git.refs import RefTarget
 from vaultmem.vault import Vault
 
 _BEGINNING = b"> [!conflict"
@@ -112,7 +112,9 @@ def _describe(note: Note, number: int, placed: Placed, lines: list[str], first: 
     )
 
 
-def resolve_conflicts(vault: Vault, address: str, choice: Choice, number: int = 0) -> Resolved:
+def resolve_conflicts(
+    vault: Vault, address: str, choice: ConflictChoice, number: int = 0
+) -> Resolved:
     """Keep our words, put theirs in their place, or keep both; of one conflict, or of all.
 
     Theirs of a note that they removed is that it goes.
@@ -126,7 +128,7 @@ def resolve_conflicts(vault: Vault, address: str, choice: Choice, number: int = 
     def settle(note: Note) -> str | None:
         chosen = _choose(note, number)
         verbs = {each.verb for each in chosen}
-        if choice is Choice.THEIRS and REMOVED in verbs:
+        if choice is ConflictChoice.THEIRS and REMOVED in verbs:
             return None
         body = settle_callouts(note.body, choice, [each.number for each in chosen])
         return note.text[: note.matter.body] + body
@@ -228,7 +230,7 @@ def finish_merge(vault: Vault) -> MergeReport:
         ConflictError: a file was saved meanwhile; the merge is as it was.
     """
 
-    def work(operation: Operation) -> MergeReport:
+    def work(operation: Transaction) -> MergeReport:
         if find_branch(vault):
             raise RefusedError("a merge is finished where it was begun; drop --ref")
         if (vault.history.git_folder / "MERGE_HEAD").is_file():
@@ -238,7 +240,7 @@ def finish_merge(vault: Vault) -> MergeReport:
     return operate(vault, "the merge is as it was", work)
 
 
-def decide_unmerged(vault: Vault, address: str, choice: Choice) -> Resolved | None:
+def decide_unmerged(vault: Vault, address: str, choice: ConflictChoice) -> Resolved | None:
     """Decide and stage one file in conflict; None where git has none that is called that.
 
     Of a note that both sides have, `choice` decides what both changed; the rest is merged.
@@ -250,7 +252,7 @@ def decide_unmerged(vault: Vault, address: str, choice: Choice) -> Resolved | No
     if find_branch(vault) or not vault.history.unmerged():
         return None
 
-    def work(operation: Operation) -> Resolved | None:
+    def work(operation: Transaction) -> Resolved | None:
         _, opened = _read_index(vault)
         named = [path for path in opened if address in _list_names(path)]
         if len(named) != 1:
@@ -281,7 +283,7 @@ def name_next_step(vault: Vault) -> str:
     return "`vaultmem checkpoint NOTE` commits it."
 
 
-def _finish(operation: Operation, vault: Vault) -> MergeReport:
+def _finish(operation: Transaction, vault: Vault) -> MergeReport:
     source = _find_source(vault)
     head = vault.history.head()
     draft, merge = draft_merge(vault, head.commit, source, head.branch or "HEAD")
@@ -291,7 +293,7 @@ def _finish(operation: Operation, vault: Vault) -> MergeReport:
     return merge.report(_commit(vault, draft), paths)._replace(into=head.branch)
 
 
-def _find_source(vault: Vault) -> Target:
+def _find_source(vault: Vault) -> RefTarget:
     folder = vault.history.git_folder
     source = vault.history.refs.resolve(_read_id(vault, "MERGE_HEAD"))
     try:
@@ -303,7 +305,11 @@ def _find_source(vault: Vault) -> Target:
 
 
 def _choose_files(
-    vault: Vault, draft: Draft, merge: Merge, merged: Mapping[str, TreeEntry], opened: _Open
+    vault: Vault,
+    draft: CommitDraft,
+    merge: BranchMerge,
+    merged: Mapping[str, TreeEntry],
+    opened: _Open,
 ) -> dict[str, File]:
     """Return what becomes of the files that are open, and of others as far as git alone did them.
 
@@ -326,7 +332,7 @@ def _choose_files(
     return chosen
 
 
-def _commit(vault: Vault, draft: Draft) -> str:
+def _commit(vault: Vault, draft: CommitDraft) -> str:
     """Let git make the commit of all that is staged."""
     name, email = draft.author
     env = vault.history.settings().without_filters()
@@ -337,7 +343,7 @@ def _commit(vault: Vault, draft: Draft) -> str:
     return vault.history.head().commit
 
 
-def _settle_all(operation: Operation, vault: Vault) -> MergeReport:
+def _settle_all(operation: Transaction, vault: Vault) -> MergeReport:
     """Settle and stage all files in conflict; both versions stay, and no commit is made."""
     _, opened = _read_index(vault)
     if not opened:
@@ -351,16 +357,16 @@ def _settle_all(operation: Operation, vault: Vault) -> MergeReport:
     return report._replace(into=vault.history.head().branch)
 
 
-def _settle(vault: Vault, opened: _Open) -> Merge:
+def _settle(vault: Vault, opened: _Open) -> BranchMerge:
     head = vault.history.head().commit
     source, change = _find_theirs(vault, head)
-    merge = Merge(vault, head, source, "ours", change)
+    merge = BranchMerge(vault, head, source, "ours", change)
     merge.settle(list(opened.values()))
     refuse_leaks(vault, head, head, merge.files)
     return merge
 
 
-def _find_theirs(vault: Vault, head: str) -> tuple[Target, tuple[int, Speaker] | None]:
+def _find_theirs(vault: Vault, head: str) -> tuple[RefTarget, tuple[int, Speaker] | None]:
     """Return the commit that has their side; where none has it, HEAD and the person."""
     refs = vault.history.refs
     operation = find_operation(vault.history.git_folder)
@@ -375,7 +381,7 @@ def _find_theirs(vault: Vault, head: str) -> tuple[Target, tuple[int, Speaker] |
 
 
 def _write(
-    operation: Operation, vault: Vault, files: Mapping[str, File], opened: _Open
+    operation: Transaction, vault: Vault, files: Mapping[str, File], opened: _Open
 ) -> list[str]:
     """Bring files and index to this; return the paths whose files changed."""
     moves, contents = plan_files(files, partial(read_entry, vault))
@@ -384,23 +390,27 @@ def _write(
     return list(moves)
 
 
-def _decide(vault: Vault, path: str, unmerged: Unmerged, choice: Choice) -> dict[str, File]:
+def _decide(vault: Vault, path: str, unmerged: Unmerged, choice: ConflictChoice) -> dict[str, File]:
     """Return what becomes of a file: one side's version, or what both sides' notes merge to."""
     ours, theirs = unmerged.ours, unmerged.theirs
-    if ours and theirs and (is_note_name(path) or choice is Choice.BOTH):
+    if ours and theirs and (is_note_name(path) or choice is ConflictChoice.BOTH):
         files = _settle(vault, {path: unmerged}).files
         if (file := files[path]) and is_note_name(path):
             known = {each for entry in (ours, theirs) for each in _find_callouts(vault, entry)}
             files[path] = file[0], _settle_new(file[1].decode(), choice, known).encode()
         return files
-    kept = {Choice.OURS: ours, Choice.THEIRS: theirs, Choice.BOTH: ours or theirs}[choice]
+    kept = {
+        ConflictChoice.OURS: ours,
+        ConflictChoice.THEIRS: theirs,
+        ConflictChoice.BOTH: ours or theirs,
+    }[choice]
     head = vault.history.head().commit
     files = {path: _read_file(vault, kept) if kept else None}
     refuse_leaks(vault, head, head, files)
     return files
 
 
-def _settle_new(text: str, choice: Choice, known: set[Callout]) -> str:
+def _settle_new(text: str, choice: ConflictChoice, known: set[Callout]) -> str:
     """Decide the conflicts of a note but for those that one side had before."""
     start = read_frontmatter(text).body
     placed = take_out_callouts(text[start:])[1]

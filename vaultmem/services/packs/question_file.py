@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
-from vaultmem.core.notes.link_syntax import Names, find_place
+from vaultmem.core.notes.link_syntax import LinkNames, find_place
 from vaultmem.core.search.evaluation import Question, add_question, list_questions, split_notes
 from vaultmem.core.secrets.scan import find_secrets
 from vaultmem.core.text.blob import blob_id
@@ -159,7 +159,7 @@ class WantedNotes:
         moved: dict[str, str] = {}
         for old, new in self._moves:
             moved.setdefault(old, moved.get(new, new))
-        path = moved.get(Names(moved).resolve(name, "") or "", "")
+        path = moved.get(LinkNames(moved).resolve(name, "") or "", "")
         return path if path in self._graph.documents else ""
 
     @cached_property

@@ -185,7 +185,7 @@ def _uncommitted(vault: Vault, notes: set[tuple[str, str]]) -> dict[str, str]:
 _SECOND = 15
 
 
-class Shown(NamedTuple):
+class ShownSections(NamedTuple):
     """What a recall or pack showed of what was found, to whom and when; a pack's receipt or ""."""
 
     showing: Showing
@@ -200,7 +200,7 @@ def list_recent(
     session: str = "",
     path: str = "",
     since: float = 0.0,
-) -> list[Shown]:
+) -> list[ShownSections]:
     """Return what was shown last, newest first, of an agent, session or note if these are named."""
     store = SignalStore(vault.state, vault.state_folder)
     with contextlib.suppress(BusyError):  # What was noted down last is then left out.
@@ -209,7 +209,7 @@ def list_recent(
     receipts = defaultdict(list)
     for file in vault.store.receipts.files():
         receipts[file.stem[:_SECOND]].append(file.stem)
-    return [Shown(each, _find_receipt(vault, receipts, each.call)) for each in found]
+    return [ShownSections(each, _find_receipt(vault, receipts, each.call)) for each in found]
 
 
 def _find_receipt(vault: Vault, receipts: Mapping[str, Sequence[str]], call: Call) -> str:
@@ -233,7 +233,7 @@ def list_saying(
     session: str = "",
     path: str = "",
     since: float = 0.0,
-) -> list[Shown]:
+) -> list[ShownSections]:
     """Return the recalls and packs that showed a section with a text, newest first.
 
     Only these sections of each are returned. Case and line breaks do not count. A pack is read from
@@ -260,7 +260,7 @@ def list_saying(
     return list(islice(chosen, limit))
 
 
-def _find_packs(vault: Vault, wanted: str, agent: str, session: str) -> Iterator[Shown]:
+def _find_packs(vault: Vault, wanted: str, agent: str, session: str) -> Iterator[ShownSections]:
     """Yield the packs with a receipt that showed a text, newest first."""
     has_text: dict[str, bool] = {}
     for receipt in list_receipts(vault, agent, session):
@@ -269,7 +269,7 @@ def _find_packs(vault: Vault, wanted: str, agent: str, session: str) -> Iterator
             at = datetime.fromisoformat(receipt.time).timestamp()
             sums = (receipt.account.sent, receipt.account.flat, len(found))
             call = Call(at, "pack", receipt.query, receipt.agent, receipt.session, *sums)
-            yield Shown(Showing(call, found), receipt.id)
+            yield ShownSections(Showing(call, found), receipt.id)
 
 
 def _find_sections(
@@ -296,7 +296,7 @@ def _find_sections(
     )
 
 
-def _find_calls(vault: Vault, wanted: str, agent: str, session: str) -> Iterator[Shown]:
+def _find_calls(vault: Vault, wanted: str, agent: str, session: str) -> Iterator[ShownSections]:
     """Yield the recalls, and the packs without a receipt, that showed a text, newest first."""
     find_text = _open_versions(vault)
 
@@ -313,7 +313,7 @@ def _find_calls(vault: Vault, wanted: str, agent: str, session: str) -> Iterator
         call, sections = each.showing
         found = tuple(x for x in sections if is_said(x[0], x[1], find_text(x[0], call.at)))
         if found:
-            yield Shown(Showing(call, found), "")
+            yield ShownSections(Showing(call, found), "")
 
 
 def _open_versions(vault: Vault) -> Callable[[str, float], str]:

@@ -11,7 +11,7 @@ from vaultmem.core.notes.link_syntax import (
     UNLINKABLE,
     Link,
     LinkKind,
-    Names,
+    LinkNames,
     encode_destination,
     find_place,
     link_to,
@@ -53,7 +53,7 @@ class LinkGraph:
         aliases = self._store.aliases()
         self._files = list_files(vault)
         self._aliases = {self.paths[n]: names for n, names in aliases.items() if n in self.paths}
-        self.names = Names(self._files, self._aliases)
+        self.names = LinkNames(self._files, self._aliases)
         self.files = frozenset(self._files)
 
     def links(self) -> Iterator[FoundLink]:
@@ -66,17 +66,17 @@ class LinkGraph:
         links = self._store.links([document]).get(document, [])
         return list(self._follow(self.paths[document], links))
 
-    def names_with(self, path: str, without: str) -> Names:
+    def names_with(self, path: str, without: str) -> LinkNames:
         """Return what links could find if the one path were there and the other were not."""
         aliases = {p: names for p, names in self._aliases.items() if p not in {path, without}}
         moved = self._aliases.get(path) or self._aliases.get(without)
         files = [each for each in self._files if each != without]
-        return Names(dict.fromkeys([*files, path]), {**aliases, path: moved or []})
+        return LinkNames(dict.fromkeys([*files, path]), {**aliases, path: moved or []})
 
-    def names_before(self, moved: Mapping[str, str]) -> Names:
+    def names_before(self, moved: Mapping[str, str]) -> LinkNames:
         """Return what links could find before files were moved (old path to new), and since."""
         aliases = {old: self._aliases.get(new, []) for old, new in moved.items()}
-        return Names(dict.fromkeys([*self._files, *moved]), {**self._aliases, **aliases})
+        return LinkNames(dict.fromkeys([*self._files, *moved]), {**self._aliases, **aliases})
 
     def link_shortly(self, path: str) -> str:
         """Return a new link to a note for a text at the root: the shortest, or as in Obsidian."""
@@ -118,7 +118,7 @@ class LinkMap(NamedTuple):
     targets: Mapping[str, Sequence[str]]
 
 
-def open_names(vault: Vault) -> Names:
+def open_names(vault: Vault) -> LinkNames:
     """Return what links can mean, from memory while the vault's files are the same."""
     return vault.view.keep("names", lambda: LinkGraph(vault).names)
 
@@ -155,7 +155,7 @@ def resolve_few(vault: Vault, links: Sequence[tuple[str, Link]]) -> list[int | N
     alike = " OR ".join("d.path LIKE ? ESCAPE '!'" for _ in patterns) or "0"
     paths = vault.view.paths(f"d.id IN ({listed}) OR {alike}", patterns)
     documents = {path: number for number, path in paths.items()}
-    names = Names(
+    names = LinkNames(
         documents, {paths[number]: each for number, each in aliases.items() if number in paths}
     )
     return [documents.get(names.find(link, source) or "") for source, link in links]
@@ -277,14 +277,14 @@ def _read_hit(vault: Vault, record: NoteRecord, section: SectionRecord) -> Hit |
 class NewLinks:
     """Writes links to notes of a vault; the names in it are read when the first one needs them."""
 
-    def __init__(self, vault: Vault, names: Names | None = None) -> None:
+    def __init__(self, vault: Vault, names: LinkNames | None = None) -> None:
         self._vault = vault
         self._told = vault.store.obsidian
         self._known = names
 
     @cached_property
-    def _names(self) -> Names:
-        return self._known or Names(list_files(self._vault))
+    def _names(self) -> LinkNames:
+        return self._known or LinkNames(list_files(self._vault))
 
     def in_body(self, path: str, source: str) -> str:
         """Return the link to a note for the text of another; the shortest without Obsidian."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from vaultmem.core.search.ranking import Ranking, Share
+    from vaultmem.core.search.ranking import Ranking, TermShare
     from vaultmem.storage.index.snapshot import Snapshot
 
     Floats = NDArray[np.float32]
@@ -70,12 +70,12 @@ class Ranked(NamedTuple):
     ranking: Ranking
     sections: list[tuple[int, int]]
     groups: list[list[int]]
-    shares: Mapping[str, Share]
+    shares: Mapping[str, TermShare]
     asked: float
 
 
 def rank_sections(
-    scope: Scope,
+    scope: SearchScope,
     query: RecallQuery,
     statistics: Statistics,
     depth: Depth,
@@ -112,8 +112,8 @@ def _name_once(ranked: Ranked) -> Ranked:
 
 
 def _score_words(
-    scope: Scope, query: RecallQuery, statistics: Statistics
-) -> tuple[dict[str, Share], Floats, Numbers]:
+    scope: SearchScope, query: RecallQuery, statistics: Statistics
+) -> tuple[dict[str, TermShare], Floats, Numbers]:
     """Return the scores by term, the sum of each row, and the best rows.
 
     Behind the sums of all rows is a zero, which stands for a missing neighbour.
@@ -129,7 +129,7 @@ def _score_words(
     return shares, total, rules.best_rows(total, wanted, scope.eligible.place, [*shares.values()])
 
 
-def list_scores(scope: Scope, query: RecallQuery, statistics: Statistics) -> list[float]:
+def list_scores(scope: SearchScope, query: RecallQuery, statistics: Statistics) -> list[float]:
     """Return the best scores by words, the highest first."""
     _, total, best = _score_words(scope, query, statistics)
     scores: list[float] = total[best].tolist()
@@ -137,7 +137,7 @@ def list_scores(scope: Scope, query: RecallQuery, statistics: Statistics) -> lis
 
 
 def _rank_once(
-    scope: Scope,
+    scope: SearchScope,
     query: RecallQuery,
     statistics: Statistics,
     depth: Depth,
@@ -186,8 +186,8 @@ def _weigh_asked(query: RecallQuery) -> dict[str, float]:
 
 
 def _score_terms(
-    scope: Scope, asked: Mapping[str, float], statistics: Statistics
-) -> dict[str, Share]:
+    scope: SearchScope, asked: Mapping[str, float], statistics: Statistics
+) -> dict[str, TermShare]:
     """Return the scores of each term, those of weight 1 cached for the next query."""
     from vaultmem.core.search import ranking as rules
 
@@ -223,9 +223,9 @@ def _weigh_counts(snapshot: Snapshot) -> Floats:
 
 
 def _measure_order(
-    scope: Scope,
+    scope: SearchScope,
     query: RecallQuery,
-    shares: Mapping[str, Share],
+    shares: Mapping[str, TermShare],
     idf: Doubles,
     total: Floats,
     rows: Numbers,
@@ -255,7 +255,7 @@ def _measure_order(
     )
 
 
-def _find_said(shares: Sequence[Share], rows: Numbers) -> NDArray[np.bool_]:
+def _find_said(shares: Sequence[TermShare], rows: Numbers) -> NDArray[np.bool_]:
     """Tell which rows were said by a speaker whom the query names."""
     import numpy as np
 
@@ -307,7 +307,7 @@ _COLUMNS = (
 )
 
 
-class Scope(NamedTuple):
+class SearchScope(NamedTuple):
     """A vault, its index as it is now, and the rows of it that a query can find."""
 
     vault: Vault
@@ -315,15 +315,15 @@ class Scope(NamedTuple):
     eligible: EligibleRows
 
 
-def choose_scope(vault: Vault, note_filter: NoteFilter) -> Scope | None:
+def choose_scope(vault: Vault, note_filter: NoteFilter) -> SearchScope | None:
     """Return the sections that view and filter let through; None for an empty index."""
     snapshot = vault.index.snapshot()
     if not snapshot.size:
         return None
-    return Scope(vault, snapshot, choose_sections(vault, snapshot, note_filter))
+    return SearchScope(vault, snapshot, choose_sections(vault, snapshot, note_filter))
 
 
-def count_term(scope: Scope, term: str) -> tuple[int, int]:
+def count_term(scope: SearchScope, term: str) -> tuple[int, int]:
     """Return how many eligible sections and how many of all contain a term, cached."""
     from vaultmem.core.search.ranking import count_rows
 
@@ -337,7 +337,7 @@ def count_term(scope: Scope, term: str) -> tuple[int, int]:
     return found
 
 
-def weigh_scope(scope: Scope, statistics: Statistics) -> Scope:
+def weigh_scope(scope: SearchScope, statistics: Statistics) -> SearchScope:
     """Return the same rows with length norms and recency by the figures of all vaults, cached."""
     from vaultmem.core.search.eligible import weigh_rows
 

@@ -26,8 +26,8 @@ from vaultmem.core.search.query import (
 from vaultmem.core.search.terms import FIELDS, mark_stop_word, split_words, stem_word
 from vaultmem.services.search.score import (
     Depth,
-    Scope,
     Scorer,
+    SearchScope,
     choose_scope,
     count_term,
     list_scores,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vaultmem.core.search.eligible import Spellings
-    from vaultmem.core.search.ranking import Share
+    from vaultmem.core.search.ranking import TermShare
     from vaultmem.services.search.score import Ranked
     from vaultmem.storage.index.snapshot import Snapshot
 
@@ -200,7 +200,7 @@ def _blend_again(
     return [(name, [hit._replace(score=score(hit)) for hit in own]) for name, own in found]
 
 
-def _find_near_words(scope: Scope, word: str, is_alone: bool) -> dict[str, int]:
+def _find_near_words(scope: SearchScope, word: str, is_alone: bool) -> dict[str, int]:
     """Return words of the vault that are spelt almost as one, with the sections of their terms."""
     from vaultmem.core.search.eligible import allow_distance, find_near_stems, measure_distance
 
@@ -222,7 +222,7 @@ def _find_near_words(scope: Scope, word: str, is_alone: bool) -> dict[str, int]:
     return found
 
 
-def _read_words(scope: Scope, term: str) -> set[str]:
+def _read_words(scope: SearchScope, term: str) -> set[str]:
     """Return the words of a term in the first sections that contain it."""
     rows, _ = scope.snapshot.term(term)
     chosen = rows[scope.eligible.mask[rows]][:_READ].tolist()
@@ -234,7 +234,7 @@ def _read_words(scope: Scope, term: str) -> set[str]:
     return {word for word in found if stem_word(word) == term}
 
 
-def _read_vocabulary(scope: Scope) -> list[Spellings]:
+def _read_vocabulary(scope: SearchScope) -> list[Spellings]:
     """Return the terms of all segments, cached for the next query."""
     from vaultmem.core.search.eligible import read_spellings
 
@@ -253,7 +253,7 @@ _KEPT_PLACES = 4_096
 
 
 def make_hits(
-    scope: Scope,
+    scope: SearchScope,
     ranked: Ranked,
     groups: Sequence[Sequence[int]],
     limit: int,
@@ -304,7 +304,7 @@ def make_hits(
     return hits
 
 
-def _find_replaced(scope: Scope, record: NoteRecord) -> tuple[str, ...]:
+def _find_replaced(scope: SearchScope, record: NoteRecord) -> tuple[str, ...]:
     """Return the notes that a note supersedes."""
     kept = scope.eligible.kept
     if "replaced" not in kept:
@@ -312,7 +312,9 @@ def _find_replaced(scope: Scope, record: NoteRecord) -> tuple[str, ...]:
     return tuple(kept["replaced"].get(record.document, ()))
 
 
-def find_places(scope: Scope, rows: Sequence[int]) -> dict[int, tuple[NoteRecord, SectionRecord]]:
+def find_places(
+    scope: SearchScope, rows: Sequence[int]
+) -> dict[int, tuple[NoteRecord, SectionRecord]]:
     """Return note and section of each row that has them, cached for the next query."""
     vault, snapshot, eligible = scope
     kept: dict[int, tuple[NoteRecord, SectionRecord]] = eligible.kept.setdefault("places", {})
@@ -334,7 +336,7 @@ def find_places(scope: Scope, rows: Sequence[int]) -> dict[int, tuple[NoteRecord
 
 def explain(
     rows: NDArray[np.int64],
-    shares: Mapping[str, Share],
+    shares: Mapping[str, TermShare],
     snapshot: Snapshot,
     words: Mapping[str, str],
 ) -> list[tuple[Match, ...]]:

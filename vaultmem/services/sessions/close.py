@@ -22,7 +22,7 @@ from vaultmem.core.sessions.session_note import (
 from vaultmem.core.text.display import count_things, one_line
 from vaultmem.errors import PendingError, RefusedError, VaultError, naming_faults
 from vaultmem.services.changes.commit import UNCOMMITTED, CommitReport, commit_event
-from vaultmem.services.changes.ownership import Pending, find_pending
+from vaultmem.services.changes.ownership import PendingFiles, find_pending
 from vaultmem.services.changes.parts import Event, make_close, name_session
 from vaultmem.services.memory.remember import Proposed
 from vaultmem.services.sessions.edit_session import (
@@ -188,7 +188,7 @@ def find_author(vault: Vault, session: Session) -> Author:
     return Author(session.facts.agent or vault.author.agent, session.facts.id)
 
 
-def find_own(pending: Pending, session: Session, author: Author) -> tuple[str, ...]:
+def find_own(pending: PendingFiles, session: Session, author: Author) -> tuple[str, ...]:
     """Return the session's note, and what it wrote that no commit has."""
     return tuple(dict.fromkeys([session.facts.path, *pending.written_by(author)]))
 
@@ -270,7 +270,7 @@ def recover_sessions(vault: Vault) -> list[Recovered]:
 
 
 def _recover(
-    vault: Vault, record: ActiveSession, session: Session, pending: Callable[[], Pending]
+    vault: Vault, record: ActiveSession, session: Session, pending: Callable[[], PendingFiles]
 ) -> Recovered:
     facts = session.facts
     author = find_author(vault, session)
@@ -323,7 +323,9 @@ def _make_event(session: Session, author: Author, told: str) -> Event:
     return Event("recover", name_session("recover", session), author, body, "observe")
 
 
-def _find_left(vault: Vault, session: Session, pending: Callable[[], Pending]) -> tuple[str, ...]:
+def _find_left(
+    vault: Vault, session: Session, pending: Callable[[], PendingFiles]
+) -> tuple[str, ...]:
     """Return what a session wrote besides its note, and no commit has."""
     if vault.ref or not _has_git(vault):  # On a branch, each write is a commit.
         return ()

@@ -24,7 +24,7 @@ from vaultmem.core.sessions.session_note import (
     as_paragraphs,
     parse_session,
 )
-from vaultmem.core.sessions.turns import Line, join_turns
+from vaultmem.core.sessions.turns import TranscriptLine, join_turns
 from vaultmem.core.text.paths import LEARNED, is_text
 from vaultmem.core.text.token_count import count_tokens
 from vaultmem.errors import NoteNotFoundError, RefusedError
@@ -36,7 +36,7 @@ from vaultmem.services.changes.write import replace_text, write
 from vaultmem.services.search.link_walk import NewLinks
 from vaultmem.services.sessions.find_session import find_path, open_transcripts
 from vaultmem.services.similarity.known import refuse_held
-from vaultmem.services.similarity.similar import Asked
+from vaultmem.services.similarity.similar import SimilarityQuery
 from vaultmem.services.views.open_view import look_now
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.lock import find_owner
@@ -199,14 +199,14 @@ def _refresh_owner(vault: Vault, active: ActiveSessions, session: str) -> None:
 # Write a decision as a note of its own, linked from the session that made it.
 
 
-class Decided(NamedTuple):
+class RecordedDecision(NamedTuple):
     """A decision's note, and the session that links it."""
 
     memory: Remembered
     session: Session
 
 
-def decide(vault: Vault, session: str, memory: Memory) -> Decided:
+def decide(vault: Vault, session: str, memory: Memory) -> RecordedDecision:
     """Write a decision as a note, and link it from the session.
 
     A note that says the same already is linked instead. If this is interrupted between the two,
@@ -225,7 +225,7 @@ def decide(vault: Vault, session: str, memory: Memory) -> Decided:
         )  # Refuses before anything is written.
         decided = remember(act_in(vault, path.stem), memory._replace(kind=Kind.DECISION))
         title = choose_title(memory)  # The note may be an older one that says the same.
-        return Decided(decided, link_decision(vault, path.stem, decided.path, title))
+        return RecordedDecision(decided, link_decision(vault, path.stem, decided.path, title))
 
 
 def link_decision(
@@ -308,7 +308,10 @@ def learn(vault: Vault, session: Session, text: str) -> Learned:
         replace_text(draft, note, change)
 
     try:
-        if not session.facts.project and refuse_held(look_now(vault), Asked(line)) is None:
+        if (
+            not session.facts.project
+            and refuse_held(look_now(vault), SimilarityQuery(line)) is None
+        ):
             write(writer, plan)
             return Learned(line, str(MEMORY), True)
     except (_FullError, RefusedError):
@@ -357,10 +360,12 @@ def _put(writer: Vault, wishes: list[Standing], source: str) -> tuple[Proposed, 
 
 
 def _find_said(vault: Vault, session: str, looked_at: int) -> Iterator[Standing]:
-    from vaultmem.core.preferences import Speaker, find_standing
+    from vaultmem.core.preferences import SpeakerRole, find_standing
 
     found = open_transcripts(vault).read_back(session)
-    fresh = takewhile(lambda line: isinstance(line, Line) and line.number > looked_at, found)
-    lines = [line for line in fresh if isinstance(line, Line) and line.role == "user"]
+    fresh = takewhile(
+        lambda line: isinstance(line, TranscriptLine) and line.number > looked_at, found
+    )
+    lines = [line for line in fresh if isinstance(line, TranscriptLine) and line.role == "user"]
     for _, turn in join_turns(reversed(lines)):
-        yield from find_standing(turn.text, Speaker.OWNER)
+        yield from find_standing(turn.text, SpeakerRole.OWNER)

@@ -15,8 +15,8 @@ from vaultmem.core.project import PROPERTY as PROJECT
 from vaultmem.core.sessions.session import Session
 from vaultmem.core.sessions.task import (
     FOLDER,
-    Entry,
     Task,
+    TaskEntry,
     TaskStatus,
     ViewPart,
     find_ungrounded,
@@ -162,16 +162,16 @@ _COMMITS = 40
 _SESSIONS = 60
 
 
-def gather_task(vault: Vault, task: Task) -> list[Entry]:
+def gather_task(vault: Vault, task: Task) -> list[TaskEntry]:
     """Return what is known of a task, each with the rank that decides what fits a budget."""
     vault = look_now(vault)
     at = read_timestamp(task.updated or task.created) or 0.0
     stand = f"{task.title}: {task.status}"
-    entries = [Entry(ViewPart.STAND, 0, stand, task.path, at)]
+    entries = [TaskEntry(ViewPart.STAND, 0, stand, task.path, at)]
     if task.next_step:
-        entries.append(Entry(ViewPart.NEXT, 0, task.next_step, task.path, at))
+        entries.append(TaskEntry(ViewPart.NEXT, 0, task.next_step, task.path, at))
     if task.text:
-        entries.append(Entry(ViewPart.TASK, 3, task.text, task.path, at))
+        entries.append(TaskEntry(ViewPart.TASK, 3, task.text, task.path, at))
     linked = _linking(vault, task.path)
     entries += _handoffs(vault, [path for path in linked if path.startswith(f"{HANDOFFS}/")])
     names = [*task.sessions, *(Path(p).stem for p in linked if p.startswith("sessions/"))]
@@ -180,9 +180,9 @@ def gather_task(vault: Vault, task: Task) -> list[Entry]:
     return [*entries, *gather_commits(vault, sessions)]
 
 
-def gather_sessions(vault: Vault, sessions: Sequence[Session]) -> list[Entry]:
+def gather_sessions(vault: Vault, sessions: Sequence[Session]) -> list[TaskEntry]:
     """Return what sessions did, the last first; files with what became of them."""
-    entries: list[Entry] = []
+    entries: list[TaskEntry] = []
     for number, session in enumerate(sessions):
         facts = session.facts
         at = read_timestamp(facts.ended or facts.started) or 0.0
@@ -190,23 +190,23 @@ def gather_sessions(vault: Vault, sessions: Sequence[Session]) -> list[Entry]:
         day = (facts.ended or facts.started)[:10]
         label = f"{facts.id} ({', '.join(filter(None, (facts.agent, facts.status, day)))})"
         told = session.summary or facts.goal
-        entries.append(Entry(ViewPart.SESSIONS, rank, f"{label}: {told}", facts.path, at))
+        entries.append(TaskEntry(ViewPart.SESSIONS, rank, f"{label}: {told}", facts.path, at))
         for question in session.questions:
-            entries.append(Entry(ViewPart.QUESTIONS, rank + 1, question, facts.path, at))
+            entries.append(TaskEntry(ViewPart.QUESTIONS, rank + 1, question, facts.path, at))
         for decision in session.decisions:
-            entries.append(Entry(ViewPart.DECISIONS, rank + 1, decision.text, facts.path, at))
+            entries.append(TaskEntry(ViewPart.DECISIONS, rank + 1, decision.text, facts.path, at))
         for detail in session.details:
-            entries.append(Entry(ViewPart.SESSIONS, 7, f"{facts.id}: {detail}", facts.path, at))
+            entries.append(TaskEntry(ViewPart.SESSIONS, 7, f"{facts.id}: {detail}", facts.path, at))
     entries += _files(vault, sessions)
     return entries
 
 
-def gather_commits(vault: Vault, sessions: Sequence[Session]) -> list[Entry]:
+def gather_commits(vault: Vault, sessions: Sequence[Session]) -> list[TaskEntry]:
     """Return the newest commits of the code's repository, and those of the sessions here."""
     entries = []
     for commit in _code_commits(vault):
         text = f"{commit.commit[:7]} {commit.day} {commit.subject} ({commit.author})"
-        entries.append(Entry(ViewPart.CODE, 5, one_line(text), commit.commit, commit.at))
+        entries.append(TaskEntry(ViewPart.CODE, 5, one_line(text), commit.commit, commit.at))
     ids = frozenset(session.facts.id for session in sessions)
     if not ids:
         return entries
@@ -216,7 +216,7 @@ def gather_commits(vault: Vault, sessions: Sequence[Session]) -> list[Entry]:
         return entries
     for each in made:
         text = f"{each.commit[:7]} {each.time[:10]} {each.subject} ({each.author})"
-        entries.append(Entry(ViewPart.VAULT, 6, one_line(text), each.commit, each.at))
+        entries.append(TaskEntry(ViewPart.VAULT, 6, one_line(text), each.commit, each.at))
     return entries
 
 
@@ -238,7 +238,7 @@ def _linking(vault: Vault, path: str) -> list[str]:
     return sorted({found.source for found in list_backlinks(vault, path)})
 
 
-def _handoffs(vault: Vault, paths: Sequence[str]) -> Iterator[Entry]:
+def _handoffs(vault: Vault, paths: Sequence[str]) -> Iterator[TaskEntry]:
     """Yield what was handed over, the last first; names begin with their time."""
     for number, path in enumerate(sorted(paths, reverse=True)):
         try:
@@ -251,10 +251,10 @@ def _handoffs(vault: Vault, paths: Sequence[str]) -> Iterator[Entry]:
         made = prop.value if prop is not None and isinstance(prop.value, str) else ""
         at = read_timestamp(made) or 0.0
         text = f"{made[:16]}: {note.visible_body.strip()}"
-        yield Entry(ViewPart.HANDOFFS, 1 if number == 0 else 5, text, path, at)
+        yield TaskEntry(ViewPart.HANDOFFS, 1 if number == 0 else 5, text, path, at)
 
 
-def _files(vault: Vault, sessions: Sequence[Session]) -> Iterator[Entry]:
+def _files(vault: Vault, sessions: Sequence[Session]) -> Iterator[TaskEntry]:
     if not sessions:
         return
     folder = _code_folder(vault) or find_workspace(vault.here)
@@ -268,7 +268,7 @@ def _files(vault: Vault, sessions: Sequence[Session]) -> Iterator[Entry]:
             fate = fates.get(touched.path)
             told = f": {fate.full}" if fate and fate.full else ""
             at = read_timestamp(session.facts.started) or 0.0
-            yield Entry(ViewPart.FILES, 4, f"{touched.path}{told}", session.facts.path, at)
+            yield TaskEntry(ViewPart.FILES, 4, f"{touched.path}{told}", session.facts.path, at)
 
 
 def _code_commits(vault: Vault) -> list[FileCommit]:
@@ -393,7 +393,7 @@ def expand_artifact(vault: Vault, digest: str) -> str:
 def _make(
     vault: Vault,
     title: str,
-    entries: Sequence[Entry],
+    entries: Sequence[TaskEntry],
     summary: str,
     budget: int | None,
     task: Task | None,
@@ -414,7 +414,7 @@ def _make(
     return TaskHistory(view.text, summary, artifact, *names, view.tokens, limit, support)
 
 
-def _summarise(entries: Sequence[Entry], stand: str, next_step: str) -> str:
+def _summarise(entries: Sequence[TaskEntry], stand: str, next_step: str) -> str:
     """Return a few sentences that only repeat and count what the sources say."""
     said = [stand]
     if next_step:

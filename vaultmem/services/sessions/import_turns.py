@@ -26,9 +26,9 @@ from vaultmem.core.sessions.turns import Turn
 from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.display import count_things, one_line
 from vaultmem.core.transcripts.event import (
-    Record,
-    Source,
     TranscriptEvent,
+    TranscriptRecord,
+    TranscriptSource,
     add_event,
     dump_record,
     load_record,
@@ -88,7 +88,7 @@ def import_turns(vault: Vault, session: str, file: Path) -> Imported:
     return taken
 
 
-def read_record(vault: Vault, session: str) -> Record:
+def read_record(vault: Vault, session: str) -> TranscriptRecord:
     """Return what a session came to, as far as its transcript was imported."""
     return load_record(vault.state.get(_record_key(session)) or "")
 
@@ -101,7 +101,7 @@ def _record_key(session: str) -> str:
     return f"record {session}"
 
 
-def _import_batch(vault: Vault, file: Path, known: Source, taken: Imported) -> bool:
+def _import_batch(vault: Vault, file: Path, known: TranscriptSource, taken: Imported) -> bool:
     """Import the next part of a transcript; tell whether there may be more."""
     key = _transcript_key(taken.session, file)
     with vault.lock():
@@ -116,7 +116,7 @@ def _import_batch(vault: Vault, file: Path, known: Source, taken: Imported) -> b
     return taken.offset >= end
 
 
-def identify_transcript(file: Path) -> Source:
+def identify_transcript(file: Path) -> TranscriptSource:
     """Return session, folder and agent that a transcript names, and whether it is a helper's.
 
     Raises:
@@ -131,7 +131,7 @@ def identify_transcript(file: Path) -> Source:
     return found._replace(session=map_session_id(found.session or file.stem))
 
 
-def find_first_turn(file: Path, known: Source) -> TranscriptEvent | None:
+def find_first_turn(file: Path, known: TranscriptSource) -> TranscriptEvent | None:
     """Return what was said first in a transcript's own session, None if nothing was."""
     events = _read_events(file, known, Imported(""), file.stat().st_size)
     return next((each for each in events if describe_turn(each)), None)
@@ -142,9 +142,9 @@ def has_more(vault: Vault, session: str, file: Path) -> bool:
     return int(vault.state.get(_transcript_key(session, file)) or 0) != file.stat().st_size
 
 
-def read_source(file: Path) -> Source:
+def read_source(file: Path) -> TranscriptSource:
     """Return what the head of a transcript tells of it; no agent if it is none."""
-    found = Source()
+    found = TranscriptSource()
     for number, (data, _) in enumerate(_read_lines(file, 0)):
         for event in read_line(data, found) or ():
             found = join_source(found, event.source)
@@ -154,7 +154,7 @@ def read_source(file: Path) -> Source:
 
 
 def _read_turns(
-    file: Path, known: Source, taken: Imported, record: Record, end: int
+    file: Path, known: TranscriptSource, taken: Imported, record: TranscriptRecord, end: int
 ) -> Iterator[Turn]:
     for event in _read_events(file, known, taken, end):
         add_event(record, event)
@@ -164,7 +164,9 @@ def _read_turns(
             yield Turn(*turn, event.at)
 
 
-def _read_events(file: Path, known: Source, taken: Imported, end: int) -> Iterator[TranscriptEvent]:
+def _read_events(
+    file: Path, known: TranscriptSource, taken: Imported, end: int
+) -> Iterator[TranscriptEvent]:
     """Yield what a transcript tells from one offset to another, each message once."""
     told = set[int]()
     for data, at in _read_lines(file, taken.offset):
@@ -424,7 +426,7 @@ def catch_up(vault: Vault) -> None:
                 keep_record(vault, gone.id, Path(gone.workspace))
 
 
-def _list_touched(record: Record, workspace: Path) -> list[TouchedFile]:
+def _list_touched(record: TranscriptRecord, workspace: Path) -> list[TouchedFile]:
     """Return the workspace's files that a session touched, and what it left in each."""
     found = []
     for path in [*record.files][-_TOUCHED:]:
@@ -444,7 +446,7 @@ def _place(path: str, workspace: Path) -> Path:
 
 
 def write_record(
-    vault: Vault, note: Note, record: Record, name: Callable[[str], str]
+    vault: Vault, note: Note, record: TranscriptRecord, name: Callable[[str], str]
 ) -> str | None:
     """Return a session's note with what it came to; None if there is nothing to tell.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from vaultmem.core.notes.edit_properties import set_property
 from vaultmem.core.sessions.session import Session, Window, format_window
 from vaultmem.core.sessions.session_note import parse_session
-from vaultmem.core.sessions.turns import Line, Tally, Turn, add_lines, join_turns
+from vaultmem.core.sessions.turns import Tally, TranscriptLine, Turn, add_lines, join_turns
 from vaultmem.services.sessions.edit_session import edit_session
 from vaultmem.services.sessions.find_session import find_path, open_transcripts
 from vaultmem.storage.git.setup import add_excludes, find_not_ignored
@@ -48,7 +48,7 @@ def append_turns(vault: Vault, session: str, turns: Iterable[Turn]) -> Tally:
             _exclude_transcripts(vault)
         tally = transcripts.tally(session)
         while batch := list(islice(listed, _BATCH)):
-            lines: list[Line] = []
+            lines: list[TranscriptLine] = []
             for turn in batch:
                 added, tally = add_lines(turn, tally)
                 lines += added
@@ -119,7 +119,7 @@ def write_windows(note: Note, tally: Tally, begin: bool) -> str:
 
 def _read_turns_back(vault: Vault, session: str) -> Iterator[tuple[int, Turn]]:
     """Yield turns from the last one back."""
-    held: list[Line] = []
+    held: list[TranscriptLine] = []
     for line in open_transcripts(vault).read_back(session):
         if isinstance(line, Tally):
             break

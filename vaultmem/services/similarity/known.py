@@ -21,7 +21,12 @@ from vaultmem.core.similarity.compare import (
 from vaultmem.core.text.paths import PINNED_FILES, note_context
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.changes.ownership import read_pending
-from vaultmem.services.similarity.similar import Asked, SimilarNote, find_similar, says_same
+from vaultmem.services.similarity.similar import (
+    SimilarityQuery,
+    SimilarNote,
+    find_similar,
+    says_same,
+)
 from vaultmem.services.similarity.value_updates import add_updated, list_unsaid
 from vaultmem.services.views.read_notes import find_note
 from vaultmem.services.views.update_index import sync_vault
@@ -58,9 +63,9 @@ class NewMemory(NamedTuple):
     project: str = ""
 
     @property
-    def asked(self) -> Asked:
+    def asked(self) -> SimilarityQuery:
         """The text as it is looked for."""
-        return Asked(self.text, self.title, self.context)
+        return SimilarityQuery(self.text, self.title, self.context)
 
 
 class Known(NamedTuple):
@@ -94,7 +99,9 @@ def find_known(vault: Vault, new: NewMemory) -> Known:
     return Known(None, tuple(add_updated(vault, new.asked, found)[:_NEAR]), held)
 
 
-def find_held(vault: Vault, asked: Asked, held: tuple[SimilarNote, ...] = ()) -> SimilarNote | None:
+def find_held(
+    vault: Vault, asked: SimilarityQuery, held: tuple[SimilarNote, ...] = ()
+) -> SimilarNote | None:
     """Return the quarantined note that says the same as a text, or nearly, if there is one.
 
     Another word is nearly the same; another number, or a "not", is not. `held` are quarantined
@@ -109,7 +116,7 @@ def find_held(vault: Vault, asked: Asked, held: tuple[SimilarNote, ...] = ()) ->
     return next((each for each in found if _is_nearly_same(asked, each)), None)
 
 
-def _read_copy(vault: Vault, record: NoteRecord, asked: Asked) -> SimilarNote | None:
+def _read_copy(vault: Vault, record: NoteRecord, asked: SimilarityQuery) -> SimilarNote | None:
     note = find_note(vault, record.path)
     if note is None:
         return None
@@ -122,7 +129,7 @@ def _fill_index(vault: Vault) -> None:
         sync_vault(vault)
 
 
-def _is_nearly_same(asked: Asked, held: SimilarNote) -> bool:
+def _is_nearly_same(asked: SimilarityQuery, held: SimilarNote) -> bool:
     """Tell whether a text says what a note says, or that among other things."""
     if held.is_same or _is_same_but_for_words(held.likeness):
         return True
@@ -137,7 +144,7 @@ def _is_same_but_for_words(likeness: Likeness) -> bool:
 
 
 def refuse_held(
-    vault: Vault, asked: Asked, fresh: tuple[SimilarNote, ...] = ()
+    vault: Vault, asked: SimilarityQuery, fresh: tuple[SimilarNote, ...] = ()
 ) -> SimilarNote | None:
     """Return the quarantined note that says nearly the same as a text, also of the `fresh` ones.
 

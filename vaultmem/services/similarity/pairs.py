@@ -15,8 +15,8 @@ from vaultmem.core.text.paths import PINNED_FILES, note_context
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.search.link_walk import LinkGraph
 from vaultmem.services.similarity.similar import (
-    Asked,
     Kept,
+    SimilarityQuery,
     SimilarNote,
     find_similar,
     keep_readings,
@@ -188,9 +188,9 @@ def _find_like(vault: Vault, note: Note, kept: Kept) -> Iterator[SimilarNote]:
             yield similar
 
 
-def ask_note(note: Note) -> Asked:
+def ask_note(note: Note) -> SimilarityQuery:
     """Return a note as a text that is looked for."""
-    return Asked(note.visible_body, note.title, note_context(note.path), str(note.path))
+    return SimilarityQuery(note.visible_body, note.title, note_context(note.path), str(note.path))
 
 
 def _find_copies(vault: Vault, records: Iterable[NoteRecord]) -> Iterator[Pair]:

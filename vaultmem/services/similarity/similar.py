@@ -65,7 +65,7 @@ class SimilarNote(NamedTuple):
         return str(self.note.path)
 
 
-class Asked(NamedTuple):
+class SimilarityQuery(NamedTuple):
     """A text to be looked for, with its title where that is said apart, its context, its note."""
 
     text: str
@@ -89,7 +89,7 @@ def keep_readings(vault: Vault) -> Kept:
 @heals
 def find_similar(
     vault: Vault,
-    asked: Asked,
+    asked: SimilarityQuery,
     least: float | None = None,
     *,
     held: Mapping[int, NoteRecord] | None = None,
@@ -125,19 +125,19 @@ def find_similar(
     return sorted(found, key=_rank)
 
 
-def read_asked(vault: Vault, text: str) -> Asked:
+def read_asked(vault: Vault, text: str) -> SimilarityQuery:
     """Return a text to be looked for, or that of the note whose path it is."""
     try:
         path, heading = resolve_address(vault, text, by_title=False)
         note = read_note(vault, path)
     except (NoteNotFoundError, RefusedError):
-        return Asked(text)
+        return SimilarityQuery(text)
     section = note.find_section(heading) if heading else None
     body = note.section_text(section) if section else note.visible_body
-    return Asked(body, note.title, note_context(path), str(path))
+    return SimilarityQuery(body, note.title, note_context(path), str(path))
 
 
-def says_same(note: Note, asked: Asked) -> bool:
+def says_same(note: Note, asked: SimilarityQuery) -> bool:
     """Tell whether a note states what a text states, and nothing else."""
     theirs = Titled(note.visible_body, note.title, note.path.stem)
     return state_same(Titled(asked.text, asked.title, PurePosixPath(asked.path).stem), theirs)
@@ -185,7 +185,7 @@ def _compare_note(
     note: Note,
     record: NoteRecord,
     ordinals: list[int],
-    asked: Asked,
+    asked: SimilarityQuery,
     weigh: Weigh,
     is_wanted: Callable[[Likeness], bool] | None,
 ) -> SimilarNote | None:
@@ -208,7 +208,7 @@ def tell_section(note: Note, section: Section) -> KnownText:
 
 
 def compare_sections(
-    asked: Asked,
+    asked: SimilarityQuery,
     sections: Sequence[KnownText],
     weigh: Weigh,
     is_wanted: Callable[[Likeness], bool] | None,

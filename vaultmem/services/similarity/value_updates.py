@@ -19,9 +19,9 @@ from vaultmem.core.similarity.compare import (
 from vaultmem.core.similarity.facts import Fact, list_keys, list_related, read_facts
 from vaultmem.core.similarity.statement import split_sentences
 from vaultmem.core.similarity.subjects import find_titled
-from vaultmem.core.similarity.updates import Update, compare_facts, find_update
+from vaultmem.core.similarity.updates import ValueUpdate, compare_facts, find_update
 from vaultmem.core.text.paths import PINNED_FILES
-from vaultmem.services.similarity.similar import Asked, SimilarNote
+from vaultmem.services.similarity.similar import SimilarityQuery, SimilarNote
 from vaultmem.services.views.read_notes import find_note
 from vaultmem.storage.index.search_index import find_with_all
 from vaultmem.vault import Vault
@@ -42,7 +42,7 @@ class NoteUpdate(NamedTuple):
 
     old: Note
     new: Note
-    update: Update
+    update: ValueUpdate
     is_told: bool
 
     @property
@@ -70,7 +70,9 @@ def list_unsaid(old: Note, new: KnownText) -> list[str]:
     return [each for each in sentences if not each.startswith("#") and is_left(each)]
 
 
-def add_updated(vault: Vault, asked: Asked, found: Sequence[SimilarNote]) -> list[SimilarNote]:
+def add_updated(
+    vault: Vault, asked: SimilarityQuery, found: Sequence[SimilarNote]
+) -> list[SimilarNote]:
     """Return the notes that are like a text, before them those with a value that it updates.
 
     These need not be like it: the index is asked for what it says the new value of.
@@ -142,9 +144,11 @@ def list_updates(vault: Vault, apart: Container[frozenset[str]] = ()) -> list[No
 
 def _find_older(
     known: Mapping[tuple[str, ...], Sequence[tuple[Note, Fact]]], fact: Fact
-) -> Iterator[tuple[Note, Update]]:
+) -> Iterator[tuple[Note, ValueUpdate]]:
     """Yield the older notes that a fact updates: of those about one thing, the last ones."""
-    compared: dict[int, Update | None] = {}  # Many are found by several topics, or in many notes.
+    compared: dict[
+        int, ValueUpdate | None
+    ] = {}  # Many are found by several topics, or in many notes.
     for topic in _list_topics(fact):
         for older, stated in known.get(topic, ())[-_OLDER:]:
             if id(stated) not in compared:
@@ -185,7 +189,9 @@ def _find_about(vault: Vault, facts: Iterable[Fact]) -> Iterator[NoteRecord]:
     yield from (records[each] for each in list(documents)[:_NOTES] if each in records)
 
 
-def _as_similar(record: NoteRecord, note: Note, asked: Asked, update: Update) -> SimilarNote:
+def _as_similar(
+    record: NoteRecord, note: Note, asked: SimilarityQuery, update: ValueUpdate
+) -> SimilarNote:
     """Return a note as one that is like the text, but for the value."""
     likeness = _measure_update(update, asked.text)
     section = next(
@@ -195,7 +201,7 @@ def _as_similar(record: NoteRecord, note: Note, asked: Asked, update: Update) ->
     return SimilarNote(record, note, section, likeness)
 
 
-def _measure_update(update: Update, text: str) -> Likeness:
+def _measure_update(update: ValueUpdate, text: str) -> Likeness:
     """Return how much of a text the older sentence says, and the update as what differs."""
     differs = Difference("update", update.after or "no longer", update.before)
     similarity = compare_texts(text, KnownText(update.old)).similarity

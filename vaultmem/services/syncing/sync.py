@@ -27,7 +27,7 @@ from vaultmem.errors import (
     VaultError,
 )
 from vaultmem.services.changes.commit import commit_all
-from vaultmem.services.changes.operation import Operation, operate
+from vaultmem.services.changes.operation import Transaction, operate
 from vaultmem.services.changes.ownership import find_pending, find_too_large
 from vaultmem.services.merging.branches import (
     PROPOSALS,
@@ -40,7 +40,7 @@ from vaultmem.services.merging.settle import MergeReport
 from vaultmem.services.merging.text_conflicts import finish_merge, is_stopped
 from vaultmem.services.syncing.sync_place import (
     LastSync,
-    Place,
+    SyncTarget,
     count_waiting,
     find_place,
     find_tip,
@@ -86,7 +86,7 @@ _RESCUED = "refs/vaultmem/rescue/"
 Check = Callable[[Path, str, str, str], None]
 
 
-class Outcome(StrEnum):
+class SyncOutcome(StrEnum):
     """What came of a sync."""
 
     SYNCED = "synced"
@@ -111,7 +111,7 @@ class SyncResult:
     `left_out` are files that are too large for a commit, with the reason.
     """
 
-    outcome: Outcome
+    outcome: SyncOutcome
     remote: str
     branch: str
     checkpoint: str = ""
@@ -210,8 +210,8 @@ def plan_sync(vault: Vault, where: str = "", joins: bool = False) -> SyncPlan:
         return SyncPlan(place.remote.name, place.branch, uncommitted, fetched, waiting, merge, told)
 
 
-def _remember(vault: Vault, known: LastSync, place: Place, report: SyncResult) -> LastSync:
-    is_good = report.outcome is Outcome.SYNCED
+def _remember(vault: Vault, known: LastSync, place: SyncTarget, report: SyncResult) -> LastSync:
+    is_good = report.outcome is SyncOutcome.SYNCED
     return LastSync(
         remote=place.remote.name,
         at=vault.now(),
@@ -231,7 +231,7 @@ class _Sync:
     def __init__(
         self,
         vault: Vault,
-        place: Place,
+        place: SyncTarget,
         known: LastSync,
         joins: bool,
         alone: bool,
@@ -240,7 +240,7 @@ class _Sync:
         self._vault, self._place, self.known, self._joins = vault, place, known, joins
         self._alone, self._check = alone, check
         self._evidence = "", ""
-        self._report = SyncResult(Outcome.SYNCED, place.remote.name, place.branch)
+        self._report = SyncResult(SyncOutcome.SYNCED, place.remote.name, place.branch)
 
     def run(self, *, takes_staged: bool) -> SyncResult:
         self._save()
@@ -287,10 +287,10 @@ class _Sync:
         told, token_ends = _fetch_branch(self._vault, self._place, self.known, self._alone)
         self._report.token_ends = token_ends
         if told:
-            self._end(Outcome.OFFLINE, told)
+            self._end(SyncOutcome.OFFLINE, told)
         return not told
 
-    def _merge(self, operation: Operation) -> None:
+    def _merge(self, operation: Transaction) -> None:
         """Take in what the other side has and we have not; nobody switches to another branch."""
         operation.retries_conflicts = True
         self._check_branch()
@@ -328,12 +328,12 @@ class _Sync:
             done = alone._replace(refs={**done.refs, **alone.refs})
         if done.trouble:  # It was there a moment ago.
             is_away = done.trouble in {Trouble.OFFLINE, Trouble.MISSING}
-            self._end(Outcome.OFFLINE if is_away else Outcome.REFUSED, done.told)
+            self._end(SyncOutcome.OFFLINE if is_away else SyncOutcome.REFUSED, done.told)
             return True
         self._learn_evidence(done)
         fate, told = done.refs.get(ref, (Fate.REFUSED, "")) if wanted else (Fate.CURRENT, "")
         if fate is Fate.REFUSED:
-            self._end(Outcome.REFUSED, told, self._rescue())
+            self._end(SyncOutcome.REFUSED, told, self._rescue())
             return True
         if fate is Fate.DONE:
             self._report.pushed = count_waiting(self._vault, place)
@@ -394,9 +394,9 @@ class _Sync:
 
     def _give_up(self, error: RefusedError | MergeConflictError) -> None:
         """Leave both branches as they are, and bring ours to a safe place."""
-        outcome = Outcome.REFUSED
+        outcome = SyncOutcome.REFUSED
         if isinstance(error, MergeConflictError):
-            outcome, self._report.conflicts = Outcome.CONFLICT, error.conflicts
+            outcome, self._report.conflicts = SyncOutcome.CONFLICT, error.conflicts
         self._end(outcome, str(error), self._rescue())
 
     def _rescue(self) -> str:
@@ -416,7 +416,7 @@ class _Sync:
                 return ref
         return ""
 
-    def _end(self, outcome: Outcome, told: str, rescued: str = "") -> None:
+    def _end(self, outcome: SyncOutcome, told: str, rescued: str = "") -> None:
         report = self._report
         report.outcome, report.told, report.rescued = outcome, told, rescued
         report.waiting = count_waiting(self._vault, self._place)
@@ -441,7 +441,7 @@ class _Sync:
 
 
 def _fetch_branch(
-    vault: Vault, place: Place, known: LastSync, alone: bool = False
+    vault: Vault, place: SyncTarget, known: LastSync, alone: bool = False
 ) -> tuple[str, float]:
     """Fetch the branch, what is proposed, and how other machines use the vault.
 
@@ -470,7 +470,7 @@ def _fetch_branch(
     return "", token_ends
 
 
-def _check_related(vault: Vault, place: Place, joins: bool) -> None:
+def _check_related(vault: Vault, place: SyncTarget, joins: bool) -> None:
     """Make sure that both sides have a commit in common, or are to be joined.
 
     Raises:
@@ -490,7 +490,7 @@ def _check_related(vault: Vault, place: Place, joins: bool) -> None:
     )
 
 
-def _refuse_outside(vault: Vault, place: Place, ours: str, theirs: str) -> None:
+def _refuse_outside(vault: Vault, place: SyncTarget, ours: str, theirs: str) -> None:
     """Leave to git what others changed in a larger repository that the vault is a folder of.
 
     Raises:
@@ -506,7 +506,7 @@ def _refuse_outside(vault: Vault, place: Place, ours: str, theirs: str) -> None:
         )
 
 
-def _refuse_unless_offline(place: Place, trouble: Trouble, told: str, is_known: bool) -> str:
+def _refuse_unless_offline(place: SyncTarget, trouble: Trouble, told: str, is_known: bool) -> str:
     """Return why a remote could not be reached.
 
     Raises:

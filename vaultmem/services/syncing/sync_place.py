@@ -35,7 +35,7 @@ _NONE = (
 )
 
 
-class Place(NamedTuple):
+class SyncTarget(NamedTuple):
     """A remote, the vault's branch, and the name that the branch has there.
 
     `is_new` is one that the repository does not know yet.
@@ -76,7 +76,7 @@ class LastSync(NamedTuple):
     refused_at: float = 0.0
 
 
-def find_place(vault: Vault, where: str = "") -> Place:
+def find_place(vault: Vault, where: str = "") -> SyncTarget:
     """Return where the vault is synced with: `where` is a remote's name or an address.
 
     Without it, that is what vaultmem.yaml says, else where the branch goes by git's settings, else
@@ -98,7 +98,7 @@ def find_place(vault: Vault, where: str = "") -> Place:
     remote = _name_remote(vault, remotes, where) if where else _choose(vault, remotes, branch)
     known, there = remotes.upstreams.get(branch, ("", ""))
     upstream = there if there and known == remote.name else branch
-    return Place(remote, branch, upstream, remote.name not in remotes.known)
+    return SyncTarget(remote, branch, upstream, remote.name not in remotes.known)
 
 
 def find_tip(vault: Vault, ref: str) -> str:
@@ -107,7 +107,7 @@ def find_tip(vault: Vault, ref: str) -> str:
     return vault.history.git.run(*command, check=False)
 
 
-def count_waiting(vault: Vault, place: Place) -> int:
+def count_waiting(vault: Vault, place: SyncTarget) -> int:
     """Return how many commits of the branch the remote did not have when it was last asked."""
     ours = find_tip(vault, f"refs/heads/{place.branch}")
     known = ("--not", f"--remotes={place.remote.name}")
@@ -215,7 +215,7 @@ class SyncState(NamedTuple):
     problem: str
 
 
-class Synced(NamedTuple):
+class BackgroundSync(NamedTuple):
     """What a sync that nobody asked for did; `is_problem` where somebody should look.
 
     One that `moved` commits is worth telling each time, any other once.
@@ -300,13 +300,13 @@ class Clock:
         self._vault = vault
         self._next = 0.0
         self._running: Popen[bytes] | None = None
-        self._told: Synced | None = None
+        self._told: BackgroundSync | None = None
 
     def hurry(self) -> None:
         """Let the next sync be due, if the vault is synced unasked at all."""
         self._next = 0.0 if self._vault.config.sync_remote else self._next
 
-    def poll(self) -> Synced | None:
+    def poll(self) -> BackgroundSync | None:
         """Begin a sync that is due; return what one did that has ended, if that is new."""
         found = self._begin() if self._running is None else self._take_end(self._running)
         if found is None or (found == self._told and not found.moved):
@@ -314,7 +314,7 @@ class Clock:
         self._told = found
         return found
 
-    def _begin(self) -> Synced | None:
+    def _begin(self) -> BackgroundSync | None:
         every, now = read_interval(self._vault.config.sync_every), time.monotonic()
         if now < self._next or not self._vault.config.sync_remote:
             return None
@@ -322,11 +322,11 @@ class Clock:
         try:
             check_unasked(self._vault)
         except VaultError as error:
-            return Synced(str(error), is_problem=True)
+            return BackgroundSync(str(error), is_problem=True)
         self._running = _start(self._vault, PIPE)
         return None
 
-    def _take_end(self, process: Popen[bytes]) -> Synced | None:
+    def _take_end(self, process: Popen[bytes]) -> BackgroundSync | None:
         if process.poll() is None:
             return None
         self._running = None
@@ -338,15 +338,15 @@ class Clock:
         except (ValueError, KeyError, TypeError):
             lines = err.decode("utf-8", "replace").strip().splitlines()
             last = lines[-1].removeprefix("vaultmem: error: ") if lines else ""
-            return Synced(last or f"a sync ended with status {process.returncode}", True)
+            return BackgroundSync(last or f"a sync ended with status {process.returncode}", True)
 
 
-def _describe(told: dict[str, object]) -> Synced | None:
+def _describe(told: dict[str, object]) -> BackgroundSync | None:
     if told["outcome"] == "offline":
-        return Synced(f"offline; commits waiting: {told['waiting']}")
+        return BackgroundSync(f"offline; commits waiting: {told['waiting']}")
     if told["outcome"] != "synced":
-        return Synced(f"not synced: {told['told']}", is_problem=True)
+        return BackgroundSync(f"not synced: {told['told']}", is_problem=True)
     if not (told["fetched"] or told["pushed"]):
         return None
     text = f"{told['remote']}: commits in: {told['fetched']}, out: {told['pushed']}"
-    return Synced(text, moved=True)
+    return BackgroundSync(text, moved=True)

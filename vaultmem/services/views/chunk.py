@@ -48,7 +48,7 @@ _MAX_HELPERS = 3
 _AHEAD = 3
 
 
-class Job(NamedTuple):
+class ReadJob(NamedTuple):
     """A note to read: its blob id and size if known, and its bytes if they are no file's.
 
     With `as_it_is`, it is taken in even if it cannot be taken at its word. `full` is the text that
@@ -91,7 +91,7 @@ class ChunkReader:
         self._counter = TermCounter()
         self._daily = read_obsidian(root).daily
 
-    def read(self, jobs: Sequence[Job]) -> Chunk:
+    def read(self, jobs: Sequence[ReadJob]) -> Chunk:
         """Return what came of some jobs."""
         readings: list[Reading] = []
         texts: list[SectionTexts] = []
@@ -106,7 +106,7 @@ class ChunkReader:
         return Chunk(readings, self._counter.count(texts))
 
 
-def _read_note(root: Path, job: Job, daily: DailyNotes) -> tuple[AnalysedNote | None, str, str]:
+def _read_note(root: Path, job: ReadJob, daily: DailyNotes) -> tuple[AnalysedNote | None, str, str]:
     try:
         path = PurePosixPath(job.path)
         data = read_file(root, path) if job.data is None else job.data
@@ -122,7 +122,7 @@ def _read_note(root: Path, job: Job, daily: DailyNotes) -> tuple[AnalysedNote | 
     return note, note.record.blob, ""
 
 
-def read_notes(root: Path, jobs: Sequence[Job]) -> Iterator[tuple[Sequence[Job], Chunk]]:
+def read_notes(root: Path, jobs: Sequence[ReadJob]) -> Iterator[tuple[Sequence[ReadJob], Chunk]]:
     """Yield all jobs in their order, some at a time, with what came of them."""
     chunks = list(_divide(jobs))
     helpers = min(_MAX_HELPERS, (os.cpu_count() or 1) - 1, len(chunks) // 2)
@@ -133,7 +133,7 @@ def read_notes(root: Path, jobs: Sequence[Job]) -> Iterator[tuple[Sequence[Job],
         yield from _read_with_helpers(root, chunks, helpers)
 
 
-def _divide(jobs: Sequence[Job]) -> Iterator[Sequence[Job]]:
+def _divide(jobs: Sequence[ReadJob]) -> Iterator[Sequence[ReadJob]]:
     start = size = 0
     for number, job in enumerate(jobs):
         if number - start == _CHUNK or size > _CHUNK_BYTES:
@@ -145,15 +145,15 @@ def _divide(jobs: Sequence[Job]) -> Iterator[Sequence[Job]]:
 
 
 def _read_with_helpers(
-    root: Path, chunks: Sequence[Sequence[Job]], helpers: int
-) -> Iterator[tuple[Sequence[Job], Chunk]]:
+    root: Path, chunks: Sequence[Sequence[ReadJob]], helpers: int
+) -> Iterator[tuple[Sequence[ReadJob], Chunk]]:
     """Yield each chunk with what was read; this process reads too, where it would have to wait."""
     from concurrent.futures import Future, ThreadPoolExecutor
     from queue import SimpleQueue
 
     reader, idle = ChunkReader(root), SimpleQueue[_Helper]()
 
-    def ask(chunk: Sequence[Job]) -> Chunk | None:
+    def ask(chunk: Sequence[ReadJob]) -> Chunk | None:
         helper = idle.get()
         try:
             return helper.read(chunk)
@@ -179,7 +179,7 @@ def _read_with_helpers(
             yield chunk, asked.result() or reader.read(chunk)
 
 
-def _take_back(begun: Sequence[tuple[Sequence[Job], Future[Chunk | None]]]) -> int | None:
+def _take_back(begun: Sequence[tuple[Sequence[ReadJob], Future[Chunk | None]]]) -> int | None:
     """Return the place of the first chunk that no helper has begun, and none will; None if none."""
     return next((place for place, (_, asked) in enumerate(begun) if asked.cancel()), None)
 
@@ -217,7 +217,7 @@ class _Helper:
             except subprocess.TimeoutExpired:
                 self._process.kill()
 
-    def read(self, chunk: Sequence[Job]) -> Chunk | None:
+    def read(self, chunk: Sequence[ReadJob]) -> Chunk | None:
         """Return what came of some jobs, None if the process fails."""
         if self._process is None or self._process.stdin is None or self._process.stdout is None:
             return None

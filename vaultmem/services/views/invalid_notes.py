@@ -30,7 +30,7 @@ from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
     from vaultmem.core.notes.record import NoteRecord
-    from vaultmem.services.views.chunk import Chunk, Job
+    from vaultmem.services.views.chunk import Chunk, ReadJob
     from vaultmem.services.views.read_index import Batch
 
 #: Earlier texts of a note that are looked at for one that can be read.
@@ -64,7 +64,7 @@ def settle(
     vault: Vault,
     commit: str,
     batch: Batch,
-    jobs: Sequence[Job],
+    jobs: Sequence[ReadJob],
     chunk: Chunk,
     before: Mapping[str, KnownFile],
 ) -> dict[str, Settled]:
@@ -79,9 +79,9 @@ def settle(
     there = [before[job.path].document for job in doubtful if job.path in before]
     numbers = [number for number in there if number is not None]
     known = {record.path: record for record in vault.view.records_of(numbers).values()}
-    from vaultmem.services.views.chunk import ChunkReader, Job
+    from vaultmem.services.views.chunk import ChunkReader, ReadJob
 
-    taken: list[Job] = []
+    taken: list[ReadJob] = []
     found: dict[str, Settled] = {}
     for job in doubtful:
         counting = _find_counting(vault, commit, job, known.get(job.path))
@@ -90,7 +90,7 @@ def settle(
             found[job.path] = Settled(record and record.document, counting.problem)
             continue
         size = len(counting.data)
-        taken.append(Job(job.path, size=size, data=counting.data, as_it_is=True))
+        taken.append(ReadJob(job.path, size=size, data=counting.data, as_it_is=True))
         found[job.path] = Settled(None, counting.problem)
     documents = batch.add(taken, ChunkReader(vault.root).read(taken))
     for job, document in zip(taken, documents, strict=True):
@@ -111,7 +111,7 @@ def read_counting(vault: Vault, note: Note) -> Note | None:
     return counting.note and counting.note._replace(problem=counting.problem)
 
 
-def _find_counting(vault: Vault, commit: str, job: Job, known: NoteRecord | None) -> _Counting:
+def _find_counting(vault: Vault, commit: str, job: ReadJob, known: NoteRecord | None) -> _Counting:
     """Return what counts at a path, with its bytes."""
     try:
         path = PurePosixPath(job.path)

@@ -17,12 +17,12 @@ from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.git.head import find_git_folder, read_branch
 from vaultmem.storage.git.introduced import date_brought, find_brought
 from vaultmem.storage.git.repository import find_checkout
-from vaultmem.storage.views import Source, ViewRow
+from vaultmem.storage.views import ViewRow, ViewSource
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
     from vaultmem.services.views.invalid_notes import Settled
-    from vaultmem.storage.git.refs import Target
+    from vaultmem.storage.git.refs import RefTarget
 
 #: Documents a batch, as they are read from git; what an interruption loses at most.
 _BATCH_SIZE = 5_000
@@ -141,7 +141,7 @@ def config_at(vault: Vault, commit: str) -> Config:
     return vault.config._replace(**{name: getattr(then, name) for name in names})
 
 
-def _find_target(vault: Vault, at: str) -> Target | None:
+def _find_target(vault: Vault, at: str) -> RefTarget | None:
     """Return the commit to look at, None for the work tree."""
     if not at and not vault.ref:
         return None
@@ -154,16 +154,16 @@ def _find_target(vault: Vault, at: str) -> Target | None:
     return None if own.branch and own.branch == vault.history.head().branch else own
 
 
-def _work_tree(vault: Vault) -> Source:
+def _work_tree(vault: Vault) -> ViewSource:
     head = vault.history.head()
     at = vault.state.get("head_time") if vault.state.get("head") == head.commit else "0"
     branch = escape_bytes(head.branch)
-    return Source(branch or "work tree", branch, head.commit, int(at or 0))
+    return ViewSource(branch or "work tree", branch, head.commit, int(at or 0))
 
 
 def _look_at_commit(
-    vault: Vault, target: Target, progress: Progress | None, patience: float
-) -> Source:
+    vault: Vault, target: RefTarget, progress: Progress | None, patience: float
+) -> ViewSource:
     """Return a commit's view; what it holds and was never seen is read and indexed."""
     config = config_at(vault, target.commit)
     rules = "\n".join((*config.ignore, *config.generated, read_note_rules(vault).key))
@@ -178,11 +178,11 @@ def _look_at_commit(
                 with vault.state.transaction():
                     number = vault.manifest.add_view(key, rows)
     name, branch = escape_bytes(target.name), escape_bytes(target.branch)
-    return Source(name, branch, target.commit, target.at, number)
+    return ViewSource(name, branch, target.commit, target.at, number)
 
 
 def _read_commit(
-    vault: Vault, target: Target, config: Config, ignored: str, progress: Progress | None
+    vault: Vault, target: RefTarget, config: Config, ignored: str, progress: Progress | None
 ) -> list[ViewRow]:
     """Return what a commit's view has, with the time when a commit last wrote each note."""
     blobs = _list_notes(vault, target.commit, config)
@@ -230,12 +230,12 @@ def _index_unseen(
 
 def _index_some(vault: Vault, commit: str, blobs: Mapping[str, str]) -> dict[str, Settled]:
     """Read notes of a commit and index them; return what counts at each path."""
-    from vaultmem.services.views.chunk import Job, read_notes
+    from vaultmem.services.views.chunk import ReadJob, read_notes
     from vaultmem.services.views.invalid_notes import Settled, settle
 
     contents = vault.history.objects.read_all(blobs.values())
     jobs = [
-        Job(path, size=len(data), data=data)
+        ReadJob(path, size=len(data), data=data)
         for path, (_, data) in zip(blobs, contents, strict=True)
         if len(data) <= MAX_FILE_BYTES
     ]

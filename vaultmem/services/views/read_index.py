@@ -19,7 +19,7 @@ from vaultmem.storage.views import KnownFile
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
-    from vaultmem.services.views.chunk import Chunk, Job
+    from vaultmem.services.views.chunk import Chunk, ReadJob
     from vaultmem.storage.index.batch import SectionArrays
 
 #: Postings that are indexed at once: some 60 bytes for each are held in memory while they are
@@ -43,7 +43,7 @@ class Batch:
         """Tell whether a segment holds no more."""
         return self._sections >= MAX_SIZE or self._postings >= MAX_POSTINGS
 
-    def add(self, jobs: Sequence[Job], chunk: Chunk) -> list[int | None]:
+    def add(self, jobs: Sequence[ReadJob], chunk: Chunk) -> list[int | None]:
         """Add the notes of a chunk that are not known already, and return all documents' numbers.
 
         There is one for each job, None where it is no note. Those that were shortened are read

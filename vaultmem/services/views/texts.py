@@ -25,7 +25,7 @@ from vaultmem.vault import Vault
 if TYPE_CHECKING:
     from vaultmem.core.indexing.rows import NoteRows
     from vaultmem.core.notes.note import Note
-    from vaultmem.services.views.chunk import Job, Reading
+    from vaultmem.services.views.chunk import Reading, ReadJob
     from vaultmem.storage.git.objects import ObjectReader
 
 _FULL_TEXT = NOTE_FIELDS.index("full_text")
@@ -107,15 +107,15 @@ def _blob_text(objects: ObjectReader, blob: str, path: str) -> str:
 
 
 def find_full_texts(
-    vault: Vault, jobs: Sequence[Job], readings: Sequence[Reading]
-) -> dict[int, Job]:
+    vault: Vault, jobs: Sequence[ReadJob], readings: Sequence[Reading]
+) -> dict[int, ReadJob]:
     """Return, by place, the jobs of new notes that were shortened, each with its full text."""
     found: dict[int, NoteRows] = {}
     for place, reading in enumerate(readings):
         if reading.note is not None and reading.note.values[_FULL_TEXT]:
             found[place] = reading.note
     known = vault.manifest.find_documents(note[:2] for note in found.values()) if found else {}
-    again: dict[int, Job] = {}
+    again: dict[int, ReadJob] = {}
     for place, note in found.items():
         full = b"" if note[:2] in known else read_full_bytes(vault, note.values[_FULL_TEXT])
         data = _read_again(vault, jobs[place], note.blob) if full else None
@@ -174,7 +174,7 @@ def read_full_bytes(vault: Vault, full_text: str) -> bytes:
     return b""
 
 
-def _read_again(vault: Vault, job: Job, blob: str) -> bytes | None:
+def _read_again(vault: Vault, job: ReadJob, blob: str) -> bytes | None:
     """Return the bytes that a job was about, None if they have changed: they come again."""
     try:
         data = read_file(vault.root, PurePosixPath(job.path)) if job.data is None else job.data

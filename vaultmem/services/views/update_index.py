@@ -44,7 +44,7 @@ from vaultmem.services.views.withdraw import (
 )
 from vaultmem.storage.arrivals import add_waiting
 from vaultmem.storage.displaced_files import clear_leftover, find_leftovers
-from vaultmem.storage.git.git_locks import Place, has_records, remove_left_locks
+from vaultmem.storage.git.git_locks import GitLocation, has_records, remove_left_locks
 from vaultmem.storage.git.head import find_git_folder
 from vaultmem.storage.git.introduced import Brought, date_brought, find_brought
 from vaultmem.storage.lock import READER, WRITER, hold_lock
@@ -53,7 +53,7 @@ from vaultmem.storage.views import KnownFile
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
-    from vaultmem.services.views.chunk import Chunk, Job
+    from vaultmem.services.views.chunk import Chunk, ReadJob
     from vaultmem.storage.git.log import Commit
 
 _P = ParamSpec("_P")
@@ -295,7 +295,7 @@ def _clear_leftovers(vault: Vault, scan: Scan) -> bool:
         clear_leftover(file, is_held=False)
     if has_records(vault.state_folder) and (found := find_git_folder(vault.root)):
         with contextlib.suppress(VaultError):
-            remove_left_locks(Place(*found, vault.state_folder))
+            remove_left_locks(GitLocation(*found, vault.state_folder))
     unread = find_leftovers(vault.root / TRANSCRIPTS)  # No scan looks into that folder.
     left = [*(vault.root / path for path in scan.leftovers), *unread]
     if not left:
@@ -404,7 +404,7 @@ def _update(
 def _take(
     batch: Batch,
     vault: Vault,
-    jobs: Sequence[Job],
+    jobs: Sequence[ReadJob],
     chunk: Chunk,
     stats: Mapping[str, Stat],
     known: Mapping[str, KnownFile],
@@ -438,12 +438,12 @@ def _take(
     return changed
 
 
-def _jobs(stats: Mapping[str, Stat], known: Mapping[str, KnownFile]) -> list[Job]:
+def _jobs(stats: Mapping[str, Stat], known: Mapping[str, KnownFile]) -> list[ReadJob]:
     """Return what to read: with the blob id of each path that is a note already."""
-    from vaultmem.services.views.chunk import Job
+    from vaultmem.services.views.chunk import ReadJob
 
     return [
-        Job(
+        ReadJob(
             path,
             file.blob if file and file.document is not None and not file.problem else "",
             stat[0],

@@ -141,7 +141,7 @@ def _clock(at: float) -> str:
 # What was hinted at and is not looked at yet, for all threads of a process that watches.
 
 
-class Pending:
+class PendingPaths:
     """Paths at which the folder may differ from the index, until somebody has looked at them.
 
     At first everything is pending, and somebody about to look at it.

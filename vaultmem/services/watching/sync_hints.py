@@ -30,7 +30,7 @@ _MANY = 500
 _NOT_INDEXED = GENERATED | {CHECKPOINT_FILE}
 
 
-class Synced(NamedTuple):
+class IndexedHints(NamedTuple):
     """How many notes are new, changed and gone; whether the whole folder was looked at."""
 
     added: int = 0
@@ -44,13 +44,13 @@ class Synced(NamedTuple):
         return ", ".join(f"{count:,} {name}" for count, name in counts if count)
 
 
-def sync_all(vault: Vault) -> Synced:
+def sync_all(vault: Vault) -> IndexedHints:
     """Make the index equal to the folder."""
     report = sync_vault(vault)
-    return Synced(report.added, report.changed, report.removed, is_full=True)
+    return IndexedHints(report.added, report.changed, report.removed, is_full=True)
 
 
-def sync_changed(vault: Vault, paths: Set[str]) -> Synced:
+def sync_changed(vault: Vault, paths: Set[str]) -> IndexedHints:
     """Make the index equal to the folder at these paths, or everywhere if that is not enough."""
     try:
         return _sync_changed(vault, paths)
@@ -58,7 +58,7 @@ def sync_changed(vault: Vault, paths: Set[str]) -> Synced:
         return sync_all(vault)
 
 
-def _sync_changed(vault: Vault, paths: Set[str]) -> Synced:
+def _sync_changed(vault: Vault, paths: Set[str]) -> IndexedHints:
     names = sorted(paths - _NOT_INDEXED)
     if len(names) > _MANY or not all(map(is_text, names)):
         return sync_all(vault)
@@ -67,7 +67,7 @@ def _sync_changed(vault: Vault, paths: Set[str]) -> Synced:
     stats = {path: known[path].stat for path in known}
     names = [path for path in names if stat_now(vault, path) != stats.get(path)]
     if not names:
-        return Synced()
+        return IndexedHints()
     if not all(_is_plain(vault, name) for name in names):
         return sync_all(vault)
     with vault.lock_caches():
@@ -77,7 +77,7 @@ def _sync_changed(vault: Vault, paths: Set[str]) -> Synced:
         sync_paths(vault, map(PurePosixPath, names))
         after = vault.manifest.files(names)
     was, now = ({p: f.blob for p, f in each.items() if p in paths} for each in (before, after))
-    return Synced(
+    return IndexedHints(
         len(now.keys() - was.keys()),
         sum(was[path] != now[path] for path in was.keys() & now.keys()),
         len(was.keys() - now.keys()),

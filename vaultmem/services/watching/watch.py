@@ -21,7 +21,7 @@ from vaultmem.errors import DamagedError, PendingError, VaultError, name_failure
 from vaultmem.services.changes.commit import CommitReport
 from vaultmem.services.watching.generated_context import render_contexts
 from vaultmem.services.watching.idle import Examined, QuietEdits, Rest, take_transitions
-from vaultmem.services.watching.lease import Pending
+from vaultmem.services.watching.lease import PendingPaths
 from vaultmem.services.watching.sync_hints import sync_all, sync_changed
 from vaultmem.storage.lock import find_holders
 from vaultmem.storage.watcher import EVERYTHING, FolderWatcher
@@ -77,7 +77,7 @@ class WatchLoop:
         self._notice = notice
         self._is_mine = is_mine or (lambda: True)
         self._hints: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self._pending = Pending()
+        self._pending = PendingPaths()
         self._watcher = self._new_watcher()
         self._stopped = False
         self._problems: set[str] = set()

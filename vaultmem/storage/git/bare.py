@@ -18,8 +18,8 @@ from types import MappingProxyType
 
 from vaultmem.errors import BusyError, FaultError, NoteNotFoundError, VaultError
 from vaultmem.storage.git.head import read_head, read_refs
-from vaultmem.storage.git.remote import Listed, Remote, fetch
-from vaultmem.storage.git.vault_history import History
+from vaultmem.storage.git.remote import Remote, RemoteBranches, fetch
+from vaultmem.storage.git.vault_history import VaultHistory
 
 _SETTINGS = {
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -249,7 +249,7 @@ _ATTRIBUTES = "* -text -filter -ident -working-tree-encoding\n"
 _NOBODYS = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
 
 
-def make_clone(root: Path, remote: Remote, branch: str, scratch: Path) -> History:
+def make_clone(root: Path, remote: Remote, branch: str, scratch: Path) -> VaultHistory:
     """Make a repository that is to follow a branch of a remote; nothing is fetched yet."""
     git = root / ".git"
     for name in ("objects/pack", "refs/heads", "info"):
@@ -258,16 +258,16 @@ def make_clone(root: Path, remote: Remote, branch: str, scratch: Path) -> Histor
     (git / "config").write_text(_CONFIG.format(url=url), encoding="utf-8")
     (git / "info/attributes").write_text(_ATTRIBUTES)
     (git / "HEAD").write_text(f"ref: {_OURS}{branch}\n", encoding="utf-8")
-    return History(root, scratch)
+    return VaultHistory(root, scratch)
 
 
-def fetch_branches(history: History, remote: Remote, seconds: float) -> str:
+def fetch_branches(history: VaultHistory, remote: Remote, seconds: float) -> str:
     """Fetch all branches of a remote; return why that failed, empty if it did not."""
     return fetch(history, remote, [f"+{_OURS}*:{_THEIRS}*"], seconds).told
 
 
 def settle_clone(
-    history: History, branches: Mapping[str, str], branch: str, known: Mapping[str, str] | None
+    history: VaultHistory, branches: Mapping[str, str], branch: str, known: Mapping[str, str] | None
 ) -> None:
     """Have a clone hold these branches, and the files of one of them.
 
@@ -293,12 +293,12 @@ def settle_clone(
         git.run("clean", "--quiet", "-ffdx", env=_NOBODYS)
 
 
-def is_whole(history: History) -> bool:
+def is_whole(history: VaultHistory) -> bool:
     """Tell whether git finds all that a clone's refs need, each byte as it was."""
     return history.git.run("fsck", "--no-dangling", "--no-progress", check=False) == ""
 
 
-def read_branches(folder: Path) -> Listed | None:
+def read_branches(folder: Path) -> RemoteBranches | None:
     """Return the branches of a repository on this machine, from its files alone.
 
     None where there is no repository, or where only git can read its refs.
@@ -307,7 +307,9 @@ def read_branches(folder: Path) -> Listed | None:
     head, found = read_head(git), read_refs(git, _OURS)
     if head is None or found is None:
         return None
-    return Listed({ref.removeprefix(_OURS): commit for ref, commit in found.items()}, head.branch)
+    return RemoteBranches(
+        {ref.removeprefix(_OURS): commit for ref, commit in found.items()}, head.branch
+    )
 
 
 def _name_refs(branches: Mapping[str, str]) -> dict[str, str]:
@@ -316,7 +318,7 @@ def _name_refs(branches: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _list_refs(history: History) -> dict[str, str]:
+def _list_refs(history: VaultHistory) -> dict[str, str]:
     out = history.git.run("for-each-ref", "--format=%(refname) %(objectname)")
     rows = (line.rpartition(" ") for line in out.splitlines())
     return {ref: commit for ref, _, commit in rows}

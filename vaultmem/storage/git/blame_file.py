@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from vaultmem.core.notes.conflict import Speaker
 from vaultmem.storage.git.runner import GitRunner, read_moment, read_time
-from vaultmem.storage.git.vault_history import History
+from vaultmem.storage.git.vault_history import VaultHistory
 
 _HEADER = re.compile(r"([0-9a-f]{40}) ([0-9]+) ([0-9]+)(?: [0-9]+)?")
 
@@ -28,7 +28,7 @@ class LineOrigin(NamedTuple):
     number: int
 
 
-def blame_file(history: History, commit: str, path: str) -> list[LineOrigin]:
+def blame_file(history: VaultHistory, commit: str, path: str) -> list[LineOrigin]:
     """Return the origin of each line of a file as a commit has it.
 
     `commit` is a full id, so git looks at no file of the work tree and runs no filter.

@@ -14,11 +14,11 @@ from vaultmem.storage.state import StateDatabase
 
 if TYPE_CHECKING:
     from vaultmem.storage.git.commit_draft import Moves
-    from vaultmem.storage.git.vault_history import History
+    from vaultmem.storage.git.vault_history import VaultHistory
 
 
 def find_differences(
-    history: History, old: str, new: str
+    history: VaultHistory, old: str, new: str
 ) -> Iterator[tuple[str, TreeEntry | None, TreeEntry | None]]:
     """Yield path (from the repository's root), and old and new entry, of all that differs.
 
@@ -32,7 +32,7 @@ def find_differences(
         yield path, before, TreeEntry(mode, blob) if mode.strip("0") else None
 
 
-def find_sizes(history: History, blobs: Iterable[str]) -> Iterator[tuple[str, int]]:
+def find_sizes(history: VaultHistory, blobs: Iterable[str]) -> Iterator[tuple[str, int]]:
     """Yield each blob and its size in bytes, but for those that the repository lacks."""
     wanted = "".join(f"{blob}\n" for blob in blobs).encode()
     command = ("cat-file", "--batch-check=%(objectname) %(objectsize)")
@@ -42,7 +42,7 @@ def find_sizes(history: History, blobs: Iterable[str]) -> Iterator[tuple[str, in
             yield blob, int(size)
 
 
-def list_staged(history: History, *, removed: bool = True) -> list[str]:
+def list_staged(history: VaultHistory, *, removed: bool = True) -> list[str]:
     """Return what the person has staged, from the repository's root; no file is looked at.
 
     With `removed` unset, files are left out that they took out of the index.
@@ -53,14 +53,14 @@ def list_staged(history: History, *, removed: bool = True) -> list[str]:
     return list(filter(None, history.git.run(*command).split("\0")))
 
 
-def unstage(history: History, paths: Iterable[str]) -> None:
+def unstage(history: VaultHistory, paths: Iterable[str]) -> None:
     """Let the index have these files (from the repository's root) as HEAD has them."""
     if found := list(paths):
         env = history.settings().without_filters()
         history.git.run("reset", "-q", "--", *found, env=env)
 
 
-def follow_index(history: History, moves: Moves) -> None:
+def follow_index(history: VaultHistory, moves: Moves) -> None:
     """Put the new entries into the person's index, but where they staged something else.
 
     Until the operation ends they are known as ours, and can be taken back.
@@ -90,7 +90,7 @@ class HeadTree:
     def __init__(self, state: StateDatabase) -> None:
         self._state = state
 
-    def follow(self, history: History, commit: str) -> None:
+    def follow(self, history: VaultHistory, commit: str) -> None:
         """Make the table that of a commit ("" for none); durable."""
         key = _name(commit, history.prefix)
         known = self._state.get(_KEY)
@@ -108,7 +108,7 @@ class HeadTree:
             self._state.put(_KEY, key)
 
     def advance(
-        self, history: History, old: str, new: str, changes: Mapping[str, TreeEntry | None]
+        self, history: VaultHistory, old: str, new: str, changes: Mapping[str, TreeEntry | None]
     ) -> None:
         """Take in our own commit without asking git, if the table is that of the one before."""
         if self._state.get(_KEY) == _name(old, history.prefix):
@@ -159,7 +159,7 @@ def _name(commit: str, prefix: str) -> str:
     return f"{commit} {escape_bytes(prefix)}"
 
 
-def _find_changes(history: History, old: str, new: str) -> dict[str, TreeEntry | None] | None:
+def _find_changes(history: VaultHistory, old: str, new: str) -> dict[str, TreeEntry | None] | None:
     """Return what differs between two commits, None where git cannot tell (one is gone)."""
     where = ["--", history.prefix] if history.prefix else []
     command = ("diff-tree", "-r", "--raw", "-z", "--no-abbrev", "--no-renames", "--no-ext-diff")

@@ -46,7 +46,7 @@ Move = tuple[TreeEntry | None, TreeEntry | None]
 Moves = Mapping[str, Move]
 
 
-class Settings(NamedTuple):
+class CommitSettings(NamedTuple):
     """What git is told of a person's name, and the settings by which filters would run."""
 
     names: dict[str, str]
@@ -65,7 +65,7 @@ class Settings(NamedTuple):
         return found
 
 
-class Draft(NamedTuple):
+class CommitDraft(NamedTuple):
     """A commit that is to be made: files by vault-relative path, changed in its parent's tree.
 
     `at` is its time in seconds since the epoch. `extra_parents` make it a merge. `base` is a
@@ -84,12 +84,12 @@ class RefMovedError(Exception):
     """Somebody else committed first; start again from the new commit."""
 
 
-def read_settings(git: GitRunner) -> Settings:
+def read_settings(git: GitRunner) -> CommitSettings:
     """Ask git for the settings of the machine, its user and the repository."""
     out = git.run("config", "-z", "--get-regexp", _WANTED, check=False)
     found = dict(pair.partition("\n")[::2] for pair in out.split("\0") if pair)
     filters = sorted(key for key in found if key.startswith("filter."))
-    return Settings({key: found[key] for key in found.keys() - set(filters)}, tuple(filters))
+    return CommitSettings({key: found[key] for key in found.keys() - set(filters)}, tuple(filters))
 
 
 def format_commit(

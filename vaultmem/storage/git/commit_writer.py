@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from vaultmem.errors import PendingError, VaultError
 from vaultmem.storage.git.commit_draft import (
     EMPTY_TREE,
-    Draft,
+    CommitDraft,
+    CommitSettings,
     RefMovedError,
-    Settings,
     TreeEntry,
     format_commit,
 )
@@ -218,7 +218,7 @@ class CommitWriter:
         self._trees = TreeBuilder(objects, self._pack)
         self._index, self._staged = PersonIndex(git, staged), staged
 
-    def write(self, drafts: Sequence[Draft], parent: str) -> CommitChain:
+    def write(self, drafts: Sequence[CommitDraft], parent: str) -> CommitChain:
         """Store the objects of these commits, each upon the one before."""
         old = tree = self._trees.root(parent)
         commits: list[str] = []
@@ -244,7 +244,7 @@ class CommitWriter:
         paths = frozenset(self._find_differing(old, new))
         return CommitChain(parent, (commit,), old, new, paths, f"follow {commit}")
 
-    def move_head(self, chain: CommitChain, settings: Settings) -> None:
+    def move_head(self, chain: CommitChain, settings: CommitSettings) -> None:
         """Let the person's index follow, then the branch that is checked out.
 
         Raises:
@@ -285,7 +285,7 @@ class CommitWriter:
             # Git has moved it, and failed at what comes after that.
         self._staged.made.append(new)
 
-    def settle_index(self, settings: Settings) -> None:
+    def settle_index(self, settings: CommitSettings) -> None:
         """Give the index what HEAD has, where a commit that did not come about left its own."""
         paths = self._staged.read_staged().keys()
         head = self._find("HEAD")
@@ -300,7 +300,7 @@ class CommitWriter:
     def _find(self, ref: str) -> str:
         return self._git.run("rev-parse", "-q", "--verify", ref, check=False)
 
-    def _add_blobs(self, draft: Draft) -> dict[str, TreeEntry | None]:
+    def _add_blobs(self, draft: CommitDraft) -> dict[str, TreeEntry | None]:
         entries: dict[str, TreeEntry | None] = {}
         for path, file in draft.files.items():
             added = file and TreeEntry(file[0], self._pack.add("blob", file[1]))

@@ -43,7 +43,7 @@ _MAKES_WITHIN, _EXACT = 60.0, 0.02
 _HARMLESS = ("cat-file", "fsmonitor--daemon", "credential-")
 
 
-class Place(NamedTuple):
+class GitLocation(NamedTuple):
     """Where git works for a vault; `scratch` is the vault's state folder, None for no vault's."""
 
     work_tree: Path
@@ -52,7 +52,7 @@ class Place(NamedTuple):
 
 
 @contextlib.contextmanager
-def on_record(place: Place, command: str) -> Iterator[Path | None]:
+def on_record(place: GitLocation, command: str) -> Iterator[Path | None]:
     """Keep it written down for a `with` that this process runs a git that takes locks."""
     if place.scratch is None or command not in _WRITERS:
         yield None
@@ -84,7 +84,7 @@ def has_records(scratch: Path) -> bool:
     return any(True for _ in scratch.glob(_RECORDS))
 
 
-def remove_left_locks(place: Place, ended: Path | None = None) -> None:
+def remove_left_locks(place: GitLocation, ended: Path | None = None) -> None:
     """Remove the locks and half objects that killed children of ours left, if known for that.
 
     `ended` is the record of a child that was killed while this process goes on.
@@ -102,7 +102,7 @@ def remove_left_locks(place: Place, ended: Path | None = None) -> None:
             drop_file(record)
 
 
-def free_lock(lock: Path, place: Place, patience: float = PATIENCE) -> bool:
+def free_lock(lock: Path, place: GitLocation, patience: float = PATIENCE) -> bool:
     """Tell whether a lock is gone: removed, where we left it, or waited for, where it is young."""
     if not lock.exists():
         return True
@@ -153,7 +153,7 @@ def _is_of(file: Path, times: list[float]) -> bool:
     return any(at - _EXACT <= made <= at + _MAKES_WITHIN for at in times)
 
 
-def is_git_at_work(place: Place) -> bool:
+def is_git_at_work(place: GitLocation) -> bool:
     """Tell whether a git runs that may hold a lock of this repository."""
     from vaultmem.storage.lock import find_commands
 

@@ -9,7 +9,7 @@ from vaultmem.core.text.paths import is_text
 from vaultmem.storage.git.runner import read_time
 
 if TYPE_CHECKING:
-    from vaultmem.storage.git.vault_history import History
+    from vaultmem.storage.git.vault_history import VaultHistory
 
 
 class Brought(NamedTuple):
@@ -24,7 +24,7 @@ class Brought(NamedTuple):
     at: int
 
 
-def find_brought(history: History, commit: str, since: str) -> list[Brought]:
+def find_brought(history: VaultHistory, commit: str, since: str) -> list[Brought]:
     """Return what commits brought to the vault's paths whose names are text, newest first.
 
     Only commits of `commit` that are not in `since` are read.

@@ -15,7 +15,7 @@ from vaultmem.storage.git.trees import RAW, Words, take_changes
 from vaultmem.storage.git.vault_history import (
     CLAIMS_REF,
     NOTES_REF,
-    History,
+    VaultHistory,
     Wrote,
     parse_attribution,
 )
@@ -112,7 +112,7 @@ class Commit(NamedTuple):
         return self.body.rpartition("\n\n")[0].strip() if self.has_trailers else self.body
 
 
-def walk_log(history: History, commit: str, path: str = "") -> Generator[Commit]:
+def walk_log(history: VaultHistory, commit: str, path: str = "") -> Generator[Commit]:
     """Yield the vault's commits from `commit` back, newest first; it may be left at any time.
 
     Those that change something in the vault (or under `path`, a note or folder), merges compared
@@ -133,13 +133,13 @@ def walk_log(history: History, commit: str, path: str = "") -> Generator[Commit]
             yield found
 
 
-def walk_changes(history: History, commit: str) -> Iterator[tuple[Commit, list[FileChange]]]:
+def walk_changes(history: VaultHistory, commit: str) -> Iterator[tuple[Commit, list[FileChange]]]:
     """Yield the commits from `commit` back with what each changed in the vault, merges nothing."""
     where = ("--", history.prefix) if history.prefix else ("--",)
     yield from _walk(history, *RAW, "--no-renames", "--root", commit, *where)
 
 
-def walk_versions(history: History, commit: str) -> Iterator[tuple[Commit, list[FileChange]]]:
+def walk_versions(history: VaultHistory, commit: str) -> Iterator[tuple[Commit, list[FileChange]]]:
     """Yield the commits from `commit` back with what each changed in the vault, renames told.
 
     A merge is compared with its first parent.
@@ -149,7 +149,7 @@ def walk_versions(history: History, commit: str) -> Iterator[tuple[Commit, list[
     yield from _walk(history, *RAW, *options, *(where if history.prefix else (commit, "--")))
 
 
-def walk_refs(history: History) -> Iterator[tuple[Commit, list[FileChange]]]:
+def walk_refs(history: VaultHistory) -> Iterator[tuple[Commit, list[FileChange]]]:
     """Yield the commits of all branches, tags and stashes with what each changed in the vault.
 
     A merge is compared with its first parent. Refs of ours and git's notes are left out.
@@ -160,7 +160,7 @@ def walk_refs(history: History) -> Iterator[tuple[Commit, list[FileChange]]]:
     yield from _walk(history, *RAW, *options, *(where if history.prefix else (*refs, "--")))
 
 
-def walk_renames(history: History, commits: str) -> Iterator[FileChange]:
+def walk_renames(history: VaultHistory, commits: str) -> Iterator[FileChange]:
     """Yield each file that a commit renamed, newest first.
 
     `commits` is one, with all before it, or `OLD..NEW`.
@@ -170,14 +170,14 @@ def walk_renames(history: History, commits: str) -> Iterator[FileChange]:
         yield from (each for each in changes if each.previous)
 
 
-def find_removal(history: History, start: str, end: str, path: str) -> str:
+def find_removal(history: VaultHistory, start: str, end: str, path: str) -> str:
     """Return the first commit after `start`, up to `end`, that removed a file, "" if none did."""
     options = ("--format=%H", "--no-renames", "--diff-filter=D")
     out = history.git.run("log", *options, f"{start}..{end}", "--", history.prefix + path)
     return next(iter(out.split()[::-1]), "")
 
 
-def follow_path(history: History, commit: str, path: str) -> list[tuple[Commit, FileChange]]:
+def follow_path(history: VaultHistory, commit: str, path: str) -> list[tuple[Commit, FileChange]]:
     """Return the commits that changed a file, newest first, through renames.
 
     A merge is among them if it has the file as none of its parents has it.
@@ -187,18 +187,18 @@ def follow_path(history: History, commit: str, path: str) -> list[tuple[Commit, 
     return [(each, changes[0]) for each, changes in found if changes]
 
 
-def read_commit(history: History, commit: str) -> Commit:
+def read_commit(history: VaultHistory, commit: str) -> Commit:
     """Return a commit by its full id."""
     return read_commits(history, [commit])[commit]
 
 
-def read_commits(history: History, commits: Iterable[str]) -> dict[str, Commit]:
+def read_commits(history: VaultHistory, commits: Iterable[str]) -> dict[str, Commit]:
     """Return commits by their full ids."""
     return {name: found for name, (found, _) in _read(history, commits).items()}
 
 
 def read_changes(
-    history: History, commits: Iterable[str]
+    history: VaultHistory, commits: Iterable[str]
 ) -> dict[str, tuple[Commit, list[FileChange]]]:
     """Return commits by their full ids, with the files that they changed or removed in the vault.
 
@@ -209,7 +209,7 @@ def read_changes(
 
 
 def _read(
-    history: History, commits: Iterable[str], *options: str
+    history: VaultHistory, commits: Iterable[str], *options: str
 ) -> dict[str, tuple[Commit, list[FileChange]]]:
     wanted = "".join(f"{commit}\n" for commit in dict.fromkeys(commits))
     if not wanted:
@@ -219,7 +219,7 @@ def _read(
     return {commit.commit: (commit, changes) for commit, changes in found}
 
 
-def sort_commits(history: History, commits: Iterable[Commit]) -> list[Commit]:
+def sort_commits(history: VaultHistory, commits: Iterable[Commit]) -> list[Commit]:
     """Return commits oldest first; of those made in one second, parents before children."""
     listed = {commit.commit: commit for commit in commits}
     seconds = Counter(commit.at for commit in listed.values())
@@ -234,7 +234,7 @@ def sort_commits(history: History, commits: Iterable[Commit]) -> list[Commit]:
     return sorted(listed.values(), key=lambda each: (each.at, places.get(each.commit, -1)))
 
 
-def find_ends(history: History) -> frozenset[str]:
+def find_ends(history: VaultHistory) -> frozenset[str]:
     """Return the commits at which a shallow clone's history ends; their parents are elsewhere."""
     name = history.git.run("rev-parse", "--git-path", "shallow")
     try:
@@ -244,7 +244,7 @@ def find_ends(history: History) -> frozenset[str]:
     return frozenset(text.split())
 
 
-def _walk(history: History, *arguments: str) -> Iterator[tuple[Commit, list[FileChange]]]:
+def _walk(history: VaultHistory, *arguments: str) -> Iterator[tuple[Commit, list[FileChange]]]:
     yield from _take_commits(_stream(history, *_LOG, *arguments), history.prefix)
 
 
@@ -284,7 +284,7 @@ def _take_commit(words: Words) -> Commit:
     )
 
 
-def _is_empty(history: History, commit: Commit) -> bool:
+def _is_empty(history: VaultHistory, commit: Commit) -> bool:
     """Tell whether a commit has the very tree of its first parent."""
     if not commit.parents:
         return commit.tree == EMPTY_TREE
@@ -295,7 +295,7 @@ def _is_empty(history: History, commit: Commit) -> bool:
     return kind == "commit" and data.startswith(f"tree {commit.tree}\n".encode())
 
 
-def _stream(history: History, *arguments: str) -> Iterator[str]:
+def _stream(history: VaultHistory, *arguments: str) -> Iterator[str]:
     """Yield the words of git's output as they come; git ends when nobody reads on."""
     process = history.git.start(*arguments)
     process.stdin.close()

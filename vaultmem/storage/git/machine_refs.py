@@ -29,7 +29,7 @@ from vaultmem.storage.git.vault_history import ATTRIBUTION
 from vaultmem.storage.trust_record import SignedList
 
 if TYPE_CHECKING:
-    from vaultmem.storage.git.vault_history import History
+    from vaultmem.storage.git.vault_history import VaultHistory
     from vaultmem.storage.state import StateDatabase
 
 
@@ -60,14 +60,14 @@ class MachineRef(NamedTuple):
         return f"{REFS}{self.machine}.{self.number}"
 
 
-def list_refs(history: History) -> list[MachineRef]:
+def list_refs(history: VaultHistory) -> list[MachineRef]:
     """Return all refs of machines, for each machine the newest last."""
     out = history.git.run("for-each-ref", "--format=%(objectname) %(refname)", REFS)
     matches = (_REF.fullmatch(line) for line in out.split("\n"))
     return sorted(MachineRef(m[2], int(m[3]), m[1]) for m in matches if m)
 
 
-def read_owner(history: History, commit: str) -> Identity:
+def read_owner(history: VaultHistory, commit: str) -> Identity:
     """Return the author of a machine's commit, empty where the clone does not have the commit.
 
     A hub takes such a commit only from a token that may write under this name.
@@ -81,7 +81,7 @@ def read_owner(history: History, commit: str) -> Identity:
     return Identity(name.decode("utf-8", "replace"), email.decode("utf-8", "replace"))
 
 
-def list_files(history: History, commit: str) -> dict[str, str]:
+def list_files(history: VaultHistory, commit: str) -> dict[str, str]:
     """Return the blob id of each file of a machine's commit that may be read.
 
     A ref that leads to something else, or to what a clone does not have, has no files.
@@ -99,7 +99,9 @@ def list_files(history: History, commit: str) -> dict[str, str]:
     return found
 
 
-def read_files(history: History, commit: str, wanted: Callable[[str], bool]) -> dict[str, bytes]:
+def read_files(
+    history: VaultHistory, commit: str, wanted: Callable[[str], bool]
+) -> dict[str, bytes]:
     """Return those files of a machine's commit whose path is wanted."""
     blobs = {path: blob for path, blob in list_files(history, commit).items() if wanted(path)}
     try:
@@ -110,7 +112,7 @@ def read_files(history: History, commit: str, wanted: Callable[[str], bool]) -> 
 
 
 def write_files(
-    history: History,
+    history: VaultHistory,
     ref: MachineRef,
     files: Mapping[str, bytes | None],
     author: Identity,
@@ -149,7 +151,7 @@ def write_files(
     return target._replace(commit=made)
 
 
-def find_replaced(history: History, name: str, commit: str) -> str:
+def find_replaced(history: VaultHistory, name: str, commit: str) -> str:
     """Return the ref whose place one has just taken, "" where it has not."""
     match = _REF.fullmatch(f"{commit} {name}")
     if match is None or match[3] == "1" or _count_commits(history, commit) > 1:
@@ -157,11 +159,11 @@ def find_replaced(history: History, name: str, commit: str) -> str:
     return MachineRef(match[2], int(match[3]) - 1, "").name
 
 
-def _count_commits(history: History, commit: str) -> int:
+def _count_commits(history: VaultHistory, commit: str) -> int:
     return int(history.git.run("rev-list", "--count", commit, "--"))
 
 
-def drop_ref(history: History, ref: MachineRef) -> None:
+def drop_ref(history: VaultHistory, ref: MachineRef) -> None:
     """Remove a ref that still is where it was."""
     history.git.run("update-ref", "-d", ref.name, ref.commit)
 
@@ -208,7 +210,7 @@ class Machine(NamedTuple):
     sessions: Mapping[str, float]
 
 
-def find_own(history: History, state: StateDatabase) -> MachineRef:
+def find_own(history: VaultHistory, state: StateDatabase) -> MachineRef:
     """Return this machine's ref; it is given an id with the first question for it."""
     if not state.get(_KEY):
         rename_own(state)
@@ -227,14 +229,14 @@ def is_shared(path: str) -> bool:
     return bool(_SHARED.fullmatch(path))
 
 
-def name_owner(history: History) -> Identity:
+def name_owner(history: VaultHistory) -> Identity:
     """Return under which name this machine's commits are made: the person's."""
     person = history.person().identity
     return Identity(clean_name(person.name), clean_name(person.email))
 
 
 def read_machines(
-    history: History, state: StateDatabase, *, with_usage: bool = False
+    history: VaultHistory, state: StateDatabase, *, with_usage: bool = False
 ) -> list[Machine]:
     """Return all other machines that have this very vault, by name."""
     newest = {ref.machine: ref for ref in list_refs(history)}
@@ -245,7 +247,7 @@ def read_machines(
     return sorted(found, key=lambda machine: (machine.name, machine.id))
 
 
-def find_signed(history: History) -> list[SignedList]:
+def find_signed(history: VaultHistory) -> list[SignedList]:
     """Return the signed lists of notes that are in any machine's ref, not verified."""
     found: list[SignedList] = []
     for ref in {each.machine: each for each in list_refs(history)}.values():
@@ -268,7 +270,7 @@ def format_signed(lists: Iterable[SignedList]) -> dict[str, bytes]:
     return files
 
 
-def format_machine(history: History) -> bytes:
+def format_machine(history: VaultHistory) -> bytes:
     """Return the file that names this machine, and which vault of its repository it has."""
     host, vault = escape_bytes(platform.node()), escape_bytes(history.prefix)
     return _format({"format": 2, "host": host, "vault": vault})
@@ -288,7 +290,9 @@ def format_times(times: Mapping[str, float]) -> bytes:
     return _format({name: int(at) for name, at in times.items()})
 
 
-def _read(history: History, ref: MachineRef, person: Identity, with_usage: bool) -> Machine | None:
+def _read(
+    history: VaultHistory, ref: MachineRef, person: Identity, with_usage: bool
+) -> Machine | None:
     files = read_files(
         history,
         ref.commit,

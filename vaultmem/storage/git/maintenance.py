@@ -21,7 +21,7 @@ from vaultmem.errors import FaultError, RefusedError, VaultError
 from vaultmem.storage.git.head import common_folder
 from vaultmem.storage.git.runner import find_complaint
 from vaultmem.storage.git.setup import is_own_driver
-from vaultmem.storage.git.vault_history import History
+from vaultmem.storage.git.vault_history import VaultHistory
 
 if TYPE_CHECKING:
     from vaultmem.storage.git.runner import GitRunner
@@ -36,18 +36,20 @@ _COMMAND = (
 )
 
 
-class Objects(NamedTuple):
+class ObjectCounts(NamedTuple):
     """How many objects of a repository are in files of their own, and the bytes of all."""
 
     loose: int
     size: int
 
 
-def measure_objects(git: GitRunner) -> Objects:
+def measure_objects(git: GitRunner) -> ObjectCounts:
     """Return how many objects are in no pack, and what all of them take."""
     lines = (line.partition(": ") for line in git.run("count-objects", "-v").splitlines())
     found = {name: int(value) for name, _, value in lines if value.isdigit()}
-    return Objects(found.get("count", 0), 1024 * (found.get("size", 0) + found.get("size-pack", 0)))
+    return ObjectCounts(
+        found.get("count", 0), 1024 * (found.get("size", 0) + found.get("size-pack", 0))
+    )
 
 
 def may_tidy(git: GitRunner) -> bool:
@@ -65,7 +67,7 @@ def tidy_up(git: GitRunner) -> str:
     return f"{packed:,} of git's objects are packed: {_say(before)} became {_say(after)}"
 
 
-def _say(objects: Objects) -> str:
+def _say(objects: ObjectCounts) -> str:
     return f"{objects.size / 1024 / 1024:.1f} MB"
 
 
@@ -89,13 +91,13 @@ def is_git_installed() -> bool:
     return shutil.which("git") is not None
 
 
-def read_git_version(history: History) -> tuple[int, ...]:
+def read_git_version(history: VaultHistory) -> tuple[int, ...]:
     """Return git's version, such as (2, 39, 5); () if it does not say."""
     found = re.search(r"\d+(\.\d+)+", history.git.run("version"))
     return tuple(map(int, found.group().split("."))) if found else ()
 
 
-def find_driver_lack(history: History) -> str:
+def find_driver_lack(history: VaultHistory) -> str:
     """Return why git would not merge notes with this vaultmem, empty if it would."""
     path = f"{history.prefix}notes/x.md"
     out = history.git.run("check-attr", "-z", "merge", "--", path)
@@ -107,7 +109,7 @@ def find_driver_lack(history: History) -> str:
     return "" if is_own_driver(driver) else "git merges notes with another vaultmem or Python"
 
 
-def find_future_commits(history: History, commit: str, now: float) -> list[str]:
+def find_future_commits(history: VaultHistory, commit: str, now: float) -> list[str]:
     """Return those of the last commits whose time is more than a minute after `now`."""
     if not commit:
         return []
@@ -124,7 +126,7 @@ def find_copies_in_git(git_folder: Path) -> list[Path]:
     return sorted(file for file in files if is_conflict_copy(file.name))
 
 
-def find_broken_objects(history: History) -> list[str]:
+def find_broken_objects(history: VaultHistory) -> list[str]:
     """Return what git says is missing or broken of what commits hold; file contents are not read.
 
     It costs one walk through all commits and trees.
@@ -139,12 +141,12 @@ def find_broken_objects(history: History) -> list[str]:
     return []
 
 
-def is_shallow(history: History) -> bool:
+def is_shallow(history: VaultHistory) -> bool:
     """Tell whether a clone has been cut off from its older commits."""
     return (common_folder(history.git_folder) / "shallow").is_file()
 
 
-def find_committed(history: History, commit: str, paths: list[str]) -> list[str]:
+def find_committed(history: VaultHistory, commit: str, paths: list[str]) -> list[str]:
     """Return those of the files, or folders ending in `/`, that a commit holds something of."""
     if not commit:
         return []
@@ -273,7 +275,7 @@ _BLOCK = 1024 * 1024
 _LOCAL = ("refs/bisect/", "refs/rewritten/", "refs/worktree/")
 
 
-def write_bundle(history: History) -> Iterator[bytes]:
+def write_bundle(history: VaultHistory) -> Iterator[bytes]:
     """Yield a bundle of all refs and HEAD.
 
     Raises:
@@ -297,7 +299,7 @@ def write_bundle(history: History) -> Iterator[bytes]:
         raise FaultError(f"git bundle failed: {find_complaint(told, status)}")
 
 
-def take_bundle(history: History, file: Path | None, branch: str, commit: str) -> None:
+def take_bundle(history: VaultHistory, file: Path | None, branch: str, commit: str) -> None:
     """Put what a bundle has into an empty repository, and check out a branch, or a commit alone.
 
     Without a bundle there is no commit yet. The work tree gets what is outside of the vault's
@@ -323,7 +325,7 @@ def take_bundle(history: History, file: Path | None, branch: str, commit: str) -
         _check_out_rest(history)
 
 
-def _take_refs(history: History, file: Path) -> None:
+def _take_refs(history: VaultHistory, file: Path) -> None:
     """Make each ref, once all that it leads to has proved to be there."""
     listed = history.git.run("bundle", "unbundle", os.fspath(file)).splitlines()
     refs = [line.partition(" ") for line in listed]
@@ -334,7 +336,7 @@ def _take_refs(history: History, file: Path) -> None:
     history.git.run("update-ref", "--stdin", stdin="".join(made).encode("utf-8", "surrogateescape"))
 
 
-def _check_out_rest(history: History) -> None:
+def _check_out_rest(history: VaultHistory) -> None:
     """Write the files of the repository that are not the vault's, as a clone has them."""
     listed = history.git.run("ls-files", "-z").split("\0")
     rest = [path for path in listed if path and not path.startswith(history.prefix)]

@@ -13,11 +13,11 @@ from vaultmem.errors import VaultError
 from vaultmem.storage.git.commit_draft import TreeEntry
 from vaultmem.storage.git.head import common_folder
 from vaultmem.storage.git.setup import name_driver, name_notes
-from vaultmem.storage.git.vault_history import History
+from vaultmem.storage.git.vault_history import VaultHistory
 
 
 @contextlib.contextmanager
-def make_workplace(folder: Path, history: History, commit: str) -> Iterator[tuple[Path, Path]]:
+def make_workplace(folder: Path, history: VaultHistory, commit: str) -> Iterator[tuple[Path, Path]]:
     """Make a git folder and a work tree for the time of a merge, and nobody's settings in them.
 
     They have one name, so that what a killed process left of them goes with the next one.
@@ -33,7 +33,7 @@ def make_workplace(folder: Path, history: History, commit: str) -> Iterator[tupl
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _fill_git_folder(folder: Path, history: History) -> None:
+def _fill_git_folder(folder: Path, history: VaultHistory) -> None:
     """Make a git folder that shares the repository's objects."""
     common = common_folder(history.git_folder)
     for name in ("objects", "refs", "info"):
@@ -50,7 +50,7 @@ def _fill_git_folder(folder: Path, history: History) -> None:
         shutil.copyfile(common / "shallow", folder / "shallow")
 
 
-def _copy_attributes(work_tree: Path, history: History, commit: str) -> None:
+def _copy_attributes(work_tree: Path, history: VaultHistory, commit: str) -> None:
     """Write the commit's `.gitattributes`: they say which files git does not merge by lines."""
     out = history.git.run("ls-tree", "-r", "-z", "--full-tree", commit)
     found = {}
@@ -97,7 +97,7 @@ class Unmerged(NamedTuple):
 
 
 def merge_commits(
-    history: History, ours: str, theirs: str, scratch: Path, joins: bool = False
+    history: VaultHistory, ours: str, theirs: str, scratch: Path, joins: bool = False
 ) -> tuple[str, list[Unmerged]]:
     """Merge two commits (full ids) as git does; return the tree's id, and what is open in it.
 
@@ -131,7 +131,7 @@ def merge_commits(
 
 
 def find_shared_versions(
-    history: History, ours: str, theirs: str, paths: Sequence[str]
+    history: VaultHistory, ours: str, theirs: str, paths: Sequence[str]
 ) -> dict[str, TreeEntry]:
     """Return of each file the newest version that both commits' histories had since they parted.
 
@@ -151,7 +151,7 @@ def find_shared_versions(
     return found
 
 
-def _name_drivers(history: History) -> dict[str, str]:
+def _name_drivers(history: VaultHistory) -> dict[str, str]:
     """Return settings by which each merge driver leaves a conflict, but ours between ancestors.
 
     Where two histories were merged crosswise, git merges their common ancestors first; what is
@@ -170,7 +170,7 @@ def _name_drivers(history: History) -> dict[str, str]:
     return env
 
 
-def _explain(history: History, error: VaultError) -> VaultError:
+def _explain(history: VaultHistory, error: VaultError) -> VaultError:
     if "unrelated histories" in str(error):
         if history.refs.is_shallow():
             return VaultError(
@@ -237,7 +237,7 @@ def _join(
 
 
 def _written_versions(
-    history: History, without: str, commit: str, paths: Sequence[str]
+    history: VaultHistory, without: str, commit: str, paths: Sequence[str]
 ) -> dict[str, list[TreeEntry]]:
     """Return what commits that only one side has made of these files, newest first."""
     options = ("--format=", "--raw", "-z", "-m", "--root", "--no-abbrev", "--no-renames")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Set
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from vaultmem.storage.git.commit_draft import Settings, TreeEntry
+    from vaultmem.storage.git.commit_draft import CommitSettings, TreeEntry
     from vaultmem.storage.git.runner import GitRunner
 
 #: Removes an entry from an index.
@@ -53,7 +53,7 @@ class PersonIndex:
         paths: Set[str],
         before: Mapping[str, TreeEntry],
         after: Mapping[str, TreeEntry],
-        settings: Settings,
+        settings: CommitSettings,
     ) -> None:
         """Put `after` into the index at these paths, but for those that the person staged.
 

@@ -39,7 +39,7 @@ class TooMuchError(Exception):
     """A push has more of something than it may have; the text says of what."""
 
 
-class Change(NamedTuple):
+class PushedChange(NamedTuple):
     """A file that a commit changes: of a merge, as none of its parents has it.
 
     `blob` is "" where it goes; `old_blobs` are those that parents have, and `old_modes` git's modes
@@ -64,7 +64,7 @@ class NewCommit(NamedTuple):
     commit: str
     object: CommitObject | None
     problem: tuple[str, str]
-    changes: tuple[Change, ...]
+    changes: tuple[PushedChange, ...]
 
     @property
     def parents(self) -> tuple[str, ...]:
@@ -85,7 +85,7 @@ class Bounds(NamedTuple):
 
 
 def read_commits(
-    git: BareGit, objects: Objects, revisions: Sequence[str], bounds: Bounds
+    git: BareGit, objects: ObjectReader, revisions: Sequence[str], bounds: Bounds
 ) -> Iterator[NewCommit]:
     """Yield the commits that revisions (as of `git log`) name, newest first.
 
@@ -100,7 +100,7 @@ def read_commits(
 
 def _list_commits(
     git: BareGit, revisions: Sequence[str], bounds: Bounds
-) -> Iterator[tuple[str, tuple[Change, ...]]]:
+) -> Iterator[tuple[str, tuple[PushedChange, ...]]]:
     """Yield the name of each commit, and what it changes."""
     counter = _Counter(bounds)
     with git.reading(*_LOG, *revisions, "--") as process:
@@ -116,7 +116,9 @@ def _list_commits(
         _check_end(process.wait(), "log")
 
 
-def _read_commit(objects: Objects, commit: str, changes: tuple[Change, ...]) -> NewCommit:
+def _read_commit(
+    objects: ObjectReader, commit: str, changes: tuple[PushedChange, ...]
+) -> NewCommit:
     """Read a commit's bytes, if they are not too many."""
     if objects.find([commit])[commit][1] > _MAX_WORD:
         raise TooMuchError(_TOO_LONG)
@@ -127,14 +129,14 @@ def _read_commit(objects: Objects, commit: str, changes: tuple[Change, ...]) -> 
         return NewCommit(commit, None, (str(error), error.remedy), changes)
 
 
-def is_child(objects: Objects, commit: str, of: str) -> bool:
+def is_child(objects: ObjectReader, commit: str, of: str) -> bool:
     """Tell whether a commit has another one as a parent, as far as its bytes can be read."""
     if objects.find([commit]).get(commit, ("", _MAX_WORD))[1] >= _MAX_WORD:
         return False
     return of in _read_commit(objects, commit, ()).parents
 
 
-def read_difference(git: BareGit, old: str, new: str, bounds: Bounds) -> list[Change]:
+def read_difference(git: BareGit, old: str, new: str, bounds: Bounds) -> list[PushedChange]:
     """Return what differs between two trees, or commits.
 
     Raises:
@@ -146,7 +148,7 @@ def read_difference(git: BareGit, old: str, new: str, bounds: Bounds) -> list[Ch
     return found
 
 
-class Objects:
+class ObjectReader:
     """Reads objects and their sizes by name, by one git that runs until it is closed."""
 
     def __init__(self, git: BareGit) -> None:
@@ -276,7 +278,7 @@ class _Words:
         return self._peeked
 
 
-def _take_changes(words: _Words, counter: _Counter) -> Iterator[Change]:
+def _take_changes(words: _Words, counter: _Counter) -> Iterator[PushedChange]:
     """Take the raw lines that come next. Source: `git diff-tree --help`, "RAW OUTPUT FORMAT"."""
     while (word := words.peek()) is not None and (word == "" or word.lstrip("\n").startswith(":")):
         words.take()
@@ -297,7 +299,7 @@ def _take_changes(words: _Words, counter: _Counter) -> Iterator[Change]:
             if mode.strip("0") and mode != _FOLDER
         ]
         mode, blob = (each if each.strip("0") else "" for each in (modes[-1], blobs[-1]))
-        yield Change(path, mode, blob, tuple(m for m, _ in old), tuple(b for _, b in old))
+        yield PushedChange(path, mode, blob, tuple(m for m, _ in old), tuple(b for _, b in old))
 
 
 def _check_end(status: int, name: str) -> None:

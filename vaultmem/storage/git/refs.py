@@ -30,7 +30,7 @@ _DATE_WORDS = re.compile(
 _MAX_NAME = 250
 
 
-class Target(NamedTuple):
+class RefTarget(NamedTuple):
     """A commit and what it was asked for by.
 
     `name` is the branch, else the name that was given, or the short id where a date was;
@@ -59,7 +59,7 @@ class Refs:
     def __init__(self, git: GitRunner) -> None:
         self._git = git
 
-    def resolve(self, text: str, within: str = "HEAD") -> Target:
+    def resolve(self, text: str, within: str = "HEAD") -> RefTarget:
         """Return the commit that a branch, tag, commit id, expression or date names.
 
         A date stands for the last commit of `within`, along its first parents, that was made by
@@ -243,14 +243,14 @@ class Refs:
         path = self._git.run("rev-parse", "--git-path", "shallow")
         return (self._git.work_tree / Path(path)).exists()
 
-    def _resolve_timestamp(self, text: str, within: str) -> Target:
+    def _resolve_timestamp(self, text: str, within: str) -> RefTarget:
         return self._find_before(text, int(parse_timestamp(text, end_of_day=True)), within)
 
     def _read_date(self, words: str) -> int:
         """Return the time that git reads in words such as `yesterday`, seconds since the epoch."""
         return int(self._git.run("rev-parse", f"--until={words}").partition("=")[2])
 
-    def _find_before(self, text: str, latest: int, within: str) -> Target:
+    def _find_before(self, text: str, latest: int, within: str) -> RefTarget:
         """Return the last commit that was made by a time (seconds since the epoch)."""
         start = within if _FULL_ID.fullmatch(within) else self._find(within)
         if not start:
@@ -277,9 +277,9 @@ class Refs:
         )
         return found if _FULL_ID.fullmatch(found) else ""
 
-    def _target(self, name: str, branch: str, commit: str) -> Target:
+    def _target(self, name: str, branch: str, commit: str) -> RefTarget:
         at = self._git.run("log", "-1", "--no-show-signature", "--format=%ct", commit, "--")
-        return Target(name, branch, commit, read_time(at))
+        return RefTarget(name, branch, commit, read_time(at))
 
     def _tell_first(self, commit: str) -> str:
         """Return from when the first commit is that leads to one."""

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from vaultmem.storage.git.git_locks import on_record
 from vaultmem.storage.git.head import common_folder
 from vaultmem.storage.git.runner import find_complaint
-from vaultmem.storage.git.vault_history import History
+from vaultmem.storage.git.vault_history import VaultHistory
 
 # Headers of a server's answers to git, which git itself does not report.
 #
@@ -87,7 +87,7 @@ class Remotes(NamedTuple):
     upstreams: dict[str, tuple[str, str]]
 
 
-def read_remotes(history: History) -> Remotes:
+def read_remotes(history: VaultHistory) -> Remotes:
     """Return the remotes of the repository's own settings."""
     pattern = r"^(remote\..*\.(url|pushurl)|branch\..*\.(remote|merge))$"
     out = history.git.run("config", "--local", "-z", "--get-regexp", pattern, fine=(0, 1))
@@ -110,7 +110,7 @@ def read_remotes(history: History) -> Remotes:
     return Remotes(known, upstreams)
 
 
-def add_remote(history: History, remote: Remote, branch: str) -> None:
+def add_remote(history: VaultHistory, remote: Remote, branch: str) -> None:
     """Give the repository a remote with which a branch goes, so that plain git knows it, too."""
     for key, value in (
         (f"remote.{remote.name}.url", remote.url),
@@ -165,7 +165,7 @@ class Fetched(NamedTuple):
     token_ends: float = 0.0
 
 
-class Listed(NamedTuple):
+class RemoteBranches(NamedTuple):
     """The branches of a remote with their commits, and that of its HEAD; else why not."""
 
     branches: Mapping[str, str] = MappingProxyType({})
@@ -183,7 +183,7 @@ class Pushed(NamedTuple):
 
 
 def fetch(
-    history: History,
+    history: VaultHistory,
     remote: Remote,
     refspecs: Sequence[str],
     seconds: float = LONGEST,
@@ -217,33 +217,35 @@ def fetch(
     return Fetched({}, *_explain(err, code))
 
 
-def list_branches(history: History, remote: Remote, seconds: float = LONGEST) -> Listed:
+def list_branches(
+    history: VaultHistory, remote: Remote, seconds: float = LONGEST
+) -> RemoteBranches:
     """Ask a remote for its branches; nothing is fetched."""
     words = ("ls-remote", "--quiet", "--symref", "--", remote.url, "HEAD", "refs/heads/*")
     with _working_apart(history, remote) as env:
         code, out, err = _talk(history, words, env, seconds)
     if code:
-        return Listed({}, "", *_explain(err, code))
+        return RemoteBranches({}, "", *_explain(err, code))
     rows = [line.partition("\t") for line in out.splitlines()]
     branches = {ref.removeprefix(_HEADS): commit for commit, _, ref in rows if ref != "HEAD"}
     heads = (commit.removeprefix(f"ref: {_HEADS}") for commit, _, ref in rows if ref == "HEAD")
-    return Listed(branches, next((each for each in heads if each in branches), ""))
+    return RemoteBranches(branches, next((each for each in heads if each in branches), ""))
 
 
-def remove_branch(history: History, remote: Remote, name: str, commit: str) -> Pushed:
+def remove_branch(history: VaultHistory, remote: Remote, name: str, commit: str) -> Pushed:
     """Remove a branch of the remote that still is at a commit (full id)."""
     return _push(history, remote, [f":{_HEADS}{name}"], LONGEST, f"{_HEADS}{name}:{commit}")
 
 
 def push(
-    history: History, remote: Remote, refspecs: Sequence[str], seconds: float = LONGEST
+    history: VaultHistory, remote: Remote, refspecs: Sequence[str], seconds: float = LONGEST
 ) -> Pushed:
     """Push commits (full ids) to refs of the remote, each for itself; nothing is ever forced."""
     return _push(history, remote, refspecs, seconds)
 
 
 def _push(
-    history: History, remote: Remote, refspecs: Sequence[str], seconds: float, lease: str = ""
+    history: VaultHistory, remote: Remote, refspecs: Sequence[str], seconds: float, lease: str = ""
 ) -> Pushed:
     leased = [f"--force-with-lease={lease}"] if lease else []
     command = ("push", "--porcelain", "--no-verify", "--no-signed", *leased)
@@ -255,7 +257,7 @@ def _push(
 
 
 @contextlib.contextmanager
-def _working_apart(history: History, remote: Remote) -> Iterator[dict[str, str]]:
+def _working_apart(history: VaultHistory, remote: Remote) -> Iterator[dict[str, str]]:
     """Make a git folder without anybody's settings for a `with`; yield what leads git there.
 
     It has one name, so that what a killed process left goes with the next one.
@@ -280,7 +282,7 @@ def _working_apart(history: History, remote: Remote) -> Iterator[dict[str, str]]
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _name_manners(history: History, remote: Remote, env: dict[str, str]) -> dict[str, str]:
+def _name_manners(history: VaultHistory, remote: Remote, env: dict[str, str]) -> dict[str, str]:
     """Return settings by which git talks over usual protocols alone, and asks nobody anything."""
     manners = {
         "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh",
@@ -301,14 +303,14 @@ def _name_manners(history: History, remote: Remote, env: dict[str, str]) -> dict
     return manners | {"GIT_SSH_COMMAND": f"ssh -oBatchMode=yes {patience}"}
 
 
-def _list_refs(history: History, env: Mapping[str, str]) -> dict[str, str]:
+def _list_refs(history: VaultHistory, env: Mapping[str, str]) -> dict[str, str]:
     out = history.git.run("for-each-ref", "--format=%(refname) %(objectname)", env=env)
     pairs = (line.partition(" ") for line in out.split("\n") if line)
     return {ref: commit for ref, _, commit in pairs}
 
 
 def _talk(
-    history: History, words: Sequence[str], env: Mapping[str, str], seconds: float
+    history: VaultHistory, words: Sequence[str], env: Mapping[str, str], seconds: float
 ) -> tuple[int, str, str]:
     """Run git, and end it and all that it started when its time is over, or ours."""
     slow = ("-c", "http.lowSpeedLimit=1", "-c", "http.lowSpeedTime=60")

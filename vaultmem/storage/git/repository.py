@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from vaultmem.core.notes.encoding import read_escapes
 from vaultmem.errors import VaultError
-from vaultmem.storage.git.commit_draft import Identity, Settings, TreeEntry, clean_name
+from vaultmem.storage.git.commit_draft import CommitSettings, Identity, TreeEntry, clean_name
 from vaultmem.storage.git.head import common_folder, find_git_folder
 from vaultmem.storage.git.runner import GitRunner, find_refusal, read_time
 
@@ -317,7 +317,7 @@ class Person(NamedTuple):
     problem: str = ""
 
 
-def find_person(git: GitRunner, environment: Mapping[str, str], settings: Settings) -> Person:
+def find_person(git: GitRunner, environment: Mapping[str, str], settings: CommitSettings) -> Person:
     """Return who git takes the person for."""
     given = {name: environment[name] for name in _VARIABLES if name in environment}
     named = [

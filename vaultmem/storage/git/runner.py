@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from vaultmem.errors import FaultError, PendingError, VaultError
 from vaultmem.storage.git.git_locks import (
-    Place,
+    GitLocation,
     describe_lock,
     free_lock,
     on_record,
@@ -69,7 +69,7 @@ class GitRunner:
     def __init__(self, work_tree: Path, git_folder: Path, scratch: Path | None = None) -> None:
         self.work_tree = work_tree
         self.git_folder = git_folder
-        self.place = Place(work_tree, git_folder, scratch)
+        self.place = GitLocation(work_tree, git_folder, scratch)
 
     def run(
         self,

@@ -12,10 +12,10 @@ from pathlib import Path
 from vaultmem.errors import FaultError, MergeConflictError, VaultError
 from vaultmem.storage.atomic import sync_folder, write_atomically
 from vaultmem.storage.git.head import common_folder
-from vaultmem.storage.git.vault_history import History
+from vaultmem.storage.git.vault_history import VaultHistory
 
 
-def find_not_ignored(history: History, lines: Sequence[str]) -> list[str]:
+def find_not_ignored(history: VaultHistory, lines: Sequence[str]) -> list[str]:
     """Return those of the lines (as in a .gitignore of the vault's folder) that have no effect.
 
     Git is asked about a path that each line means, so that any other way to ignore it counts.
@@ -25,7 +25,7 @@ def find_not_ignored(history: History, lines: Sequence[str]) -> list[str]:
     return [line for line, sample in samples.items() if sample not in ignored]
 
 
-def add_excludes(history: History, lines: Sequence[str]) -> list[str]:
+def add_excludes(history: VaultHistory, lines: Sequence[str]) -> list[str]:
     """Add lines (as in a .gitignore of the vault's folder) to the exclude file; return them.
 
     Raises:
@@ -104,7 +104,7 @@ def _sample(line: str) -> str:
 _NAME = "Merge notes property by property"
 
 
-def install_driver(history: History) -> list[str]:
+def install_driver(history: VaultHistory) -> list[str]:
     """Set the merge driver and the attribute that names it; return what was added.
 
     Both are in the git folder and in no commit. Where vaultmem is gone, git's own merge of lines

@@ -12,7 +12,7 @@ from vaultmem.core.text.display import escape_bytes
 from vaultmem.storage.git.commit_draft import EMPTY_TREE, TreeEntry
 
 if TYPE_CHECKING:
-    from vaultmem.storage.git.vault_history import History
+    from vaultmem.storage.git.vault_history import VaultHistory
 
 
 #: How `Words` and `take_changes` want it: raw, divided by NUL, nothing of the repository's run.
@@ -33,7 +33,7 @@ class Words:
         return word
 
 
-def find_entry(history: History, commit: str, path: str) -> TreeEntry | None:
+def find_entry(history: VaultHistory, commit: str, path: str) -> TreeEntry | None:
     """Return the regular file that a commit has at a vault-relative path, None if it has none."""
     out = history.git.run("ls-tree", "-z", "--full-tree", commit, "--", history.prefix + path)
     for line in filter(None, out.split("\0")):
@@ -44,7 +44,9 @@ def find_entry(history: History, commit: str, path: str) -> TreeEntry | None:
     return None
 
 
-def diff_commits(history: History, old: str, new: str, renames: bool = False) -> list[FileChange]:
+def diff_commits(
+    history: VaultHistory, old: str, new: str, renames: bool = False
+) -> list[FileChange]:
     """Return what differs in the vault between two commits, with `renames` joined.
 
     An empty `old` is nothing at all.
@@ -81,7 +83,7 @@ def take_changes(words: Words, prefix: str) -> Iterator[FileChange]:
         yield FileChange(name, old_blob, blob, old_mode, mode, was if was != name else "")
 
 
-def list_blobs(history: History, commit: str, path: str = "") -> dict[str, list[str]]:
+def list_blobs(history: VaultHistory, commit: str, path: str = "") -> dict[str, list[str]]:
     """Return by path the blob ids that files had in a commit's history, the last first.
 
     Of one file, or of all in the vault; of a merge each side counts.
@@ -110,7 +112,7 @@ def _seen_from(prefix: str, path: str) -> str:
 FOLDER = "040000"
 
 
-def list_places(history: History, commit: str) -> dict[str, TreeEntry]:
+def list_places(history: VaultHistory, commit: str) -> dict[str, TreeEntry]:
     """Return all that a commit has in the vault by path: files, folders, links, repositories."""
     where = ["--", history.prefix] if history.prefix else []
     out = history.git.run("ls-tree", "-r", "-t", "-z", "--full-tree", commit, *where)
@@ -135,7 +137,7 @@ class FoundText(NamedTuple):
     place: str
 
 
-def find_texts(history: History, texts: Sequence[str]) -> list[FoundText]:
+def find_texts(history: VaultHistory, texts: Sequence[str]) -> list[FoundText]:
     """Return where each text is in the repository: in any object, or in a name.
 
     Objects that no branch, tag or other ref leads to are looked at as well.
@@ -171,7 +173,7 @@ def _encode(text: str) -> set[bytes]:
     return {form.encode("utf-8", "surrogateescape") for form in forms}
 
 
-def _list_objects(history: History) -> dict[str, str]:
+def _list_objects(history: VaultHistory) -> dict[str, str]:
     """Return the kind of each object but trees, which have names alone."""
     form = "--batch-check=%(objectname) %(objecttype)"
     out = history.git.run("cat-file", "--batch-all-objects", form)
@@ -179,13 +181,13 @@ def _list_objects(history: History) -> dict[str, str]:
     return {name: kind for name, kind in kinds.items() if kind != "tree"}
 
 
-def _name_objects(history: History) -> dict[str, str]:
+def _name_objects(history: VaultHistory) -> dict[str, str]:
     """Return the path of each object to which something leads, "" for commits and tags."""
     out = history.git.run("rev-list", "--objects", *_REACHABLE, "--indexed-objects")
     return {name: path for name, _, path in (line.partition(" ") for line in out.split("\n"))}
 
 
-def _describe_commit(history: History, blobs: Sequence[str]) -> str:
+def _describe_commit(history: VaultHistory, blobs: Sequence[str]) -> str:
     """Return how many versions these are of a file, and a commit that has the last."""
     for blob in blobs:
         find = ("log", *_REACHABLE, "-1", "-m", "--diff-filter=AM", "--format=%h")

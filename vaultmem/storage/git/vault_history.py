@@ -16,9 +16,9 @@ from vaultmem.core.text.display import escape_bytes
 from vaultmem.errors import FaultError, VaultError
 from vaultmem.storage.git.commit_draft import (
     REGULAR,
-    Draft,
+    CommitDraft,
+    CommitSettings,
     Identity,
-    Settings,
     TreeEntry,
     format_commit,
     read_settings,
@@ -51,7 +51,7 @@ from vaultmem.storage.git.runner import GitRunner, make_repository, read_time
 _ATTEMPTS = 2
 
 
-class History:
+class VaultHistory:
     """The repository that a vault lives in; `prefix` is the vault's folder inside it.
 
     `environment` is where a person may have said who they are; `staged` remembers what was put
@@ -80,7 +80,7 @@ class History:
         self.staged = staged or StagedEntries()
         self.environment = environment
 
-    def seen_by(self, environment: Mapping[str, str]) -> History:
+    def seen_by(self, environment: Mapping[str, str]) -> VaultHistory:
         """Return the same repository, as open, for a person of whom another environment tells."""
         other = copy.copy(self)
         other.environment = environment
@@ -127,11 +127,11 @@ class History:
         """Return a commit's time in seconds since the epoch."""
         return read_time(self.git.run("show", "-s", "--no-notes", "--format=%ct", commit, "--"))
 
-    def person(self, settings: Settings | None = None) -> Person:
+    def person(self, settings: CommitSettings | None = None) -> Person:
         """Return who git takes the person for, by these settings, or asked anew."""
         return find_person(self.git, self.environment, settings or self.settings())
 
-    def settings(self) -> Settings:
+    def settings(self) -> CommitSettings:
         """Return what git's settings say of its user and of filters, asked anew."""
         return read_settings(self.git)
 
@@ -187,7 +187,7 @@ class History:
         return {path.removeprefix(lead) for path in out.split("\0") if path}
 
     def write_commits(
-        self, drafts: Sequence[Draft], parent: str, settings: Settings | None = None
+        self, drafts: Sequence[CommitDraft], parent: str, settings: CommitSettings | None = None
     ) -> list[str]:
         """Make a chain of commits upon `parent` what is checked out: all of them, or none.
 
@@ -201,7 +201,9 @@ class History:
         known = settings or self.settings()
         return self._write(drafts, parent, lambda writer, chain: writer.move_head(chain, known))
 
-    def write_branch_commits(self, ref: str, drafts: Sequence[Draft], parent: str) -> list[str]:
+    def write_branch_commits(
+        self, ref: str, drafts: Sequence[CommitDraft], parent: str
+    ) -> list[str]:
         """Make a chain of commits upon `parent` the end of a branch that is not checked out.
 
         `ref` starts with "refs/heads/"; with an empty `parent` the branch is new. Neither index
@@ -234,7 +236,7 @@ class History:
 
     def _write(
         self,
-        drafts: Sequence[Draft],
+        drafts: Sequence[CommitDraft],
         parent: str,
         move: Callable[[CommitWriter, CommitChain], None],
     ) -> list[str]:
@@ -339,7 +341,7 @@ class Wrote(NamedTuple):
         )
 
 
-def write_attribution(history: History, commit: str, wrote: Sequence[Wrote]) -> None:
+def write_attribution(history: VaultHistory, commit: str, wrote: Sequence[Wrote]) -> None:
     """Keep who wrote what a commit has; what was kept of it before is replaced.
 
     Git takes the note along where the commit is amended or rebased.
@@ -387,7 +389,7 @@ def read_first_commit(text: str) -> str:
     return found[1] if found else ""
 
 
-def read_attribution(history: History) -> dict[str, str]:
+def read_attribution(history: VaultHistory) -> dict[str, str]:
     """Return all notes of this machine, by the full id of their commit."""
     out = history.git.run("notes", f"--ref={NOTES_REF}", "list", check=False)
     rows = (line.split(" ") for line in out.splitlines())
@@ -399,7 +401,9 @@ def read_attribution(history: History) -> dict[str, str]:
     }
 
 
-def replace_attribution(history: History, ref: str, notes: Mapping[str, bytes], at: int) -> None:
+def replace_attribution(
+    history: VaultHistory, ref: str, notes: Mapping[str, bytes], at: int
+) -> None:
     """Make these all the notes that a ref has, by the full id of their commit, at once.
 
     Raises:

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
-from vaultmem.core.curation.proposal import Choice
+from vaultmem.core.curation.proposal import ProposalChoice
 from vaultmem.core.lifecycle import State
 from vaultmem.errors import RefusedError
 from vaultmem.operations.declaration import Given, Moment, Operation
@@ -66,11 +66,13 @@ def _decide(vault: Vault, given: Given) -> Any:
     from vaultmem.services.curation.review import find_item
 
     proposal = find_item(vault, given["id"], looks=False)
-    return decided_json([decide(vault, proposal, Choice(given["choice"]), given.get("reason", ""))])
+    return decided_json(
+        [decide(vault, proposal, ProposalChoice(given["choice"]), given.get("reason", ""))]
+    )
 
 
 def _resolve(vault: Vault, given: Given) -> Any:
-    from vaultmem.core.merging.text import Choice as Words
+    from vaultmem.core.merging.text import ConflictChoice as Words
     from vaultmem.services.merging.text_conflicts import resolve_conflicts
 
     chosen = Words(given["choice"])
@@ -118,7 +120,7 @@ DECIDING = (
         "Decide what waits, as `GET /review` listed it; one decision is one commit.",
         _decide,
         fields={
-            "choice": choice("What to do.", [each.value for each in Choice]),
+            "choice": choice("What to do.", [each.value for each in ProposalChoice]),
             "reason": text("Why, for the record.", 1_000),
         },
         required=("choice",),
@@ -265,20 +267,20 @@ Changed = tuple[Any, PurePosixPath | None]
 
 
 def _rewrite(vault: Vault, given: Given) -> Changed:
-    from vaultmem.services.memory.new_note import Update, update_note
+    from vaultmem.services.memory.new_note import NoteUpdate, update_note
 
     path = resolve_whole(vault, given["path"])
-    return edited_json(path, update_note(vault, path, Update(text=given["text"]))), path
+    return edited_json(path, update_note(vault, path, NoteUpdate(text=given["text"]))), path
 
 
 def _update(vault: Vault, given: Given) -> Changed:
-    from vaultmem.services.memory.new_note import Update, update_note
+    from vaultmem.services.memory.new_note import NoteUpdate, update_note
 
     properties, old, new = given.get("properties", {}), given.get("old_text"), given.get("new_text")
     if (old is None) != (new is None) or not (properties or old):
         raise RefusedError("give properties, or old_text and new_text, or all of them")
     path = resolve_whole(vault, given["path"])
-    done = update_note(vault, path, Update(properties, None, old or "", new))
+    done = update_note(vault, path, NoteUpdate(properties, None, old or "", new))
     return edited_json(path, done), path
 
 

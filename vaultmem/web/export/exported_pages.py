@@ -21,7 +21,7 @@ from vaultmem.core.text.paths import parse_note_path
 from vaultmem.errors import VaultError
 from vaultmem.services.history.blame import Trace
 from vaultmem.services.history.explain import (
-    Change,
+    CommitChange,
     Story,
     group_changes,
     tell_stories,
@@ -51,11 +51,11 @@ from vaultmem.web.pages.note_page import (
     MENTIONS,
     MOST_BYTES,
     PAGE,
-    Choice,
-    Listed,
+    FilterChoice,
+    NoteList,
+    NoteListRequest,
     NotePage,
     Rail,
-    Wanted,
     join_lines,
 )
 from vaultmem.web.pages.session_page import Timeline, gather_session, gather_timeline
@@ -171,7 +171,7 @@ class NoteWriter:
             return None
 
     @cached_property
-    def _changes(self) -> dict[str, list[Change]]:
+    def _changes(self) -> dict[str, list[CommitChange]]:
         walked = walk_history(self._vault, self._contents.commit)
         return group_changes(walked, iter(self._records))
 
@@ -197,7 +197,7 @@ _OFFERED, _NAMED = 500, 12
 _STATIC = Path(__file__).parents[1] / "static"
 
 
-class ShownCommit(NamedTuple):
+class ExportedCommit(NamedTuple):
     """A commit, the notes that it changed, and how many more files."""
 
     commit: Commit
@@ -209,7 +209,7 @@ class CommitDay(NamedTuple):
     """The commits of a day, the last first."""
 
     day: str
-    commits: list[ShownCommit]
+    commits: list[ExportedCommit]
 
 
 class ListWriter:
@@ -241,24 +241,24 @@ class ListWriter:
     def _write_list(self, chosen: ListName) -> int:
         records = [self._contents.records[number] for number in self._contents.lists[chosen]]
         name, value = chosen
-        wanted = Wanted(**{name: value} if name else {})
+        wanted = NoteListRequest(**{name: value} if name else {})
         choices = [] if name else list(self._offer())
         pages = max(1, -(-len(records) // PAGE))
         for page in range(pages):
             some = records[page * PAGE : (page + 1) * PAGE]
-            listed = Listed(some, len(records), choices)
+            listed = NoteList(some, len(records), choices)
             values = {"wanted": wanted, "listed": listed, "page": page, "size": PAGE}
             self._write(name_list(chosen, page), "notes.html", "/notes", **values)
         return pages
 
-    def _offer(self) -> Iterator[Choice]:
+    def _offer(self) -> Iterator[FilterChoice]:
         for name in ("state", "kind", "context", "tag"):
             counts = {
                 value: len(numbers)
                 for (kind, value), numbers in self._contents.lists.items()
                 if kind == name
             }
-            yield Choice(name, Counter(counts).most_common(_OFFERED))
+            yield FilterChoice(name, Counter(counts).most_common(_OFFERED))
 
     def _write_sessions(self) -> int:
         timeline = self._gather_timeline()
@@ -289,14 +289,14 @@ class ListWriter:
         for day, group in groupby(self._list_commits(), lambda each: each.commit.time[:10]):
             yield CommitDay(day, list(group))
 
-    def _list_commits(self) -> Iterator[ShownCommit]:
+    def _list_commits(self) -> Iterator[ExportedCommit]:
         if not self._contents.commits:
             return
         records = {record.path: record for record in self._contents.records}
         walked = walk_history(self._vault, self._contents.commit)
         for commit, changes in islice(walked, len(self._contents.commits)):
             notes = [records[each.path] for each in changes if each.path in records][:_NAMED]
-            yield ShownCommit(commit, notes, len(changes) - len(notes))
+            yield ExportedCommit(commit, notes, len(changes) - len(notes))
 
 
 # The index of an export: scripts that give the terms of all notes to the script that searches.

@@ -123,7 +123,7 @@ _OUTSIDE = re.compile(r"https?://|mailto:", re.IGNORECASE)
 _SIZE = re.compile(r"([0-9]{1,4})(?:x([0-9]{1,4}))?")
 
 
-class Target(NamedTuple):
+class LinkTarget(NamedTuple):
     """What a link means: the file, "" if there is none, and its address."""
 
     path: str
@@ -145,17 +145,17 @@ def is_shown_link(url: str) -> bool:
     return _SCHEME.match(url) is None or _OUTSIDE.match(url) is not None
 
 
-def find_target(link: Link, page: Page) -> Target:
+def find_target(link: Link, page: Page) -> LinkTarget:
     """Return what a link in a text means."""
     path = page.around.find(link, page.path) or ""
     if not path:
-        return Target("", "")
+        return LinkTarget("", "")
     anchor = "#" + quote(name_anchor(link.subpath)) if link.subpath else ""
     if not link.path and page.first and anchor:
-        return Target(path, anchor)
+        return LinkTarget(path, anchor)
     addresses = page.around.addresses
-    target = Target(path, addresses.file(path))
-    return Target(path, addresses.note(path) + anchor) if target.is_note else target
+    target = LinkTarget(path, addresses.file(path))
+    return LinkTarget(path, addresses.note(path) + anchor) if target.is_note else target
 
 
 def name_link(link: Link) -> str:
@@ -202,7 +202,7 @@ def render_link(link: Link, text: str, page: Page, hint: str = "") -> str:
     return f'<a class="{kind}" href="{escapeHtml(target.href)}"{title}>{shown}</a>'
 
 
-def render_image(target: Target, text: str) -> str:
+def render_image(target: LinkTarget, text: str) -> str:
     """Return an image of the vault; behind the last bar of its text, its size may stand."""
     before, _, size = text.rpartition("|")
     found = _SIZE.fullmatch(size.strip())
@@ -235,7 +235,7 @@ def _direct_link(token: Token, page: Page) -> None:
         token.attrs = {"class": "external", "href": outside, "rel": REL, **title}
         return
     link = _read_destination(href)
-    target = find_target(link, page) if link else Target("", "")
+    target = find_target(link, page) if link else LinkTarget("", "")
     if not target.path:
         token.tag = "span"
         token.attrs = {"class": "unresolved", "title": f"No such note or file: {href}"}

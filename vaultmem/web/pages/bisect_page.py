@@ -30,7 +30,7 @@ _SEARCHES, _FILES = 16, 5
 Verdicts = dict[str, JudgedCommit]
 
 
-class Search(NamedTuple):
+class BisectRequest(NamedTuple):
     """What is searched: the first commit from which on an answer is not as expected."""
 
     expected: Expectation
@@ -38,7 +38,7 @@ class Search(NamedTuple):
     bad: str
 
 
-class Step(NamedTuple):
+class BisectStep(NamedTuple):
     """A commit that was judged, and its place among those that were, oldest first, from 0."""
 
     judged: JudgedCommit
@@ -46,14 +46,14 @@ class Step(NamedTuple):
     place: int
 
 
-class Found(NamedTuple):
+class BisectProgress(NamedTuple):
     """How far a search is: its steps in order, and about how many are left.
 
     `first_bad` are the commits that it ended at, with what the first of them changed; `problem`
     says why it could not go on. `untested` commits do not descend from the good one.
     """
 
-    steps: list[Step]
+    steps: list[BisectStep]
     left: int
     first_bad: list[ShownCommit]
     changes: list[ShownChange]
@@ -70,9 +70,9 @@ class Searches:
     """What is known of the searches under way; what ends is forgotten, and would be judged anew."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[Search, Verdicts] = OrderedDict()
+        self._known: OrderedDict[BisectRequest, Verdicts] = OrderedDict()
 
-    def open(self, search: Search) -> Verdicts:
+    def open(self, search: BisectRequest) -> Verdicts:
         """Return the verdicts of a search, which whoever goes on with it adds to."""
         verdicts = self._known.setdefault(search, {})
         self._known.move_to_end(search)
@@ -80,12 +80,12 @@ class Searches:
             self._known.popitem(last=False)
         return verdicts
 
-    def close(self, search: Search) -> None:
+    def close(self, search: BisectRequest) -> None:
         """Forget a search."""
         self._known.pop(search, None)
 
 
-def read_search(given: QueryParams) -> Search | None:
+def read_search(given: QueryParams) -> BisectRequest | None:
     """Return what an address asks to find, None where it does not say enough."""
     finds, says = (given.get(name, "").strip()[:1_000] for name in ("finds", "says"))
     good = given.get("good", "").strip()[:250]
@@ -98,10 +98,10 @@ def read_search(given: QueryParams) -> Search | None:
         "negated" in given,
         read_count(given.get("budget", ""), MAX_BUDGET) or 0,
     )
-    return Search(expected, good, given.get("bad", "").strip()[:250] or "HEAD")
+    return BisectRequest(expected, good, given.get("bad", "").strip()[:250] or "HEAD")
 
 
-def go_on(search: Search, verdicts: Verdicts, vault: Vault) -> Found:
+def go_on(search: BisectRequest, verdicts: Verdicts, vault: Vault) -> BisectProgress:
     """Judge some more commits, and return how far the search is."""
     from vaultmem.services.history.diff import show_commit
     from vaultmem.services.packs.evaluate import search_history
@@ -120,22 +120,22 @@ def go_on(search: Search, verdicts: Verdicts, vault: Vault) -> Found:
     except StopIteration as done:
         shown = [show_commit(vault, commit, _FILES) for commit in done.value.commits[:10]]
         changes = list(show_changes(shown[0].operations))
-        return Found(_place(vault, steps), 0, shown, changes, untested=done.value.untested)
+        return BisectProgress(_place(vault, steps), 0, shown, changes, untested=done.value.untested)
     except (NoteNotFoundError, RefusedError) as error:
-        return Found(_place(vault, steps), 0, [], [], str(error))
-    return Found(_place(vault, steps), max(left, 1), [], [])
+        return BisectProgress(_place(vault, steps), 0, [], [], str(error))
+    return BisectProgress(_place(vault, steps), max(left, 1), [], [])
 
 
-def _place(vault: Vault, steps: list[JudgedCommit]) -> list[Step]:
+def _place(vault: Vault, steps: list[JudgedCommit]) -> list[BisectStep]:
     from vaultmem.storage.git.log import read_commits, sort_commits
 
     commits = read_commits(vault.history, (step.commit for step in steps))
     ordered = sort_commits(vault.history, commits.values())
     places = {each.commit: place for place, each in enumerate(ordered)}
-    return [Step(step, commits[step.commit], places[step.commit]) for step in steps]
+    return [BisectStep(step, commits[step.commit], places[step.commit]) for step in steps]
 
 
-def _find_nothing(_: Vault) -> Found | None:
+def _find_nothing(_: Vault) -> BisectProgress | None:
     return None
 
 

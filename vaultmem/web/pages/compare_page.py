@@ -18,13 +18,13 @@ from vaultmem.errors import VaultError
 from vaultmem.services.packs.build import AskPack
 from vaultmem.vault import Vault
 from vaultmem.web.page_requests import answers, open_asked, read
-from vaultmem.web.pages.pack_page import Piece, describe_pack, describe_replay, read_asked
+from vaultmem.web.pages.pack_page import PackPiece, describe_pack, describe_replay, read_asked
 from vaultmem.web.rendering import look_around, render_page
 
 _SIDES = ("left", "right")
 
 
-class Side(NamedTuple):
+class ComparedPack(NamedTuple):
     """A pack: how it was asked for, its pieces in order, and what they cost.
 
     `problem` says why there is none.
@@ -32,7 +32,7 @@ class Side(NamedTuple):
 
     name: str
     at: str
-    pieces: list[Piece]
+    pieces: list[PackPiece]
     account: PackAccount | None
     problem: str = ""
 
@@ -43,7 +43,7 @@ class Row(NamedTuple):
     `changed` has what differs in their texts.
     """
 
-    piece: Piece
+    piece: PackPiece
     left: int
     right: int
     changed: list[Passage]
@@ -56,11 +56,11 @@ class Row(NamedTuple):
         return "changed" if self.changed else "both"
 
 
-class Comparison(NamedTuple):
+class PackComparison(NamedTuple):
     """Two packs, their sections in the order of the right one, and how many are of each kind."""
 
-    left: Side
-    right: Side
+    left: ComparedPack
+    right: ComparedPack
     rows: list[Row]
 
     @property
@@ -75,7 +75,7 @@ class Comparison(NamedTuple):
         return sum(place != rank for place, rank in zip(shared, sorted(shared), strict=True))
 
 
-class Wanted(NamedTuple):
+class CompareRequest(NamedTuple):
     """Which packs are compared; the left one may be that of a receipt."""
 
     question: str
@@ -92,7 +92,7 @@ class Wanted(NamedTuple):
         ]
 
 
-def read_wanted(given: QueryParams) -> Wanted:
+def read_wanted(given: QueryParams) -> CompareRequest:
     """Return what an address asks to compare."""
     question = given.get("q", "")[:1_000]
     both = [
@@ -108,18 +108,18 @@ def read_wanted(given: QueryParams) -> Wanted:
         )._replace(at=given.get(f"{side}_at", "").strip())
         for side in _SIDES
     ]
-    return Wanted(question, given.get("receipt", ""), (both[0], both[1]))
+    return CompareRequest(question, given.get("receipt", ""), (both[0], both[1]))
 
 
-def gather_comparison(wanted: Wanted, other: str, vault: Vault) -> Comparison:
+def gather_comparison(wanted: CompareRequest, other: str, vault: Vault) -> PackComparison:
     """Return two packs side by side."""
     first, second = wanted.asked
     left = _replay(wanted.receipt, vault) if wanted.receipt else _ask(first, other, vault)
     right = _ask(second, other, vault)
-    return Comparison(left, right, align(left.pieces, right.pieces))
+    return PackComparison(left, right, align(left.pieces, right.pieces))
 
 
-def _ask(asked: AskPack, other: str, vault: Vault) -> Side:
+def _ask(asked: AskPack, other: str, vault: Vault) -> ComparedPack:
     from vaultmem.services.packs.build import ask_pack
 
     name = f"as of {asked.at}" if asked.at else "now"
@@ -128,21 +128,23 @@ def _ask(asked: AskPack, other: str, vault: Vault) -> Side:
             ask_pack(open_asked(vault, other), asked), look_around(asked.at, vault, embeds=False)
         )
     except VaultError as error:
-        return Side(name, asked.at, [], None, str(error))
-    return Side(name, asked.at, page.pieces, page.answer.pack.account)
+        return ComparedPack(name, asked.at, [], None, str(error))
+    return ComparedPack(name, asked.at, page.pieces, page.answer.pack.account)
 
 
-def _replay(name: str, vault: Vault) -> Side:
+def _replay(name: str, vault: Vault) -> ComparedPack:
     from vaultmem.services.packs.receipts import replay_receipt
 
     replay = replay_receipt(vault, name)
     receipt = replay.receipt
     who = receipt.agent or "a person"
     told = f"shown to {who} on {receipt.time[:10]}"
-    return Side(told, receipt.source.commit, describe_replay(vault, replay), receipt.account)
+    return ComparedPack(
+        told, receipt.source.commit, describe_replay(vault, replay), receipt.account
+    )
 
 
-def align(left: Sequence[Piece], right: Sequence[Piece]) -> list[Row]:
+def align(left: Sequence[PackPiece], right: Sequence[PackPiece]) -> list[Row]:
     """Return the sections of both, those of the left alone behind what they stood behind."""
     ours, theirs = _name(left), _name(right)
     places = {key: place for place, key in enumerate(theirs, 1)}
@@ -160,7 +162,10 @@ def align(left: Sequence[Piece], right: Sequence[Piece]) -> list[Row]:
 
 
 def _make_row(
-    key: tuple[str, str, int], place: int, ours: dict[tuple[str, str, int], Piece], piece: Piece
+    key: tuple[str, str, int],
+    place: int,
+    ours: dict[tuple[str, str, int], PackPiece],
+    piece: PackPiece,
 ) -> Row:
     if key not in ours:
         return Row(piece, 0, place, [])
@@ -168,9 +173,9 @@ def _make_row(
     return Row(piece, list(ours).index(key) + 1, place, mark_diff(diff))
 
 
-def _name(pieces: Iterable[Piece]) -> dict[tuple[str, str, int], Piece]:
+def _name(pieces: Iterable[PackPiece]) -> dict[tuple[str, str, int], PackPiece]:
     """Return pieces by path and heading, and which of several of one name they are."""
-    named: dict[tuple[str, str, int], Piece] = {}
+    named: dict[tuple[str, str, int], PackPiece] = {}
     seen: Counter[tuple[str, str]] = Counter()
     for piece in pieces:
         name = (piece.item.hit.record.path, piece.item.hit.section.heading)

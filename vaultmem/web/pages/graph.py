@@ -29,7 +29,7 @@ _STRETCH = 1.25
 WIDTH, HEIGHT = 560, 400
 
 
-class Node(NamedTuple):
+class GraphNode(NamedTuple):
     """A note in the drawing: how many links away, its place, and whether its name stands left."""
 
     path: str
@@ -45,18 +45,18 @@ class Node(NamedTuple):
         return self.x < 0
 
 
-class Edge(NamedTuple):
+class GraphEdge(NamedTuple):
     """A link between two notes of the drawing."""
 
-    start: Node
-    end: Node
+    start: GraphNode
+    end: GraphNode
 
 
 class Graph(NamedTuple):
     """The notes around the one in the middle, links between them, and how many are left out."""
 
-    nodes: list[Node]
-    edges: list[Edge]
+    nodes: list[GraphNode]
+    edges: list[GraphEdge]
     left_out: int
 
 
@@ -87,7 +87,7 @@ def gather_graph(path: str, vault: Vault) -> Graph:
         if each in records
     }
     targets = ((a, b) for a in nodes for b in links.targets.get(a, ()))
-    edges = [Edge(nodes[a], nodes[b]) for a, b in targets if b in nodes]
+    edges = [GraphEdge(nodes[a], nodes[b]) for a, b in targets if b in nodes]
     return Graph(list(nodes.values()), edges, len(near) + len(far) - len(rings[1] + rings[2]))
 
 
@@ -102,11 +102,11 @@ def _find_records(vault: Vault, paths: Sequence[str]) -> dict[str, NoteRecord]:
     return {each.path: each for each in vault.view.records(f"d.path IN ({marks})", paths)}
 
 
-def _place(record: NoteRecord, depth: int, turn: float) -> Node:
+def _place(record: NoteRecord, depth: int, turn: float) -> GraphNode:
     """Return a note's place in its ring; `turn` is the part of a full one, from the top."""
     angle = 2 * math.pi * turn + 0.2 * depth
     x, y = _RADII[depth] * math.sin(angle) * _STRETCH, -_RADII[depth] * math.cos(angle)
-    return Node(record.path, record.title, record.state, depth, round(x, 1), round(y, 1))
+    return GraphNode(record.path, record.title, record.state, depth, round(x, 1), round(y, 1))
 
 
 @answers

@@ -12,14 +12,14 @@ from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 
-from vaultmem.core.merging.text import Choice
+from vaultmem.core.merging.text import ConflictChoice
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.text.timestamps import Check, Verdict
 from vaultmem.errors import RefusedError
 from vaultmem.services.health.economics import Stats
 from vaultmem.services.merging.branches import list_proposed
 from vaultmem.services.merging.text_conflicts import Unsettled, list_conflicts, resolve_conflicts
-from vaultmem.services.packs.receipts import Shown
+from vaultmem.services.packs.receipts import ShownSections
 from vaultmem.storage.git.log import Commit
 from vaultmem.storage.views import View
 from vaultmem.vault import Vault
@@ -110,19 +110,19 @@ async def enter(request: Request) -> Response:
 _LAST = 15
 
 
-class Account(NamedTuple):
+class UsageSummary(NamedTuple):
     """What packs and recalls cost and saved, and what was shown last."""
 
     stats: Stats
-    shown: list[Shown]
+    shown: list[ShownSections]
 
 
-def gather_account(vault: Vault) -> Account:
+def gather_account(vault: Vault) -> UsageSummary:
     """Return the account of all packs and recalls."""
     from vaultmem.services.health.economics import read_stats
     from vaultmem.services.packs.receipts import list_recent
 
-    return Account(read_stats(vault), list_recent(vault, _LAST))
+    return UsageSummary(read_stats(vault), list_recent(vault, _LAST))
 
 
 def gather_checks(vault: Vault) -> list[Check]:
@@ -177,13 +177,13 @@ async def resolve(request: Request) -> Response:
     """Decide one conflict, and go back to the others."""
     form = await read_form(request)
     try:
-        choice, number = Choice(form.get("choice", "")), int(form.get("number", ""))
+        choice, number = ConflictChoice(form.get("choice", "")), int(form.get("number", ""))
     except ValueError:
         raise RefusedError("choose ours, theirs or both of a conflict") from None
     done = await write(request, partial(_resolve, form.get("path", ""), choice, number))
     return go_back(request, make_link("/conflicts"), f"{done[0]}: {choice}.", done[1])
 
 
-def _resolve(path: str, choice: Choice, number: int, vault: Vault) -> tuple[str, str]:
+def _resolve(path: str, choice: ConflictChoice, number: int, vault: Vault) -> tuple[str, str]:
     done = resolve_conflicts(vault, path, choice, number)
     return done.path, done.report.commit

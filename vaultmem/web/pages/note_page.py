@@ -18,7 +18,7 @@ from vaultmem.core.notes.record import NoteRecord, has_tag
 from vaultmem.core.text.paths import parse_note_path
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.history.blame import BlamedLine, Trace
-from vaultmem.services.packs.receipts import Shown
+from vaultmem.services.packs.receipts import ShownSections
 from vaultmem.vault import Vault
 from vaultmem.web.markdown.html import Rendered, render_note
 from vaultmem.web.page_requests import answers, read, read_page, read_path
@@ -43,7 +43,7 @@ class NotePage(NamedTuple):
     rendered: Rendered | None
 
 
-class Written(NamedTuple):
+class LineAuthor(NamedTuple):
     """Lines (first and last, 1-based) that one author wrote in one commit."""
 
     first: int
@@ -57,10 +57,10 @@ class Rail(NamedTuple):
     `problem` says why its history cannot be told.
     """
 
-    written: list[Written]
+    written: list[LineAuthor]
     trace: Trace | None
     mentions: list[NoteRecord]
-    shown: list[Shown]
+    shown: list[ShownSections]
     problem: str = ""
 
 
@@ -97,13 +97,13 @@ def gather_rail(path: str, at: str, vault: Vault) -> Rail:
     return Rail(written, trace, mentions, shown)
 
 
-def join_lines(blamed: Iterable[BlamedLine]) -> list[Written]:
+def join_lines(blamed: Iterable[BlamedLine]) -> list[LineAuthor]:
     """Return neighbouring lines of one origin as one, empty ones left out at both ends."""
     runs = []
     for _, group in groupby(blamed, lambda line: (line.commit and line.commit.commit, line.who)):
         lines = [line for line in group if line.text.strip()]
         if lines:
-            runs.append(Written(lines[0].number, lines[-1].number, lines[0]))
+            runs.append(LineAuthor(lines[0].number, lines[-1].number, lines[0]))
     return runs
 
 
@@ -160,7 +160,7 @@ def _read_picture(path: str, vault: Vault) -> tuple[bytes, str]:
 PAGE, _OFFERED = 100, 24
 
 
-class Wanted(NamedTuple):
+class NoteListRequest(NamedTuple):
     """Which notes are listed; what is empty lets all through. `name` is a part of title or path."""
 
     state: str = ""
@@ -180,22 +180,22 @@ class Wanted(NamedTuple):
         )
 
 
-class Choice(NamedTuple):
+class FilterChoice(NamedTuple):
     """A property by which the list can be made shorter: its values, and how many have each."""
 
     name: str
     values: list[tuple[str, int]]
 
 
-class Listed(NamedTuple):
+class NoteList(NamedTuple):
     """A page of notes, the last changed first, how many there are, and what else may be chosen."""
 
     notes: list[NoteRecord]
     total: int
-    choices: list[Choice]
+    choices: list[FilterChoice]
 
 
-def gather_notes(wanted: Wanted, page: int, vault: Vault) -> Listed:
+def gather_notes(wanted: NoteListRequest, page: int, vault: Vault) -> NoteList:
     """Return one page (from 0) of the notes that are wanted."""
     found = list(filter(wanted.admits, vault.view.keep("notes by time", lambda: _sort(vault))))
     choices = [
@@ -204,23 +204,25 @@ def gather_notes(wanted: Wanted, page: int, vault: Vault) -> Listed:
         _offer("context", (record.context for record in found)),
         _offer("tag", (tag for record in found for tag in record.tags)),
     ]
-    return Listed(found[page * PAGE : (page + 1) * PAGE], len(found), choices)
+    return NoteList(found[page * PAGE : (page + 1) * PAGE], len(found), choices)
 
 
 def _sort(vault: Vault) -> list[NoteRecord]:
     return sorted(vault.view.records(), key=lambda record: (-record.changed, record.path))
 
 
-def _offer(name: str, values: Iterable[str]) -> Choice:
+def _offer(name: str, values: Iterable[str]) -> FilterChoice:
     counts = Counter(value for value in values if value)
-    return Choice(name, counts.most_common(_OFFERED))
+    return FilterChoice(name, counts.most_common(_OFFERED))
 
 
 @answers
 async def show_notes(request: Request) -> Response:
     """Show a page of notes."""
     given = request.query_params
-    wanted = Wanted(**{name: given.get(name, "")[:500].strip("#/ ") for name in Wanted._fields})
+    wanted = NoteListRequest(
+        **{name: given.get(name, "")[:500].strip("#/ ") for name in NoteListRequest._fields}
+    )
     page = read_page(given)
     frame, listed = await read(request, partial(gather_notes, wanted, page))
     template = "note_rows.html" if "part" in given else "notes.html"

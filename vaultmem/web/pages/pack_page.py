@@ -40,7 +40,7 @@ from vaultmem.web.rendering import Reason, look_around, render_page, tell_reason
 MAX_BUDGET = 200_000
 
 
-class Piece(NamedTuple):
+class PackPiece(NamedTuple):
     """A section of a pack, what it adds to the tokens, why it is there, and its text as HTML."""
 
     item: PackItem
@@ -49,12 +49,12 @@ class Piece(NamedTuple):
     html: str
 
 
-class Group(NamedTuple):
+class PackGroup(NamedTuple):
     """Pieces that count alike: instructions, preferences, what is pinned, evidence."""
 
     name: str
     told: str
-    pieces: list[Piece]
+    pieces: list[PackPiece]
 
     @property
     def cost(self) -> int:
@@ -62,7 +62,7 @@ class Group(NamedTuple):
         return sum(piece.cost for piece in self.pieces)
 
 
-class Share(NamedTuple):
+class BudgetShare(NamedTuple):
     """A part of the budget: its tokens, where it begins, and how wide it is (percent)."""
 
     name: str
@@ -78,9 +78,9 @@ class PackPage(NamedTuple):
     """
 
     answer: PackAnswer
-    pieces: list[Piece]
-    groups: list[Group]
-    shares: list[Share]
+    pieces: list[PackPiece]
+    groups: list[PackGroup]
+    shares: list[BudgetShare]
     left: dict[str, list[LeftOut]]
     linked: frozenset[str]
 
@@ -151,11 +151,11 @@ def describe_pack(answer: PackAnswer, around: Surroundings) -> PackPage:
 
 def describe_items(
     items: Sequence[PackItem], form: PackForm, question: str, around: Surroundings
-) -> list[Piece]:
+) -> list[PackPiece]:
     """Return the sections of a pack, with what each adds to its tokens, and why it is there."""
     is_asked = bool(question.strip())
     return [
-        Piece(item, cost, tell_reasons(item, is_asked), _render(item, around))
+        PackPiece(item, cost, tell_reasons(item, is_asked), _render(item, around))
         for item, cost in zip(items, price_items(items, form), strict=True)
     ]
 
@@ -169,16 +169,16 @@ def _render(item: PackItem, around: Surroundings) -> str:
     return render_note(shown, item.hit.record.path, around).html
 
 
-def divide(pieces: Iterable[Piece]) -> list[Group]:
+def divide(pieces: Iterable[PackPiece]) -> list[PackGroup]:
     """Return the groups that have pieces; what is pinned and does not instruct is its own."""
-    found: dict[str, list[Piece]] = {name: [] for name in _GROUPS}
+    found: dict[str, list[PackPiece]] = {name: [] for name in _GROUPS}
     for piece in pieces:
         is_pinned = piece.item.pinned and piece.item.part is PackPart.EVIDENCE
         found["pinned" if is_pinned else piece.item.part].append(piece)
-    return [Group(name, _GROUPS[name], each) for name, each in found.items() if each]
+    return [PackGroup(name, _GROUPS[name], each) for name, each in found.items() if each]
 
 
-def share_out(groups: Sequence[Group], account: PackAccount) -> list[Share]:
+def share_out(groups: Sequence[PackGroup], account: PackAccount) -> list[BudgetShare]:
     """Return what of the budget went where, and what is left of it."""
     tokens = {group.name: group.cost for group in groups}
     tokens["frame"] = max(account.sent - sum(tokens.values()), 0)
@@ -188,7 +188,7 @@ def share_out(groups: Sequence[Group], account: PackAccount) -> list[Share]:
     for each in tokens.values():
         ends.append(ends[-1] + each)
     return [
-        Share(name, each, 100 * start / whole, 100 * (end - start) / whole)
+        BudgetShare(name, each, 100 * start / whole, 100 * (end - start) / whole)
         for (name, each), (start, end) in zip(tokens.items(), pairwise(ends), strict=True)
     ]
 
@@ -217,7 +217,7 @@ async def show_pack(request: Request) -> Response:
 _PAGE = 50
 
 
-class Listed(NamedTuple):
+class ReceiptList(NamedTuple):
     """A page of receipts, the newest first."""
 
     receipts: list[Receipt]
@@ -241,8 +241,8 @@ class ReceiptPage(NamedTuple):
     """A replayed pack; `since` says by path and heading what became of each section."""
 
     replay: Replay
-    groups: list[Group]
-    shares: list[Share]
+    groups: list[PackGroup]
+    shares: list[BudgetShare]
     since: dict[tuple[str, str], Since]
 
     @property
@@ -256,13 +256,13 @@ class ReceiptPage(NamedTuple):
         return sum(each != Since("as it was") for each in self.since.values())
 
 
-def gather_receipts(agent: str, session: str, page: int, vault: Vault) -> Listed:
+def gather_receipts(agent: str, session: str, page: int, vault: Vault) -> ReceiptList:
     """Return a page (from 0) of the receipts of an agent and a session, if these are named."""
     from vaultmem.services.packs.receipts import list_receipts
 
     found = list_receipts(vault, agent, session)
     listed = list(islice(found, page * _PAGE, (page + 1) * _PAGE + 1))
-    return Listed(listed[:_PAGE], len(listed) > _PAGE)
+    return ReceiptList(listed[:_PAGE], len(listed) > _PAGE)
 
 
 def gather_receipt(name: str, vault: Vault) -> ReceiptPage:
@@ -278,7 +278,7 @@ def gather_receipt(name: str, vault: Vault) -> ReceiptPage:
     return ReceiptPage(replay, groups, share_out(groups, replay.receipt.account), since)
 
 
-def describe_replay(vault: Vault, replay: Replay) -> list[Piece]:
+def describe_replay(vault: Vault, replay: Replay) -> list[PackPiece]:
     """Return the sections of a replayed pack, and what each added to its tokens."""
     receipt = replay.receipt
     form = choose_form(receipt.source, receipt.style, receipt.labels)

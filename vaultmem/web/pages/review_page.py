@@ -10,14 +10,14 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from vaultmem.core.curation.proposal import CHOICES, Action, Choice, Proposal
-from vaultmem.core.text.line_diff import Mark, diff_words
+from vaultmem.core.curation.proposal import CHOICES, Action, Proposal, ProposalChoice
+from vaultmem.core.text.line_diff import WordMark, diff_words
 from vaultmem.errors import RefusedError
-from vaultmem.services.curation.decide import Decided, decide
+from vaultmem.services.curation.decide import DecisionResult, decide
 from vaultmem.services.curation.review import (
     COMPARED_AT_ONCE,
     Item,
-    Side,
+    ReviewSide,
     describe_items,
     find_item,
     list_queue,
@@ -41,7 +41,7 @@ _JOB = "review"
 class ShownSide(NamedTuple):
     """A note of a decision, and its text in pieces: what the other note lacks is its own."""
 
-    side: Side
+    side: ReviewSide
     pieces: list[tuple[str, bool]]
 
 
@@ -84,8 +84,10 @@ def _show(item: Item) -> ShownItem:
         return ShownItem(item, [ShownSide(s, _cut([(s.text.strip(), False)])) for s in item.sides])
     pieces = diff_words(*texts)
     shown = []
-    for side, own in zip(item.sides, (Mark.DEL, Mark.INS), strict=True):
-        its = ((each.text, each.mark is own) for each in pieces if each.mark in {Mark.SAME, own})
+    for side, own in zip(item.sides, (WordMark.DEL, WordMark.INS), strict=True):
+        its = (
+            (each.text, each.mark is own) for each in pieces if each.mark in {WordMark.SAME, own}
+        )
         shown.append(ShownSide(side, _cut(its)))
     return ShownItem(item, shown)
 
@@ -106,7 +108,7 @@ def _look_anew(tell: TellProgress, vault: Vault) -> int:
     return len(list_queue(vault, tell).proposals)
 
 
-def _decide(name: str, choice: Choice, reason: str, vault: Vault) -> Decided:
+def _decide(name: str, choice: ProposalChoice, reason: str, vault: Vault) -> DecisionResult:
     return decide(vault, find_item(vault, name), choice, reason)
 
 
@@ -136,7 +138,7 @@ async def decide_item(request: Request) -> Response:
     """Decide one thing, and go back to what else waits."""
     form = await read_form(request)
     try:
-        choice = Choice(form.get("choice", ""))
+        choice = ProposalChoice(form.get("choice", ""))
     except ValueError:
         raise RefusedError("choose accept, other or reject") from None
     work = partial(_decide, form.get("id", ""), choice, form.get("reason", ""))

@@ -45,7 +45,7 @@ class ShownHit(NamedTuple):
     excerpt: list[tuple[str, bool]]
 
 
-class Found(NamedTuple):
+class SearchPage(NamedTuple):
     """An answer with its hits, and what is to be said of how sure it is."""
 
     answer: QueryResult | None
@@ -53,15 +53,15 @@ class Found(NamedTuple):
     doubts: list[str]
 
 
-def gather_answer(question: str, offset: int, other: str, vault: Vault) -> Found:
+def gather_answer(question: str, offset: int, other: str, vault: Vault) -> SearchPage:
     """Return what answers a question, nothing for an empty one; nobody is counted as shown it."""
     from vaultmem.services.search.run_query import run_query, tell_how_sure
 
     if not question.strip():
-        return Found(None, [], [])
+        return SearchPage(None, [], [])
     asked = Ask(question, _LIMIT, offset, suggests=True, waits=False, counts=False)
     answer = run_query(open_asked(vault, other), asked)
-    return Found(answer, list(map(show_hit, answer.hits)), tell_how_sure(answer))
+    return SearchPage(answer, list(map(show_hit, answer.hits)), tell_how_sure(answer))
 
 
 def show_hit(hit: Hit) -> ShownHit:

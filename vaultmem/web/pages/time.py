@@ -11,7 +11,7 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from vaultmem.services.history.blame import Version
+from vaultmem.services.history.blame import NoteCommit
 from vaultmem.services.history.commits import CommitFilter, find_moment, resolve_commit
 from vaultmem.services.history.diff import ShownCommit
 from vaultmem.storage.git.log import Commit, read_commit
@@ -50,7 +50,7 @@ DECISIONS = frozenset(
 )
 
 
-class Wanted(NamedTuple):
+class CommitListRequest(NamedTuple):
     """Which commits are listed; what is empty lets all through."""
 
     who: str = ""
@@ -63,7 +63,7 @@ class Wanted(NamedTuple):
         return CommitFilter(events, frozenset(), sessions, everything=True, people=people)
 
 
-class Place(NamedTuple):
+class TimelineMark(NamedTuple):
     """A commit on the line: its middle in pixels; `is_decision` says that nobody wrote by it."""
 
     commit: Commit
@@ -73,14 +73,14 @@ class Place(NamedTuple):
     is_decision: bool
 
 
-class Line(NamedTuple):
+class Timeline(NamedTuple):
     """Commits from left to right, oldest first, each in the lane of who made it.
 
     `lanes` are the names and their heights, `days` names of days and where they begin, all in
     pixels of a picture of `width` and `height`.
     """
 
-    places: list[Place]
+    places: list[TimelineMark]
     lanes: list[tuple[str, int]]
     days: list[tuple[str, int]]
     width: int
@@ -91,14 +91,14 @@ class TimePage(NamedTuple):
     """Commits, newest first, by day; their line; and what can be chosen."""
 
     days: list[tuple[str, list[Commit]]]
-    line: Line
+    line: Timeline
     has_older: bool
     is_cut: bool
     people: list[str]
     events: list[str]
 
 
-def gather_time(wanted: Wanted, page: int, vault: Vault) -> TimePage:
+def gather_time(wanted: CommitListRequest, page: int, vault: Vault) -> TimePage:
     """Return a page (from 0) of the commits that are wanted."""
     from vaultmem.services.history.commits import find_moment, list_commits
 
@@ -117,7 +117,7 @@ def gather_time(wanted: Wanted, page: int, vault: Vault) -> TimePage:
     return TimePage(days, draw_line(shown), len(log.commits) > last, log.is_cut, people, events)
 
 
-def draw_line(commits: Sequence[Commit]) -> Line:
+def draw_line(commits: Sequence[Commit]) -> Timeline:
     """Return where each of the commits, newest first, stands on a line."""
     step = min(max(_WIDTH // (len(commits) + 1), _LEAST), _MOST)
     counts = Counter(each.who for each in commits)
@@ -127,7 +127,7 @@ def draw_line(commits: Sequence[Commit]) -> Line:
         names.append(_OTHERS)
     heights = [(name, (at + 2) * _HEIGHT) for at, name in enumerate(names)]
     places = [
-        Place(
+        TimelineMark(
             each,
             _NAME + place * step,
             (lanes.get(each.who, len(lanes)) + 2) * _HEIGHT,
@@ -137,10 +137,10 @@ def draw_line(commits: Sequence[Commit]) -> Line:
         for place, each in enumerate(reversed(commits), 1)
     ]
     width = _NAME + (len(places) + 1) * step
-    return Line(places, heights, _name_days(places, step), width, (len(names) + 2) * _HEIGHT)
+    return Timeline(places, heights, _name_days(places, step), width, (len(names) + 2) * _HEIGHT)
 
 
-def _name_days(places: Sequence[Place], step: int) -> list[tuple[str, int]]:
+def _name_days(places: Sequence[TimelineMark], step: int) -> list[tuple[str, int]]:
     """Return days and where their first commits stand, as far as the names have room."""
     days: list[tuple[str, int]] = []
     for day, group in groupby(places, lambda place: tell_day(place.commit.at)):
@@ -154,7 +154,9 @@ def _name_days(places: Sequence[Place], step: int) -> list[tuple[str, int]]:
 async def show_time(request: Request) -> Response:
     """Show a page of the vault's commits."""
     given = request.query_params
-    wanted = Wanted(**{name: given.get(name, "")[:200].strip() for name in Wanted._fields})
+    wanted = CommitListRequest(
+        **{name: given.get(name, "")[:200].strip() for name in CommitListRequest._fields}
+    )
     page = read_page(given)
     frame, found = await read(request, partial(gather_time, wanted, page))
     return render_page(request, "time.html", vault=frame, wanted=wanted, found=found, page=page)
@@ -172,7 +174,7 @@ class HistoryPage(NamedTuple):
     """A note's versions, newest first, each with what changed in it."""
 
     path: str
-    versions: list[tuple[Version, ShownChange]]
+    versions: list[tuple[NoteCommit, ShownChange]]
     has_older: bool
 
 
