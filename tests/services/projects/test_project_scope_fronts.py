@@ -89,6 +89,25 @@ def test_a_tool_is_named_to_an_agent_without_a_shell(root: Path, alpha: Path, be
     assert "no such project" in nowhere
 
 
+def test_an_agent_reads_no_queries_of_another_project(
+    root: Path, alpha: Path, beta: Path, run_cli: RunCli
+) -> None:
+    for folder, question in ((alpha, QUESTION), (beta, "what does a ticket cost")):
+        run_cli("recall", question, "--vault", root, cwd=folder)
+
+    async def scene(client: object) -> str:
+        found = []
+        for action in ("queries", "stats"):
+            done = await client.call_tool("history", {"action": action})  # type: ignore[attr-defined]
+            found.append(done.content[0].text)
+        return "\n".join(found)
+
+    told = play_in(root, beta, scene)
+    assert "what does a ticket cost" in told
+    assert "ticket.md" in told
+    assert "winch" not in told
+
+
 def test_outside_a_project_nothing_is_left_out(
     root: Path, alpha: Path, beta: Path, run_cli: RunCli, tmp_path: Path
 ) -> None:
