@@ -247,7 +247,8 @@ def test_git_log_shows_each_sessions_own_commits(story: Story) -> None:
         assert f"sessions/{session}.md" in wrote
         assert sum(path.startswith("notes/inbox/") for path in wrote) == (3 if subject == 4 else 1)
     assert git(story.vault, "status", "--porcelain") == ""
-    memory = (story.vault / "MEMORY.md").read_text()
-    assert "- Tests of the scanner need the tablet. ([[s-mon]])" in memory
+    learned = git(story.vault, "grep", "-l", "Tests of the scanner need the tablet", "--", "notes")
+    assert "project: ferrylane\n" in (story.vault / learned.strip()).read_text()
+    assert "scanner" not in (story.vault / "MEMORY.md").read_text()
     assert (story.vault / "transcripts/s-mon.jsonl").is_file()
     assert "transcripts" not in git(story.vault, "ls-files")

@@ -163,6 +163,10 @@ def test_what_is_never_a_project(vault: Vault, home: Path) -> None:
     git(home, "init", "-q")
     (home / "deep").mkdir()
     assert ensure_project(vault, home / "deep", opened=True) is None
+    other = home / "private"
+    git(home, "init", "-q", str(other))
+    (other / "vaultmem.yaml").write_text("")
+    assert ensure_project(vault, other, opened=True) is None
     assert not (vault.root / TABLE_NAME).exists()
 
 

@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vaultmem.config import CONFIG_NAME
 from vaultmem.core.project import FolderFacts, normalise_remote
 from vaultmem.core.text.paths import is_text
 from vaultmem.errors import VaultError
@@ -27,7 +28,7 @@ _KEY = "code repository"
 def read_facts(vault: Vault, folder: Path) -> FolderFacts | None:
     """Return what identifies the project of a folder; None where there can be none.
 
-    There is none in the vault itself, in the home folder, at the root of the file system, in a
+    There is none in this or another vault, in the home folder, at the root of the file system, in a
     folder for temporary files, and in a repository in which git refuses to work.
     """
     try:
@@ -50,6 +51,8 @@ def _is_excluded(top: Path) -> bool:
 
 def _is_vault(vault: Vault, here: Path, top: Path) -> bool:
     """Tell whether a folder belongs to a vault that is a repository of its own, or has none."""
+    if (top / CONFIG_NAME).is_file():  # Another vault, perhaps.
+        return True
     return here.is_relative_to(vault.root) and top.is_relative_to(vault.root)
 
 
