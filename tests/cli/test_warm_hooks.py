@@ -133,6 +133,7 @@ def test_as_much_is_read_as_a_hook_takes() -> None:
 
 #: What none of the commands below needs; each of these takes long to import.
 HEAVY = {"git", "whoosh", "yaml", "frontmatter", "platformdirs", "secrets", "ctypes", "difflib"}
+HEAVY |= {"importlib.metadata"}
 NO_TYPER = HEAVY | {"typer"}
 BARE = NO_TYPER | {"numpy", "sqlite3", "re", "json", "typing", "enum", "dataclasses", "pathlib"}
 OURS = {

@@ -10,7 +10,6 @@ import os
 import re
 import shlex
 import sys
-from importlib import metadata
 from pathlib import Path
 
 TYPE_CHECKING = False
@@ -171,6 +170,8 @@ def tell_missing(what: str | None, extra: str) -> str:
 
 def how_to_install(extra: str) -> str:
     """Say which command installs what this environment lacks of an extra ("mcp", "web")."""
+    from importlib import metadata  # It loads `email` and `zipfile`.
+
     try:
         extras = metadata.metadata(DISTRIBUTION).get_all("Provides-Extra") or ()
     except metadata.PackageNotFoundError:
