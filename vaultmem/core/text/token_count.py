@@ -2,8 +2,7 @@
 
 The rule is what o200k, a byte-pair tokenizer with a large vocabulary, does on average: fitted by
 least squares over 5 MB of notes, manuals and code in eight languages. Others need up to a quarter
-more for Chinese and Japanese, or less. `benchmarks/token_estimate.py` measures it. In hundredths
-of a token:
+more for Chinese and Japanese, or less. In hundredths of a token:
 
 - a word costs 100, and 18 more for each byte of UTF-8 beyond its sixth,
 - an accented Latin letter costs 280 more: words of other languages are rarer in vocabularies,
