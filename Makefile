@@ -6,7 +6,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-campaigns test-fleet test-long test-sdks test-web nightly pictures kills machines lint bench wheel-check bundles packages man clean
+.PHONY: demo test test-campaigns test-fleet test-long test-sdks test-web nightly pictures kills machines lint bench wheel-check bundles man clean
 
 demo: $(VENV)/installed  ## Show the whole product on a copy of sample-vault.
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
@@ -61,14 +61,6 @@ bundles: $(VENV)/installed-test  ## Build dist/: wheel, Claude Code plugin, MCP 
 	rm -f dist/*.whl
 	$(BIN)/python -m build -q --wheel --outdir dist .
 	$(BIN)/python docs/bundles.py dist/*.whl $(BUNDLES)
-
-packages: $(VENV)/installed-packages man  ## Build dist/: a Debian package, where dpkg is, and a Homebrew formula.
-	rm -f dist/*.whl dist/*.tar.gz
-	$(BIN)/python -m build -q --outdir dist .
-	$(BIN)/uv pip compile -q pyproject.toml --extra mcp --extra web --format pylock.toml \
-		--python-version 3.13 --python-platform macos -o dist/pylock.toml
-	$(BIN)/python packaging/formula.py dist/*.tar.gz dist/pylock.toml dist/vaultmem-notes.rb $(FORMULA)
-	! command -v dpkg-deb >/dev/null || sh packaging/deb.sh dist/*.whl dist/vaultmem.1 dist
 
 man: $(VENV)/installed  ## Write dist/vaultmem.1, the manual page.
 	$(BIN)/python docs/man.py
