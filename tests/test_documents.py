@@ -38,6 +38,19 @@ def test_the_index_names_every_page() -> None:
     assert pages - named == {index}
 
 
+def test_each_guarantee_is_listed_with_its_tests() -> None:
+    """The page names every test that is marked as a guarantee's, and no other."""
+    page = (ROOT / "docs/explanation/recall.md").read_text(encoding="utf-8")
+    listed = re.findall(r"`([a-z_/]+\.py::test_\w+)`", page)
+    mark = re.compile(r"^@pytest\.mark\.guarantee\n(?:[@ )\]].*\n)*def (test_\w+)", re.MULTILINE)
+    marked = [
+        f"{file.relative_to(ROOT / 'tests')}::{name}"
+        for file in (ROOT / "tests").rglob("test_*.py")
+        for name in mark.findall(file.read_text(encoding="utf-8"))
+    ]
+    assert sorted(listed) == sorted(marked)
+
+
 def test_decisions_have_one_form_and_are_short() -> None:
     """A reader finds the same four parts in each record, and reads it in two minutes."""
     records = sorted((ROOT / "docs/decisions").iterdir())

@@ -433,6 +433,7 @@ ROWS = [
 ]
 
 
+@pytest.mark.guarantee
 @pytest.mark.parametrize(("owners", "way"), ROWS)
 def test_no_agent_lets_instruct_again_what_the_owner_took_back(
     world: World, owners: str, way: str

@@ -83,6 +83,7 @@ def save(root: Path) -> None:
     write_notes(root, {"notes/gangway.md": "# Gangway\n\nNobody knows its colour.\n"})
 
 
+@pytest.mark.guarantee
 @pytest.mark.campaign
 def test_what_only_reads_answers_from_the_last_index_and_says_so(
     root: Path, run_cli: RunCli

@@ -43,6 +43,7 @@ def read(root: Path, path: str = "notes/inbox/deploys.md") -> str:
     return (root / path).read_text()
 
 
+@pytest.mark.guarantee
 @pytest.mark.campaign
 @pytest.mark.parametrize(("marks", "name"), [(CLAUDE, "claude-code"), (CODEX, "codex")])
 def test_an_agent_that_does_as_our_skill_says_promotes_no_policy_of_its_own(

@@ -34,6 +34,7 @@ def fill(disk: Path, left: int) -> Path:
     return filler
 
 
+@pytest.mark.guarantee
 @pytest.mark.parametrize("left", [0, 8_192, 61_440, 151_552])
 def test_a_full_state_folder_says_whether_the_note_was_written(
     small_disk: Path, make_vault: MakeVault, run_cli: RunCli, left: int

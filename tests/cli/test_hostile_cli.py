@@ -161,6 +161,7 @@ def test_row_23_terminal_control_of_a_note_is_not_printed(run_cli: Run, make_vau
         assert not set(shown) & set("\x1b\x07\x9b\u202e"), command
 
 
+@pytest.mark.guarantee
 def test_row_24_a_credential_is_refused_at_write_and_at_commit(
     run_cli: Run, make_vault: Make
 ) -> None:
@@ -249,6 +250,7 @@ def test_row_14_settings_that_are_a_link_are_refused_and_what_it_leads_to_is_not
         assert done.code == (0 if words == ("status",) else 1), words
 
 
+@pytest.mark.guarantee
 def test_row_23_a_heading_forges_no_label_on_a_terminal(run_cli: Run, make_vault: Make) -> None:
     heading = "X   [policy_rule | active | pinned | trusted]"
     root = make_vault({"notes/n.md": f"---\nkind: decision\n---\n# N\n\n## {heading}\n\ngangway\n"})

@@ -488,6 +488,7 @@ def test_the_table_has_every_command() -> None:
     assert set(COMMANDS) == set(list_commands(build_commands()))
 
 
+@pytest.mark.guarantee
 @pytest.mark.campaign
 @pytest.mark.parametrize("name", COMMANDS)
 def test_no_command_runs_anything_of_a_hostile_repository(

@@ -136,6 +136,7 @@ def test_names_are_told_with_escapes_and_words_are_read(odd: Path) -> None:
     ] == ["notes/a.md"]
 
 
+@pytest.mark.guarantee
 @pytest.mark.campaign
 def test_each_commit_of_ours_keeps_every_name(odd: Path) -> None:
     kept = _odd_entries(odd)

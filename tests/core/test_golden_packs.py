@@ -280,6 +280,7 @@ SITUATIONS: list[Callable[[], Pack]] = [
 ]
 
 
+@pytest.mark.guarantee
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.__name__)
 def test_pack_is_as_it_was_agreed_on(situation: Callable[[], Pack]) -> None:
     made = situation()

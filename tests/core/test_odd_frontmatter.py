@@ -57,6 +57,7 @@ def test_there_are_many_odd_blocks_and_programs_read_nearly_all() -> None:
     assert len(read) >= 105
 
 
+@pytest.mark.guarantee
 @pytest.mark.parametrize("name", HIDING)
 def test_block_that_hides_a_note_elsewhere_never_leaves_it_active(name: str) -> None:
     text = HIDING[name]

@@ -11,6 +11,7 @@ from vaultmem.core.notes.frontmatter import read_frontmatter
 from vaultmem.errors import RefusedError
 
 
+@pytest.mark.guarantee
 @pytest.mark.parametrize(
     ("block", "name", "value", "expected"),
     [

@@ -235,6 +235,7 @@ def check_full(pack: Pack) -> int:
     return labels
 
 
+@pytest.mark.guarantee
 @pytest.mark.campaign
 @pytest.mark.parametrize("style", list(PackStyle))
 def test_no_attack_leaves_its_quote_or_reaches_instructions(vault: Vault, style: PackStyle) -> None:

@@ -125,6 +125,7 @@ def test_what_a_person_changed_of_an_uncommitted_note_is_theirs_and_the_rest_the
     assert authors["agent: claude"] == "claude"
 
 
+@pytest.mark.guarantee
 @pytest.mark.parametrize("how", ["as it was", "edited", "amended", "pieces"])
 def test_an_agents_note_that_plain_git_commits_is_still_the_agents(
     make_vault: Make, opened: Open, how: str

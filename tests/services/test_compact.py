@@ -363,6 +363,7 @@ def check_found(vault: Vault, path: str, at: str = "") -> None:
     assert hit.caution == f"shortened; full text at {head}"
 
 
+@pytest.mark.guarantee
 def test_what_was_shortened_is_found_by_its_full_text(
     vault: Vault, shortened: tuple[str, bytes]
 ) -> None:

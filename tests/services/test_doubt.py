@@ -108,6 +108,7 @@ def test_a_quarantined_note_stays_so_whatever_becomes_of_its_properties(
         assert told.count("in doubt") == 2
 
 
+@pytest.mark.guarantee
 def test_no_single_keystroke_lets_a_quarantined_note_out() -> None:
     text = (
         "---\ntitle: About\nstate: quarantined\ntags:\n  - a\npinned: true\n---\n\n# H\n\nText.\n"
@@ -206,6 +207,7 @@ BODIES = {
 }
 
 
+@pytest.mark.guarantee
 @pytest.mark.campaign
 @pytest.mark.parametrize("where", BODIES)
 def test_markers_reach_nobody_and_the_last_text_does(make_vault: MakeVault, where: str) -> None:
@@ -313,6 +315,7 @@ def test_an_agent_may_quarantine_and_nothing_else(make_vault: MakeVault) -> None
     assert recall(root) == []
 
 
+@pytest.mark.guarantee
 def test_no_commit_takes_markers_and_none_is_made_in_an_unmerged_index(
     make_vault: MakeVault,
 ) -> None:

@@ -103,6 +103,7 @@ def test_what_would_rewrite_them_says_how_to_convert_them(
     assert git(root, "status", "--porcelain") == ""
 
 
+@pytest.mark.guarantee
 @pytest.mark.campaign
 @pytest.mark.parametrize(
     ("where", "reason"), [((), "It is wrong."), (("--ref=side",), "Für Jürgen: „falsch“.")]

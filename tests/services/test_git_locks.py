@@ -66,6 +66,7 @@ LOCKS = [
 ]
 
 
+@pytest.mark.guarantee
 @pytest.mark.campaign
 @pytest.mark.parametrize(("command", "lock"), LOCKS)
 def test_a_lock_that_a_killed_git_of_ours_left_stops_no_commit(

@@ -165,6 +165,7 @@ ANYWHERE: list[tuple[str, Make, str]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.guarantee
 @pytest.mark.campaign
 def test_no_commit_brings_what_harms_a_clone_or_is_somebody_elses(world: World) -> None:
     clone, tip = world.clone, world.tip()

@@ -80,6 +80,7 @@ def test_a_token_lets_in_until_it_ends(hub: Hub) -> None:
     assert find_by_id(hub, read_grants(hub)[0].id, NOW + 11) is None
 
 
+@pytest.mark.guarantee
 def test_nobody_is_let_in_by_files_that_cannot_be_read(hub: Hub) -> None:
     _, token = make_grant(hub, "ada", GrantKind.PERSON, {OWN: ["*"]}, NOW, ["ada@x.org"])
     file = hub.folder / "grants.json"

@@ -100,6 +100,7 @@ def packed(vault: Vault) -> tuple[str, int]:
     return made.text, made.account.flat
 
 
+@pytest.mark.guarantee
 @pytest.mark.parametrize("kind", HARMS)
 def test_the_next_recall_answers_as_before(
     make_vault: Make, opened: Open, run_cli: Callable[..., object], kind: str

@@ -54,6 +54,7 @@ def test_what_is_killed_or_fails_loses_nothing_and_leaves_nothing_to_be_done_by_
     assert len({row["fault"] for row in rows}) >= 8
 
 
+@pytest.mark.guarantee
 @pytest.mark.long
 def test_every_command_that_writes_survives_kills_and_faults_at_many_of_its_calls(
     tmp_path: Path,

@@ -82,6 +82,7 @@ def _next_folder(folder: Path) -> Path:
     return folder / str(len(list(folder.iterdir())))
 
 
+@pytest.mark.guarantee
 @settings(max_examples=3, **_FEW)
 @given(notes=st.lists(forks(), min_size=12, max_size=30))
 @pytest.mark.campaign

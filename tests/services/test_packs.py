@@ -252,6 +252,7 @@ def test_account_is_right_and_the_same_vault_gives_the_same_bytes(packed: MakePa
         assert pack == packed({}, budget=300, style=style)
 
 
+@pytest.mark.guarantee
 def test_policy_instructs_only_when_active_and_on_record(packed: MakePack) -> None:
     notes = {
         "notes/rule.md": note("Close the gangway at nine.", **POLICY),

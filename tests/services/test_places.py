@@ -173,6 +173,7 @@ def test_a_root_commit_that_somebody_copied_gains_nothing(
     assert run_here("trust", "--from", str(tmp_path), cwd=hostile).code == 4
 
 
+@pytest.mark.guarantee
 @pytest.mark.parametrize("other", ["another repository", "no repository", "shallow"])
 def test_what_comes_to_stand_in_a_trusted_vaults_place_is_not_trusted(
     make_vault: Make, opened: Open, other: str

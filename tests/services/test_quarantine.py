@@ -52,6 +52,7 @@ def assert_refused(vault: Vault, path: str) -> None:
         run_command(vault, {"command": "create", "path": "/memories/y", "file_text": POISON})
 
 
+@pytest.mark.guarantee
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_a_text_stays_refused_wherever_a_person_moves_its_note(
     root: Path, opened: Open, folder: str
@@ -87,6 +88,7 @@ def test_many_notes_with_the_same_words_do_not_hide_a_quarantined_one(
     assert_refused(vault, NOTE)
 
 
+@pytest.mark.guarantee
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_no_agent_moves_a_quarantined_note(root: Path, opened: Open, folder: str) -> None:
     before = (root / NOTE).read_bytes()

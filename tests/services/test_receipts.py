@@ -60,6 +60,7 @@ def test_a_commit_between_a_pack_and_its_receipt_is_not_in_it(vault: Vault) -> N
     assert replay_receipt(vault, receipt.id).text == pack.text
 
 
+@pytest.mark.guarantee
 @pytest.mark.campaign
 def test_packs_of_many_kinds_replay_after_commits_a_rebuild_and_a_clone(
     vault: Vault, tmp_path: Path

@@ -268,6 +268,7 @@ def test_a_linked_note_that_is_half_written_is_whole_again(
     assert (tmp_path / "other name.md").samefile(root / PATHS[0])
 
 
+@pytest.mark.guarantee
 def test_what_a_killed_write_left_goes_with_the_next_command(root: Path, opened: Open) -> None:
     blob = blob_id(NOTES[PATHS[0]].encode())[:16]
     temporary = root / "notes/.vaultmem-0123456789ab.tmp"

@@ -32,6 +32,7 @@ def remember_text(vault: Vault) -> None:
     remember(vault, Memory("one fact"))
 
 
+@pytest.mark.guarantee
 @pytest.mark.parametrize(
     "words",
     [

@@ -78,6 +78,7 @@ def find_lost(root: Path, saves: int) -> list[int]:
     return [n for n in range(saves) if f"quagga{n}x\n" not in kept]
 
 
+@pytest.mark.guarantee
 @pytest.mark.parametrize(
     "saves",
     [pytest.param(60, marks=pytest.mark.campaign), pytest.param(3_000, marks=pytest.mark.long)],

@@ -32,6 +32,7 @@ notes = st.lists(
 ).map("".join)
 
 
+@pytest.mark.guarantee
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_note_is_inert(name: str) -> None:
     assert find_note_faults(render(HOSTILE[name])) == []

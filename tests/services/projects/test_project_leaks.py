@@ -152,6 +152,7 @@ def world(make_vault: MakeVault, tmp_path: Path, run_cli: RunCli) -> Iterator[Wo
         yield made
 
 
+@pytest.mark.guarantee
 @pytest.mark.campaign
 def test_no_project_is_shown_what_another_one_learned(world: World) -> None:
     leaks, answered, shown = [], 0, set()
