@@ -6,10 +6,16 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-campaigns test-fleet test-long test-sdks test-web nightly pictures kills machines lint bench wheel-check bundles man clean
+.PHONY: demo quick check test test-campaigns test-fleet test-long test-sdks test-web nightly pictures kills machines lint bench wheel-check bundles man clean
 
 demo: $(VENV)/installed  ## Show the whole product on a copy of sample-vault.
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
+
+quick: $(VENV)/installed-test  ## Run the tests of rules and formats, under 20 seconds.
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n 2 -k "not quadratic and not takes_long" \
+		tests/core tests/documents tests/test_documents.py
+
+check: lint quick  ## Check style and types, and run the quick tests.
 
 # Byte code is kept even where the environment says not to: without it, each process of the suite
 # compiles all tests in each run. Tests wait for other processes a third of their time, so four at
