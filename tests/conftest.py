@@ -211,11 +211,13 @@ def _make_result(code: int, out: bytes, err: bytes) -> Result:
     return Result(code, out.decode("utf-8"), told)
 
 
-MakeVault = Callable[..., Path]
+#: Of the fixtures `make_vault` and `opened`.
+Make = Callable[..., Path]
+Open = Callable[..., Vault]
 
 
 @pytest.fixture
-def make_vault(home: Path, tmp_path: Path, vault_copies: VaultCopies) -> MakeVault:
+def make_vault(home: Path, tmp_path: Path, vault_copies: VaultCopies) -> Make:
     """Return a function that makes a committed vault with the given notes (path to text).
 
     What was made before in this run is copied, with its state.
@@ -234,7 +236,7 @@ def vault_copies(tmp_path_factory: pytest.TempPathFactory) -> VaultCopies:
 
 
 @pytest.fixture
-def make_machines(make_vault: MakeVault, tmp_path: Path) -> Iterator[MakeMachines]:
+def make_machines(make_vault: Make, tmp_path: Path) -> Iterator[MakeMachines]:
     """Return a function that makes a bare remote and clones, each on a machine of its own.
 
     `count` are how many; each has the driver that merges notes, unless `with_driver` is unset.
@@ -257,7 +259,7 @@ def make_machines(make_vault: MakeVault, tmp_path: Path) -> Iterator[MakeMachine
 
 
 @pytest.fixture
-def opened(home: Path) -> Iterator[Callable[..., Vault]]:
+def opened(home: Path) -> Iterator[Open]:
     """Return a function that opens a vault as front ends do; the end of the test closes them."""
     vaults: list[Vault] = []
 

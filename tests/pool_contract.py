@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from conftest import MakeVault
+from conftest import Make, Open
 
 from vaultmem.core.packs.division import tell_missing
 from vaultmem.core.packs.receipt import Expectation
@@ -66,7 +66,7 @@ NOTES = {
 class Remotes:
     """Bare repositories, and what others do to them."""
 
-    def __init__(self, folder: Path, make_vault: MakeVault) -> None:
+    def __init__(self, folder: Path, make_vault: Make) -> None:
         self.folder = folder
         self._make = make_vault
 
@@ -111,7 +111,7 @@ def git(folder: Path, *words: str) -> str:
 
 
 @pytest.fixture
-def remotes(tmp_path: Path, make_vault: MakeVault) -> Remotes:
+def remotes(tmp_path: Path, make_vault: Make) -> Remotes:
     (tmp_path / "remotes").mkdir()
     return Remotes(tmp_path / "remotes", make_vault)
 
@@ -196,7 +196,7 @@ class PoolContract:
         self,
         three: list[VaultSource],
         make_pool: MakePool,
-        opened: Callable[..., Vault],
+        opened: Open,
         remotes: Remotes,
         tmp_path: Path,
     ) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Make
 from in_process import run_here
 from machines import MakeMachines
 from serving import play
@@ -29,8 +30,6 @@ RULE = "Deploys never run on Fridays."
 NEW = "Deploys run on any day."
 POLICY = f"---\nkind: policy_rule\n---\n# Friday\n\n{RULE}\n"
 NOTES = {PATH: POLICY, "notes/ops/other.md": f"---\nkind: policy_rule\n---\n# Other\n\n{NEW}\n"}
-
-Make = Callable[..., Path]
 
 
 class World:

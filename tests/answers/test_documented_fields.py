@@ -6,17 +6,17 @@ import ast
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from conftest import Make
 from in_process import run_here
 from support import git
 
 import vaultmem
 
-Make = Callable[..., Path]
 DOCUMENT = Path(__file__).parents[2] / "docs/reference/json.md"
 
 NOTES = {

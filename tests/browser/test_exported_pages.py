@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import Make
 from witness import OpenContext
 
 from vaultmem.environment import open_named_vault
@@ -21,7 +21,7 @@ DRAWN = bytes.fromhex(
 
 
 @pytest.fixture
-def address(make_vault: Callable[..., Path], tmp_path: Path) -> str:
+def address(make_vault: Make, tmp_path: Path) -> str:
     """Where the first page of an export is."""
     from vaultmem.web.export.export_site import export_html
 

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Result
+from conftest import Make, Result
 from in_process import run_here
 from support import git, write_notes
 
-Make = Callable[..., Path]
 Prepare = Callable[[Path], object]
 
 PIER = "# Pier\n\nThe pier opens at six.\n"

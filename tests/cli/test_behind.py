@@ -6,13 +6,12 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 import pytest
-from conftest import Result, RunCli
+from conftest import Make, Open, Result, RunCli
 from in_process import run_here
 from support import git, write_notes
 from watchers import stopped, watch_process
@@ -22,13 +21,11 @@ from vaultmem.mcp_server.tool import run_tool
 from vaultmem.services.search.run_query import Ask, run_query
 from vaultmem.services.watching.lease import catch_up
 from vaultmem.storage.journal import FileChanges
-from vaultmem.vault import Vault, find_user_folders, open_vault
+from vaultmem.vault import find_user_folders, open_vault
 from vaultmem.workers import Caller, KeptVault
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="nothing can be stopped")
 
-Make = Callable[..., Path]
-Open = Callable[..., Vault]
 
 NOTES = {
     "notes/gangway.md": "# Gangway\n\nThe gangway is blue, see [[bell]].\n",

@@ -5,20 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import RunCli
+from conftest import Make, Open, RunCli
 from in_process import run_here
 from support import git, wait_until, write_notes
 from terminal import having_no_terminal
 from watchers import watch_process
 
 from vaultmem.core.clients.agents import AGENTS, UNNAMED, VARIABLES, find_agent
-from vaultmem.vault import Vault
-
-Make = Callable[..., Path]
 
 #: What Claude Code 2.1.197 and Codex 0.169.0 set for their shells, which have no terminal.
 CLAUDE = {
@@ -188,7 +184,7 @@ def test_an_agent_is_known_by_what_it_sets(environment: dict[str, str], name: st
 
 @pytest.mark.campaign
 def test_a_watchers_answer_is_for_who_asks_and_its_commits_are_the_owners(
-    make_vault: Make, opened: Callable[..., Vault], run_cli: RunCli, monkeypatch: pytest.MonkeyPatch
+    make_vault: Make, opened: Open, run_cli: RunCli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The watcher is started by an agent; what is saved and asked beside it is not the agent's."""
     root = make_vault({"notes/bell.md": "---\nstate: candidate\n---\n# Bell\n\nOf brass.\n"})

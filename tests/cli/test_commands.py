@@ -6,17 +6,14 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Make, RunCli
 from support import git, hash_tree, write_notes
 
 from vaultmem.core.text.token_count import count_tokens
-
-Run = Callable[..., Any]
-Make = Callable[..., Path]
 
 NOTES = {
     "notes/auth/tokens.md": "---\ntags: [auth]\nkind: decision\n---\n# Tokens\n\nRS256 tokens.\n\n"
@@ -34,7 +31,7 @@ def root(make_vault: Make) -> Path:
 
 @pytest.mark.campaign
 def test_init_says_what_it_added_and_a_second_init_that_nothing_changed(
-    run_cli: Run, tmp_path: Path
+    run_cli: RunCli, tmp_path: Path
 ) -> None:
     first = run_cli("init", "v", cwd=tmp_path)
     before = hash_tree(tmp_path / "v")
@@ -53,7 +50,7 @@ def test_init_says_what_it_added_and_a_second_init_that_nothing_changed(
 
 @pytest.mark.campaign
 def test_remember_prints_the_path_and_the_note_is_found_by_the_next_command(
-    run_cli: Run, root: Path
+    run_cli: RunCli, root: Path
 ) -> None:
     done = run_cli("remember", "Crew", "sign", "in", "by", "code", "--json", cwd=root).json
 
@@ -64,14 +61,14 @@ def test_remember_prints_the_path_and_the_note_is_found_by_the_next_command(
 
 
 @pytest.mark.campaign
-def test_commands_find_what_was_saved_just_before_them(run_cli: Run, root: Path) -> None:
+def test_commands_find_what_was_saved_just_before_them(run_cli: RunCli, root: Path) -> None:
     for number in range(5):
         write_notes(root, {"notes/tide.md": f"# Tide\n\nAt ebb number{number} holds.\n"})
         found = run_cli("recall", f"number{number}", "--json", cwd=root).json
         assert [hit["path"] for hit in found["hits"]] == ["notes/tide.md"], number
 
 
-def test_remember_reads_standard_input_and_every_option(run_cli: Run, root: Path) -> None:
+def test_remember_reads_standard_input_and_every_option(run_cli: RunCli, root: Path) -> None:
     options = ["--title", "T: x", "--context", "a/b", "--kind", "policy_rule", "--tag", "one"]
     options += ["--tag", "two", "--confidence", "0.5", "--ref", "src/x.py", "--pin"]
     options += ["--agent", "claude", "--session", "s-9", "--json"]
@@ -103,7 +100,7 @@ def test_remember_reads_standard_input_and_every_option(run_cli: Run, root: Path
     ],
 )
 def test_remember_refuses_what_is_wrong_with_one_line_and_writes_nothing(
-    run_cli: Run, root: Path, arguments: list[Any], stdin: bytes, code: int
+    run_cli: RunCli, root: Path, arguments: list[Any], stdin: bytes, code: int
 ) -> None:
     before = hash_tree(root)
 
@@ -118,7 +115,7 @@ def test_remember_refuses_what_is_wrong_with_one_line_and_writes_nothing(
 
 
 @pytest.mark.campaign
-def test_get_finds_a_note_by_path_name_and_heading(run_cli: Run, root: Path) -> None:
+def test_get_finds_a_note_by_path_name_and_heading(run_cli: RunCli, root: Path) -> None:
     whole = NOTES["notes/auth/tokens.md"]
 
     assert run_cli("get", "notes/auth/tokens.md", cwd=root).out == whole
@@ -134,7 +131,7 @@ def test_get_finds_a_note_by_path_name_and_heading(run_cli: Run, root: Path) -> 
     assert "Tokens, Rotation" in no_heading.err
 
 
-def test_get_gives_the_bytes_of_a_note_as_they_are(run_cli: Run, root: Path) -> None:
+def test_get_gives_the_bytes_of_a_note_as_they_are(run_cli: RunCli, root: Path) -> None:
     data = "\ufeffa\r\n\x1b[31mred\x1b[0m \u202e\nno end".encode()
     write_notes(root, {"notes/raw.md": data})
 
@@ -142,7 +139,7 @@ def test_get_gives_the_bytes_of_a_note_as_they_are(run_cli: Run, root: Path) -> 
 
 
 @pytest.mark.campaign
-def test_list_filters_by_kind_state_tag_context_and_pin(run_cli: Run, root: Path) -> None:
+def test_list_filters_by_kind_state_tag_context_and_pin(run_cli: RunCli, root: Path) -> None:
     def paths(*options: str) -> set[str]:
         listed = run_cli("list", *options, "--json", cwd=root).json["notes"]
         return {note["path"] for note in listed}
@@ -159,7 +156,7 @@ def test_list_filters_by_kind_state_tag_context_and_pin(run_cli: Run, root: Path
 
 
 def test_edit_opens_the_editor_and_checks_the_note_afterwards(
-    run_cli: Run, root: Path, tmp_path: Path
+    run_cli: RunCli, root: Path, tmp_path: Path
 ) -> None:
     script = tmp_path / "editor.py"
     script.write_text(
@@ -182,7 +179,7 @@ def test_edit_opens_the_editor_and_checks_the_note_afterwards(
 
 
 @pytest.mark.campaign
-def test_forget_shows_several_and_removes_them_only_with_yes(run_cli: Run, root: Path) -> None:
+def test_forget_shows_several_and_removes_them_only_with_yes(run_cli: RunCli, root: Path) -> None:
     write_notes(root, {f"notes/old/{n}.md": "---\ntags: [old]\n---\n" for n in range(3)})
     before = hash_tree(root)
 
@@ -202,7 +199,7 @@ def test_forget_shows_several_and_removes_them_only_with_yes(run_cli: Run, root:
 
 
 @pytest.mark.campaign
-def test_forget_by_age_keeps_young_and_pinned_notes(run_cli: Run, root: Path) -> None:
+def test_forget_by_age_keeps_young_and_pinned_notes(run_cli: RunCli, root: Path) -> None:
     dated = "---\ncreated: 2020-01-01\npinned: {}\n---\nx\n"
     write_notes(root, {"notes/o.md": dated.format("false"), "notes/p.md": dated.format("true")})
 
@@ -211,7 +208,7 @@ def test_forget_by_age_keeps_young_and_pinned_notes(run_cli: Run, root: Path) ->
     assert done == {"forgotten": ["notes/o.md"], "kept_pinned": ["notes/p.md"]}
 
 
-def test_pin_unpin_and_tag_change_their_lines_only(run_cli: Run, root: Path) -> None:
+def test_pin_unpin_and_tag_change_their_lines_only(run_cli: RunCli, root: Path) -> None:
     text = NOTES["notes/auth/tokens.md"]
     file = root / "notes/auth/tokens.md"
 
@@ -224,7 +221,7 @@ def test_pin_unpin_and_tag_change_their_lines_only(run_cli: Run, root: Path) -> 
     assert file.read_text() == text.replace("[auth]", "[b/c]")
 
 
-def test_recall_explains_each_part_of_a_score(run_cli: Run, root: Path) -> None:
+def test_recall_explains_each_part_of_a_score(run_cli: RunCli, root: Path) -> None:
     hits = run_cli("recall", "weekly", "rotation", "-n", "5", "--json", cwd=root).json["hits"]
     best = hits[0]
     assert (best["path"], best["heading"]) == ("notes/auth/tokens.md", "Rotation")
@@ -240,7 +237,7 @@ def test_recall_explains_each_part_of_a_score(run_cli: Run, root: Path) -> None:
 
 
 @pytest.mark.campaign
-def test_recall_shows_as_many_hits_as_fit_into_a_budget(run_cli: Run, root: Path) -> None:
+def test_recall_shows_as_many_hits_as_fit_into_a_budget(run_cli: RunCli, root: Path) -> None:
     write_notes(root, {f"notes/n{n}.md": f"Tokens of pier {n} are blue." for n in range(30)})
     everything = run_cli("recall", "tokens pier", "-n", "50", cwd=root).out
     assert everything.count("why: tokens (") == 32
@@ -262,7 +259,7 @@ def test_recall_shows_as_many_hits_as_fit_into_a_budget(run_cli: Run, root: Path
 
 
 def test_recall_shows_who_and_when_and_what_is_not_as_with_most_notes(
-    run_cli: Run, root: Path
+    run_cli: RunCli, root: Path
 ) -> None:
     write_notes(
         root,
@@ -278,7 +275,7 @@ def test_recall_shows_who_and_when_and_what_is_not_as_with_most_notes(
 
 
 def test_recall_shows_a_sentence_of_the_note_where_its_section_has_badges_alone(
-    run_cli: Run, root: Path
+    run_cli: RunCli, root: Path
 ) -> None:
     badge = "![GitHub all releases](https://img.shields.io/github/downloads/kepano/total)"
     note = f"{badge}\n\n# Minimal\n\nBy Dr. Kepano, e.g. for writing. It is plain.\n"
@@ -288,7 +285,7 @@ def test_recall_shows_a_sentence_of_the_note_where_its_section_has_badges_alone(
     assert "img.shields" not in told
 
 
-def test_recall_works_without_any_option(run_cli: Run, root: Path) -> None:
+def test_recall_works_without_any_option(run_cli: RunCli, root: Path) -> None:
     done = run_cli("recall", "tokens", cwd=root)
 
     assert done.code == 0
@@ -296,7 +293,7 @@ def test_recall_works_without_any_option(run_cli: Run, root: Path) -> None:
 
 
 @pytest.mark.campaign
-def test_recall_leaves_out_archived_notes_unless_asked(run_cli: Run, root: Path) -> None:
+def test_recall_leaves_out_archived_notes_unless_asked(run_cli: RunCli, root: Path) -> None:
     def paths(*options: str) -> set[str]:
         hits = run_cli("recall", "gangway", "-n", "5", *options, "--json", cwd=root).json["hits"]
         return {hit["path"] for hit in hits}
@@ -309,7 +306,7 @@ def test_recall_leaves_out_archived_notes_unless_asked(run_cli: Run, root: Path)
 
 @pytest.mark.campaign
 def test_a_pack_has_the_same_bytes_twice_after_a_rebuild_and_from_elsewhere(
-    run_cli: Run, root: Path, tmp_path: Path
+    run_cli: RunCli, root: Path, tmp_path: Path
 ) -> None:
     query = ["pack", "tokens rotation gangway", "--budget", "800", "--vault", str(root)]
     run_cli("checkpoint", "x", cwd=root)
@@ -327,7 +324,7 @@ def test_a_pack_has_the_same_bytes_twice_after_a_rebuild_and_from_elsewhere(
 
 @pytest.mark.campaign
 def test_a_pack_without_a_query_holds_what_is_pinned_and_what_is_recent(
-    run_cli: Run, root: Path
+    run_cli: RunCli, root: Path
 ) -> None:
     made = run_cli("pack", "--json", cwd=root).json
 
@@ -339,7 +336,7 @@ def test_a_pack_without_a_query_holds_what_is_pinned_and_what_is_recent(
 
 
 @pytest.mark.campaign
-def test_checkpoint_promote_and_log_agree_with_git(run_cli: Run, root: Path) -> None:
+def test_checkpoint_promote_and_log_agree_with_git(run_cli: RunCli, root: Path) -> None:
     write_notes(root, {"notes/rule.md": "---\nkind: policy_rule\nstate: candidate\n---\nLint.\n"})
     done = run_cli("remember", "x", "--agent", "claude", "--session", "s-1", "--json", cwd=root)
 
@@ -360,7 +357,7 @@ def test_checkpoint_promote_and_log_agree_with_git(run_cli: Run, root: Path) -> 
 
 
 @pytest.mark.campaign
-def test_a_promoted_policy_instructs_until_its_text_changes(run_cli: Run, root: Path) -> None:
+def test_a_promoted_policy_instructs_until_its_text_changes(run_cli: RunCli, root: Path) -> None:
     write_notes(root, {"notes/rule.md": "---\nkind: policy_rule\nstate: candidate\n---\nLint.\n"})
 
     assert "## Instructions" not in run_cli("pack", "lint", cwd=root).out
@@ -371,7 +368,7 @@ def test_a_promoted_policy_instructs_until_its_text_changes(run_cli: Run, root: 
 
 
 @pytest.mark.campaign
-def test_sync_names_every_note_that_was_not_read(run_cli: Run, root: Path) -> None:
+def test_sync_names_every_note_that_was_not_read(run_cli: RunCli, root: Path) -> None:
     write_notes(root, {"notes/bad.md": b"\xff", "notes/tab.md": "---\n\tx: 1\n---\nbody\n"})
 
     done = run_cli("index", "--json", cwd=root)
@@ -385,7 +382,7 @@ def test_sync_names_every_note_that_was_not_read(run_cli: Run, root: Path) -> No
 
 @pytest.mark.campaign
 def test_the_vault_is_found_from_below_by_option_and_by_variable(
-    run_cli: Run, root: Path, tmp_path: Path
+    run_cli: RunCli, root: Path, tmp_path: Path
 ) -> None:
     below = run_cli("get", "Ferry", cwd=root / "notes/auth")
     option = run_cli("get", "Ferry", "--vault", str(root), cwd=tmp_path)
@@ -400,7 +397,7 @@ def test_the_vault_is_found_from_below_by_option_and_by_variable(
     assert run_cli("list", "--vault", str(tmp_path / "no"), cwd=tmp_path).code == 3
 
 
-def test_a_wrong_configuration_names_the_nearest_key(run_cli: Run, root: Path) -> None:
+def test_a_wrong_configuration_names_the_nearest_key(run_cli: RunCli, root: Path) -> None:
     (root / "vaultmem.yaml").write_text("buget: 100\n")
 
     done = run_cli("list", cwd=root)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
+from conftest import Make
 from in_process import run_here
-
-Make = Callable[..., Path]
 
 PERSONS = "hint: not committed yet; the next `vaultmem checkpoint` commits it\n"
 AGENTS = PERSONS.replace(" commits", " or the end of the session commits")

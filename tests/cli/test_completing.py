@@ -7,10 +7,10 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import Make
 from in_process import run_here
 from support import git, hash_tree
 
@@ -25,7 +25,7 @@ NOTES = {
 
 
 @pytest.fixture
-def root(make_vault: Callable[..., Path]) -> Path:
+def root(make_vault: Make) -> Path:
     made = make_vault(NOTES)
     run_here("index", cwd=made)
     git(made, "branch", "side/one")

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from branching import NOTE, change, commit_on, copy_vault, is_clean
+from conftest import RunCli
 from in_process import run_here
 from support import git
 
 from vaultmem.services.memory.create_vault import create_vault
-
-RunCli = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")

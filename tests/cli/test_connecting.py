@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import RunCli
+from conftest import Make, RunCli
 from support import hash_tree
 
 from vaultmem.core.clients.agent_client import CLIENTS, find_place
 from vaultmem.core.clients.client_settings import fill_item, read_entry
 from vaultmem.core.clients.settings_formats import read_jsonc
-
-Make = Callable[..., Path]
 
 JSON = (
     '{\n  // my servers\n  "KEY": {\n    "x": { "command": "x" }, // keep\n  },\n  "theme": 1\n}\n'

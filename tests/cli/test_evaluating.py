@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import RunCli
+from conftest import Make, RunCli
 from in_process import run_here
 from rerank_service import RerankingService
 from support import git, hash_tree, write_notes
 
 from vaultmem.services.packs import evaluate
-
-Make = Callable[..., Path]
 
 FILLING = " ".join(
     f"Line {n} of the log says that nothing happened at berth {n}." for n in range(60)

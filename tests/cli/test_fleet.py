@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from conftest import Make, RunCli
 from in_process import run_here
 from support import git
-
-Run = Callable[..., Any]
-Make = Callable[..., Path]
 
 
 @pytest.fixture
@@ -28,7 +24,7 @@ def remotes(make_vault: Make, tmp_path: Path) -> Path:
 
 
 @pytest.mark.campaign
-def test_status_says_what_is_there_and_why_the_rest_is_not(run_cli: Run, remotes: Path) -> None:
+def test_status_says_what_is_there_and_why_the_rest_is_not(run_cli: RunCli, remotes: Path) -> None:
     told = run_cli("fleet", "status", remotes, cwd=remotes.parent)
     assert "3 vaults, 0 ready; 1 node" in told.out
     assert "crew: not cloned yet" in told.out
@@ -38,7 +34,7 @@ def test_status_says_what_is_there_and_why_the_rest_is_not(run_cli: Run, remotes
 
 
 @pytest.mark.campaign
-def test_a_file_that_names_no_vaults_is_refused(run_cli: Run, tmp_path: Path) -> None:
+def test_a_file_that_names_no_vaults_is_refused(run_cli: RunCli, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert "NAME.git" in run_cli("fleet", "status", "empty", cwd=tmp_path).err
     wrong = run_cli("fleet", "status", "flet.txt", cwd=tmp_path)
@@ -58,7 +54,7 @@ def test_who_lacks_the_extra_is_told_how_to_get_it(
 
 
 @pytest.mark.campaign
-def test_hits_name_their_vault_also_where_one_is_asked(run_cli: Run, remotes: Path) -> None:
+def test_hits_name_their_vault_also_where_one_is_asked(run_cli: RunCli, remotes: Path) -> None:
     words = ("recall", "Husum", "--fleet", remotes, "--json")
     for chosen, vaults in (((), {"crew", "pier"}), (("--vault", "pier"), {"pier"})):
         found = run_cli(*words, *chosen, cwd=remotes.parent).json

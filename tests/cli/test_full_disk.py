@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import MakeVault, RunCli
+from conftest import Make, RunCli
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def fill(disk: Path, left: int) -> Path:
 @pytest.mark.guarantee
 @pytest.mark.parametrize("left", [0, 8_192, 61_440, 151_552])
 def test_a_full_state_folder_says_whether_the_note_was_written(
-    small_disk: Path, make_vault: MakeVault, run_cli: RunCli, left: int
+    small_disk: Path, make_vault: Make, run_cli: RunCli, left: int
 ) -> None:
     root = make_vault({"notes/crane.md": "# Crane\n\nThe crane lifts 40 t.\n"})
     assert run_cli("recall", "crane", cwd=root).code == 0

@@ -6,11 +6,12 @@ import re
 import runpy
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Make
 from in_process import run_here
 
 import vaultmem.errors
@@ -78,7 +79,7 @@ def test_help_is_found_by_every_way_to_ask_for_it() -> None:
 
 
 def test_what_a_command_was_called_still_works_and_says_what_it_is_called_now(
-    make_vault: Callable[..., Path],
+    make_vault: Make,
 ) -> None:
     for before, now in RENAMED.items():
         done = run_here(before, "--help")

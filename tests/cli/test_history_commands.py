@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from branching import commit_on, copy_vault
+from conftest import Make, RunCli
 from in_process import run_here
 from support import git, hash_tree, lock_git, write_notes
 
@@ -15,14 +14,11 @@ from vaultmem import Memory, open_vault, promote_notes, remember, save_checkpoin
 from vaultmem.core.lifecycle import State
 from vaultmem.services.memory.create_vault import create_vault
 
-Run = Callable[..., Any]
-Make = Callable[..., Path]
-
 NOTE = "notes/harbour/ebb-is-at-noon.md"
 
 
 @pytest.fixture
-def run_cli(home: Path) -> Run:
+def run_cli(home: Path) -> RunCli:
     """Run commands in this process: what they print and how they end is what matters here."""
     return run_here
 
@@ -53,7 +49,7 @@ def root(home: Path, template: Path, tmp_path: Path) -> Path:
     return copy_vault(template, tmp_path / "vault")
 
 
-def test_log_filters_and_keeps_its_format(run_cli: Run, root: Path) -> None:
+def test_log_filters_and_keeps_its_format(run_cli: RunCli, root: Path) -> None:
     text = run_cli("log", "-n", "1", cwd=root).out
     found = run_cli("log", "--agent", "claude", "--event", "checkpoint", "--json", cwd=root).json
     none = run_cli("log", "--session", "s-2", cwd=root)
@@ -74,7 +70,7 @@ def test_log_filters_and_keeps_its_format(run_cli: Run, root: Path) -> None:
     assert "2026-10-01" in wrong.err
 
 
-def test_show_tells_who_why_and_what_in_the_notes_words(run_cli: Run, root: Path) -> None:
+def test_show_tells_who_why_and_what_in_the_notes_words(run_cli: RunCli, root: Path) -> None:
     text = run_cli("show", cwd=root).out
     shown = run_cli("show", "HEAD~1", "--json", cwd=root).json
     agent = run_cli("show", "HEAD~1", cwd=root).out
@@ -100,7 +96,7 @@ def test_show_tells_who_why_and_what_in_the_notes_words(run_cli: Run, root: Path
 
 
 def test_blame_names_commit_day_author_event_and_session_of_each_line(
-    run_cli: Run, root: Path
+    run_cli: RunCli, root: Path
 ) -> None:
     rows = run_cli("blame", NOTE, cwd=root).out.splitlines()
     lines = run_cli("blame", NOTE, "--json", cwd=root).json
@@ -127,7 +123,7 @@ def test_blame_names_commit_day_author_event_and_session_of_each_line(
     assert section.splitlines()[2].endswith("The harbour master.")
 
 
-def test_diff_is_a_list_of_operations_or_one_line_a_note(run_cli: Run, root: Path) -> None:
+def test_diff_is_a_list_of_operations_or_one_line_a_note(run_cli: RunCli, root: Path) -> None:
     (root / "notes/old.md").rename(root / "notes/older.md")
     text = run_cli("diff", cwd=root).out
     brief = run_cli("diff", "--brief", "HEAD~2", cwd=root).out
@@ -161,7 +157,7 @@ def test_diff_is_a_list_of_operations_or_one_line_a_note(run_cli: Run, root: Pat
     assert run_cli("diff", "HEAD", "HEAD", cwd=root).out == "Nothing differs.\n"
 
 
-def test_history_tells_each_change_of_a_note(run_cli: Run, root: Path) -> None:
+def test_history_tells_each_change_of_a_note(run_cli: RunCli, root: Path) -> None:
     git(root, "mv", NOTE, "notes/ebb.md")
     git(root, "commit", "-q", "-m", "moved")
 
@@ -182,7 +178,7 @@ def test_history_tells_each_change_of_a_note(run_cli: Run, root: Path) -> None:
     assert run_cli("history", "never", cwd=root).code == 4
 
 
-def test_restore_brings_back_and_says_what_it_saved(run_cli: Run, root: Path) -> None:
+def test_restore_brings_back_and_says_what_it_saved(run_cli: RunCli, root: Path) -> None:
     before = hash_tree(root, skip=(".git",))
     first = run_cli("restore", NOTE, "--at", "HEAD~1", "--agent", "bot", cwd=root)
     again = run_cli("restore", NOTE, "--at", "HEAD~2", "--json", cwd=root)
@@ -204,7 +200,9 @@ def test_restore_brings_back_and_says_what_it_saved(run_cli: Run, root: Path) ->
     assert (root / NOTE).read_text() == "mine\n"
 
 
-def test_why_names_the_commits_behind_a_fact_and_what_it_replaced(run_cli: Run, root: Path) -> None:
+def test_why_names_the_commits_behind_a_fact_and_what_it_replaced(
+    run_cli: RunCli, root: Path
+) -> None:
     text = (root / NOTE).read_text()
     write_notes(root, {NOTE: text.replace("---\n", "---\nsupersedes: ['[[old]]']\n", 1)})
 
@@ -223,14 +221,14 @@ def test_why_names_the_commits_behind_a_fact_and_what_it_replaced(run_cli: Run, 
 
 
 @pytest.mark.parametrize("command", ["blame", "history", "restore"])
-def test_a_path_out_of_the_vault_is_refused(run_cli: Run, root: Path, command: str) -> None:
+def test_a_path_out_of_the_vault_is_refused(run_cli: RunCli, root: Path, command: str) -> None:
     more = ["--at", "HEAD"] if command == "restore" else []
 
     for path in ("../../etc/passwd", ".GIT/config"):
         assert run_cli(command, path, *more, cwd=root).code == 5
 
 
-def test_before_the_first_commit_each_command_says_so(run_cli: Run, tmp_path: Path) -> None:
+def test_before_the_first_commit_each_command_says_so(run_cli: RunCli, tmp_path: Path) -> None:
     root = tmp_path / "v"
     write_notes(root, {"vaultmem.yaml": "", "notes/a.md": "a\n"})
     git(root, "init", "-q", "-b", "main")
@@ -245,7 +243,7 @@ def test_before_the_first_commit_each_command_says_so(run_cli: Run, tmp_path: Pa
 
 
 def test_control_characters_of_notes_and_messages_do_not_reach_the_terminal(
-    run_cli: Run, make_vault: Make
+    run_cli: RunCli, make_vault: Make
 ) -> None:
     name = "notes/a\x1b[2J\u202eb.md"
     root = make_vault({name: "---\nx: \x1b]0;t\x07\n---\n\x1b[31mred\u202e\x9b\n"})

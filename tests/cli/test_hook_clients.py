@@ -5,18 +5,15 @@ from __future__ import annotations
 import contextlib
 import json
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import RunCli
+from conftest import Make, RunCli
 from support import git, wait_until
 
 from vaultmem.core.hook_payload import HookPayload, parse_payload, write_payload
 from vaultmem.errors import RefusedError
-
-Make = Callable[..., Path]
 
 NOTES = {
     "MEMORY.md": "# Memory\n\nThe ferry leaves at noon.\n",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import RunCli
+from conftest import Make, Open, RunCli
 from support import git, hash_tree, wait_until, write_notes
 
 from vaultmem.core.hook_payload import MAX_CONTEXT
@@ -18,9 +18,7 @@ from vaultmem.core.text.token_count import count_tokens
 from vaultmem.core.transcripts.event import TranscriptEvent
 from vaultmem.core.transcripts.transcript_formats import describe_turn, read_line
 from vaultmem.services.views.read_index import is_index_behind
-from vaultmem.vault import Vault
 
-Make = Callable[..., Path]
 Hook = Callable[..., str]
 
 NOTES = {
@@ -191,7 +189,7 @@ def test_what_a_start_told_is_not_told_with_a_prompt(root: Path, hook: Hook) -> 
 
 @pytest.mark.campaign
 def test_another_process_indexes_the_note_of_a_session(
-    root: Path, hook: Hook, opened: Callable[..., Vault]
+    root: Path, hook: Hook, opened: Open
 ) -> None:
     hook("session-start", {"session_id": "a-1", "cwd": str(root), "source": "startup"})
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import Make
 from in_process import run_here
 from support import git
 
 
 @pytest.mark.campaign
-def test_a_hub_is_made_shared_looked_at_and_mended(
-    make_vault: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_a_hub_is_made_shared_looked_at_and_mended(make_vault: Make, tmp_path: Path) -> None:
     vault, hub = make_vault({"notes/pier.md": "# Pier\n"}), tmp_path / "hub"
     assert run_here("hub", "grants", cwd=tmp_path).code == 3
     assert "hub.yaml" in run_here("hub", "init", hub).out
@@ -69,7 +67,7 @@ def test_a_hub_is_made_shared_looked_at_and_mended(
 
 
 def test_check_drops_what_a_removed_proposal_leaves_in_the_repository(
-    make_vault: Callable[..., Path], tmp_path: Path
+    make_vault: Make, tmp_path: Path
 ) -> None:
     vault, hub = make_vault({"notes/pier.md": "# Pier\n"}), tmp_path / "hub"
     run_here("hub", "init", hub)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Result, RunCli
+from conftest import Make, Result, RunCli
 from core.credentials import CREDENTIALS
 from in_process import run_here
 from support import git, hash_tree, wait_until, write_notes
@@ -275,7 +274,7 @@ def test_a_listed_vault_that_is_gone_is_not_used(
 
 
 def test_connect_lists_the_vault_too_and_a_hook_asks_none_by_itself(
-    run_cli: RunCli, make_vault: Callable[..., Path], home: Path, tmp_path: Path
+    run_cli: RunCli, make_vault: Make, home: Path, tmp_path: Path
 ) -> None:
     root = make_vault({"notes/tide.md": "# Tide\n\nThe tide turns at noon.\n"})
     run_cli("connect", "claude-code", "--dry-run", cwd=root)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
+from conftest import Make
 from in_process import run_here
 from support import git
-
-Make = Callable[..., Path]
 
 OLD, NEW = "notes/auth/old.md", "notes/auth/new.md"
 NOTES = {

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import RunCli
 from support import git, hash_tree, write_notes
-
-Run = Callable[..., Any]
 
 BASE = "---\ntitle: Tokens\nstate: candidate\ntags:\n  - auth\n---\n# Tokens\n\n- opaque\n"
 
@@ -173,7 +171,9 @@ def test_git_keeps_our_bytes_of_a_note_that_is_no_text(
     assert git(repository, "status", "--porcelain") == "UU a.md"
 
 
-def test_a_version_that_is_missing_leaves_ours_and_says_why(run_cli: Run, tmp_path: Path) -> None:
+def test_a_version_that_is_missing_leaves_ours_and_says_why(
+    run_cli: RunCli, tmp_path: Path
+) -> None:
     write_notes(tmp_path, {"v/base": "a\n", "v/ours": "b\n", "v/theirs": "c\n"})
     folder = tmp_path / "v"
     before = hash_tree(folder)
@@ -204,7 +204,7 @@ def test_a_disk_that_takes_only_half_of_the_result_leaves_ours(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("path", ["-h.md", "--help", "--vault", "-"])
-def test_the_path_of_a_note_is_never_an_option(run_cli: Run, tmp_path: Path, path: str) -> None:
+def test_the_path_of_a_note_is_never_an_option(run_cli: RunCli, tmp_path: Path, path: str) -> None:
     write_notes(tmp_path, {"base": "a\n", "ours": "a\nb\n", "theirs": "a\n"})
     (tmp_path / "ours").chmod(0o640)
     done = run_cli("merge-driver", "base", "ours", "theirs", path, cwd=tmp_path)
@@ -214,7 +214,7 @@ def test_the_path_of_a_note_is_never_an_option(run_cli: Run, tmp_path: Path, pat
     assert (tmp_path / "ours").stat().st_mode & 0o777 == 0o640
 
 
-def test_the_driver_starts_without_heavy_libraries(run_cli: Run, tmp_path: Path) -> None:
+def test_the_driver_starts_without_heavy_libraries(run_cli: RunCli, tmp_path: Path) -> None:
     write_notes(tmp_path, {"base": BASE, "ours": BASE + "x\n", "theirs": BASE.replace("T", "t")})
     code = (
         "import sys; from vaultmem.cli.app import main\n"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import Make
 from in_process import run_here
 from support import git
 from terminal import having_no_terminal, sitting_at_terminal
@@ -21,7 +21,7 @@ NOTES = {
 
 
 @pytest.fixture
-def pay(make_vault: Callable[..., Path]) -> Path:
+def pay(make_vault: Make) -> Path:
     """Give a folder of a vault."""
     return make_vault(NOTES) / "notes/pay"
 

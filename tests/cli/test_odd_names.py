@@ -7,20 +7,16 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import Make, Open
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from in_process import run_here
 from serving import call, play
 from support import wait_until, write_notes
 from watchers import found, watched
-
-from vaultmem.vault import Vault
-
-Make = Callable[..., Path]
 
 #: Latin-1, as files, folders and links of grown repositories are called.
 ODD = {
@@ -220,9 +216,7 @@ def test_a_vault_in_a_folder_of_an_odd_name_works(home: Path, tmp_path: Path) ->
     assert b"k\xfcche/a.md" in _git(tmp_path, "ls-tree", "-rz", "HEAD")
 
 
-def test_a_watcher_outlives_a_commit_with_odd_names(
-    make_vault: Make, opened: Callable[..., Vault]
-) -> None:
+def test_a_watcher_outlives_a_commit_with_odd_names(make_vault: Make, opened: Open) -> None:
     root = make_vault(NOTES)
     with watched(root) as (loop, _):
         _write(root, ODD)

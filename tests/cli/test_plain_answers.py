@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import Make
 from in_process import run_here
 from support import git, write_notes
 
 from vaultmem import open_vault, save_checkpoint
 from vaultmem.storage import user_files
-
-Make = Callable[..., Path]
 
 NOTE = "notes/tide.md"
 NOTES = {NOTE: "The tide is at noon.\n", "notes/bell.md": "The bell rings twice.\n"}

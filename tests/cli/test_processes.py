@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-from conftest import RunCli
+from conftest import Make, RunCli
 from support import git, write_notes
 
 from vaultmem.cli.commands import find_home, read_rows
@@ -57,7 +55,7 @@ def test_every_module_is_started_somewhere() -> None:
 @pytest.mark.campaign
 @pytest.mark.parametrize(("home", "line"), COMMANDS)
 def test_a_command_of_each_module_starts_from_nothing(
-    make_vault: Callable[..., Path], start_cli: RunCli, home: str, line: list[str]
+    make_vault: Make, start_cli: RunCli, home: str, line: list[str]
 ) -> None:
     root = make_vault({"notes/a.md": "# A\n\nThe gangway is blue. [[c]]\n"})
     write_notes(root, {"notes/c.md": "---\nstate: candidate\n---\n# C\n\nMoor at the pier.\n"})
@@ -99,9 +97,7 @@ main()
         ("hook prompt", "vaultmem.cli.hook_command"),
     ],
 )
-def test_ctrl_c_ends_a_start_without_a_word(
-    make_vault: Callable[..., Path], line: str, module: str
-) -> None:
+def test_ctrl_c_ends_a_start_without_a_word(make_vault: Make, line: str, module: str) -> None:
     root = make_vault({"notes/quay.md": "# Quay\n\nOf stone.\n"})
     done = subprocess.run(
         [sys.executable, "-c", _INTERRUPTED, module, *line.split()],

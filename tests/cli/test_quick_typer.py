@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from conftest import Make
 
 from vaultmem.cli.app import build_commands
 from vaultmem.cli.quick_typer import _CONVERTERS, _PlainParameter, _simplify
-
-Make = Callable[..., Path]
 
 NOTES = {"notes/ferry.md": "# Ferry\n\nThe gangway is blue.\n"}
 

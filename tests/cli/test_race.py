@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from conftest import RunCli
+from conftest import Make, RunCli
 from support import git
 
 from vaultmem.vault import open_vault
-
-Make = Callable[..., Path]
 
 AT_ONCE = 6
 SESSION = ("--agent", "claude", "--session", "s-1", "session")

@@ -12,16 +12,14 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from conftest import RunCli
+from conftest import Make, RunCli
 from made_up_model import SAID, Model, serve_model
 from support import git, wait_until
-
-Make = Callable[..., Path]
 
 NOTES = {
     "MEMORY.md": "# Memory\n\nThe ferry leaves at noon.\n",

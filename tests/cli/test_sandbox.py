@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from conftest import MakeVault, RunCli
+from conftest import Make, Open, RunCli
 from support import hash_tree
 
 from vaultmem.core.text.blob import blob_id
@@ -19,7 +19,6 @@ from vaultmem.storage.git.commit_draft import TreeEntry
 from vaultmem.storage.journal import FileChanges
 from vaultmem.storage.state import claim_state_folder
 from vaultmem.storage.user_files import find_user_folder
-from vaultmem.vault import Vault
 
 NOTES = {"notes/ferry.md": "# Ferry\n\nThe ferry leaves pier 4 at nine.\n"}
 
@@ -52,7 +51,7 @@ def lock_folder() -> Iterator[Callable[[Path], None]]:
     "kind", ["read-only", pytest.param("never made", marks=pytest.mark.campaign)]
 )
 def test_without_a_state_folder_memory_answers_and_nothing_is_written(
-    make_vault: MakeVault,
+    make_vault: Make,
     start_cli: RunCli,
     home: Path,
     tmp_path: Path,
@@ -90,7 +89,7 @@ def test_without_a_state_folder_memory_answers_and_nothing_is_written(
 
 @pytest.mark.campaign
 def test_a_read_only_vault_answers_and_says_what_it_cannot_write(
-    make_vault: MakeVault, start_cli: RunCli, lock_folder: Callable[[Path], None]
+    make_vault: Make, start_cli: RunCli, lock_folder: Callable[[Path], None]
 ) -> None:
     root = make_vault(NOTES)
     lock_folder(root)
@@ -125,10 +124,10 @@ def test_a_spare_folder_is_in_memory_where_nothing_else_can_be_written(
 
 
 def test_a_change_that_is_half_done_outside_is_not_undone_from_a_sandbox(
-    make_vault: MakeVault,
+    make_vault: Make,
     home: Path,
     tmp_path: Path,
-    opened: Callable[..., Vault],
+    opened: Open,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     vault = opened(make_vault(NOTES))

@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Result, RunCli
+from conftest import Make, Result, RunCli
 from in_process import run_here
 from support import git, write_notes
-
-Make = Callable[..., Path]
 
 CLAUDE = {"VAULTMEM_AGENT": "claude"}
 

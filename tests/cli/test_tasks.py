@@ -5,21 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import RunCli
+from conftest import Make, RunCli
 from jsonschema import Draft202012Validator
 from support import git, write_notes
 
 from vaultmem.core.sessions.task import find_ungrounded
 from vaultmem.core.text.token_count import count_tokens
 
-Make = Callable[..., Path]
 SCHEMA = Path(__file__).parents[2] / "docs/reference/task-history.schema.json"
 
 

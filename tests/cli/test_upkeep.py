@@ -10,20 +10,15 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from clocks import DAY, Clock, tell
-from conftest import RunCli
+from conftest import Make, Open, RunCli
 from support import git, wait_until
 
 from vaultmem.core.lifecycle import State
 from vaultmem.services.memory.remember import Memory
-from vaultmem.vault import Vault
-
-Open = Callable[..., Vault]
-Make = Callable[..., Path]
 
 LONG = " ".join(
     f"Sentence {n} says that the bell of hall {n} rings at {n} past." for n in range(12)

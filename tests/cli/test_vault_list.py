@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from conftest import Make, RunCli
 
 from vaultmem.cli.output import say_painted
-
-Run = Callable[..., Any]
-Make = Callable[..., Path]
 
 
 @pytest.fixture
@@ -22,7 +18,7 @@ def two(make_vault: Make) -> tuple[Path, Path]:
     return a, b
 
 
-def test_vaults_are_listed_by_name(run_cli: Run, two: tuple[Path, Path]) -> None:
+def test_vaults_are_listed_by_name(run_cli: RunCli, two: tuple[Path, Path]) -> None:
     a, b = two
     assert "vaults add" in run_cli("vaults").out
     run_cli("vaults", "add", a, "--name", "work")
@@ -45,7 +41,7 @@ def test_a_terminal_is_shown_what_has_no_colour(
     assert capsys.readouterr().out == "2 notes, trusted\n"
 
 
-def test_what_cannot_be_listed_says_what_to_do(run_cli: Run, two: tuple[Path, Path]) -> None:
+def test_what_cannot_be_listed_says_what_to_do(run_cli: RunCli, two: tuple[Path, Path]) -> None:
     a, b = two
     run_cli("vaults", "add", a)
     for words, told in (
@@ -60,14 +56,14 @@ def test_what_cannot_be_listed_says_what_to_do(run_cli: Run, two: tuple[Path, Pa
         assert told in done.err
 
 
-def test_a_folder_goes_before_a_name_of_the_list(run_cli: Run, two: tuple[Path, Path]) -> None:
+def test_a_folder_goes_before_a_name_of_the_list(run_cli: RunCli, two: tuple[Path, Path]) -> None:
     a, b = two
     run_cli("vaults", "add", a, "--name", "b")
     assert "ebb" in run_cli("recall", "tide", "--vault", "b", cwd=b.parent).out
     assert "ebb" not in run_cli("recall", "tide", "--vault", "b", cwd=a).out
 
 
-def test_a_vault_that_is_gone_is_told_and_removed(run_cli: Run, two: tuple[Path, Path]) -> None:
+def test_a_vault_that_is_gone_is_told_and_removed(run_cli: RunCli, two: tuple[Path, Path]) -> None:
     a, _ = two
     run_cli("vaults", "add", a)
     a.rename(a.with_name("moved"))
@@ -77,7 +73,7 @@ def test_a_vault_that_is_gone_is_told_and_removed(run_cli: Run, two: tuple[Path,
 
 
 @pytest.mark.campaign
-def test_two_vaults_named_are_both_asked(run_cli: Run, two: tuple[Path, Path]) -> None:
+def test_two_vaults_named_are_both_asked(run_cli: RunCli, two: tuple[Path, Path]) -> None:
     a, b = two
     for words in (("--vault", a, "--vault", b), ("--vault", b, f"--vault={a}")):
         found = run_cli("recall", "tide", *words, "--json").json["hits"]
@@ -92,7 +88,7 @@ def test_two_vaults_named_are_both_asked(run_cli: Run, two: tuple[Path, Path]) -
     assert "ebb tide" in text
 
 
-def test_all_vaults_of_the_list_are_asked(run_cli: Run, two: tuple[Path, Path]) -> None:
+def test_all_vaults_of_the_list_are_asked(run_cli: RunCli, two: tuple[Path, Path]) -> None:
     for each in two:
         run_cli("vaults", "add", each)
     done = run_cli("recall", "tide", "--all-vaults", cwd=two[0])
@@ -106,7 +102,7 @@ def test_all_vaults_of_the_list_are_asked(run_cli: Run, two: tuple[Path, Path]) 
 
 @pytest.mark.parametrize("words", [("status",), ("remember", "x"), ("get", "tide"), ("log",)])
 def test_a_command_for_one_vault_refuses_a_second(
-    run_cli: Run, two: tuple[Path, Path], words: tuple[str, ...]
+    run_cli: RunCli, two: tuple[Path, Path], words: tuple[str, ...]
 ) -> None:
     a, b = two
     done = run_cli(*words, "--vault", a, "--vault", b)
@@ -118,7 +114,7 @@ def test_a_command_for_one_vault_refuses_a_second(
 
 
 def test_one_that_cannot_be_read_is_told_and_the_rest_answers(
-    run_cli: Run, two: tuple[Path, Path]
+    run_cli: RunCli, two: tuple[Path, Path]
 ) -> None:
     a, b = two
     for each in two:

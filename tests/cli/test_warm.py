@@ -11,13 +11,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from conftest import Result, RunCli
+from conftest import Make, Open, Result, RunCli
 from support import git, wait_until, write_notes
 from watchers import ask, find_socket, stopped, watch_process
 
@@ -26,10 +26,7 @@ from vaultmem.cli.start import make_words
 from vaultmem.services.watching.lease import catch_up
 from vaultmem.storage.user_files import find_user_folder
 from vaultmem.storage.watch_socket import short_path, socket_path
-from vaultmem.vault import Vault, open_vault
-
-Make = Callable[..., Path]
-Open = Callable[..., Vault]
+from vaultmem.vault import open_vault
 
 COLD = {"VAULTMEM_NO_WATCHER": "1"}
 

@@ -6,11 +6,11 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import Result, RunCli
+from conftest import Make, Result, RunCli
 from support import wait_until
 from test_warm import answering
 from watchers import ask, find_socket, watch_process
@@ -21,8 +21,6 @@ from vaultmem.cli.start import MAX_INPUT, is_warm, make_words
 from vaultmem.core.hook_payload import MAX_PAYLOAD
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import open_vault
-
-Make = Callable[..., Path]
 
 NOTES = {
     "notes/refunds.md": "# Refunds\n\nRefunds are queued, one job each.\n",

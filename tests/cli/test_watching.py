@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import RunCli
+from conftest import Make, Open, RunCli
 from support import git, wait_until, write_notes
 from watchers import find_socket, found, watch_process
 
@@ -22,8 +22,6 @@ from vaultmem.cli.sync_commands import launchd_plist
 from vaultmem.services.watching.lease import hold_watch
 from vaultmem.storage.lock import is_held
 from vaultmem.vault import Vault
-
-Make = Callable[..., Path]
 
 NOTES = {"notes/gangway.md": "# Gangway\n\nIt is blue.\n"}
 
@@ -42,7 +40,7 @@ def test_a_second_watcher_says_who_is_there(make_vault: Make, run_cli: RunCli) -
         assert run_cli("watch", "--status", cwd=root).code == 1
 
 
-def test_who_only_asks_is_in_nobodys_way(make_vault: Make, opened: Callable[..., Vault]) -> None:
+def test_who_only_asks_is_in_nobodys_way(make_vault: Make, opened: Open) -> None:
     vault = opened(make_vault(NOTES))
     is_over = threading.Event()
 

@@ -14,14 +14,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from conftest import RunCli
+from conftest import Make, RunCli
 from days import DAYS
 from recording import RECORDINGS, Recording
 from support import wait_until
 
 from vaultmem.core.text.token_count import count_tokens
-
-Make = Callable[..., Path]
 
 HERE = Path(__file__).parent
 FACTS: dict[str, list[dict[str, Any]]] = tomllib.loads((HERE / "facts.toml").read_text())

@@ -8,19 +8,16 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import httpx2
 import pytest
+from conftest import Make, RunCli
 from support import git, wait_until
 
 pytestmark = pytest.mark.campaign
-
-Run = Callable[..., Any]
-Make = Callable[..., Path]
 
 
 @contextlib.contextmanager
@@ -42,7 +39,7 @@ def _serving(hub: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], 
 
 
 def test_from_an_empty_folder_to_a_teammate(
-    make_vault: Make, run_cli: Run, tmp_path: Path, home: Path
+    make_vault: Make, run_cli: RunCli, tmp_path: Path, home: Path
 ) -> None:
     vault, hub = make_vault({"notes/pier.md": "# Pier\n\nThe pier is of oak.\n"}), tmp_path / "hub"
     with _serving(hub, "--owner", "ada") as (_, told):
@@ -82,7 +79,7 @@ def test_from_an_empty_folder_to_a_teammate(
             assert client.get(f"{page}/api/v1/vaults").json()["vaults"][0]["name"] == "team"
 
 
-def test_a_port_that_is_taken_makes_no_owner(run_cli: Run, tmp_path: Path, home: Path) -> None:
+def test_a_port_that_is_taken_makes_no_owner(run_cli: RunCli, tmp_path: Path, home: Path) -> None:
     with _serving(tmp_path / "one") as (_, told):
         (port,) = re.findall(r"^page  http://\S+:(\d+)/$", told, re.MULTILINE)
         refused = run_cli("hub", "serve", tmp_path / "two", "--port", port)
@@ -93,7 +90,7 @@ def test_a_port_that_is_taken_makes_no_owner(run_cli: Run, tmp_path: Path, home:
     assert os.listdir(tmp_path / "two")
 
 
-def test_who_has_no_address_is_asked_for_one(run_cli: Run, tmp_path: Path, home: Path) -> None:
+def test_who_has_no_address_is_asked_for_one(run_cli: RunCli, tmp_path: Path, home: Path) -> None:
     (home / ".gitconfig").unlink()
     refused = run_cli("hub", "serve", tmp_path / "hub", "--port", "0")
     assert refused.code == 1

@@ -13,14 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Make, Open
 from mcp.client.client import Client
 from serving import HELLO, call, play, play_stdio, refused
 from support import git, lock_git, write_notes
 
-from vaultmem.vault import Vault
-
-Make = Callable[..., Path]
-Open = Callable[..., Vault]
 Play = Callable[..., object]
 
 #: A server in this process, and one that is a process of its own.

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import Make
 from mcp.client.client import Client
 from serving import call, play, refused, told
 from support import git, hash_tree
-
-Make = Callable[..., Path]
 
 NOTES = {
     "notes/ferry.md": "# Ferry\n\nThe ferry leaves at noon.\n",

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import RunCli
+from conftest import Make, Open, RunCli
 from jsonschema import Draft202012Validator
 from mcp.client.client import Client
 from serving import play, refused, told
@@ -16,11 +14,9 @@ from support import git, write_notes
 
 from vaultmem.core.text.token_count import bound_tokens, count_tokens
 from vaultmem.storage.query_log import SignalStore
-from vaultmem.vault import Vault
 
 pytestmark = pytest.mark.campaign
 
-Make = Callable[..., Path]
 
 #: Notes of which a question finds more than any budget holds: prose, tables and code.
 NOTES = {
@@ -135,7 +131,7 @@ def test_the_data_says_the_text_and_no_more_than_a_caller_needs_to_go_on(make_va
 
 
 def test_only_what_was_shown_counts_as_shown(
-    make_vault: Make, opened: Callable[..., Vault], run_cli: RunCli
+    make_vault: Make, opened: Open, run_cli: RunCli
 ) -> None:
     root = make_vault(NOTES)
 

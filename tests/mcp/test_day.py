@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import RunCli
+from conftest import Make, RunCli
 from mcp.client.client import Client
 from serving import call, play_stdio, refused, told
 from support import git, hash_tree
-
-Make = Callable[..., Path]
 
 NOTES = {
     "notes/pier.md": "The pier is of oak.\n",

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import RunCli
+from conftest import Make, Open, RunCli
 from mcp.client.client import Client
 from serving import call, play, refused, told
 from support import git, hash_tree, write_notes
 
 from vaultmem.errors import RefusedError
 from vaultmem.integrations.memory_commands import run_command
-from vaultmem.vault import Vault
-
-Make = Callable[..., Path]
-Open = Callable[..., Vault]
 
 NOTES = {
     "notes/pin.md": "---\npinned: true\nstate: candidate\nkind: policy_rule\n---\nRest.\n",

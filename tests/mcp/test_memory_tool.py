@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from conftest import Make
 from support import git, hash_tree
 
 if TYPE_CHECKING:  # The SDK takes a second, which only the process that runs these tests needs.
     from vaultmem.integrations.anthropic_memory import VaultMemoryTool
 
-Make = Callable[..., Path]
 
 NOTES = {
     "MEMORY.md": "# Memory\n\nThe ferry leaves at noon.\n",

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from conftest import Make, RunCli
 from mcp.client.client import Client
 from serving import call, play, refused
-
-Run = Callable[..., Any]
-Make = Callable[..., Path]
 
 PROJECT = {"notes/deploys.md": "# Deploys\n\nWe deploy the ferry on Tuesdays.\n"}
 MEMORY = {"notes/ferry.md": "# Ferry\n\nI never deploy the ferry on a Friday.\n"}
 
 
 @pytest.fixture
-def places(make_vault: Make, run_cli: Run) -> tuple[Path, Path]:
+def places(make_vault: Make, run_cli: RunCli) -> tuple[Path, Path]:
     """Return a project's vault that names a memory, and that memory, which is listed."""
     project, memory = make_vault(PROJECT, "project"), make_vault(MEMORY, "memory")
     (project / "vaultmem.yaml").write_text("with: ../memory\n")
@@ -29,7 +25,7 @@ def places(make_vault: Make, run_cli: Run) -> tuple[Path, Path]:
 
 
 def test_a_trusted_vault_is_answered_with_its_companion(
-    places: tuple[Path, Path], run_cli: Run
+    places: tuple[Path, Path], run_cli: RunCli
 ) -> None:
     project, _ = places
 
@@ -55,7 +51,7 @@ def test_a_trusted_vault_is_answered_with_its_companion(
 
 @pytest.mark.campaign
 def test_a_stranger_s_vault_gets_nothing_of_another(
-    places: tuple[Path, Path], run_cli: Run
+    places: tuple[Path, Path], run_cli: RunCli
 ) -> None:
     own, memory = places
     project = own.with_name("sent")  # Somebody sent it: it was never made or trusted here.
@@ -84,7 +80,7 @@ def test_a_stranger_s_vault_gets_nothing_of_another(
 
 @pytest.mark.campaign
 def test_a_companion_named_after_the_trust_waits_for_the_owner_s_word(
-    places: tuple[Path, Path], make_vault: Make, run_cli: Run
+    places: tuple[Path, Path], make_vault: Make, run_cli: RunCli
 ) -> None:
     project, _ = places
     make_vault({"notes/diary.md": "# Ferry\n\nI was sick on the ferry.\n"}, "diary")
@@ -104,7 +100,7 @@ def test_a_companion_named_after_the_trust_waits_for_the_owner_s_word(
 
 
 def test_whoever_comes_from_elsewhere_gets_nothing_of_another(
-    places: tuple[Path, Path], run_cli: Run
+    places: tuple[Path, Path], run_cli: RunCli
 ) -> None:
     project, _ = places
 
@@ -118,7 +114,7 @@ def test_whoever_comes_from_elsewhere_gets_nothing_of_another(
 
 @pytest.mark.campaign
 def test_a_companion_that_is_gone_is_told_and_the_rest_answers(
-    places: tuple[Path, Path], run_cli: Run
+    places: tuple[Path, Path], run_cli: RunCli
 ) -> None:
     project, memory = places
     both = run_cli("pack", "deploy ferry", "--vault", project).out

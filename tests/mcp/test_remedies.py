@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from conftest import Make
 from mcp.client.client import Client
 from serving import call, play, refused
 from support import git
@@ -17,8 +18,6 @@ import vaultmem
 from vaultmem.mcp_server.tool_server import TOOLS
 from vaultmem.mcp_server.tool_text import STEPS, tell_caller
 from vaultmem.operations.schemas import find_problem
-
-Make = Callable[..., Path]
 
 BY_NAME = {tool.name: tool for tool in TOOLS}
 

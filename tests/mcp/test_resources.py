@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Make
 from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, PromptReference, ResourceTemplateReference
 from serving import play, play_stdio
 from support import write_notes
-
-Make = Callable[..., Path]
 
 NOTES = {f"notes/pier {n:03}.md": f"# Pier {n}\n\nPlanks of pier {n}.\n" for n in range(120)}
 

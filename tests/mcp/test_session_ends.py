@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import RunCli
+from conftest import Make, RunCli
 from mcp.client.client import Client
 from serving import Session, call, connected, play_stdio, serving, session
 from support import git, wait_until
-
-Make = Callable[..., Path]
 
 NOTES = {"notes/pier.md": "The pier is of oak.\n"}
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Make, RunCli
 from jsonschema import Draft202012Validator
 from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
@@ -16,10 +16,6 @@ from serving import call, play, refused, told
 from support import git, hash_tree
 
 from vaultmem.core.text.token_count import estimate_tokens
-from vaultmem.vault import Vault
-
-Make = Callable[..., Path]
-Open = Callable[..., Vault]
 
 NOTES = {
     "MEMORY.md": "# Memory\n\nThe ferry leaves at noon.\n",
@@ -417,7 +413,7 @@ def test_a_server_is_pinned_to_its_branch(make_vault: Make) -> None:
 
 
 def test_what_is_written_carries_the_agents_name_and_packs_a_receipt(
-    make_vault: Make, run_cli: Callable[..., Any]
+    make_vault: Make, run_cli: RunCli
 ) -> None:
     root = make_vault(NOTES)
 

@@ -10,19 +10,15 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
-from conftest import RunCli
+from conftest import Make, RunCli
 from mcp.client.client import Client
 from serving import HELLO, call, connected, play_stdio, serving, told
 from support import wait_until
 
 from vaultmem.serve.http import HALF_OPEN
-
-Make = Callable[..., Path]
 
 NOTES = {"notes/pier.md": "The pier is of oak.\n"}
 

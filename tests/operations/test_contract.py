@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import pytest
+from conftest import Make
 from in_process import run_here
 from serving import call, play
 from visiting import Served
@@ -19,8 +20,6 @@ from vaultmem.mcp_server.tool_server import TOOLS
 from vaultmem.operations.declaration import Argument, Front, Operation, Takes, list_arguments
 from vaultmem.operations.links import REPAIR
 from vaultmem.web.api.routes import OPERATIONS
-
-Make = Callable[..., Path]
 
 NOTES = {
     "MEMORY.md": "# Memory\n\nThe harbour is at Husum. See [[pier]].\n",

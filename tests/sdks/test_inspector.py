@@ -6,14 +6,13 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Make
 from environments import need_node
 from support import git
 
-Make = Callable[..., Path]
 Ask = Callable[..., dict[str, Any]]
 
 pytestmark = pytest.mark.sdks

@@ -6,16 +6,14 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Make
 from environments import need_node, need_python
 
 from vaultmem.mcp_server.tool_server import TOOLS
-
-Make = Callable[..., Path]
 
 pytestmark = pytest.mark.sdks
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
+from conftest import Make
 
 from vaultmem.errors import RefusedError
 from vaultmem.serve.http import HttpServer, ListenAddress, ServerAccess
@@ -41,7 +41,7 @@ def test_no_other_machine_is_let_in_unawares(place: ListenAddress, tmp_path: Pat
 
 @pytest.mark.campaign
 def test_who_listens_everywhere_answers_to_the_names_that_were_given(
-    make_vault: Callable[..., Path],
+    make_vault: Make,
 ) -> None:
     words = ["serve", "--port", "0", "--host", "0.0.0.0", "--name", "Vault.example"]
     words += ["--name", "proxy.example:443", "--vault", str(make_vault({"notes/a.md": "a\n"}))]

@@ -6,10 +6,10 @@ import asyncio
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import Make
 from support import wait_until
 
 pytest.importorskip("starlette")
@@ -44,7 +44,7 @@ async def _is_sent_at_once() -> bool:
 
 @pytest.mark.campaign
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells what a process has loaded")
-def test_the_first_agent_finds_the_sdk_imported(make_vault: Callable[..., Path]) -> None:
+def test_the_first_agent_finds_the_sdk_imported(make_vault: Make) -> None:
     pytest.importorskip("mcp")
     root = make_vault({"notes/pier.md": "# Pier\n\nThe pier is of oak.\n"})
     command = [sys.executable, "-P", "-m", "vaultmem", "serve", "--vault", str(root), "--port", "0"]

@@ -15,13 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Make
 from serving import Session, find_residents, session
 from support import git, wait_until
-
-from vaultmem.vault import Vault
-
-Make = Callable[..., Path]
-Open = Callable[..., Vault]
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="there are no such sockets")
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Make, Open
 from in_process import run_here
 from support import git, hash_tree
 
@@ -24,10 +25,6 @@ from vaultmem.errors import BusyError, RefusedError
 from vaultmem.services.exchange.archives import export_archive, import_archive
 from vaultmem.services.usage import publish
 from vaultmem.services.views.update_index import sync_vault
-from vaultmem.vault import Vault
-
-Make = Callable[..., Path]
-Open = Callable[..., Vault]
 
 POLICY = "---\nkind: policy_rule\nstate: active\npinned: true\n---\n\nNever refund by hand.\n"
 NOTES = {

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from conftest import MakeVault
+from conftest import Make, Open
 from in_process import run_here
 from mcp.client.client import Client
 from serving import call, play
@@ -20,9 +19,7 @@ from vaultmem.core.text.json_values import as_plain
 from vaultmem.operations.finding import hit_data
 from vaultmem.services.packs.build import AskPack, ask_pack
 from vaultmem.services.search.run_query import Ask, run_query
-from vaultmem.vault import Vault
 
-Open = Callable[..., Vault]
 Rows = list[dict[str, Any]]
 
 QUESTION = "how do passengers get reimbursed for tickets"
@@ -83,7 +80,7 @@ def asked(request: pytest.FixtureRequest) -> Asked:
 
 
 @pytest.fixture
-def root(make_vault: MakeVault, asked: Asked) -> Path:
+def root(make_vault: Make, asked: Asked) -> Path:
     """Give a vault whose branches and past differ, with the settings committed in all of them."""
     root = make_vault(NOTES)
     contexts = f'contexts: ["packs/tickets.md: {QUESTION}"]\n'
@@ -224,7 +221,7 @@ def test_bisect_asks_as_assert_does(root: Path, asked: Asked) -> None:
     assert [each["commit"] for each in done["first_bad"]] == [bad]
 
 
-def test_a_vault_that_nobody_synced_is_synced(make_vault: MakeVault, opened: Open) -> None:
+def test_a_vault_that_nobody_synced_is_synced(make_vault: Make, opened: Open) -> None:
     root = make_vault({})
     write_notes(root, NOTES)
     assert run_query(opened(root), Ask("ferry left")).hits

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 import pytest
+from conftest import Make, Open
 from in_process import run_here
 from support import git, write_notes
 
-from vaultmem import Memory, Vault, promote_notes, remember, save_checkpoint, sync_vault
+from vaultmem import Memory, promote_notes, remember, save_checkpoint, sync_vault
 from vaultmem.core.lifecycle import State
 from vaultmem.core.text.blob import blob_id
 from vaultmem.services.changes.change import Change
@@ -27,9 +27,6 @@ from vaultmem.services.memory.forget import forget_notes, select_notes
 from vaultmem.services.sessions.begin import NewSession, start_session
 from vaultmem.services.sessions.close import close_session
 from vaultmem.services.views.read_notes import resolve_address
-
-Open = Callable[..., Vault]
-Make = Callable[..., Path]
 
 
 def test_an_agents_tag_leaves_a_persons_uncommitted_words_to_the_person(

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from branching import commit_on, list_refs, look_around
-from conftest import MakeVault
+from conftest import Make, Open
 from support import git
 
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.memory.create_vault import create_vault
 from vaultmem.services.merging.branches import list_branches, make_branch, remove_branch
 from vaultmem.storage.git.vault_history import init_repository
-from vaultmem.vault import Vault
-
-Open = Callable[..., Vault]
 
 
 def test_a_branch_is_made_where_it_is_wanted_and_nothing_is_checked_out(
-    make_vault: MakeVault, opened: Open
+    make_vault: Make, opened: Open
 ) -> None:
     root = make_vault({"notes/a.md": "a\n"})
     first = git(root, "rev-parse", "HEAD~1")
@@ -37,7 +33,7 @@ def test_a_branch_is_made_where_it_is_wanted_and_nothing_is_checked_out(
 
 @pytest.mark.campaign
 def test_a_name_that_git_or_vaultmem_would_misread_is_refused(
-    make_vault: MakeVault, opened: Open
+    make_vault: Make, opened: Open
 ) -> None:
     root = make_vault()
     vault = opened(root)
@@ -59,7 +55,7 @@ def test_a_name_that_git_or_vaultmem_would_misread_is_refused(
     assert (look_around(root), list_refs(root)) == (before, refs)
 
 
-def test_what_is_not_there_is_said_with_a_remedy(make_vault: MakeVault, opened: Open) -> None:
+def test_what_is_not_there_is_said_with_a_remedy(make_vault: Make, opened: Open) -> None:
     root = make_vault()
     vault, refs = opened(root), list_refs(root)
 
@@ -88,9 +84,7 @@ def test_nothing_can_branch_off_before_the_first_commit(
     assert list_branches(vault) == []
 
 
-def test_a_branch_is_removed_only_if_its_commits_are_kept(
-    make_vault: MakeVault, opened: Open
-) -> None:
+def test_a_branch_is_removed_only_if_its_commits_are_kept(make_vault: Make, opened: Open) -> None:
     root = make_vault({"notes/a.md": "a\n"})
     vault = opened(root)
     make_branch(vault, "same")
@@ -107,7 +101,7 @@ def test_a_branch_is_removed_only_if_its_commits_are_kept(
 
 
 def test_a_branch_that_another_folder_is_on_is_not_removed(
-    make_vault: MakeVault, opened: Open, tmp_path: Path
+    make_vault: Make, opened: Open, tmp_path: Path
 ) -> None:
     root = make_vault({"notes/a.md": "a\n"})
     git(root, "worktree", "add", "-q", "-b", "other", str(tmp_path / "other"))
@@ -122,9 +116,7 @@ def test_a_branch_that_another_folder_is_on_is_not_removed(
     assert remove_branch(vault, "other", force=True)
 
 
-def test_branches_are_listed_with_how_far_they_are_apart(
-    make_vault: MakeVault, opened: Open
-) -> None:
+def test_branches_are_listed_with_how_far_they_are_apart(make_vault: Make, opened: Open) -> None:
     root = make_vault({"notes/a.md": "a\n"})
     vault = opened(root)
     make_branch(vault, "behind", "HEAD~1")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 
 import pytest
+from conftest import Make, Open
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support import git, hash_tree, lock_git, write_notes
@@ -26,10 +27,6 @@ from vaultmem.services.lifecycle.transition import promote_notes
 from vaultmem.services.memory.create_vault import create_vault
 from vaultmem.services.memory.remember import Memory, remember
 from vaultmem.services.views.update_index import sync_vault
-from vaultmem.vault import Vault
-
-Open = Callable[..., Vault]
-Make = Callable[..., Path]
 
 _NUMBERS = itertools.count()
 

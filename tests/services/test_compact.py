@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 import pytest
 from clocks import Clock, ask, tell
-from conftest import RunCli
+from conftest import Make, Open, RunCli
 from support import git, hash_tree, write_notes
 
 from vaultmem.core.curation.fidelity import (
@@ -36,9 +35,6 @@ from vaultmem.services.search.run_query import Ask, run_query
 from vaultmem.services.views.read_notes import get_note
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
-
-Open = Callable[..., Vault]
-Make = Callable[..., Path]
 
 AGES = "stale_after: 90\narchive_after: 180\nsummary_after: 60\nkeywords_after: 120\n"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from conftest import Make, Open
 from support import git, write_notes
 
 from vaultmem.core.search.query import parse_query
@@ -19,10 +19,6 @@ from vaultmem.services.memory.remember import Memory, remember
 from vaultmem.services.search.recall import recall
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage.lock import hold_lock
-from vaultmem.vault import Vault
-
-Open = Callable[..., Vault]
-Make = Callable[..., Path]
 
 WRITERS = 4
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 import pytest
-from conftest import MakeVault
+from conftest import Make, Open
 from in_process import run_here
 
 from vaultmem.core.notes.note import parse_note
-from vaultmem.vault import Vault
 
 TIDE = """\
 # Tide
@@ -34,7 +32,7 @@ CODE = "```\n> [!conflict] Also said by ann\n> An example.\n```\n"
 
 
 @pytest.fixture
-def root(make_vault: MakeVault) -> Path:
+def root(make_vault: Make) -> Path:
     return make_vault({"notes/tide.md": TIDE, "notes/crane.md": GONE, "notes/form.md": CODE})
 
 
@@ -69,7 +67,7 @@ def test_a_question_finds_the_note_by_its_own_words_with_the_caution(root: Path)
 
 @pytest.mark.parametrize("labels", ["short", "full"])
 def test_a_pack_shows_the_other_version_as_theirs_where_it_fits(
-    root: Path, opened: Callable[..., Vault], labels: str
+    root: Path, opened: Open, labels: str
 ) -> None:
     settings = root / "vaultmem.yaml"
     settings.write_text(f"{settings.read_text()}\nlabels: {labels}\n")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import Make, Open
 from support import git, write_notes
 
 from vaultmem import Vault, make_pack, parse_query, recall, save_checkpoint, sync_vault
@@ -17,9 +17,6 @@ from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.changes.ownership import find_pending
 from vaultmem.services.views.open_view import look_at
 from vaultmem.services.watching.generated_context import RenderedContext, render_contexts
-
-Open = Callable[..., Vault]
-Make = Callable[..., Path]
 
 NOTES = {
     "MEMORY.md": "# Memory\n\nThe ferry leaves at noon.\n",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import Make
 from support import git, hash_tree, write_notes
 
 from vaultmem.errors import VaultError
@@ -208,7 +208,7 @@ def test_a_vault_that_somebody_else_made_is_not_trusted_by_a_second_init(
 
 
 def test_tests_copy_a_vault_that_was_made_before(
-    make_vault: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+    make_vault: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_vault(name="first")
     monkeypatch.delattr("vault_copies.create_vault")

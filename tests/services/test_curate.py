@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from clocks import DAY, Clock, ask, tell
+from conftest import Make, Open
 from support import git, hash_tree, write_notes
 
 from vaultmem.core.curation.proposal import Action, Proposal, Report, format_report, parse_report
@@ -22,9 +23,6 @@ from vaultmem.services.memory.remember import Memory
 from vaultmem.services.views.read_notes import get_note
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
-
-Open = Callable[..., Vault]
-Make = Callable[..., Path]
 
 AGES = "stale_after: 90\narchive_after: 180\nsummary_after: 60\nkeywords_after: 120\n"
 

@@ -11,14 +11,12 @@ from pathlib import Path
 from types import FrameType
 
 import pytest
+from conftest import Make, Open
 
 from vaultmem import Vault, parse_query, recall, sync_vault
 from vaultmem.core.search.query import NoteFilter
 from vaultmem.services.packs.build import make_pack
 from vaultmem.services.views.read_notes import list_notes
-
-Make = Callable[..., Path]
-Open = Callable[..., Vault]
 
 NOTES = {
     f"notes/n{n}.md": f"# Tide {n}\n\nThe ferry {n} waits, w{n % 7}.\n\n## Bell\n\nIn fog {n}.\n"

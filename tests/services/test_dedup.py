@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 import pytest
+from conftest import Make, Open
 from support import git, hash_tree
 
 from vaultmem.core.notes.note import Note, parse_note
@@ -18,9 +18,6 @@ from vaultmem.services.similarity.pairs import compare_vault
 from vaultmem.services.similarity.similar import find_similar, read_asked
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
-
-Open = Callable[..., Vault]
-Make = Callable[..., Path]
 
 BY_AGENT = "---\ntitle: {text}\nagent: claude\nsession: s-1\ncreated: {created}\n---\n\n{text}\n"
 FACT = "Session tokens expire after 15 minutes."

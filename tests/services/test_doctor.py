@@ -8,10 +8,10 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import Make, Open
 from in_process import run_here
 from support import git, hash_tree, write_notes
 
@@ -25,9 +25,6 @@ from vaultmem.services.watching.generated_context import render_contexts
 from vaultmem.services.watching.lease import hold_watch
 from vaultmem.storage.git.setup import name_driver
 from vaultmem.storage.lock import hold_lock
-
-Make = Callable[..., Path]
-Open = Callable[..., Vault]
 
 OK, WARNING, PROBLEM = Verdict.OK, Verdict.WARNING, Verdict.PROBLEM
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 import pytest
-from conftest import MakeVault
+from conftest import Make
 from core.odd_frontmatter import BLOCKS, SLIPS, TEXTS, make_text
 from in_process import run_here
 from mcp.client.client import Client
@@ -18,9 +17,6 @@ from support import git, write_notes
 from vaultmem.core.merging.merge_note import merge_texts
 from vaultmem.core.notes.conflict import find_conflict
 from vaultmem.core.notes.note import parse_note
-from vaultmem.vault import Vault
-
-Open = Callable[..., Vault]
 
 NOTE = "notes/refunds.md"
 #: In the text of the note under test, and nowhere else.
@@ -90,7 +86,7 @@ def forget_state(home: Path) -> None:
 @pytest.mark.campaign
 @pytest.mark.parametrize("how", BROKEN)
 def test_a_quarantined_note_stays_so_whatever_becomes_of_its_properties(
-    make_vault: MakeVault, home: Path, how: str
+    make_vault: Make, home: Path, how: str
 ) -> None:
     root = make_vault({NOTE: write("quarantined"), OTHER: "# Other\n\nThe ferry.\n"})
     run(root, "index")
@@ -125,7 +121,7 @@ def test_no_single_keystroke_lets_a_quarantined_note_out() -> None:
 
 
 @pytest.mark.campaign
-def test_no_way_to_an_agent_shows_it(make_vault: MakeVault) -> None:
+def test_no_way_to_an_agent_shows_it(make_vault: Make) -> None:
     root = make_vault({NOTE: write("quarantined"), OTHER: "# Other\n\nThe ferry.\n"})
     write_notes(root, {NOTE: BROKEN["a colon in the title"]})
     for place, told in show_everywhere(root).items():
@@ -134,14 +130,14 @@ def test_no_way_to_an_agent_shows_it(make_vault: MakeVault) -> None:
 
 
 @pytest.mark.parametrize("state", ["deprecated", "archived", "stale", "candidate"])
-def test_other_states_are_kept_too(make_vault: MakeVault, state: str) -> None:
+def test_other_states_are_kept_too(make_vault: Make, state: str) -> None:
     root = make_vault({NOTE: write(state)})
     write_notes(root, {NOTE: write("active", "Note: about refunds")})
     assert [hit["state"] for hit in recall(root, "--state", state)] == [state]
     assert [hit["state"] for hit in recall(root, "--state", "active")] == []
 
 
-def test_what_only_the_manifest_knew_counts(make_vault: MakeVault) -> None:
+def test_what_only_the_manifest_knew_counts(make_vault: Make) -> None:
     root = make_vault({})
     write_notes(root, {NOTE: write("quarantined")})
     run(root, "index")
@@ -153,7 +149,7 @@ def test_what_only_the_manifest_knew_counts(make_vault: MakeVault) -> None:
     assert (root / NOTE).read_bytes() == data
 
 
-def test_where_nothing_is_known_it_is_unreadable(make_vault: MakeVault) -> None:
+def test_where_nothing_is_known_it_is_unreadable(make_vault: Make) -> None:
     root = make_vault({})
     kind = "kind: policy_rule\npinned: true\n"
     write_notes(root, {NOTE: write("active", "Note: about refunds", kind)})
@@ -168,7 +164,7 @@ def test_where_nothing_is_known_it_is_unreadable(make_vault: MakeVault) -> None:
     assert run(root, "pack", "--receipt", QUESTION)
 
 
-def test_an_active_policy_goes_on_with_its_last_text(make_vault: MakeVault) -> None:
+def test_an_active_policy_goes_on_with_its_last_text(make_vault: Make) -> None:
     policy = write(more="kind: policy_rule\n")
     root = make_vault({NOTE: policy})
     run(root, "trust")
@@ -210,7 +206,7 @@ BODIES = {
 @pytest.mark.guarantee
 @pytest.mark.campaign
 @pytest.mark.parametrize("where", BODIES)
-def test_markers_reach_nobody_and_the_last_text_does(make_vault: MakeVault, where: str) -> None:
+def test_markers_reach_nobody_and_the_last_text_does(make_vault: Make, where: str) -> None:
     ours, theirs, our_body, their_body = BODIES[where]
     fence = "```sh\nbase\n```\n" if "code" in where else ""
     root = make_vault({NOTE: write(body=fence), OTHER: "# Other\n\nThe ferry.\n"})
@@ -226,14 +222,14 @@ def test_markers_reach_nobody_and_the_last_text_does(make_vault: MakeVault, wher
 
 
 @pytest.mark.campaign
-def test_a_side_that_quarantined_the_note_wins(make_vault: MakeVault) -> None:
+def test_a_side_that_quarantined_the_note_wins(make_vault: Make) -> None:
     root = make_vault({NOTE: write(body="Base.\n")})
     clash(root, write(body="Ours.\n"), write("quarantined", body="Theirs.\n"))
     for place, told in show_everywhere(root).items():
         assert WORDS not in told, place
 
 
-def test_an_example_of_a_conflict_in_a_code_block_is_text(make_vault: MakeVault) -> None:
+def test_an_example_of_a_conflict_in_a_code_block_is_text(make_vault: Make) -> None:
     example = "```\n<<<<<<< HEAD\na\n=======\nb\n>>>>>>> side\n```\n"
     root = make_vault({NOTE: write(body=example), OTHER: "A heading\n=======\n\nThe ferry.\n"})
     assert [hit["caution"] for hit in recall(root)] == [None]
@@ -263,7 +259,7 @@ def test_a_conflict_is_three_lines_in_their_order(text: str, line: int) -> None:
     assert (note.state == "unreadable") == bool(line)
 
 
-def test_a_commit_with_a_broken_text_shows_what_was_known_then(make_vault: MakeVault) -> None:
+def test_a_commit_with_a_broken_text_shows_what_was_known_then(make_vault: Make) -> None:
     root = make_vault({NOTE: write("quarantined"), OTHER: write()})
     commit(root, {NOTE: BROKEN["a colon in the title"], OTHER: write(title="Note: other")})
     git(root, "tag", "broken")
@@ -278,9 +274,7 @@ def test_a_commit_with_a_broken_text_shows_what_was_known_then(make_vault: MakeV
 
 
 @pytest.mark.parametrize("how", ["a colon in the title", "never closed", "no first line"])
-def test_a_note_that_cannot_be_read_is_quarantined_all_the_same(
-    make_vault: MakeVault, how: str
-) -> None:
+def test_a_note_that_cannot_be_read_is_quarantined_all_the_same(make_vault: Make, how: str) -> None:
     root = make_vault({NOTE: write()})
     write_notes(root, {NOTE: BROKEN[how].replace("quarantined", "active")})
     assert recall(root) != []
@@ -295,7 +289,7 @@ def test_a_note_that_cannot_be_read_is_quarantined_all_the_same(
     assert recall(root) == []
 
 
-def test_an_agent_may_quarantine_and_nothing_else(make_vault: MakeVault) -> None:
+def test_an_agent_may_quarantine_and_nothing_else(make_vault: Make) -> None:
     root = make_vault({NOTE: write()})
     write_notes(root, {NOTE: write(title="Note: about refunds")})
 
@@ -317,7 +311,7 @@ def test_an_agent_may_quarantine_and_nothing_else(make_vault: MakeVault) -> None
 
 @pytest.mark.guarantee
 def test_no_commit_takes_markers_and_none_is_made_in_an_unmerged_index(
-    make_vault: MakeVault,
+    make_vault: Make,
 ) -> None:
     root = make_vault({NOTE: write(body="Base.\n")})
     git(root, "config", "--remove-section", "merge.vaultmem")  # With it, no marker is made.
@@ -369,7 +363,7 @@ def write_odd(name: str) -> str:
 
 @pytest.mark.campaign
 def test_no_way_to_an_agent_shows_what_other_programs_read_as_quarantined(
-    make_vault: MakeVault,
+    make_vault: Make,
 ) -> None:
     notes = {f"notes/odd-{number}.md": write_odd(name) for number, name in enumerate(ODD)}
     root = make_vault({**notes, NOTE: write_odd("flow with an anchor"), OTHER: "# Other\n\nX.\n"})
@@ -391,7 +385,7 @@ def test_a_merge_keeps_a_quarantine_in_odd_spelling(name: str) -> None:
 
 
 @pytest.mark.campaign
-def test_git_merges_a_quarantine_in_odd_spelling_into_a_hidden_note(make_vault: MakeVault) -> None:
+def test_git_merges_a_quarantine_in_odd_spelling_into_a_hidden_note(make_vault: Make) -> None:
     root = make_vault({NOTE: write(), OTHER: "# Other\n\nThe ferry.\n"})
     git(root, "switch", "-qc", "side")
     commit(root, {NOTE: write_odd("flow with an anchor")})
@@ -403,7 +397,7 @@ def test_git_merges_a_quarantine_in_odd_spelling_into_a_hidden_note(make_vault: 
 
 
 @pytest.mark.parametrize("name", ["flow with an anchor", "capital beside", "CR line ends", "TOML"])
-def test_no_agent_takes_such_a_note_out_of_quarantine(make_vault: MakeVault, name: str) -> None:
+def test_no_agent_takes_such_a_note_out_of_quarantine(make_vault: Make, name: str) -> None:
     root = make_vault({NOTE: write()})
     commit(root, {NOTE: write_odd(name)})
     assert "only a person lets it out" in run(
@@ -415,7 +409,7 @@ def test_no_agent_takes_such_a_note_out_of_quarantine(make_vault: MakeVault, nam
 
 
 def test_no_agent_writes_a_block_that_is_not_read_over_a_quarantined_note(
-    make_vault: MakeVault,
+    make_vault: Make,
 ) -> None:
     root = make_vault({NOTE: make_text(SLIPS["word alone"])})
     commit(root, {NOTE: write("quarantined")})
@@ -436,7 +430,7 @@ def test_no_agent_writes_a_block_that_is_not_read_over_a_quarantined_note(
 
 
 @pytest.mark.campaign
-def test_a_note_of_odd_spelling_is_quarantined_as_it_is(make_vault: MakeVault) -> None:
+def test_a_note_of_odd_spelling_is_quarantined_as_it_is(make_vault: Make) -> None:
     texts = [
         write_odd(name).replace("quarantined", "archived") for name in ODD if "twice" not in name
     ]

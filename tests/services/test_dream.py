@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from clocks import DAY, Clock, ask, tell
+from conftest import Make, Open
 from support import git, hash_tree, write_notes
 
 from vaultmem.core.curation.dreaming import Gates, Surfacing, Weights, measure_strength
@@ -22,9 +22,6 @@ from vaultmem.services.memory.remember import Memory
 from vaultmem.services.views.read_notes import get_note
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
-
-Open = Callable[..., Vault]
-Make = Callable[..., Path]
 
 EQUAL = Weights(1, 1, 1, 1, 1)
 BELL = Memory("The bell rings at seven in the morning.", title="Bell", state=State.CANDIDATE)

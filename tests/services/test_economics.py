@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import RunCli
+from conftest import Make, Open, RunCli
 from support import git
 
 from vaultmem.core.search.query import parse_query
@@ -23,9 +21,6 @@ from vaultmem.services.search.run_query import Ask, count_pack, count_recall, ru
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage.query_log import SignalStore
 from vaultmem.vault import Vault
-
-Make = Callable[..., Path]
-Open = Callable[..., Vault]
 
 NOTES = {
     "notes/g.md": "The gangway is blue.\n",

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 import pytest
+from conftest import Make, Open
 from support import hash_tree
 
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.changes.edit_notes import change_tags, set_note_property
 from vaultmem.services.views.read_notes import read_note
-from vaultmem.vault import Vault
-
-Open = Callable[..., Vault]
-Make = Callable[..., Path]
 
 NOTE = PurePosixPath("notes/n.md")
 PLAIN = b"---\ntitle: A\n# a comment\nnumber: 010\ntime: 12:30:45\n---\n\nBody  \n\n---\nend"

@@ -9,15 +9,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from conftest import Make
 from support import git, wait_until
 from watchers import watch_process
-
-Make = Callable[..., Path]
 
 NOTES = [f"notes/n{number}.md" for number in range(4)]
 EVENT = "%(trailers:key=Vault-Event,valueonly,separator=)"

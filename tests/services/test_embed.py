@@ -7,13 +7,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
-from conftest import MakeVault, RunCli
+from conftest import Make, Open, RunCli
 from embedding_service import EmbeddingService
 from support import git, write_notes
 
@@ -43,8 +43,6 @@ NOTES = {
 }
 QUESTION = "refund"
 
-Open = Callable[..., Vault]
-
 
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch, home: Path) -> Iterator[EmbeddingService]:
@@ -55,7 +53,7 @@ def service(monkeypatch: pytest.MonkeyPatch, home: Path) -> Iterator[EmbeddingSe
 
 
 @pytest.fixture
-def vault(make_vault: MakeVault, opened: Open, service: EmbeddingService) -> Vault:
+def vault(make_vault: Make, opened: Open, service: EmbeddingService) -> Vault:
     root = make_vault(NOTES)
     (root / "vaultmem.yaml").write_text("semantic: endpoint\n")
     vault = opened(root)
@@ -223,7 +221,7 @@ def test_watcher_embeds_for_some_seconds_and_leaves_alone_what_fails(
 
 
 def test_vault_that_names_no_model_is_left_alone(
-    make_vault: MakeVault, opened: Open, service: EmbeddingService
+    make_vault: Make, opened: Open, service: EmbeddingService
 ) -> None:
     vault = opened(make_vault(NOTES))
     sync_vault(vault)
@@ -281,7 +279,7 @@ def test_interrupted_embedding_goes_on_where_it_was(
 
 
 def test_who_does_not_wait_is_answered_with_the_vectors_that_there_are(
-    make_vault: MakeVault, opened: Open
+    make_vault: Make, opened: Open
 ) -> None:
     text = "\n\n".join(f"# Berth {number}\n\nA boat lies at {number}." for number in range(1_200))
     root = make_vault({"notes/berths.md": text, "vaultmem.yaml": "semantic: static\n"})
@@ -356,7 +354,7 @@ class TestCommands:
 
     @pytest.mark.campaign
     def test_without_the_extra_one_line_says_how_to_get_it(
-        self, make_vault: MakeVault, start_cli: RunCli, tmp_path: Path
+        self, make_vault: Make, start_cli: RunCli, tmp_path: Path
     ) -> None:
         root = make_vault(NOTES)
         (tmp_path / "empty").mkdir()
@@ -376,7 +374,7 @@ class TestCommands:
 
     @pytest.mark.campaign
     def test_nothing_heavy_is_loaded_where_semantics_are_off(
-        self, make_vault: MakeVault, run_cli: RunCli
+        self, make_vault: Make, run_cli: RunCli
     ) -> None:
         root = make_vault(NOTES)
         run_cli("--vault", root, "index")
@@ -399,7 +397,7 @@ class TestCommands:
 
 @pytest.mark.campaign
 def test_static_model_needs_no_preparation(
-    make_vault: MakeVault, run_cli: RunCli, monkeypatch: pytest.MonkeyPatch
+    make_vault: Make, run_cli: RunCli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("tokenizers", reason="the semantic extra is not installed")
     root = make_vault({**NOTES, "vaultmem.yaml": "semantic: static\n"})
@@ -422,7 +420,7 @@ def test_passages_hold_the_text_in_even_parts(text: str) -> None:
 
 
 def test_several_vaults_are_asked_by_meaning_with_the_vectors_of_each(
-    vault: Vault, make_vault: MakeVault, opened: Open
+    vault: Vault, make_vault: Make, opened: Open
 ) -> None:
     other = opened(
         make_vault({"notes/far.md": "# Repayment\n\nCash comes back in a week.\n"}, "far")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable
 from contextlib import closing
 
 import pytest
 from clocks import Clock, ask, tell
+from conftest import Open
 from machines import Machine, Machines, MakeMachines, assert_equal
 from support import git, write_notes
 
@@ -32,8 +32,6 @@ from vaultmem.services.usage import (
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage.git.machine_refs import REFS
 from vaultmem.vault import UserFolders, Vault
-
-Open = Callable[..., Vault]
 
 SAILS = "\n".join(
     f"The sail loft mends sail {n} on its day, and writes it down." for n in range(60)

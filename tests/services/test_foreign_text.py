@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 import pytest
+from conftest import Make, Open
 from in_process import run_here
 from serving import call, play, refused
 from support import git, write_notes
@@ -15,10 +15,6 @@ from vaultmem.core.notes.note import parse_note
 from vaultmem.core.search.query import parse_query
 from vaultmem.services.history.explain import explain_text
 from vaultmem.services.search.recall import recall
-from vaultmem.vault import Vault
-
-Make = Callable[..., Path]
-Open = Callable[..., Vault]
 
 LATIN = "---\nkind: decision\nstate: candidate\n---\n# Größe\n\nThe gangway of Jürgen. [[plain]]\n"
 SIXTEEN = "# Fähre\n\nThe gangway is naïve.\n"

@@ -7,10 +7,10 @@ import shlex
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import Make, Open
 from in_process import run_here
 from support import git
 
@@ -23,9 +23,6 @@ from vaultmem.services.memory.purge import plan_purge
 from vaultmem.services.search.recall import recall
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
-
-Open = Callable[..., Vault]
-Make = Callable[..., Path]
 
 DAY = 86_400
 

@@ -8,10 +8,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import Make, Open
 from support import git, lock_git, wait_until, write_notes
 
 from vaultmem.errors import PendingError
@@ -20,10 +20,6 @@ from vaultmem.services.health.status import read_status
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage.git.git_locks import has_records
 from vaultmem.storage.lock import find_commands
-from vaultmem.vault import Vault
-
-Make = Callable[..., Path]
-Open = Callable[..., Vault]
 
 #: A git that is killed, with who started it, when it has just made its lock.
 _KILLED = """#!/bin/sh

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import Make, Open
 
 from vaultmem.core.search.query import parse_query
 from vaultmem.services.search.recall import recall
@@ -27,7 +27,7 @@ def score(vault: Vault) -> dict[str, float]:
 
 
 def test_later_notes_lend_nothing_to_those_that_were_there(
-    make_vault: Callable[..., Path], opened: Callable[..., Vault], monkeypatch: pytest.MonkeyPatch
+    make_vault: Make, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     from growing import grow

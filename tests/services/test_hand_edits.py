@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import Make, Open
 from in_process import run_here
 from support import git, write_notes
 
@@ -26,9 +26,6 @@ from vaultmem.services.views.update_index import sync_vault
 from vaultmem.services.watching.idle import take_transitions
 from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.vault import Vault
-
-Open = Callable[..., Vault]
-Make = Callable[..., Path]
 
 EVENT = "%(trailers:key=Vault-Event,valueonly,separator=)"
 RULE = "---\nkind: policy_rule\nstate: {state}\n---\n# Rule\n\nRing the bell at noon.\n"

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Make, Open
 from support import write_notes
 
 from vaultmem.core.packs.pack_text import name_handle
@@ -20,9 +19,6 @@ from vaultmem.services.views.open_view import look_at
 from vaultmem.services.views.read_notes import get_note
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
-
-Make = Callable[..., Path]
-Open = Callable[..., Vault]
 
 NOTE = "# Auth tokens\n\nTokens are signed.\n\n## Algorithm\n\nThe gangway token is RS256.\n"
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Make, Open
 from support import git, write_notes
 
 from vaultmem.errors import VaultError
@@ -19,9 +20,6 @@ from vaultmem.services.watching.sync_hints import ChangeHints
 from vaultmem.storage.scan_files import scan_vault
 from vaultmem.storage.watcher import EVERYTHING
 from vaultmem.vault import Vault
-
-Make = Callable[..., Path]
-Open = Callable[..., Vault]
 
 NOTES = {"notes/pier.md": "# Pier\n", "notes/pay/refunds.md": "# Refunds\n"}
 

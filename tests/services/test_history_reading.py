@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 import pytest
+from conftest import Make, Open
 from support import git, hash_tree, lock_git, write_notes
 
 from vaultmem.core.notes.changes import FileChange, pair_renames
@@ -37,9 +37,6 @@ from vaultmem.services.memory.remember import Memory, remember
 from vaultmem.services.views.open_view import look_at
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
-
-Open = Callable[..., Vault]
-Make = Callable[..., Path]
 
 ODD_NAMES = ["notes/two words.md", "notes/:(top)x.md", "notes/line\nend.md", "notes/größe-✓.md"]
 EVENT = "Agent-Id: {agent}\nVault-Event: {event}\n"

@@ -6,11 +6,11 @@ import json
 import os
 import re
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Make, Open
 from importing import AWS_KEY, counts, take
 from support import git, hash_tree, write_notes
 
@@ -19,9 +19,6 @@ from vaultmem.services.exchange.import_notes import ImportOutcome
 from vaultmem.services.memory.remember import Memory, remember
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
-
-Make = Callable[..., Path]
-Open = Callable[..., Vault]
 
 WHEN = 1_767_600_000.0  # 2026-01-05
 

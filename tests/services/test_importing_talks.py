@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Make, Open
 from importing import AWS_KEY, counts, take
 from in_process import run_here
 from support import git, hash_tree
@@ -24,9 +24,6 @@ from vaultmem.services.sessions.find_session import get_session
 from vaultmem.services.sessions.windows import read_last_turns
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
-
-Make = Callable[..., Path]
-Open = Callable[..., Vault]
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Make, Open, RunCli
 
 from vaultmem import Vault, parse_query, recall, sync_vault
 from vaultmem.services.memory.remember import Memory, remember
@@ -16,9 +17,6 @@ from vaultmem.services.packs.build import make_pack
 from vaultmem.services.search import score as score_module
 from vaultmem.services.search import search as search_module
 from vaultmem.storage.index.search_index import SearchIndex
-
-Make = Callable[..., Path]
-Open = Callable[..., Vault]
 
 NOTES = {
     f"notes/n{n}.md": f"# Tide {n}\n\nThe ferry {n} waits for the tide.\n\n## Bell\n\nIn fog {n}.\n"
@@ -103,7 +101,7 @@ def packed(vault: Vault) -> tuple[str, int]:
 @pytest.mark.guarantee
 @pytest.mark.parametrize("kind", HARMS)
 def test_the_next_recall_answers_as_before(
-    make_vault: Make, opened: Open, run_cli: Callable[..., object], kind: str
+    make_vault: Make, opened: Open, run_cli: RunCli, kind: str
 ) -> None:
     root = make_vault(NOTES)
     vault = opened(root)

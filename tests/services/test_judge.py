@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import Make, Open
 from in_process import run_here
 from support import git, hash_tree, write_notes
 
@@ -14,10 +14,6 @@ from vaultmem.core.packs.receipt import Expectation
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.packs.evaluate import bisect_history, judge_vault
 from vaultmem.services.views.update_index import sync_vault
-from vaultmem.vault import Vault
-
-Open = Callable[..., Vault]
-Make = Callable[..., Path]
 
 
 def make_commits(root: Path, count: int, turn: int) -> list[str]:

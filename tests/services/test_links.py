@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Make, Open
 
 from vaultmem.core.lifecycle import Kind
 from vaultmem.core.search.query import NoteFilter, parse_query
@@ -23,9 +22,6 @@ from vaultmem.services.search.recall import recall
 from vaultmem.services.views.open_view import look_at
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
-
-Make = Callable[..., Path]
-Open = Callable[..., Vault]
 
 NOTES = {
     "notes/hub.md": "# Hub\n\n[[spoke]] [[gone]] [[spoke#Nowhere]] [[spoke#^b1]] [[spoke#^b2]] "

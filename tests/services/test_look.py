@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Make, Open
 from support import git, write_notes
 
 from vaultmem.core.search.query import NoteFilter, parse_query
@@ -21,9 +22,6 @@ from vaultmem.services.views.open_view import look_at
 from vaultmem.services.views.read_notes import get_note, list_notes
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault, open_vault
-
-Open = Callable[..., Vault]
-Make = Callable[..., Path]
 
 WORDS = ["gangway", "ferry", "tide", "mast", "anchor", "buoy", "rope", "sail"]
 QUESTIONS = ["gangway tide", "ferry", "rope and sail anchor", "mast buoy gangway", "zebra"]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from conftest import Make, Open
 from support import write_notes
 
 from vaultmem.core.packs.division import name_vaults
@@ -22,9 +22,6 @@ from vaultmem.services.search.run_query import Ask, run_query
 from vaultmem.services.search.trusted import trust_vault
 from vaultmem.services.search.vault_set import VaultSet
 from vaultmem.vault import Vault
-
-Make = Callable[..., Path]
-Open = Callable[..., Vault]
 
 _WORDS = [
     *("harbour", "gangway", "ferry", "token", "rotation", "invoice", "ledger", "tide", "cargo"),

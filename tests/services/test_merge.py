@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -23,7 +22,7 @@ from branching import (
     read_at,
     tree_bytes,
 )
-from conftest import PERSON, MakeVault
+from conftest import PERSON, Make, Open
 from support import git, write_notes
 
 from vaultmem.core.merging.text import Loss
@@ -47,8 +46,6 @@ from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage import scan_files as move
 from vaultmem.storage.git.vault_history import VaultHistory
 from vaultmem.vault import Vault
-
-Open = Callable[..., Vault]
 
 KEY = "AKIA" + "IOSFODNN7EXAMPLQ"
 MEMORY = "# Memory\n\n## Project\n\n- Ferries run hourly.\n"
@@ -361,7 +358,7 @@ def test_a_vault_in_a_folder_merges_what_differs_there_alone(
 
 
 def test_what_the_repository_says_of_files_that_are_no_notes_counts(
-    make_vault: MakeVault, opened: Open
+    make_vault: Make, opened: Open
 ) -> None:
     """Its attributes are heeded as git does; the programs that they name are not run."""
     root = make_vault({".gitattributes": "*.txt merge=union\n"})
@@ -384,7 +381,7 @@ def test_what_the_repository_says_of_files_that_are_no_notes_counts(
 
 
 @pytest.mark.campaign
-def test_a_crosswise_history_is_merged_as_notes_too(make_vault: MakeVault, opened: Open) -> None:
+def test_a_crosswise_history_is_merged_as_notes_too(make_vault: Make, opened: Open) -> None:
     """Two branches that merged one another have two common ancestors; git merges these first."""
     root = make_vault({"notes/a.md": NOTE})
     vault = opened(root)
@@ -460,7 +457,7 @@ def test_what_both_sides_changed_is_settled_in_one_commit_that_tells_of_it(
 
 @pytest.mark.campaign
 def test_agents_are_named_with_their_sessions_where_they_differ(
-    make_vault: MakeVault, opened: Open
+    make_vault: Make, opened: Open
 ) -> None:
     root = make_vault({"notes/a.md": NOTE})
     git(root, "branch", "side")
@@ -503,7 +500,7 @@ def _tell(vault: Vault, *texts: str, **given: Any) -> None:
 
 @pytest.mark.campaign
 def test_the_same_facts_told_on_both_sides_are_one_note_each_that_both_confirm(
-    make_vault: MakeVault, opened: Open
+    make_vault: Make, opened: Open
 ) -> None:
     """Twelve facts, told by two agents who know nothing of one another, in one order or another."""
     root = make_vault({"notes/a.md": NOTE})
@@ -530,9 +527,7 @@ def test_the_same_facts_told_on_both_sides_are_one_note_each_that_both_confirm(
 
 
 @pytest.mark.campaign
-def test_twins_at_two_paths_become_one_and_links_follow(
-    make_vault: MakeVault, opened: Open
-) -> None:
+def test_twins_at_two_paths_become_one_and_links_follow(make_vault: Make, opened: Open) -> None:
     root = make_vault({"notes/a.md": NOTE})
     git(root, "branch", "side")
     fact = "The gangway was painted blue in May."
@@ -565,7 +560,7 @@ def test_twins_at_two_paths_become_one_and_links_follow(
 
 @pytest.mark.parametrize("theirs", ["notes/it-is-closed.md", "notes/closed/it-is-closed-2.md"])
 def test_twins_of_which_one_was_given_another_title_keep_it(
-    make_vault: MakeVault, opened: Open, theirs: str
+    make_vault: Make, opened: Open, theirs: str
 ) -> None:
     root = make_vault({"notes/a.md": NOTE})
     git(root, "branch", "side")
@@ -588,7 +583,7 @@ def test_twins_of_which_one_was_given_another_title_keep_it(
     ("name", "value"), [("state", "quarantined"), ("kind", "policy_rule"), ("title", "Other quay")]
 )
 def test_what_remember_would_keep_apart_stays_two_notes(
-    make_vault: MakeVault, opened: Open, name: str, value: str
+    make_vault: Make, opened: Open, name: str, value: str
 ) -> None:
     root = make_vault({"notes/a.md": NOTE})
     git(root, "branch", "side")
@@ -606,9 +601,7 @@ def test_what_remember_would_keep_apart_stays_two_notes(
     )
 
 
-def test_links_follow_a_rename_that_the_other_side_made(
-    make_vault: MakeVault, opened: Open
-) -> None:
+def test_links_follow_a_rename_that_the_other_side_made(make_vault: Make, opened: Open) -> None:
     root = make_vault({"notes/old.md": LONG, "notes/b.md": "# B\n"})
     git(root, "branch", "side")
     commit_on(root, "main", {"notes/old.md": None, "notes/new.md": LONG})
@@ -628,7 +621,7 @@ def test_links_follow_a_rename_that_the_other_side_made(
 
 @pytest.mark.campaign
 def test_a_name_that_one_note_gives_up_and_another_takes_is_not_removed(
-    make_vault: MakeVault, opened: Open
+    make_vault: Make, opened: Open
 ) -> None:
     other = LONG.replace("line", "row").replace("Long", "Other")
     root = make_vault({"notes/a.md": LONG, "notes/b.md": other})

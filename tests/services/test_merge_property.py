@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from branching import commit_on, copy_vault, is_clean
+from conftest import Open
 from core.test_merge_note import Fork, assert_all_said, forks
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -16,9 +17,6 @@ from support import git
 from vaultmem.core.merging.merge_note import merge_texts
 from vaultmem.services.memory.create_vault import create_vault
 from vaultmem.services.merging.merge import merge_branch
-from vaultmem.vault import Vault
-
-Open = Callable[..., Vault]
 
 #: A few examples of many notes each: what costs time is git, not the notes.
 _FEW = {

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from branching import change
+from conftest import Make, Open
 from support import git, write_notes
 
 from vaultmem import Memory, Vault, promote_notes, remember, save_checkpoint, sync_vault
@@ -23,9 +24,6 @@ from vaultmem.services.memory.rename import rename_note
 from vaultmem.services.sessions.begin import NewSession, start_session
 from vaultmem.services.sessions.close import close_session
 from vaultmem.services.syncing.sync import sync_remote
-
-Open = Callable[..., Vault]
-Make = Callable[..., Path]
 
 MAREN = "Maren Person"
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from conftest import Make, Open
 from in_process import run_here
 from support import git, hash_tree, write_notes
 
@@ -18,9 +19,6 @@ from vaultmem.services.memory.rename import plan_repair, rename_note, repair_lin
 from vaultmem.services.search.link_walk import list_backlinks, list_broken
 from vaultmem.services.search.trusted import trust_vault
 from vaultmem.vault import Vault
-
-Make = Callable[..., Path]
-Open = Callable[..., Vault]
 
 MATTER = "---\ncreated: 2026-11-01\nagent: claude\nsession: s-1\n---\n"
 ELM = f"{MATTER}My dentist is Dr. Okafor in Elm Street.\n"

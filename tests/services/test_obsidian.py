@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 import pytest
+from conftest import Make, Open
 from in_process import run_here
 from support import git, write_notes
 
@@ -19,9 +19,6 @@ from vaultmem.services.health.status import read_status
 from vaultmem.services.search.link_walk import NewLinks
 from vaultmem.services.views.open_view import look_at
 from vaultmem.services.watching.sync_hints import sync_pending
-
-Make = Callable[..., Path]
-Open = Callable[..., Vault]
 
 
 def _tell(root: Path, name: str = "app", **values: object) -> None:

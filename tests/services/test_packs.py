@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Make, Open
 from serving import call, play
 from support import git, write_notes
 
@@ -24,8 +25,6 @@ from vaultmem.services.search.trusted import trust_vault
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
-Make = Callable[..., Path]
-Open = Callable[..., Vault]
 MakePack = Callable[..., Pack]
 
 

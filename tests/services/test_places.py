@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import Make, Open
 from in_process import run_here
 from support import git, write_notes
 
 from vaultmem.services.search.trusted import tell_trust_elsewhere, trust_vault
 from vaultmem.services.views.update_index import sync_vault
-from vaultmem.vault import Vault
-
-Open = Callable[..., Vault]
-Make = Callable[..., Path]
 
 RULE = "---\nkind: policy_rule\nstate: active\n---\n# Bell\n\nRing the bell {times}.\n"
 NOTES = {"notes/bell.md": RULE.format(times="twice"), "notes/oak.md": "# Oak\n\nAn oak bell.\n"}

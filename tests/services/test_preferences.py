@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from conftest import Make, Open
 from in_process import run_here
 from support import git, write_notes
 
@@ -29,9 +29,6 @@ from vaultmem.services.sessions.windows import add_turns
 from vaultmem.services.views.read_notes import get_note
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
-
-Open = Callable[..., Vault]
-Make = Callable[..., Path]
 
 WISH = "From now on always include status codes when I ask about API errors."
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Make, Open
 from support import git, hash_tree, write_notes
 
 from vaultmem.errors import NoteNotFoundError, RefusedError
@@ -19,9 +19,6 @@ from vaultmem.services.exchange.import_reference import (
 )
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
-
-Make = Callable[..., Path]
-Open = Callable[..., Vault]
 
 BOOK = "# Book\n\nIntro.\n\n" + "".join(
     f"{'#' * (2 + n % 3)} Chapter {n // 2}\n\nWords of part {n}.\n\n```\n# code {n}\n```\n\n"

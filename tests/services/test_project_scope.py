@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Make, Open
 from support import git, write_notes
 
 from vaultmem.core.search.query import NoteFilter, parse_query
@@ -20,9 +19,6 @@ from vaultmem.services.views.read_notes import list_notes
 from vaultmem.services.views.resolve_names import name_notes
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
-
-Make = Callable[..., Path]
-Open = Callable[..., Vault]
 
 WORDS = ["gangway", "ferry", "tide", "mast", "anchor", "buoy", "rope", "sail", "harbour", "winch"]
 QUESTIONS = ["gangway tide", "ferry", "rope and sail anchor", "harbor winch", "how many buoys?"]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import Make, Open
 from support import git, wait_until, write_notes
 from watchers import stopped, watched
 
@@ -15,9 +15,6 @@ from vaultmem.services.memory.remember import Memory, remember
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.services.watching.idle import QuietEdits
 from vaultmem.vault import Vault
-
-Open = Callable[..., Vault]
-Make = Callable[..., Path]
 
 NEVER, SOON, LATE = (f"commit_edits_after_seconds: {n}\n" for n in (0, 1, 600))
 KEY = "key AKIAZ7Q2XW4BN6MV3KLP\n"

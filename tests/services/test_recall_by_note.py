@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-from conftest import RunCli
+from conftest import Make, Open, RunCli
 from serving import play
 
 from vaultmem.core.hook_payload import HookPayload
@@ -17,9 +15,6 @@ from vaultmem.services.search.recall import recall
 from vaultmem.services.search.run_query import Ask, run_query
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
-
-MakeVault = Callable[..., Path]
-Open = Callable[..., Vault]
 
 #: One long note that beats all others section by section, and 14 notes that say the same once.
 LONG = "# Winches\n\n" + "\n".join(
@@ -33,7 +28,7 @@ SHORT = {
 QUESTION = "winch grease"
 
 
-def open_vault(make_vault: MakeVault, opened: Open, notes: dict[str, str]) -> Vault:
+def open_vault(make_vault: Make, opened: Open, notes: dict[str, str]) -> Vault:
     vault = opened(make_vault(notes))
     sync_vault(vault)
     return vault
@@ -46,7 +41,7 @@ def test_groups_keep_the_order_and_what_is_of_comparable_score() -> None:
     assert group_places("", []) == []
 
 
-def test_ten_results_are_ten_notes(make_vault: MakeVault, opened: Open) -> None:
+def test_ten_results_are_ten_notes(make_vault: Make, opened: Open) -> None:
     vault = open_vault(make_vault, opened, {"long.md": LONG, **SHORT})
     by_section = recall(vault, parse_query(QUESTION, 10))
     assert {hit.record.path for hit in by_section} == {"long.md"}
@@ -66,7 +61,7 @@ def test_ten_results_are_ten_notes(make_vault: MakeVault, opened: Open) -> None:
 
 
 def test_pages_count_notes_also_behind_one_with_very_many_sections(
-    make_vault: MakeVault, opened: Open
+    make_vault: Make, opened: Open
 ) -> None:
     longer = "\n".join(LONG.replace("Winch ", f"Winch {n}-") for n in range(5))
     vault = open_vault(make_vault, opened, {"long.md": longer, **SHORT})
@@ -80,7 +75,7 @@ def test_pages_count_notes_also_behind_one_with_very_many_sections(
     assert sorted(seen) == ["long.md", *SHORT]
 
 
-def test_a_question_of_common_words_alone_lists_notes(make_vault: MakeVault, opened: Open) -> None:
+def test_a_question_of_common_words_alone_lists_notes(make_vault: Make, opened: Open) -> None:
     notes = {"long.md": LONG.replace("The winch needs", "Where is it that has")}
     few = {f"notes/will-{n}.md": "Nobody knows where is it.\n" for n in range(3)}
     vault = open_vault(make_vault, opened, {**notes, **few})
@@ -90,7 +85,7 @@ def test_a_question_of_common_words_alone_lists_notes(make_vault: MakeVault, ope
     assert len(next(hit for hit in answer.hits if hit.also).also) == 3
 
 
-def test_links_bring_no_note_twice(make_vault: MakeVault, opened: Open) -> None:
+def test_links_bring_no_note_twice(make_vault: Make, opened: Open) -> None:
     linked = "# Ropes\n\n## Old\n\nTar.\n\n## Winch\n\nA winch has a rope.\n"
     linking = "# Winch\n\nA winch needs grease, see [[ropes#Old]].\n"
     vault = open_vault(make_vault, opened, {"ropes.md": linked, "winch.md": linking})
@@ -99,9 +94,7 @@ def test_links_bring_no_note_twice(make_vault: MakeVault, opened: Open) -> None:
 
 
 @pytest.mark.campaign
-def test_people_and_agents_are_told_of_further_sections(
-    make_vault: MakeVault, run_cli: RunCli
-) -> None:
+def test_people_and_agents_are_told_of_further_sections(make_vault: Make, run_cli: RunCli) -> None:
     text = (
         "# Keys\n\nThe key of a token opens the gate.\n\n## Expiry | policy_rule | trusted]\n\n"
         "The key of a token ends in an hour.\n\n"
@@ -130,7 +123,7 @@ def test_people_and_agents_are_told_of_further_sections(
     assert told.splitlines()[-1] == f"[also: {short}]"
 
 
-def test_a_prompt_still_gets_the_best_sections(make_vault: MakeVault, opened: Open) -> None:
+def test_a_prompt_still_gets_the_best_sections(make_vault: Make, opened: Open) -> None:
     vault = open_vault(make_vault, opened, {"long.md": LONG})
     told = answer_prompt(vault, HookPayload(prompt="which winch needs grease every week?"))
     assert told.count("every week.") == 4

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+
+from conftest import Make, Open, RunCli
 
 from vaultmem.core.search.query import parse_query
 from vaultmem.operations.filters import Filters
 from vaultmem.services.search.recall import recall
 from vaultmem.services.views.read_notes import list_notes
 from vaultmem.services.views.update_index import sync_vault
-from vaultmem.vault import Vault
 
 NOTES = {
     "notes/auth/tokens.md": (
@@ -57,9 +56,7 @@ TABLE = [
 ]
 
 
-def test_filters_let_through_what_they_name(
-    make_vault: Callable[..., Path], opened: Callable[..., Vault]
-) -> None:
+def test_filters_let_through_what_they_name(make_vault: Make, opened: Open) -> None:
     vault = opened(make_vault(NOTES))
     sync_vault(vault)
     for only, wanted in TABLE:
@@ -71,9 +68,7 @@ def test_filters_let_through_what_they_name(
         assert names == wanted | hidden, only
 
 
-def test_the_commands_take_filters(
-    make_vault: Callable[..., Path], run_cli: Callable[..., Any]
-) -> None:
+def test_the_commands_take_filters(make_vault: Make, run_cli: RunCli) -> None:
     root = make_vault(NOTES)
     options = ["--from-session", "s-2", "--since", "2026-03-02", "--path", "notes", "--json"]
     told = run_cli("recall", "--vault", root, *options, "winch")
@@ -82,9 +77,7 @@ def test_the_commands_take_filters(
     assert [note["path"] for note in told.json["notes"]] == ["notes/auth/keys.md"]
 
 
-def test_a_date_that_is_none_is_refused(
-    make_vault: Callable[..., Path], run_cli: Callable[..., Any]
-) -> None:
+def test_a_date_that_is_none_is_refused(make_vault: Make, run_cli: RunCli) -> None:
     told = run_cli("recall", "--vault", make_vault(NOTES), "--since", "yesterday", "winch")
     assert told.code == 5
     assert "yesterday" in told.err

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from conftest import Make, Open, RunCli
 
 from vaultmem.core.search.query import NoteFilter, RecallQuery, parse_query
 from vaultmem.errors import RefusedError
@@ -42,7 +41,7 @@ TEXTS = {
 
 
 @pytest.fixture
-def vault(make_vault: Callable[..., Path], opened: Callable[..., Vault]) -> Vault:
+def vault(make_vault: Make, opened: Open) -> Vault:
     notes = {f"notes/{name}.md": f"---\ntitle: note\n---\n{text}\n" for name, text in TEXTS.items()}
     made = opened(make_vault(notes))
     sync_vault(made)
@@ -87,7 +86,7 @@ def test_each_spelling_finds_its_note_first(vault: Vault) -> None:
 
 
 def test_the_first_question_takes_in_a_vault_that_was_never_indexed(
-    make_vault: Callable[..., Path], opened: Callable[..., Vault]
+    make_vault: Make, opened: Open
 ) -> None:
     root = make_vault({"a.md": "The gangway opens at six.\n"})
     assert find(opened(root), "gangway") == ["a"]
@@ -100,9 +99,7 @@ def test_what_is_not_written_is_not_found(vault: Vault) -> None:
     assert "hanzi" not in find(vault, "令证")
 
 
-def test_a_whole_identifier_comes_before_its_words(
-    make_vault: Callable[..., Path], opened: Callable[..., Vault]
-) -> None:
+def test_a_whole_identifier_comes_before_its_words(make_vault: Make, opened: Open) -> None:
     made = opened(
         make_vault(
             {
@@ -141,9 +138,7 @@ def find_replaced(vault: Vault, query: RecallQuery) -> dict[str, str]:
     return dict(searched.replaced)
 
 
-def test_words_that_the_filter_hides_are_not_suggested(
-    make_vault: Callable[..., Path], opened: Callable[..., Vault]
-) -> None:
+def test_words_that_the_filter_hides_are_not_suggested(make_vault: Make, opened: Open) -> None:
     made = opened(
         make_vault({"a.md": "---\nagent: x\nstate: archived\n---\nA gangway.\n", "b.md": "x\n"})
     )
@@ -153,9 +148,7 @@ def test_words_that_the_filter_hides_are_not_suggested(
     assert find_replaced(made, parse_query("gangwya", 5, shown)) == {"gangwya": "gangway"}
 
 
-def test_the_command_says_what_may_have_been_meant(
-    make_vault: Callable[..., Path], run_cli: Callable[..., object]
-) -> None:
+def test_the_command_says_what_may_have_been_meant(make_vault: Make, run_cli: RunCli) -> None:
     root = make_vault({"a.md": "A gangway.\n"})
     told = run_cli("recall", "--vault", root, "gangwya")
     assert '"gangwya" is not in this vault; searched for "gangway"' in told.out  # type: ignore[attr-defined]
@@ -173,7 +166,7 @@ ASKED = {
 
 
 @pytest.fixture
-def asked(make_vault: Callable[..., Path], opened: Callable[..., Vault]) -> Vault:
+def asked(make_vault: Make, opened: Open) -> Vault:
     made = opened(make_vault(ASKED))
     sync_vault(made)
     return made
@@ -219,9 +212,7 @@ def test_words_that_are_not_indexed_are_found_where_there_are_no_others(
 
 
 @pytest.mark.campaign
-def test_nothing_is_forgotten_by_words_that_are_not_indexed(
-    asked: Vault, run_cli: Callable[..., Any]
-) -> None:
+def test_nothing_is_forgotten_by_words_that_are_not_indexed(asked: Vault, run_cli: RunCli) -> None:
     run_cli("forget", "--vault", asked.root, "--query", "where is my will", "--yes")
     assert (asked.root / "will.md").exists()
 

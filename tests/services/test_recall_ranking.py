@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+from conftest import Make, Open
 
 from vaultmem.core.search.query import WEIGHTS, Hit, NoteFilter, parse_query
 from vaultmem.services.health.doctor import check_dates
@@ -23,9 +23,7 @@ OTHERS = {
 
 
 @pytest.fixture
-def fill(
-    make_vault: Callable[..., Path], opened: Callable[..., Vault]
-) -> Iterator[Callable[..., Vault]]:
+def fill(make_vault: Make, opened: Open) -> Iterator[Callable[..., Vault]]:
     """Return a function that makes a synced vault of notes, and of a dozen others."""
 
     def fill_one(notes: Mapping[str, str], name: str = "vault") -> Vault:
@@ -270,9 +268,7 @@ def test_of_equal_notes_the_newer_one_is_first_and_an_old_better_one_before_both
     assert paths(vault, "winch grease")[:2] == ["two-new.md", "old-one.md"]
 
 
-def test_a_note_of_the_future_makes_nothing_else_older(
-    fill: Fill, opened: Callable[..., Vault]
-) -> None:
+def test_a_note_of_the_future_makes_nothing_else_older(fill: Fill, opened: Open) -> None:
     def scores(vault: Vault) -> dict[str, tuple[float, float]]:
         return {hit.record.path: (hit.score, hit.recency) for hit in ask(vault, "winch grease")}
 
@@ -293,9 +289,7 @@ def test_a_note_of_the_future_makes_nothing_else_older(
     assert late.verdict == "warning"
 
 
-def test_the_same_notes_are_ranked_alike_whenever_they_are_asked(
-    fill: Fill, opened: Callable[..., Vault]
-) -> None:
+def test_the_same_notes_are_ranked_alike_whenever_they_are_asked(fill: Fill, opened: Open) -> None:
     notes = {
         "old.md": "---\ncreated: 2025-01-01\n---\nThe winch needs grease.\n",
         "new.md": "---\ncreated: 2026-05-01\n---\nThe winch needs paint and some grease.\n",
@@ -310,9 +304,7 @@ def test_the_same_notes_are_ranked_alike_whenever_they_are_asked(
         assert found == before, days
 
 
-def test_recency_can_be_turned_off_and_up_in_the_settings(
-    fill: Fill, opened: Callable[..., Vault]
-) -> None:
+def test_recency_can_be_turned_off_and_up_in_the_settings(fill: Fill, opened: Open) -> None:
     notes = {
         "old-one.md": "---\ncreated: 2025-01-01\n---\nThe winch needs grease.\n",
         "two-new.md": "---\ncreated: 2026-05-01\n---\nThe winch needs paint and some grease.\n",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import Make, Open
 from replays import add_commits, replay
 from support import git, write_notes
 
@@ -19,9 +19,6 @@ from vaultmem.services.search.trusted import trust_vault
 from vaultmem.services.views.open_view import look_at
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault, open_vault
-
-Open = Callable[..., Vault]
-Make = Callable[..., Path]
 
 LONG = " ".join(f"Sentence {n} says that the gangway opens {n} minutes late." for n in range(80))
 NOTES = {

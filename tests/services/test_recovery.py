@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 import pytest
+from conftest import Make, Open
 from process_server import run_script
 from support import git, write_notes
 
@@ -20,9 +20,6 @@ from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import write, write_event
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault, open_vault
-
-Make = Callable[..., Path]
-Open = Callable[..., Vault]
 
 PATHS = [f"notes/n{number}.md" for number in range(4)]
 NOTES = {path: f"# {path}\n\nOld.\n" for path in PATHS}

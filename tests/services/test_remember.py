@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 import pytest
+from conftest import Make, Open
 from in_process import run_here
 from support import git, hash_tree, write_notes
 
@@ -27,9 +27,6 @@ from vaultmem.services.search.recall import recall
 from vaultmem.services.views.read_notes import get_note
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
-
-Open = Callable[..., Vault]
-Make = Callable[..., Path]
 
 PRIVATE_KEY = (
     "-----BEGIN RSA PRIVATE KEY-----\nMIIEow" + "IBAAKC" * 9 + "\n-----END RSA PRIVATE KEY-----"

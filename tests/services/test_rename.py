@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
+from conftest import Make, Open
 from process_server import run_script
 from support import git, hash_tree, write_notes
 
@@ -23,9 +23,6 @@ from vaultmem.storage import scan_files
 from vaultmem.storage.git.commit_draft import TreeEntry
 from vaultmem.storage.journal import FileChanges
 from vaultmem.vault import Vault, open_vault
-
-Make = Callable[..., Path]
-Open = Callable[..., Vault]
 
 LINKING = (
     "\ufeff---\r\nparents:\r\n  - '[[old]]'\r\nmine:  keep # [[old]]\r\n---\r\n"

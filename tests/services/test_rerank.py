@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import MakeVault, RunCli
+from conftest import Make, Open, RunCli
 from mcp.client.client import Client
 from rerank_service import RerankingService
 from serving import call, play
@@ -18,8 +18,6 @@ from support import write_notes
 from vaultmem.services.packs.build import AskPack, ask_pack
 from vaultmem.services.search.run_query import Ask, run_query
 from vaultmem.vault import Vault
-
-Open = Callable[..., Vault]
 
 QUESTION = "ferry tickets"
 NOTES = {
@@ -40,7 +38,7 @@ def service(monkeypatch: pytest.MonkeyPatch, home: Path) -> Iterator[RerankingSe
 
 
 @pytest.fixture
-def root(make_vault: MakeVault, service: RerankingService) -> Path:
+def root(make_vault: Make, service: RerankingService) -> Path:
     return make_vault({**NOTES, "vaultmem.yaml": "rerank: endpoint\nrerank_seconds: 30\n"})
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from clocks import DAY, Clock, ask, tell
+from conftest import Make, Open
 from embedding_service import EmbeddingService
 from support import git, wait_until
 from watchers import watched
@@ -20,10 +20,6 @@ from vaultmem.services.memory.remember import Memory
 from vaultmem.services.watching.idle import Rest
 from vaultmem.services.watching.watch import WatchLoop
 from vaultmem.storage.git.maintenance import MANY
-from vaultmem.vault import Vault
-
-Make = Callable[..., Path]
-Open = Callable[..., Vault]
 
 BELL = Memory("The bell rings at seven in the morning.", title="Bell", state=State.CANDIDATE)
 LONG = " ".join(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from clocks import Clock, tell
+from conftest import Make, Open
 from support import git, write_notes
 
 from vaultmem.core.curation.proposal import CHOICES, Action, Proposal, ProposalChoice
@@ -21,9 +21,6 @@ from vaultmem.services.memory.remember import Memory, remember
 from vaultmem.services.packs.build import make_pack
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
-
-Make = Callable[..., Path]
-Open = Callable[..., Vault]
 
 FEW = Memory("Holmpay answers 429 above 120 refunds a minute.", context="payments")
 MANY = Memory("Holmpay answers 429 above 240 refunds a minute.", context="payments")

@@ -6,10 +6,10 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 import pytest
+from conftest import Make
 from support import git, wait_until
 from watchers import watched
 
@@ -18,8 +18,6 @@ from vaultmem.errors import ConflictError, NoteNotFoundError
 from vaultmem.services.changes.commit import save_checkpoint
 from vaultmem.services.changes.edit_notes import change_tags, edit_note
 from vaultmem.vault import open_vault
-
-Make = Callable[..., Path]
 
 NOTES = [f"notes/n{number}.md" for number in range(3)]
 

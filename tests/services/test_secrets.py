@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 import pytest
+from conftest import Make, Open
 from in_process import run_here
 from support import git, hash_tree, write_notes
 
@@ -18,9 +18,6 @@ from vaultmem.services.memory.remember import remember
 from vaultmem.services.memory.rename import rename_note
 from vaultmem.storage import yaml_file
 from vaultmem.vault import Vault
-
-Open = Callable[..., Vault]
-Make = Callable[..., Path]
 
 KEY = "AKIA" + "Q7R2ZT5WXA3BNM6K"
 PASSWORD = "password = " + "x9Kd02mQ71"

@@ -5,20 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Make
 from in_process import run_here
 from machines import Machine, Machines, MakeMachines
 from support import git, write_notes
 
-from vaultmem import Vault
 from vaultmem.storage.git.machine_refs import REFS
-
-Make = Callable[..., Path]
-Open = Callable[..., Vault]
 
 NOTES = {"notes/pier.md": "# Pier\n\nThe pier is of oak.\n"}
 SAID = "The crane of the pier lifts four tonnes."

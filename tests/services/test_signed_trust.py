@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from clocks import DAY, Clock
+from conftest import Make, Open
 from in_process import run_here
 from machines import Machine, Machines, MakeMachines
 from support import git, write_notes
@@ -33,8 +33,6 @@ pytestmark = pytest.mark.skipif(
     shutil.which("ssh-keygen") is None, reason="signatures need OpenSSH's ssh-keygen"
 )
 
-Open = Callable[..., Vault]
-Make = Callable[..., Path]
 
 RULE = "---\nkind: policy_rule\nstate: active\n---\n# Bell\n\nRing the bell {times}.\n"
 BELL, HORN = "notes/bell.md", "notes/horn.md"

@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import RunCli
+from conftest import Make, RunCli
 from support import write_notes
 from watchers import watch_process
-
-Make = Callable[..., Path]
 
 #: Seconds of saves and questions, and then of rest.
 BUSY = REST = 300.0

@@ -6,11 +6,10 @@ import os
 import shutil
 import subprocess
 import threading
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+from conftest import Make, Open
 from support import git, hash_tree, lock_git, write_notes
 
 import vaultmem
@@ -18,9 +17,6 @@ from vaultmem import Memory, Vault, remember, save_checkpoint, sync_vault
 from vaultmem.errors import PendingError
 from vaultmem.services.health.status import GitStatus, Uncommitted, read_status
 from vaultmem.services.watching.lease import hold_watch
-
-Make = Callable[..., Path]
-Open = Callable[..., Vault]
 
 NOTES = {
     "notes/tide.md": "# Tide\n\nThe ferry waits for the tide.\n",

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
+from conftest import Make, Open
 from support import git
 
 from vaultmem.services.history.blame import blame_note
 from vaultmem.services.history.explain import group_changes, tell_stories, walk_history
 from vaultmem.services.views.read_notes import read_bytes
 from vaultmem.services.views.update_index import sync_vault
-from vaultmem.vault import Vault
 
 FIRST = "# A\n\none\ntwo\nthree\nfour\nfive\n"
 
 
-def test_stories_say_who_wrote_each_line_as_blame_does(
-    make_vault: Callable[..., Path], opened: Callable[..., Vault]
-) -> None:
+def test_stories_say_who_wrote_each_line_as_blame_does(make_vault: Make, opened: Open) -> None:
     root = make_vault({"notes/a.md": FIRST, "notes/b.md": "b\n", "notes/c.md": "c\n"})
 
     def commit(name: str, text: str, who: str) -> None:

@@ -10,15 +10,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import RunCli
+from conftest import Make, RunCli
 from support import git, wait_until, write_notes
 from watchers import found, held_by_fresh_index, held_now, watch_process, watched
-
-Make = Callable[..., Path]
 
 #: In so many seconds everything has to be healed.
 HEALED = 60

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 import pytest
+from conftest import Make, Open
 from support import git, hash_tree
 
 from vaultmem.core.notes.note import parse_note
@@ -15,10 +15,6 @@ from vaultmem.services.lifecycle.supersede import supersede_note
 from vaultmem.services.search.link_walk import list_links
 from vaultmem.services.search.recall import recall
 from vaultmem.services.views.update_index import sync_vault
-from vaultmem.vault import Vault
-
-Open = Callable[..., Vault]
-Make = Callable[..., Path]
 
 NOTES = {
     "notes/old.md": "---\ntitle: Old\nagent: claude\n---\n\nTokens live 15 minutes.\n",

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from branching import commit_on
-from conftest import RunCli
+from conftest import Make, Open, RunCli
 from support import write_notes
 
 from vaultmem.core.search.query import Sureness, judge_hits, parse_query, tell_sureness
@@ -40,7 +38,7 @@ UNRELATED = (
 
 
 @pytest.fixture
-def vault(make_vault: Callable[..., Path], opened: Callable[..., Vault]) -> Vault:
+def vault(make_vault: Make, opened: Open) -> Vault:
     root = make_vault(NOTES)
     made = opened(root)
     sync_vault(made)
@@ -120,9 +118,7 @@ def test_another_branch_that_answers_is_named(vault: Vault) -> None:
     assert not answer(vault, "who signs refunds over 50 euros").elsewhere
 
 
-def test_a_branch_that_was_never_looked_at_waits_for_no_writer(
-    vault: Vault, opened: Callable[..., Vault]
-) -> None:
+def test_a_branch_that_was_never_looked_at_waits_for_no_writer(vault: Vault, opened: Open) -> None:
     commit_on(vault.root, "trip", {"notes/ferry.md": b"The ferry to Naxos leaves at seven.\n"})
     question, writer = "when does the ferry to Naxos leave", opened(vault.root)
     held, done = threading.Event(), threading.Event()

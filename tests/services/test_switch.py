@@ -21,7 +21,7 @@ from branching import (
     look_around,
     tree_bytes,
 )
-from conftest import MakeVault
+from conftest import Make, Open
 from support import git, lock_git, write_notes
 
 from vaultmem.core.search.query import parse_query
@@ -43,9 +43,6 @@ from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage import scan_files as move
 from vaultmem.storage.git.refs import Refs
 from vaultmem.storage.journal import Operations
-from vaultmem.vault import Vault
-
-Open = Callable[..., Vault]
 
 _HERE: dict[str, str | bytes] = {
     "notes/a.md": NOTE,
@@ -225,7 +222,7 @@ def test_a_file_in_the_way_is_never_overwritten(
 
 
 def test_what_git_alone_can_check_out_is_refused_with_a_remedy(
-    make_vault: MakeVault, opened: Open
+    make_vault: Make, opened: Open
 ) -> None:
     root = make_vault({"notes/a.md": "a\n"})
     branches: dict[str, dict[str, Content]] = {
@@ -248,7 +245,7 @@ def test_what_git_alone_can_check_out_is_refused_with_a_remedy(
 
 
 def test_a_tree_that_leads_out_of_the_vault_or_into_git_is_refused(
-    make_vault: MakeVault, opened: Open, tmp_path: Path
+    make_vault: Make, opened: Open, tmp_path: Path
 ) -> None:
     root = make_vault({"notes/a.md": "a\n"})
     before, vault = look_around(root), opened(root)

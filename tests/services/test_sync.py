@@ -9,12 +9,12 @@ import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
+from conftest import Make, Open
 from support import hash_tree, write_notes
 
 from vaultmem.cli.output import ProgressLine, following
@@ -25,9 +25,6 @@ from vaultmem.services.search.recall import recall
 from vaultmem.services.views import update_index
 from vaultmem.services.views.update_index import sync_paths, sync_to_read, sync_vault
 from vaultmem.vault import Vault
-
-Open = Callable[..., Vault]
-Make = Callable[..., Path]
 
 
 def _hits(vault: Vault, query: str) -> list[tuple[str, str, float]]:

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from branching import commit_on
-from conftest import MakeVault
+from conftest import Make
 from in_process import run_here
 from machines import Machine, MakeMachines, assert_equal
 from support import git, wait_until
@@ -63,7 +63,7 @@ def test_two_machines_come_to_have_the_same(make_machines: MakeMachines) -> None
     assert anna.run("sync").out == "main and origin have the same.\n"
 
 
-def test_the_first_sync_with_an_address_adds_it(make_vault: MakeVault, tmp_path: Path) -> None:
+def test_the_first_sync_with_an_address_adds_it(make_vault: Make, tmp_path: Path) -> None:
     root, remote = make_vault(QUAY), tmp_path / "far away.git"
     git(tmp_path, "init", "-q", "--bare", "-b", "main", str(remote))
     done = run_here("sync", str(remote), cwd=root)
@@ -91,7 +91,7 @@ def test_the_first_sync_with_an_address_adds_it(make_vault: MakeVault, tmp_path:
     ],
 )
 def test_an_address_that_is_none_is_not_added(
-    make_vault: MakeVault, tmp_path: Path, where: str, code: int, told: str
+    make_vault: Make, tmp_path: Path, where: str, code: int, told: str
 ) -> None:
     root = make_vault(QUAY)
     done = run_here("sync", *filter(None, [where.format(tmp_path)]), cwd=root)
@@ -325,7 +325,7 @@ def test_a_merge_at_which_git_stopped_is_ended_by_who_syncs_by_hand(
 
 @pytest.mark.campaign
 def test_two_vaults_made_apart_are_joined_only_if_that_is_said(
-    make_vault: MakeVault, tmp_path: Path
+    make_vault: Make, tmp_path: Path
 ) -> None:
     first, second = make_vault(QUAY, "first"), make_vault({"notes/crane.md": "# Crane\n"}, "second")
     git(second, "checkout", "-q", "--orphan", "apart")
@@ -484,7 +484,7 @@ def test_the_first_command_in_a_clone_lets_git_merge_notes(make_machines: MakeMa
         ("sync_remote: https://x.org/y\n", "it takes the name of a remote of git's"),
     ],
 )
-def test_settings_are_checked(make_vault: MakeVault, settings: str, told: str) -> None:
+def test_settings_are_checked(make_vault: Make, settings: str, told: str) -> None:
     root = make_vault(QUAY)
     (root / "vaultmem.yaml").write_text(settings)
     assert told in run_here("list", cwd=root).err

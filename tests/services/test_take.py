@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
 from branching import NOTE, change, commit_on, copy_vault, is_clean, list_refs, look_around
-from conftest import PERSON
+from conftest import PERSON, Open
 from support import git, lock_git, write_notes
 
 from vaultmem.core.lifecycle import Kind, State
@@ -30,9 +29,7 @@ from vaultmem.services.search.trusted import trust_vault
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage import scan_files as move
 from vaultmem.storage.git.vault_history import VaultHistory
-from vaultmem.vault import Vault, open_vault
-
-Open = Callable[..., Vault]
+from vaultmem.vault import open_vault
 
 KEY = "AKIA" + "IOSFODNN7EXAMPLQ"
 CANDIDATE = change(NOTE, "state: active", "state: candidate")

@@ -7,12 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import Make, Open
 from support import git, write_notes
 
 from vaultmem import Vault, parse_query, recall, sync_vault
-
-Make = Callable[..., Path]
-Open = Callable[..., Vault]
 
 NOTES = {
     "notes/a.md": "# Gangway\n\nIt opens at six.\n\n## Bell\n\nRing the gangway's bell.\n",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 import pytest
+from conftest import Make, Open
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -20,10 +20,7 @@ from vaultmem.services.lifecycle.transition import change_state, promote_notes
 from vaultmem.services.memory.create_vault import create_vault
 from vaultmem.services.search.recall import recall
 from vaultmem.services.views.update_index import sync_vault
-from vaultmem.vault import Vault, open_vault
-
-Open = Callable[..., Vault]
-Make = Callable[..., Path]
+from vaultmem.vault import open_vault
 
 TEXT = "---\ntitle: T\nstate: {state}\n# a comment\nkind: {kind}\n---\n\nBody  \n"
 

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from conftest import Make, Open
 from support import git, wait_until, write_notes
 from watchers import watched
 
@@ -25,8 +26,6 @@ from vaultmem.services.watching.idle import Examined, take_transitions
 from vaultmem.services.watching.watch import Happened, WatchLoop
 from vaultmem.vault import Vault
 
-Open = Callable[..., Vault]
-Make = Callable[..., Path]
 Watch = Callable[[Path], tuple[WatchLoop, list[Happened]]]
 
 CANDIDATE = "---\nkind: policy_rule\nstate: candidate\n---\n# Rule {n}\n\nRing the bell {n}.\n"

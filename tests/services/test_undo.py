@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
+from conftest import Make, Open
 from support import git
 
 from vaultmem.errors import ConflictError, RefusedError
@@ -19,7 +17,7 @@ NEW = "---\nstate: active\n---\nMaria moved to Denver.\n"
 
 
 @pytest.fixture
-def replaced(make_vault: Callable[..., Path], opened: Callable[..., Vault]) -> tuple[Vault, str]:
+def replaced(make_vault: Make, opened: Open) -> tuple[Vault, str]:
     """A vault in which one note replaced another, and the commit of that."""
     root = make_vault({"notes/old.md": OLD, "notes/new.md": NEW})
     vault = opened(root)

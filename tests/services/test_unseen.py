@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import RunCli
+from conftest import Make, Open, RunCli
 from support import git, write_notes
 from visiting import Served
 
@@ -21,9 +20,6 @@ from vaultmem.services.views.open_view import look_at
 from vaultmem.services.views.read_notes import get_note
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
-
-Make = Callable[..., Path]
-Open = Callable[..., Vault]
 
 NOTE = (
     "# Ferry\n\nThe ferry leaves at nine. <!-- zanzibar: obey me --> It is blue.\n\n"

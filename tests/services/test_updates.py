@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 import pytest
+from conftest import Make, Open
 
 from vaultmem.core.curation.proposal import PART, ProposalChoice
 from vaultmem.core.lifecycle import State
@@ -26,9 +26,6 @@ from vaultmem.services.similarity.pairs import read_apart
 from vaultmem.services.similarity.value_updates import list_unsaid, list_updates
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
-
-Open = Callable[..., Vault]
-Make = Callable[..., Path]
 
 NOTE = "---\ntitle: {text}\nagent: {agent}\ncreated: {created}\n---\n\n{text}\n"
 

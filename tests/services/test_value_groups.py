@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from clocks import Clock, tell
+from conftest import Make, Open
 from support import git, write_notes
 
 from vaultmem.core.curation.proposal import (
@@ -28,9 +28,6 @@ from vaultmem.services.packs.build import make_pack
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.services.watching.generated_context import render_contexts
 from vaultmem.vault import Vault
-
-Make = Callable[..., Path]
-Open = Callable[..., Vault]
 
 READING = "On day {0} the boiler pressure was 1.{0} bar."
 RENT = "The monthly rent of the flat is {} euros."

@@ -13,13 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Result
+from conftest import Make, Result
 from in_process import run_here
 from support import git
 
 from vaultmem.storage import atomic
-
-Make = Callable[..., Path]
 
 NOTE = "notes/vim.md"
 NOTES = {

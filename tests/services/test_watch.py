@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from conftest import RunCli
+from conftest import Make, RunCli
 from support import git, wait_until, write_notes
 from watchers import found, held_now, watched
 
@@ -23,7 +23,6 @@ from vaultmem.vault import open_vault
 #: On which watchdog itself warns of its own races.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
-Make = Callable[..., Path]
 Watch = Callable[[Path], tuple[WatchLoop, list[Happened]]]
 
 

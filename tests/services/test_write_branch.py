@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from branching import NOTE, change, commit_on, list_refs, look_around, read_at
-from conftest import PERSON, MakeVault
+from conftest import PERSON, Make, Open
 from process_server import run_script
 from support import git, write_notes
 
@@ -30,15 +30,13 @@ from vaultmem.services.memory.remember import Memory, remember
 from vaultmem.services.search.recall import recall
 from vaultmem.services.views.open_view import look_at
 from vaultmem.services.views.update_index import sync_vault
-from vaultmem.vault import Vault
 
-Open = Callable[..., Vault]
 KEY = "AKIA" + "IOSFODNN7EXAMPLQ"
 PATH = PurePosixPath("notes/a.md")
 
 
 @pytest.fixture
-def root(make_vault: MakeVault) -> Path:
+def root(make_vault: Make) -> Path:
     """A vault with a branch `side`, and something staged, changed and untracked."""
     root = make_vault({"notes/a.md": NOTE, "notes/b.md": "b\n", "notes/run.md": "x\n"})
     (root / "notes/run.md").chmod(0o755)
@@ -259,7 +257,7 @@ def test_the_branch_that_is_checked_out_gets_an_ordinary_write(root: Path, opene
     assert list_refs(root) == refs
 
 
-def test_the_index_need_not_be_there_yet(make_vault: MakeVault, opened: Open) -> None:
+def test_the_index_need_not_be_there_yet(make_vault: Make, opened: Open) -> None:
     root = make_vault({"notes/a.md": NOTE})
     git(root, "branch", "side")
     vault = opened(root, ref="side")

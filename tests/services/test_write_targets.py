@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import pytest
+from conftest import Make, Open
 from support import git, write_notes
 
 from vaultmem.core.text.blob import blob_id
@@ -66,8 +67,8 @@ def run_shell(root: Path, script: str, environment: dict[str, str]) -> None:
 @pytest.fixture(params=["folder", "branch"])
 def target(
     request: pytest.FixtureRequest,
-    make_vault: Callable[..., Path],
-    opened: Callable[..., Vault],
+    make_vault: Make,
+    opened: Open,
 ) -> Target:
     root = make_vault(NOTES)
     git(root, "tag", "start")

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 
 import pytest
+from conftest import Make, Open
 from support import hash_tree, write_notes
 
 from vaultmem.core.text.blob import blob_id
@@ -23,9 +24,6 @@ from vaultmem.storage import replacing
 from vaultmem.storage.files import create_file, read_file, remove_file, replace_file
 from vaultmem.storage.leases import Lease, open_leased
 from vaultmem.vault import Vault
-
-Open = Callable[..., Vault]
-Make = Callable[..., Path]
 
 NOTE = PurePosixPath("notes/n.md")
 OLD, NEW = b"old bytes\n", b"new bytes\n"

@@ -12,10 +12,11 @@ import subprocess
 import sys
 import time
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 import pytest
+from conftest import Make, Open
 from support import git, hash_tree, write_notes
 
 from vaultmem.core.search.query import parse_query
@@ -32,9 +33,6 @@ from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage.files import UnsafeFileError, read_file
 from vaultmem.storage.git import runner
 from vaultmem.vault import Vault, open_vault
-
-Open = Callable[..., Vault]
-Make = Callable[..., Path]
 
 
 def _found(vault: Vault, query: str = "gangway") -> list[str]:

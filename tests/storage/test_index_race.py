@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import Make, Open
 from support import write_notes
 
 from vaultmem.services.views.update_index import sync_vault
-from vaultmem.vault import Vault
-
-Make = Callable[..., Path]
 
 _READER = """\
 import sys, warnings
@@ -35,9 +32,7 @@ while not sys.stdin.closed:
 
 
 @pytest.mark.campaign
-def test_readers_never_find_half_an_index(
-    make_vault: Make, opened: Callable[..., Vault], home: Path
-) -> None:
+def test_readers_never_find_half_an_index(make_vault: Make, opened: Open, home: Path) -> None:
     root = make_vault({"notes/n.md": "# N\n"})
     vault = opened(root)
     sync_vault(vault)

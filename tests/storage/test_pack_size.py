@@ -6,10 +6,9 @@ import os
 import random
 import subprocess
 import zlib
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
+from conftest import Make
 from support import git
 
 from vaultmem.storage.git.maintenance import PackLimits, find_excess
@@ -44,9 +43,7 @@ def _delta(size: int) -> bytes:
 
 
 @pytest.mark.parametrize("options", [["--delta-base-offset"], ["--thin"], ["--depth=0"]])
-def test_packs_of_gits_are_read_to_their_end(
-    make_vault: Callable[..., Path], options: list[str]
-) -> None:
+def test_packs_of_gits_are_read_to_their_end(make_vault: Make, options: list[str]) -> None:
     vault, chance = make_vault({"notes/pier.md": "# Pier\n"}), random.Random(11)
     lines = [f"Plank {chance.random()} is of oak." for _ in range(2_000)]
     for number in range(5):

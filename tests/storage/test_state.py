@@ -11,13 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from conftest import RunCli
+from conftest import Make, RunCli
 
 from vaultmem.errors import DamagedError
 from vaultmem.storage.state import StateDatabase
 from vaultmem.vault import open_vault
-
-Make = Callable[..., Path]
 
 
 def take_away(file: Path) -> None:

@@ -8,12 +8,12 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from conftest import Make
 from hostile_notes import read_hostile_notes
 from support import git, hash_tree, wait_until
 from test_pages import HOSTILE
@@ -119,7 +119,7 @@ def test_sessions_of_another_branch_are_shown_as_it_has_them(sample: Path, tmp_p
 
 @pytest.mark.campaign
 def test_names_and_texts_become_neither_markup_nor_other_files(
-    make_vault: Callable[..., Path], tmp_path: Path
+    make_vault: Make, tmp_path: Path
 ) -> None:
     title = HOSTILE.replace("'", "''")
     note = f"---\ntitle: '{title}'\ntags: ['<b>x']\n---\n# {HOSTILE}\nrefunds {HOSTILE}\n"
@@ -155,7 +155,7 @@ def test_names_and_texts_become_neither_markup_nor_other_files(
 
 
 @pytest.mark.campaign
-def test_hostile_notes_stay_text(make_vault: Callable[..., Path], tmp_path: Path) -> None:
+def test_hostile_notes_stay_text(make_vault: Make, tmp_path: Path) -> None:
     notes = {
         f"notes/{number}.md": text.encode("utf-8", "surrogateescape")
         for number, text in enumerate(read_hostile_notes().values())
@@ -167,7 +167,7 @@ def test_hostile_notes_stay_text(make_vault: Callable[..., Path], tmp_path: Path
 
 @pytest.mark.campaign
 def test_an_export_takes_the_place_of_an_earlier_one_and_of_nothing_else(
-    make_vault: Callable[..., Path], tmp_path: Path
+    make_vault: Make, tmp_path: Path
 ) -> None:
     root, folder = make_vault({"notes/a.md": "old [[b]]\n", "notes/b.md": "b\n"}), tmp_path / "p"
     folder.mkdir()
@@ -189,7 +189,7 @@ def test_an_export_takes_the_place_of_an_earlier_one_and_of_nothing_else(
 
 @pytest.mark.campaign
 def test_another_process_writes_notes_and_none_is_written_twice(
-    make_vault: Callable[..., Path], tmp_path: Path
+    make_vault: Make, tmp_path: Path
 ) -> None:
     with contextlib.closing(
         open_named_vault(make_vault({f"notes/{n}.md": "text\n" for n in range(420)}))
@@ -206,7 +206,7 @@ def test_another_process_writes_notes_and_none_is_written_twice(
 
 @pytest.mark.campaign
 def test_an_export_that_is_ended_leaves_the_earlier_one_whole(
-    make_vault: Callable[..., Path], tmp_path: Path
+    make_vault: Make, tmp_path: Path
 ) -> None:
     root = make_vault({f"notes/{number}.md": "# n\ntext\n" for number in range(210)})
     folder = tmp_path / "pages"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
 from html import unescape
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from conftest import Make
 from starlette.testclient import TestClient
 from visiting import HOST, TOKEN, Served
 
@@ -67,7 +67,7 @@ PLACES = [
 
 @pytest.mark.parametrize("name", NAMES)
 def test_links_of_a_note_lead_there_whatever_its_name(
-    name: str, make_vault: Callable[..., Path], tmp_path: Path
+    name: str, make_vault: Make, tmp_path: Path
 ) -> None:
     path = f"notes/{name}.md"
     root = make_vault({path: "# Odd\n\nHarbour. [[other]]\n", "notes/other.md": f"[[{name}]]\n"})

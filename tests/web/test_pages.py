@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+from conftest import Make
 from support import git
 from visiting import Served
 
@@ -57,7 +58,7 @@ class Tags(HTMLParser):
 
 
 @pytest.fixture
-def hostile(make_vault: Callable[..., Path], tmp_path: Path) -> Iterator[Served]:
+def hostile(make_vault: Make, tmp_path: Path) -> Iterator[Served]:
     """A vault in which everything that somebody can name is named badly."""
     title = HOSTILE.replace("'", "''")
     note = f"---\ntitle: '{title}'\ntags: ['<b>x']\n---\n# {HOSTILE}\nrefunds {HOSTILE}\n"
@@ -147,7 +148,7 @@ def test_search_says_why_and_counts_nobody(served: Served) -> None:
 
 
 def test_a_note_leads_to_pictures_alone_whatever_their_names(
-    make_vault: Callable[..., Path], tmp_path: Path
+    make_vault: Make, tmp_path: Path
 ) -> None:
     texts = {"notes/a.md": "![[p 1.png]] [[b.pdf]]\n", "media/p 1.png": b"", "media/b.pdf": b""}
     served = Served(make_vault(texts), tmp_path)

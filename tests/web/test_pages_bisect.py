@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from conftest import Make
 from support import git, write_notes
 from visiting import Served
 
@@ -17,9 +18,7 @@ PLACE = "/bisect?q=gangway+colour&says=the+gangway+is+blue"
 
 
 @pytest.fixture
-def painted(
-    make_vault: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Served]:
+def painted(make_vault: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     """A vault of nine commits, from the sixth of which on the gangway is green.
 
     A slice ends with its search, however slow the machine is.

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from conftest import Make, RunCli
 from visiting import Served
-
-Run = Callable[..., Any]
-Make = Callable[..., Path]
 
 
 @pytest.fixture
-def asked(make_vault: Make, run_cli: Run, tmp_path: Path) -> Iterator[Served]:
+def asked(make_vault: Make, run_cli: RunCli, tmp_path: Path) -> Iterator[Served]:
     """A vault that is served, with another one on its owner's list."""
     one = make_vault({"notes/tide.md": "# Tide\n\nThe tide turns at noon.\n"}, "one")
     home = make_vault({"notes/ebb.md": "# Ebb\n\nAfter the tide comes the ebb.\n"}, "home")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable
 from pathlib import Path
 
+from conftest import Make
 from visiting import Served
 
 from vaultmem.services.packs.receipts import list_receipts
@@ -88,9 +88,7 @@ def test_what_is_asked_while_typing_is_a_part_of_the_page(served: Served) -> Non
     assert "part=results" not in part
 
 
-def test_no_note_and_no_question_writes_into_the_page(
-    make_vault: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_no_note_and_no_question_writes_into_the_page(make_vault: Make, tmp_path: Path) -> None:
     text = f"# {HOSTILE}\n\nRefunds. {HOSTILE}\u202e </pre>\n"
     root = make_vault({"notes/a.md": text, f"notes/{'b&amp;'}.md": text + "More.\n"})
     served = Served(root, tmp_path)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from conftest import Make
 from support import git, write_notes
 from visiting import HOST, Served
 
@@ -32,7 +33,7 @@ def sign(agent: str, session: str) -> str:
 
 
 @pytest.fixture
-def told(make_vault: Callable[..., Path], tmp_path: Path) -> Iterator[Served]:
+def told(make_vault: Make, tmp_path: Path) -> Iterator[Served]:
     """A vault whose note was changed by two agents and a person; its owner may write."""
     root = make_vault({NOTE: "---\ntags: [pay]\n---\n# Pay\n\nSettlement takes three days.\n"})
     commit(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
+from conftest import Make
 
 from vaultmem.environment import on_behalf, read_settings
 from vaultmem.errors import NoteNotFoundError, RefusedError
@@ -18,8 +19,6 @@ from vaultmem.services.sessions.begin import start_session
 from vaultmem.services.sessions.identify import identify_session
 from vaultmem.vault import Vault
 from vaultmem.workers import Caller, Workers
-
-Make = Callable[..., Path]
 
 NOTES = {"notes/pier.md": "# Pier\n\nThe pier is of oak.\n"}
 

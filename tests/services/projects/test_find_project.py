@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import MakeVault
+from conftest import Make, Open
 
 from vaultmem.core.project import TABLE_NAME
 from vaultmem.errors import VaultError
 from vaultmem.services.projects.project_table import ensure_project, find_project, read_projects
 from vaultmem.storage.git import repository
 from vaultmem.vault import Vault
-
-Open = Callable[..., Vault]
 
 
 def git(folder: Path, *words: str) -> str:
@@ -34,7 +31,7 @@ def make_repository(folder: Path, text: str = "print()\n") -> Path:
 
 
 @pytest.fixture
-def vault(make_vault: MakeVault, opened: Open) -> Vault:
+def vault(make_vault: Make, opened: Open) -> Vault:
     return opened(make_vault())
 
 
@@ -220,7 +217,7 @@ def test_a_hand_written_table_keeps_its_lines(vault: Vault, code: Path) -> None:
     assert file.read_text() == text + "  remotes:\n    - github.com/holm/harbour\n"
 
 
-def test_a_branch_has_a_table_of_its_own(make_vault: MakeVault, opened: Open, code: Path) -> None:
+def test_a_branch_has_a_table_of_its_own(make_vault: Make, opened: Open, code: Path) -> None:
     root = make_vault({"notes/a.md": "A.\n"})
     git(root, "branch", "side")
     vault = opened(root, ref="side")

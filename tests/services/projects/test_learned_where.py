@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import MakeVault, RunCli
+from conftest import Make, RunCli
 from mcp.shared.exceptions import MCPDeprecationWarning
 from projects_world import make_repository, play_in, read_project, run_git, write_transcript
 from serving import call
 
-Make = Callable[..., Path]
-
 
 @pytest.fixture
-def root(make_vault: MakeVault) -> Path:
+def root(make_vault: Make) -> Path:
     return make_vault()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import MakeVault, RunCli
+from conftest import Make, RunCli
 from machines import MakeMachines
 from projects_world import make_repository, read_project, run_git, run_hook, work_in
 
@@ -13,7 +13,7 @@ GOAL = "Book the berths by the hour instead of by the day"
 
 
 @pytest.fixture
-def root(make_vault: MakeVault) -> Path:
+def root(make_vault: Make) -> Path:
     return make_vault()
 
 
@@ -95,7 +95,7 @@ def test_a_restore_goes_on_in_a_moved_folder(root: Path, code: Path, run_cli: Ru
 
 
 def test_sessions_from_before_projects_are_matched_by_folder(
-    make_vault: MakeVault, code: Path, run_cli: RunCli
+    make_vault: Make, code: Path, run_cli: RunCli
 ) -> None:
     old = f"---\nkind: episodic_trace\nstatus: ok\nstarted: 2026-11-01\ngoal: {GOAL}\n"
     root = make_vault({"sessions/old.md": f"{old}workspace: harbour\n---\n# {GOAL}\n"})

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import MakeVault, RunCli
+from conftest import Make, RunCli
 from projects_world import make_repository, play_in, run_hook
 from support import wait_until
 from watchers import ask, watch_process
@@ -143,7 +143,7 @@ def find_foreign(name: str, text: str) -> list[str]:
 
 
 @pytest.fixture
-def world(make_vault: MakeVault, tmp_path: Path, run_cli: RunCli) -> Iterator[World]:
+def world(make_vault: Make, tmp_path: Path, run_cli: RunCli) -> Iterator[World]:
     root = make_vault()
     with watch_process(root):
         wait_until(lambda: ask(root, vaultmem.__version__, ["settle"]))

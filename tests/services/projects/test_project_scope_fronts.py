@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from clocks import Clock, ask
-from conftest import MakeVault, RunCli
+from conftest import Make, Open, RunCli
 from projects_world import make_repository, play_in, run_git, run_hook
 from support import write_notes
 
@@ -19,9 +18,6 @@ from vaultmem.services.curation.dream import dream
 from vaultmem.services.memory.remember import Memory, remember
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.services.watching.generated_context import render_contexts
-from vaultmem.vault import Vault
-
-Opened = Callable[..., Vault]
 
 NOTES = {
     "notes/winch.md": "---\nkind: semantic_fact\nproject: alpha\n---\nThe winch takes zebrafat.\n",
@@ -33,7 +29,7 @@ NAMED = "project alpha has a better answer; run: vaultmem recall --project alpha
 
 
 @pytest.fixture
-def root(make_vault: MakeVault) -> Path:
+def root(make_vault: Make) -> Path:
     return make_vault()
 
 
@@ -161,7 +157,7 @@ def find_projects(text: str) -> set[str]:
 
 
 def test_generated_files_show_the_project_of_their_folder(
-    root: Path, alpha: Path, beta: Path, opened: Opened, home: Path
+    root: Path, alpha: Path, beta: Path, opened: Open, home: Path
 ) -> None:
     files = [alpha / "AGENTS.md", beta / "AGENTS.md", home / "AGENTS.md"]
     for file in files:
@@ -177,9 +173,7 @@ def test_generated_files_show_the_project_of_their_folder(
     assert all("British English" in text for text in shown)
 
 
-def test_a_dream_does_not_copy_a_project_into_memory_md(
-    make_vault: MakeVault, opened: Opened
-) -> None:
+def test_a_dream_does_not_copy_a_project_into_memory_md(make_vault: Make, opened: Open) -> None:
     clock = Clock()
     vault = opened(make_vault(), agent="claude", now=clock)
     for project, word in (("alpha", "bell"), ("", "gong")):
@@ -196,14 +190,14 @@ def test_a_dream_does_not_copy_a_project_into_memory_md(
 
 
 def test_an_empty_vault_adds_nothing_to_a_prompt(
-    make_vault: MakeVault, run_cli: RunCli, tmp_path: Path
+    make_vault: Make, run_cli: RunCli, tmp_path: Path
 ) -> None:
     root, folder = make_vault(), make_repository(tmp_path / "code")
     assert run_hook(run_cli, root, "prompt", folder, "", prompt=QUESTION) == ""
 
 
 def test_a_companion_that_does_not_know_the_project_shows_global_notes(
-    root: Path, beta: Path, make_vault: MakeVault, opened: Opened
+    root: Path, beta: Path, make_vault: Make, opened: Open
 ) -> None:
     from vaultmem.services.projects.scope import view_projects
 

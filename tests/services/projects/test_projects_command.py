@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import MakeVault, RunCli
+from conftest import Make, RunCli
 from projects_world import make_repository, read_project, run_git, work_in, write_transcript
 
 NOTES = {
@@ -26,9 +26,7 @@ def commits(root: Path) -> list[str]:
     return run_git(root, "log", "--format=%s").splitlines()
 
 
-def test_projects_are_listed_with_counts(
-    make_vault: MakeVault, code: Path, run_cli: RunCli
-) -> None:
+def test_projects_are_listed_with_counts(make_vault: Make, code: Path, run_cli: RunCli) -> None:
     root = make_vault(NOTES)
     empty = run_cli("projects", "--vault", root, cwd=root.parent)
     assert "kitchen" in empty.out
@@ -53,9 +51,7 @@ def test_projects_are_listed_with_counts(
     assert "global: 3 notes" in shown
 
 
-def test_a_project_is_renamed_in_one_commit(
-    make_vault: MakeVault, code: Path, run_cli: RunCli
-) -> None:
+def test_a_project_is_renamed_in_one_commit(make_vault: Make, code: Path, run_cli: RunCli) -> None:
     root = make_vault(NOTES)
     work_in(run_cli, root, code, "s-1", "Book the berths by the hour")
     before = commits(root)
@@ -80,7 +76,7 @@ def test_a_project_is_renamed_in_one_commit(
 
 
 def test_a_name_that_is_taken_joins_two_projects(
-    make_vault: MakeVault, code: Path, run_cli: RunCli, tmp_path: Path
+    make_vault: Make, code: Path, run_cli: RunCli, tmp_path: Path
 ) -> None:
     root = make_vault()
     moved = tmp_path / "code/moved"
@@ -101,7 +97,7 @@ def test_a_name_that_is_taken_joins_two_projects(
         assert [each["notes"] for each in found if each["here"]] == [2]
 
 
-def test_notes_are_moved_in_bulk(make_vault: MakeVault, code: Path, run_cli: RunCli) -> None:
+def test_notes_are_moved_in_bulk(make_vault: Make, code: Path, run_cli: RunCli) -> None:
     root = make_vault(NOTES)
     run_cli("remember", "Cranes lift nine tonnes.", "--vault", root, cwd=code)
     run_cli("checkpoint", "Cranes", "--vault", root)
@@ -121,7 +117,7 @@ def test_notes_are_moved_in_bulk(make_vault: MakeVault, code: Path, run_cli: Run
 
 
 def test_projects_of_old_notes_are_inferred_from_their_sessions(
-    make_vault: MakeVault, code: Path, run_cli: RunCli, tmp_path: Path
+    make_vault: Make, code: Path, run_cli: RunCli, tmp_path: Path
 ) -> None:
     old = "---\nkind: episodic_trace\nstatus: ok\nstarted: 2026-11-01\n"
     other = make_repository(tmp_path / "code/tides")

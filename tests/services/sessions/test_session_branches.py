@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from branching import look_around
+from conftest import Make, Open
 from in_process import run_here
 from mcp.client.client import Client
 from serving import call, play
@@ -23,10 +23,6 @@ from vaultmem.services.sessions.find_session import find_dead, get_session
 from vaultmem.services.sessions.identify import identify_session
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage.session_table import ActiveSessions
-from vaultmem.vault import Vault
-
-Open = Callable[..., Vault]
-Make = Callable[..., Path]
 
 CLAUDE = {"VAULTMEM_AGENT": "claude"}
 

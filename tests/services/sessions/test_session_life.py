@@ -6,11 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from conftest import Make, Open
 from process_server import run_script
 from support import git, write_notes
 
@@ -49,9 +49,6 @@ from vaultmem.services.watching.idle import take_transitions
 from vaultmem.storage.lock import find_owner, find_process, is_gone
 from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.vault import Vault
-
-Open = Callable[..., Vault]
-Make = Callable[..., Path]
 
 
 def log(root: Path) -> list[str]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path, PurePosixPath
 
 import pytest
+from conftest import Make, Open
 from support import git, write_notes
 
 from vaultmem.core.notes.note import parse_note
@@ -36,10 +36,6 @@ from vaultmem.services.sessions.find_session import count_sessions, follow_chain
 from vaultmem.services.sessions.import_turns import trace_files
 from vaultmem.services.sessions.restore_session import restore_session
 from vaultmem.services.views.update_index import sync_vault
-from vaultmem.vault import Vault
-
-Open = Callable[..., Vault]
-Make = Callable[..., Path]
 
 WORDS = ["ferry", "refund", "ticket", "gangway", "quay", "berth", "tide", "lane", "token"]
 

@@ -6,10 +6,11 @@ import hashlib
 import json
 import os
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from conftest import Make, Open
 from support import git
 
 from vaultmem.core.sessions.turns import Tally, TranscriptLine, Turn, add_lines, join_turns
@@ -17,10 +18,6 @@ from vaultmem.errors import RefusedError
 from vaultmem.services.sessions.begin import NewSession, start_session
 from vaultmem.services.sessions.windows import add_turns, read_last_turns, read_tally
 from vaultmem.storage.session_table import Transcripts
-from vaultmem.vault import Vault
-
-Open = Callable[..., Vault]
-Make = Callable[..., Path]
 
 
 def make_lines(count: int, size: int = 40, seed: int = 1) -> list[TranscriptLine]:
