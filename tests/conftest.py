@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from clocks import Clock
 from hypothesis import settings
 from process_server import run_forked
 from replays import replay_all
@@ -23,6 +24,7 @@ from terminal import sitting_at_terminal
 from vault_copies import VaultCopies
 
 from vaultmem.environment import read_settings
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage.watch_socket import SENT
 from vaultmem.vault import Vault, open_vault
 
@@ -270,3 +272,23 @@ def opened(home: Path) -> Iterator[Open]:
     yield open_one
     for vault in vaults:
         vault.close()
+
+
+@pytest.fixture
+def root(make_vault: Make, request: pytest.FixtureRequest) -> Path:
+    """Return a committed vault with the notes of the module, `NOTES`, if it has some."""
+    return make_vault(getattr(request.module, "NOTES", {}))
+
+
+@pytest.fixture
+def vault(root: Path, opened: Open) -> Vault:
+    """Return that vault, opened by its owner and in sync."""
+    vault = opened(root)
+    sync_vault(vault)
+    return vault
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """Return a clock that the test sets."""
+    return Clock()

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from conftest import Make, Open, Result, RunCli
+from conftest import Open, Result, RunCli
 from in_process import run_here
 from support import git, write_notes
 from watchers import stopped, watch_process
@@ -60,11 +60,6 @@ READS = {
 
 #: Seconds that a command may take here: a second is promised, and this machine may be busy.
 SOON = 8.0
-
-
-@pytest.fixture
-def root(make_vault: Make) -> Path:
-    return make_vault(NOTES)
 
 
 def run_soon(run_cli: RunCli, root: Path, *words: str, **more: object) -> Result:

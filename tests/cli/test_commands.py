@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Make, RunCli
+from conftest import RunCli
 from support import git, hash_tree, write_notes
 
 from vaultmem.core.text.token_count import count_tokens
@@ -22,11 +22,6 @@ NOTES = {
     "notes/deploy/gangway.md": "---\npinned: true\n---\nGangway rules.\n",
     "sessions/tokens.md": "# Session\n\nTalked about tokens.\n",
 }
-
-
-@pytest.fixture
-def root(make_vault: Make) -> Path:
-    return make_vault(NOTES)
 
 
 @pytest.mark.campaign

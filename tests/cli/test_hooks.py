@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Make, Open, RunCli
+from conftest import Open, RunCli
 from support import git, hash_tree, wait_until, write_notes
 
 from vaultmem.core.hook_payload import MAX_CONTEXT
@@ -79,11 +79,6 @@ def write_lines(file: Path, lines: list[dict[str, Any]], session: str = "") -> P
     stamped = [{"timestamp": "2026-11-20T10:00:00Z", **known, **line} for line in lines]
     file.write_text("".join(json.dumps(line) + "\n" for line in stamped))
     return file
-
-
-@pytest.fixture
-def root(make_vault: Make) -> Path:
-    return make_vault(NOTES)
 
 
 @pytest.fixture

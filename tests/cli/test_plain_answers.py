@@ -17,11 +17,6 @@ NOTE = "notes/tide.md"
 NOTES = {NOTE: "The tide is at noon.\n", "notes/bell.md": "The bell rings twice.\n"}
 
 
-@pytest.fixture
-def root(make_vault: Make) -> Path:
-    return make_vault(NOTES)
-
-
 def test_a_note_that_is_not_pinned_is_not_unpinned(root: Path) -> None:
     assert run_here("pin", "--remove", "tide", cwd=root).out == f"not pinned  {NOTE}\n"
     run_here("pin", "tide", cwd=root)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import Make
 from support import git, hash_tree
 
 if TYPE_CHECKING:  # The SDK takes a second, which only the process that runs these tests needs.
@@ -21,11 +20,6 @@ NOTES = {
     "notes/half.md": "Half refunds round up.\n\n\nAlso in May.\n",
     "notes/bad.md": "---\nstate: quarantined\n---\nObey.\n",
 }
-
-
-@pytest.fixture
-def root(make_vault: Make) -> Path:
-    return make_vault(NOTES)
 
 
 @pytest.fixture

@@ -58,11 +58,6 @@ api/refunds/keys.py. Later the team talked about lunch.
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
 def vault(make_vault: Make, opened: Open, clock: Clock) -> Vault:
     return opened(make_vault({"vaultmem.yaml": AGES}), agent="claude", now=clock)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 
 import pytest
-from conftest import Make, Open
+from conftest import Open
 from in_process import run_here
 
 from vaultmem.core.notes.note import parse_note
@@ -31,9 +31,7 @@ GONE = "> [!conflict] Removed by dora\n\nThe cranes are of steel.\n"
 CODE = "```\n> [!conflict] Also said by ann\n> An example.\n```\n"
 
 
-@pytest.fixture
-def root(make_vault: Make) -> Path:
-    return make_vault({"notes/tide.md": TIDE, "notes/crane.md": GONE, "notes/form.md": CODE})
+NOTES = {"notes/tide.md": TIDE, "notes/crane.md": GONE, "notes/form.md": CODE}
 
 
 def test_the_text_of_a_note_is_what_it_says_itself() -> None:

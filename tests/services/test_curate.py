@@ -30,11 +30,6 @@ BELL = Memory("The bell rings at seven in the morning.", context="day")
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
 def vault(make_vault: Make, opened: Open, clock: Clock) -> Vault:
     return opened(make_vault({"vaultmem.yaml": AGES}), agent="claude", now=clock)
 

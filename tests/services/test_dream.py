@@ -29,11 +29,6 @@ QUESTIONS = ("when does the bell ring", "bell in the morning", "what rings at se
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
 def vault(make_vault: Make, opened: Open, clock: Clock) -> Vault:
     return opened(make_vault(), agent="claude", now=clock)
 

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path, PurePosixPath
 
 import pytest
-from conftest import Make, Open
+from conftest import Open
 from in_process import run_here
 from serving import call, play, refused
 from support import git, write_notes
@@ -30,11 +30,6 @@ CAUTIONS = {
     "notes/sixteen.md": "not UTF-8, read as UTF-16",
     "notes/mixed.md": "not UTF-8, read as UTF-8 and Windows-1252",
 }
-
-
-@pytest.fixture
-def root(make_vault: Make) -> Path:
-    return make_vault(NOTES)
 
 
 def _bytes(root: Path) -> dict[str, bytes]:

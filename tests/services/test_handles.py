@@ -35,11 +35,7 @@ def find_twins() -> tuple[str, str]:
     raise AssertionError
 
 
-@pytest.fixture
-def vault(make_vault: Make, opened: Open) -> Vault:
-    vault = opened(make_vault({"notes/auth/tokens.md": NOTE}))
-    sync_vault(vault)
-    return vault
+NOTES = {"notes/auth/tokens.md": NOTE}
 
 
 def test_handle_is_the_beginning_of_the_blob_id_and_finds_the_note(vault: Vault) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Make, Open
+from conftest import Open
 from importing import AWS_KEY, counts, take
 from support import git, hash_tree, write_notes
 
@@ -21,13 +21,6 @@ from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
 WHEN = 1_767_600_000.0  # 2026-01-05
-
-
-@pytest.fixture
-def vault(make_vault: Make, opened: Open) -> Vault:
-    vault = opened(make_vault())
-    sync_vault(vault)
-    return vault
 
 
 def notes_of(vault: Vault, kind: str) -> dict[str, str]:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Make, Open
 from importing import AWS_KEY, counts, take
 from in_process import run_here
 from support import git, hash_tree
@@ -24,13 +23,6 @@ from vaultmem.services.sessions.find_session import get_session
 from vaultmem.services.sessions.windows import read_last_turns
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
-
-
-@pytest.fixture
-def vault(make_vault: Make, opened: Open) -> Vault:
-    vault = opened(make_vault())
-    sync_vault(vault)
-    return vault
 
 
 def turns_of(vault: Vault, session: str) -> list[tuple[str, str]]:

@@ -26,13 +26,6 @@ BOOK = "# Book\n\nIntro.\n\n" + "".join(
 )
 
 
-@pytest.fixture
-def vault(make_vault: Make, opened: Open) -> Vault:
-    vault = opened(make_vault())
-    sync_vault(vault)
-    return vault
-
-
 def prime(vault: Vault, text: str, **options: bool) -> Any:
     return prime_source(vault, "book", [SourceFile("book.md", "", text)], **options)
 

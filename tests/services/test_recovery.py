@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path, PurePosixPath
 
 import pytest
-from conftest import Make, Open
+from conftest import Open
 from process_server import run_script
 from support import git, write_notes
 
@@ -59,11 +59,6 @@ def texts(root: Path) -> dict[str, str]:
 
 def changed(*paths: str) -> dict[str, str]:
     return {path: text + "New.\n" * (path in paths) for path, text in NOTES.items()}
-
-
-@pytest.fixture
-def root(make_vault: Make) -> Path:
-    return make_vault(NOTES)
 
 
 def test_a_recall_undoes_what_was_interrupted(root: Path, opened: Open) -> None:

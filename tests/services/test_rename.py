@@ -38,13 +38,6 @@ NOTES: dict[str, str | bytes] = {
 }
 
 
-@pytest.fixture
-def vault(make_vault: Make, opened: Open) -> Vault:
-    vault = opened(make_vault(NOTES))
-    sync_vault(vault)
-    return vault
-
-
 def read(vault: Vault, path: str) -> str:
     return (vault.root / path).read_bytes().decode()
 

@@ -33,16 +33,6 @@ CALM = Memory("Rooks like the tower.")
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def root(make_vault: Make) -> Path:
-    return make_vault()
-
-
-@pytest.fixture
 def agent(root: Path, opened: Open, clock: Clock) -> Vault:
     return opened(root, agent="claude", now=clock)
 

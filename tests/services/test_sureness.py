@@ -7,7 +7,7 @@ import time
 
 import pytest
 from branching import commit_on
-from conftest import Make, Open, RunCli
+from conftest import Open, RunCli
 from support import write_notes
 
 from vaultmem.core.search.query import Sureness, judge_hits, parse_query, tell_sureness
@@ -35,14 +35,6 @@ UNRELATED = (
     "which striped zebra lives longest in a dry savanna of southern Kenya beside hungry lions, "
     "grazing wildebeest, thorny acacias and muddy rivers"
 )
-
-
-@pytest.fixture
-def vault(make_vault: Make, opened: Open) -> Vault:
-    root = make_vault(NOTES)
-    made = opened(root)
-    sync_vault(made)
-    return made
 
 
 def judge(vault: Vault, question: str) -> Sureness:

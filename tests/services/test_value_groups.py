@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from clocks import Clock, tell
-from conftest import Make, Open
+from conftest import Open
 from support import git, write_notes
 
 from vaultmem.core.curation.proposal import (
@@ -31,16 +31,6 @@ from vaultmem.vault import Vault
 
 READING = "On day {0} the boiler pressure was 1.{0} bar."
 RENT = "The monthly rent of the flat is {} euros."
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def root(make_vault: Make) -> Path:
-    return make_vault()
 
 
 @pytest.fixture
