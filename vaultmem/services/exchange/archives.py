@@ -15,19 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 import vaultmem
 from vaultmem.config import Config
-from vaultmem.core.archive import (
-    ARTIFACTS,
-    FILES,
-    HISTORY,
-    RECEIPTS,
-    SESSIONS,
-    STATE,
-    TRUST,
-    ArchiveManifest,
-    is_kept,
-    is_safe,
-    stays_inside,
-)
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.search.query import NoteFilter
 from vaultmem.core.text.display import escape_bytes
@@ -36,7 +23,22 @@ from vaultmem.services.search.link_walk import FoundLink, LinkGraph
 from vaultmem.services.search.trusted import verify_signed
 from vaultmem.services.views.read_notes import find_note, list_notes
 from vaultmem.services.views.update_index import sync_vault
-from vaultmem.storage.archive_file import ArchiveWriter, naming_archive, open_archive
+from vaultmem.storage.archive_file import (
+    ARTIFACTS,
+    FILES,
+    HISTORY,
+    RECEIPTS,
+    SESSIONS,
+    STATE,
+    TRUST,
+    ArchiveManifest,
+    ArchiveWriter,
+    is_kept,
+    is_safe,
+    naming_archive,
+    open_archive,
+    stays_inside,
+)
 from vaultmem.storage.atomic import make_private_folder, sync_folder, write_atomically
 from vaultmem.storage.files import open_beneath
 from vaultmem.storage.git.maintenance import take_bundle, write_bundle
