@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 from support import write_notes
 
-from vaultmem.core.packs.pack_item import PackLabels, PackStyle
+from vaultmem.core.packs.pack_item import PackLabels, PackPart, PackStyle
 from vaultmem.core.packs.pack_text import Pack, name_handle
 from vaultmem.core.text.display import clean_text
 from vaultmem.services.memory.create_vault import create_vault
@@ -244,7 +244,9 @@ def test_no_attack_leaves_its_quote_or_reaches_instructions(vault: Vault, style:
         pack = make_pack(vault, f"batch{batch} only rule", budget=40_000, style=style)
         check_pack(pack)
         seen |= {item.hit.record.path for item in pack.items}
-        instructing = [item.hit.record.path for item in pack.items if item.is_instruction]
+        instructing = [
+            item.hit.record.path for item in pack.items if item.part is PackPart.INSTRUCTIONS
+        ]
         assert instructing == ["notes/rule.md"]
     assert len(seen) > ATTACKS * 0.95  # All but those that are near-identical to another.
 

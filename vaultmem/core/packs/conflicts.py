@@ -77,11 +77,6 @@ def rank_authority(hit: Hit, trusted: bool) -> Authority:
     return _BY_KIND.get(Kind(record.kind), Authority.OTHER_FACT)
 
 
-def name_authority(authority: Authority) -> str:
-    """Return a rank in words."""
-    return _NAMES[authority]
-
-
 def _is_primed(path: str) -> bool:
     return path.startswith("primed/")
 

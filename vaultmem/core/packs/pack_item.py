@@ -100,11 +100,6 @@ class PackItem(NamedTuple):
     otherwise: tuple[Otherwise, ...] = ()
 
     @property
-    def is_instruction(self) -> bool:
-        """Only an active policy or skill whose promotion is on record instructs."""
-        return self.part is PackPart.INSTRUCTIONS
-
-    @property
     def part(self) -> PackPart:
         """Where it stands: what its owner did not put on record, or is not active, is evidence."""
         record = self.hit.record

@@ -544,17 +544,13 @@ def price_items(items: Iterable[PackItem], form: PackForm) -> list[int]:
     run: list[PackItem] = []
     before = 0
     for item in items:
-        if run and not _may_share(run, item):
+        if run and group_of(run[0], ()) != group_of(item, ()):
             run, before = [], 0
         run.append(item)
         cost = count_items(run, form)
         costs.append(cost - before)
         before = cost
     return costs
-
-
-def _may_share(run: Sequence[PackItem], item: PackItem) -> bool:
-    return group_of(run[0], ()) == group_of(item, ())
 
 
 def warn_of_pinned(tokens: int, budget: int) -> str:

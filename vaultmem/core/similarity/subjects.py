@@ -130,7 +130,7 @@ def _is_apart(one: _Key, other: _Key, mine: _Read, yours: _Read) -> bool:
         return is_named or (has_more and is_open and not is_new)
     if not has_more:
         return is_named and mine.is_past and yours.is_past
-    is_counted = [_list_figures(each) for each in rests]
+    is_counted = [[word for word in each if word[-1:].isdigit()] for each in rests]
     return not is_new and (is_named or (is_open and is_counted[0] != is_counted[1]))
 
 
@@ -139,10 +139,6 @@ def _leave(key: _Key, read: _Read) -> list[str]:
     labels = (each for each in read.keys if each.sort == "label")
     others = (each for each in labels if (each.sort, each.noun) != (key.sort, key.noun))
     return [*(f"{each.noun} {each.value}" for each in others), *read.rest]
-
-
-def _list_figures(words: Sequence[str]) -> list[str]:
-    return [word for word in words if word[-1:].isdigit()]
 
 
 def find_titled(ours: str, our_title: str, theirs: str, their_title: str) -> Subject | None:

@@ -52,7 +52,6 @@ def supersede_note(
     new: str,
     reason: str = "",
     *,
-    is_machine: bool = False,
     part: bool = False,
 ) -> Supersession:
     """Deprecate `old` in favour of `new`, with links both ways, in one commit.
@@ -74,7 +73,7 @@ def supersede_note(
         if by.state in CLOSED_STATES:
             raise RefusedError(f"{new_path}: {by.state} itself, so it cannot replace another")
         holds = name_validity(was, by, vault.local_time().date())
-        links, mover = NewLinks(vault), name_mover(vault, is_machine)
+        links, mover = NewLinks(vault), name_mover(vault)
         changes = plan_supersession(was, new_path, reason, mover, links, holds)
         why = (reason,) if reason else ()
         body = (f"{old_path}: {was.state} to deprecated", f"by {new_path}", *why)

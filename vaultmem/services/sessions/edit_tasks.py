@@ -172,7 +172,7 @@ def gather_task(vault: Vault, task: Task) -> list[TaskEntry]:
         entries.append(TaskEntry(ViewPart.NEXT, 0, task.next_step, task.path, at))
     if task.text:
         entries.append(TaskEntry(ViewPart.TASK, 3, task.text, task.path, at))
-    linked = _linking(vault, task.path)
+    linked = sorted({found.source for found in list_backlinks(vault, task.path)})
     entries += _handoffs(vault, [path for path in linked if path.startswith(f"{HANDOFFS}/")])
     names = [*task.sessions, *(Path(p).stem for p in linked if p.startswith("sessions/"))]
     sessions = read_sessions(vault, names)
@@ -232,10 +232,6 @@ def read_sessions(vault: Vault, names: Iterable[str]) -> list[Session]:
             found.append(session)
     found.sort(key=lambda each: (each.facts.started, each.facts.id), reverse=True)
     return found[:_SESSIONS]
-
-
-def _linking(vault: Vault, path: str) -> list[str]:
-    return sorted({found.source for found in list_backlinks(vault, path)})
 
 
 def _handoffs(vault: Vault, paths: Sequence[str]) -> Iterator[TaskEntry]:

@@ -49,7 +49,7 @@ _KEPT_OUT_END = "# end of what vaultmem keeps out of git"
 def read_kept_out(git_folder: Path, prefix: str = "") -> list[str]:
     """Return the files below a folder ("" or "a/b/") that are kept out of git, by their paths."""
     _, block, _ = _split_excludes(common_folder(git_folder) / "info/exclude")
-    paths = (_unescape(line).removeprefix("/") for line in block.splitlines())
+    paths = (re.sub(r"\\(.)", r"\1", line).removeprefix("/") for line in block.splitlines())
     return [path.removeprefix(prefix) for path in paths if path.startswith(prefix)]
 
 
@@ -89,10 +89,6 @@ def _split_excludes(file: Path) -> tuple[str, str, str]:
 def _escape(path: str) -> str:
     escaped = "".join(f"\\{mark}" if mark in "\\*?[" else mark for mark in path)
     return f"{escaped[:-1]}\\ " if escaped.endswith(" ") else escaped
-
-
-def _unescape(line: str) -> str:
-    return re.sub(r"\\(.)", r"\1", line)
 
 
 def _sample(line: str) -> str:

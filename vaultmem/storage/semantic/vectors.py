@@ -58,7 +58,7 @@ class VectorStore:
         """Return what is stored now; the same object while nothing has changed."""
         for _ in range(5):
             about = self._about()
-            version = _describe(about)
+            version = f"{about.get('number', '')}:{about.get('count', 0)}"
             if self._read is None or self._read.version != version:
                 try:
                     self._read = self._map(about, version)
@@ -195,7 +195,3 @@ def pack_names(blobs: Sequence[str], sections: Sequence[int]) -> NDArray[np.uint
         names[:, :20] = np.frombuffer(bytes.fromhex("".join(blobs)), np.uint8).reshape(-1, 20)
         names[:, 20:] = np.asarray(sections, "<u4").reshape(-1, 1).view(np.uint8)
     return names
-
-
-def _describe(about: dict[str, Any]) -> str:
-    return f"{about.get('number', '')}:{about.get('count', 0)}"
