@@ -1,6 +1,6 @@
 """vaultmem: an agent's long-term memory as a folder of markdown in git.
 
-What stands in `__all__` is what other programs can rely on (docs/reference/api.md).
+What is imported here as itself is what other programs can rely on (docs/reference/api.md).
 """
 
 from __future__ import annotations
@@ -10,230 +10,122 @@ TYPE_CHECKING = False  # What `typing` has, which takes `vaultmem recall` 5 ms t
 if TYPE_CHECKING:
     from typing import Any
 
-    from vaultmem.config import Config
-    from vaultmem.core.lifecycle import Kind, State
-    from vaultmem.core.notes.conflict import Otherwise
-    from vaultmem.core.notes.handler import NoteHandler
-    from vaultmem.core.notes.record import NoteRecord, SectionRecord
-    from vaultmem.core.packs.pack_item import (
-        LeftOut,
-        LeftWhy,
-        PackItem,
-        PackLabels,
-        PackPart,
-        PackSource,
-        PackStyle,
-    )
-    from vaultmem.core.packs.pack_text import Pack, PackAccount
-    from vaultmem.core.search.query import (
-        Further,
-        Hit,
-        Match,
-        NoteFilter,
-        RecallQuery,
-        Sureness,
-        parse_query,
-    )
-    from vaultmem.core.sessions.session import (
-        Decision,
-        Edge,
-        Relation,
-        Session,
-        SessionFacts,
-        Status,
-        Told,
-        TouchedFile,
-        Window,
-    )
-    from vaultmem.core.similarity.compare import Difference
-    from vaultmem.errors import (
-        BusyError,
-        ChangedError,
-        ConflictError,
-        DamagedError,
-        FaultError,
-        ForbiddenError,
-        MergeConflictError,
-        NoteNotFoundError,
-        NoVaultError,
-        PendingError,
-        RefusedError,
-        VaultError,
-    )
-    from vaultmem.services.changes.commit import CommitReport, save_checkpoint
-    from vaultmem.services.lifecycle.supersede import Supersession, supersede_note
-    from vaultmem.services.lifecycle.transition import (
-        Move,
-        Promotion,
-        Transition,
-        change_state,
-        promote_notes,
-    )
-    from vaultmem.services.memory.create_vault import Created, CreateOptions, create_vault
-    from vaultmem.services.memory.new_note import Memory
-    from vaultmem.services.memory.remember import Outcome, Proposed, Remembered, remember
-    from vaultmem.services.packs.build import AskPack, PackAnswer, ask_pack, make_pack
-    from vaultmem.services.search.recall import recall
-    from vaultmem.services.search.rerank import Reranked, Reranker
-    from vaultmem.services.search.run_query import Ask, QueryResult, run_query
-    from vaultmem.services.search.score import Scorer
-    from vaultmem.services.search.vault_set import ByMeaning, VaultSet
-    from vaultmem.services.sessions.begin import Begun, NewSession, start_session
-    from vaultmem.services.sessions.close import Closed, Recovered, close_session
-    from vaultmem.services.sessions.edit_session import Learned, add_detail
-    from vaultmem.services.similarity.known import Nearby
-    from vaultmem.services.views.update_index import SyncReport, sync_vault
-    from vaultmem.services.watching.lease import catch_up
-    from vaultmem.storage.git.head import Head
-    from vaultmem.storage.journal import Author
-    from vaultmem.vault import Notices, Store, UserFolders, Vault, VaultSettings, open_vault
+    from vaultmem.config import Config as Config
+    from vaultmem.core.lifecycle import Kind as Kind
+    from vaultmem.core.lifecycle import State as State
+    from vaultmem.core.notes.conflict import Otherwise as Otherwise
+    from vaultmem.core.notes.handler import NoteHandler as NoteHandler
+    from vaultmem.core.notes.record import NoteRecord as NoteRecord
+    from vaultmem.core.notes.record import SectionRecord as SectionRecord
+    from vaultmem.core.packs.pack_item import LeftOut as LeftOut
+    from vaultmem.core.packs.pack_item import LeftWhy as LeftWhy
+    from vaultmem.core.packs.pack_item import PackItem as PackItem
+    from vaultmem.core.packs.pack_item import PackLabels as PackLabels
+    from vaultmem.core.packs.pack_item import PackPart as PackPart
+    from vaultmem.core.packs.pack_item import PackSource as PackSource
+    from vaultmem.core.packs.pack_item import PackStyle as PackStyle
+    from vaultmem.core.packs.pack_text import Pack as Pack
+    from vaultmem.core.packs.pack_text import PackAccount as PackAccount
+    from vaultmem.core.search.query import Further as Further
+    from vaultmem.core.search.query import Hit as Hit
+    from vaultmem.core.search.query import Match as Match
+    from vaultmem.core.search.query import NoteFilter as NoteFilter
+    from vaultmem.core.search.query import RecallQuery as RecallQuery
+    from vaultmem.core.search.query import Sureness as Sureness
+    from vaultmem.core.search.query import parse_query as parse_query
+    from vaultmem.core.sessions.session import Decision as Decision
+    from vaultmem.core.sessions.session import Edge as Edge
+    from vaultmem.core.sessions.session import Relation as Relation
+    from vaultmem.core.sessions.session import Session as Session
+    from vaultmem.core.sessions.session import SessionFacts as SessionFacts
+    from vaultmem.core.sessions.session import Status as Status
+    from vaultmem.core.sessions.session import Told as Told
+    from vaultmem.core.sessions.session import TouchedFile as TouchedFile
+    from vaultmem.core.sessions.session import Window as Window
+    from vaultmem.core.similarity.compare import Difference as Difference
+    from vaultmem.errors import BusyError as BusyError
+    from vaultmem.errors import ChangedError as ChangedError
+    from vaultmem.errors import ConflictError as ConflictError
+    from vaultmem.errors import DamagedError as DamagedError
+    from vaultmem.errors import FaultError as FaultError
+    from vaultmem.errors import ForbiddenError as ForbiddenError
+    from vaultmem.errors import MergeConflictError as MergeConflictError
+    from vaultmem.errors import NoteNotFoundError as NoteNotFoundError
+    from vaultmem.errors import NoVaultError as NoVaultError
+    from vaultmem.errors import PendingError as PendingError
+    from vaultmem.errors import RefusedError as RefusedError
+    from vaultmem.errors import VaultError as VaultError
+    from vaultmem.services.changes.commit import CommitReport as CommitReport
+    from vaultmem.services.changes.commit import save_checkpoint as save_checkpoint
+    from vaultmem.services.lifecycle.supersede import Supersession as Supersession
+    from vaultmem.services.lifecycle.supersede import supersede_note as supersede_note
+    from vaultmem.services.lifecycle.transition import Move as Move
+    from vaultmem.services.lifecycle.transition import Promotion as Promotion
+    from vaultmem.services.lifecycle.transition import Transition as Transition
+    from vaultmem.services.lifecycle.transition import change_state as change_state
+    from vaultmem.services.lifecycle.transition import promote_notes as promote_notes
+    from vaultmem.services.memory.create_vault import Created as Created
+    from vaultmem.services.memory.create_vault import CreateOptions as CreateOptions
+    from vaultmem.services.memory.create_vault import create_vault as create_vault
+    from vaultmem.services.memory.new_note import Memory as Memory
+    from vaultmem.services.memory.remember import Outcome as Outcome
+    from vaultmem.services.memory.remember import Proposed as Proposed
+    from vaultmem.services.memory.remember import Remembered as Remembered
+    from vaultmem.services.memory.remember import remember as remember
+    from vaultmem.services.packs.build import AskPack as AskPack
+    from vaultmem.services.packs.build import PackAnswer as PackAnswer
+    from vaultmem.services.packs.build import ask_pack as ask_pack
+    from vaultmem.services.packs.build import make_pack as make_pack
+    from vaultmem.services.search.recall import recall as recall
+    from vaultmem.services.search.rerank import Reranked as Reranked
+    from vaultmem.services.search.rerank import Reranker as Reranker
+    from vaultmem.services.search.run_query import Ask as Ask
+    from vaultmem.services.search.run_query import QueryResult as QueryResult
+    from vaultmem.services.search.run_query import run_query as run_query
+    from vaultmem.services.search.score import Scorer as Scorer
+    from vaultmem.services.search.vault_set import ByMeaning as ByMeaning
+    from vaultmem.services.search.vault_set import VaultSet as VaultSet
+    from vaultmem.services.sessions.begin import Begun as Begun
+    from vaultmem.services.sessions.begin import NewSession as NewSession
+    from vaultmem.services.sessions.begin import start_session as start_session
+    from vaultmem.services.sessions.close import Closed as Closed
+    from vaultmem.services.sessions.close import Recovered as Recovered
+    from vaultmem.services.sessions.close import close_session as close_session
+    from vaultmem.services.sessions.edit_session import Learned as Learned
+    from vaultmem.services.sessions.edit_session import add_detail as add_detail
+    from vaultmem.services.similarity.known import Nearby as Nearby
+    from vaultmem.services.views.update_index import SyncReport as SyncReport
+    from vaultmem.services.views.update_index import sync_vault as sync_vault
+    from vaultmem.services.watching.lease import catch_up as catch_up
+    from vaultmem.storage.git.head import Head as Head
+    from vaultmem.storage.journal import Author as Author
+    from vaultmem.vault import Notices as Notices
+    from vaultmem.vault import Store as Store
+    from vaultmem.vault import UserFolders as UserFolders
+    from vaultmem.vault import Vault as Vault
+    from vaultmem.vault import VaultSettings as VaultSettings
+    from vaultmem.vault import open_vault as open_vault
 
 __version__ = "0.1.0"
-
-__all__ = [
-    "Ask",
-    "AskPack",
-    "Author",
-    "Begun",
-    "BusyError",
-    "ByMeaning",
-    "ChangedError",
-    "Closed",
-    "CommitReport",
-    "Config",
-    "ConflictError",
-    "CreateOptions",
-    "Created",
-    "DamagedError",
-    "Decision",
-    "Difference",
-    "Edge",
-    "FaultError",
-    "ForbiddenError",
-    "Further",
-    "Head",
-    "Hit",
-    "Kind",
-    "Learned",
-    "LeftOut",
-    "LeftWhy",
-    "Match",
-    "Memory",
-    "MergeConflictError",
-    "Move",
-    "Nearby",
-    "NewSession",
-    "NoVaultError",
-    "NoteFilter",
-    "NoteHandler",
-    "NoteNotFoundError",
-    "NoteRecord",
-    "Notices",
-    "Otherwise",
-    "Outcome",
-    "Pack",
-    "PackAccount",
-    "PackAnswer",
-    "PackItem",
-    "PackLabels",
-    "PackPart",
-    "PackSource",
-    "PackStyle",
-    "PendingError",
-    "Promotion",
-    "Proposed",
-    "QueryResult",
-    "RecallQuery",
-    "Recovered",
-    "RefusedError",
-    "Relation",
-    "Remembered",
-    "Reranked",
-    "Reranker",
-    "Scorer",
-    "SectionRecord",
-    "Session",
-    "SessionFacts",
-    "State",
-    "Status",
-    "Store",
-    "Supersession",
-    "Sureness",
-    "SyncReport",
-    "Told",
-    "TouchedFile",
-    "Transition",
-    "UserFolders",
-    "Vault",
-    "VaultError",
-    "VaultSet",
-    "VaultSettings",
-    "Window",
-    "__version__",
-    "add_detail",
-    "ask_pack",
-    "catch_up",
-    "change_state",
-    "close_session",
-    "create_vault",
-    "make_pack",
-    "open_vault",
-    "parse_query",
-    "promote_notes",
-    "recall",
-    "remember",
-    "run_query",
-    "save_checkpoint",
-    "start_session",
-    "supersede_note",
-    "sync_vault",
-]
-
-#: The module that has each of them.
-_HOMES = {
-    "config": "Config",
-    "core.lifecycle": "Kind State",
-    "core.notes.conflict": "Otherwise",
-    "core.notes.handler": "NoteHandler",
-    "core.notes.record": "NoteRecord SectionRecord",
-    "core.packs.pack_item": "LeftOut LeftWhy PackItem PackLabels PackPart PackSource PackStyle",
-    "core.packs.pack_text": "Pack PackAccount",
-    "core.search.query": "Further Hit Match NoteFilter RecallQuery Sureness parse_query",
-    "core.sessions.session": "Decision Edge Relation Session SessionFacts Status Told TouchedFile "
-    "Window",
-    "core.similarity.compare": "Difference",
-    "errors": "BusyError ChangedError ConflictError DamagedError FaultError "
-    "ForbiddenError MergeConflictError NoVaultError NoteNotFoundError "
-    "PendingError RefusedError VaultError",
-    "services.changes.commit": "CommitReport save_checkpoint",
-    "services.lifecycle.supersede": "Supersession supersede_note",
-    "services.lifecycle.transition": "Move Promotion Transition change_state promote_notes",
-    "services.memory.create_vault": "CreateOptions Created create_vault",
-    "services.memory.new_note": "Memory",
-    "services.memory.remember": "Outcome Proposed Remembered remember",
-    "services.packs.build": "AskPack PackAnswer ask_pack make_pack",
-    "services.search.recall": "recall",
-    "services.search.rerank": "Reranked Reranker",
-    "services.search.run_query": "Ask QueryResult run_query",
-    "services.search.score": "Scorer",
-    "services.search.vault_set": "ByMeaning VaultSet",
-    "services.sessions.begin": "Begun NewSession start_session",
-    "services.sessions.close": "Closed Recovered close_session",
-    "services.sessions.edit_session": "Learned add_detail",
-    "services.similarity.known": "Nearby",
-    "services.views.update_index": "SyncReport sync_vault",
-    "services.watching.lease": "catch_up",
-    "storage.git.head": "Head",
-    "storage.journal": "Author",
-    "vault": "Notices Store UserFolders Vault VaultSettings open_vault",
-}
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name on first use, so that `vaultmem --help` imports none of them."""
-    for home, names in _HOMES.items():
-        if name in names.split():
-            from importlib import import_module
+    homes = _read_homes()
+    if name == "__all__":
+        return ["__version__", *homes]
+    if name not in homes:
+        raise AttributeError(f"module 'vaultmem' has no attribute {name!r}")
+    from importlib import import_module
 
-            return getattr(import_module(f"vaultmem.{home}"), name)
-    raise AttributeError(f"module 'vaultmem' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(homes[name]), name)
+    return value
+
+
+def _read_homes() -> dict[str, str]:
+    """Return the module of each public name, as the list above says it."""
+    import re
+    from pathlib import Path
+
+    text = Path(__file__).read_text(encoding="utf-8")
+    return {name: home for home, name in re.findall(r"^    from (\S+) import (\w+) as", text, re.M)}

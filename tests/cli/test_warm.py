@@ -69,16 +69,21 @@ OPTIONS = [
     *(["--agent", "claude", "--no-receipt"], ["--vault", "."], ["--vault", "nope"], ["--help"]),
     *(["-h"], ["--"], ["--raw"], ["--properties"], ["--session", "s"], ["--vault"]),
 ]
+HISTORY = ["history", "blame", "show", "diff"]
+OTHERS = [
+    *("why", "similar", "log", "recent", "stats", "task list", "task show"),
+    *("session list", "session show", "session search", "session stats"),
+]
 BEFORE = [[], [], [], [], ["--ref", "side"], ["--agent", "a"], ["--vault", "."], ["--nope"]]
 
 
 def make_line(chance: random.Random) -> list[str]:
     """Return a command line: a good one mostly, with what people and agents get wrong."""
-    command = chance.choice(["recall", "recall", "pack", "pack", "get", "list"])
-    line = [*chance.choice(BEFORE), command]
+    command = chance.choice(["recall", "recall", "pack", "pack", "get", "list", *HISTORY, *OTHERS])
+    line = [*chance.choice(BEFORE), *command.split()]
     for option in chance.sample(OPTIONS, chance.choice([0, 0, 1, 1, 2, 3])):
         line += option
-    if command == "get":
+    if command == "get" or command in HISTORY:
         line += chance.sample(ADDRESSES, chance.choice([0, 1, 1, 1, 2]))
     elif command != "list" or chance.random() < 0.1:
         line += chance.sample(WORDS, chance.choice([0, 1, 1, 2]))

@@ -102,7 +102,7 @@ def test_a_watcher_that_breaks_off_leaves_the_prompt_to_the_hook(
 
 @pytest.mark.parametrize(
     "line",
-    [["hook", "stop"], ["hook"], ["hook", "--wait", "prompt"], ["session", "list"], ["remember"]],
+    [["hook", "stop"], ["hook"], ["hook", "--wait", "prompt"], ["session", "close"], ["remember"]],
 )
 def test_what_writes_is_never_left_to_a_watcher(line: list[str]) -> None:
     assert not is_warm(line)

@@ -14,10 +14,20 @@ from vaultmem.cli.arguments import MAX_INPUT, find_command, read_words
 from vaultmem.cli.interrupt import INTERRUPTED, end_at_once, let_command_see
 
 #: Commands that only read; a watcher answers these.
-WARM_COMMANDS = frozenset({"recall", "pack", "get", "list"})
+WARM_COMMANDS = frozenset(
+    (
+        *("recall", "pack", "get", "list", "why", "similar"),
+        *("show", "diff", "history", "blame", "log", "recent", "stats"),
+    )
+)
 
-#: And this hook: it writes no more than that it was asked, as `recall` does.
-_WARM_HOOK = ("hook", "prompt")
+#: And of other commands those verbs that do. The hook writes no more than that it was asked, as
+#: `recall` does.
+_WARM_VERBS = {
+    "hook": ("prompt",),
+    "session": ("show", "list", "search", "chain", "stats"),
+    "task": ("list", "show"),
+}
 
 #: Settings that change how Python itself works: the watcher's have to be the same.
 _SAME = ("LANG", "LC_ALL", "LC_CTYPE", "PYTHONIOENCODING", "PYTHONUTF8")
@@ -107,11 +117,14 @@ def _run_hook(arguments: list[str]) -> None:
 def is_warm(arguments: list[str]) -> bool:
     """Tell whether a watcher answers what the arguments ask for.
 
-    Help is as wide as the caller's terminal, which is not known there.
+    Help is as wide as the caller's terminal, which is not known there, and standard input is read
+    for a hook alone.
     """
-    if not {"--help", "-h"}.isdisjoint(arguments):
+    if not {"--help", "-h", "-"}.isdisjoint(arguments):
         return False
-    return find_command(arguments) in WARM_COMMANDS or tuple(arguments[:2]) == _WARM_HOOK
+    if find_command(arguments) in WARM_COMMANDS:
+        return True
+    return arguments[1:2] != [] and arguments[1] in _WARM_VERBS.get(arguments[0], ())
 
 
 def same_settings() -> list[str]:

@@ -7,24 +7,25 @@ and only where a name has to be looked up.
 from __future__ import annotations
 
 import os
-import re
-import shlex
 import sys
-from pathlib import Path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 
 FILE_NAME = "vaults.json"
 
-_NAME = re.compile(r"[^\W_][\w.-]{0,39}")
+#: Characters of a vault's name in the list at most.
+_LONGEST = 40
 
 
 def is_vault_name(name: str) -> bool:
     """Tell whether a vault can be listed under a name: no path, and nothing that an address has."""
-    return bool(_NAME.fullmatch(name))
+    rest = name.translate({ord(each): None for each in "_.-"})
+    is_plain = rest.isalnum() or not rest
+    return name[:1].isalnum() and is_plain and len(name) <= _LONGEST
 
 
 def find_named(named: str, config: str | Path) -> str:
@@ -152,6 +153,8 @@ def find_user_folder(kind: str, environment: Mapping[str, str]) -> str:
 
 def find_package_folder(name: str) -> Path:
     """Return a folder of files: in the package where it is installed, beside it in a clone."""
+    from pathlib import Path
+
     package = Path(__file__).parents[1]
     inside = package / name
     return inside if inside.is_dir() else package.parent / name
@@ -170,6 +173,7 @@ def tell_missing(what: str | None, extra: str) -> str:
 
 def how_to_install(extra: str) -> str:
     """Say which command installs what this environment lacks of an extra ("mcp", "web")."""
+    import shlex
     from importlib import metadata  # It loads `email` and `zipfile`.
 
     try:
@@ -183,9 +187,8 @@ def how_to_install(extra: str) -> str:
 
 def _installer() -> list[str]:
     """Return what installs into the environment of this process."""
-    prefix = Path(sys.prefix)
-    if (prefix / "pipx_metadata.json").is_file():
+    if os.path.isfile(os.path.join(sys.prefix, "pipx_metadata.json")):
         return ["pipx", "inject", DISTRIBUTION]
-    if (prefix / "uv-receipt.toml").is_file():
+    if os.path.isfile(os.path.join(sys.prefix, "uv-receipt.toml")):
         return ["uv", "pip", "install", "--python", sys.executable]
     return ["pip", "install"]

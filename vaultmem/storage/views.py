@@ -81,7 +81,8 @@ class View:
     """The documents of one source, or the union of several; read by SQL, never held as a list.
 
     Without sources it is the work tree. The note at the path `without` is left out. With a
-    `project`, notes of other projects are left out; "" leaves global notes only.
+    `project`, notes of other projects are left out; "" leaves global notes only. Notes in the state
+    `without_state` are left out.
     """
 
     def __init__(
@@ -90,11 +91,13 @@ class View:
         sources: Sequence[ViewSource] = (),
         without: str = "",
         project: str | None = None,
+        without_state: str = "",
     ) -> None:
         self._state = state
         self.sources = tuple(sources)
         self.without = without
         self.project = project
+        self.without_state = without_state
         self._numbers = {source.number for source in self.sources} or {WORK_TREE}
 
     @property
@@ -110,15 +113,20 @@ class View:
     def key(self) -> tuple[object, ...]:
         """Return a value that differs whenever the view holds other documents."""
         stamp = self._state.get("view") if self.has_work_tree else ""
-        return (stamp, self.without, self.project, *(source.number for source in self.sources))
+        left_out = (self.without, self.project, self.without_state)
+        return (stamp, *left_out, *(source.number for source in self.sources))
 
     def of_project(self, project: str | None) -> View:
         """Return the same view with the notes of a project and global ones; of all for None."""
-        return View(self._state, self.sources, self.without, project)
+        return View(self._state, self.sources, self.without, project, self.without_state)
+
+    def leave_out(self, state: str) -> View:
+        """Return the same view without the notes in a state."""
+        return View(self._state, self.sources, self.without, self.project, state)
 
     def at(self, sources: Sequence[ViewSource]) -> View:
         """Return a view of other sources, of the same project."""
-        return View(self._state, sources, project=self.project)
+        return View(self._state, sources, project=self.project, without_state=self.without_state)
 
     @cached_property
     def relation(self) -> str:
@@ -142,6 +150,9 @@ class View:
         """The condition for the rows of `view_documents` of every project."""
         numbers = ", ".join(str(int(number)) for number in self._numbers)
         without = f" AND path <> {_quote(self.without)}" if self.without else ""
+        if self.without_state:
+            hidden = f"SELECT id FROM documents WHERE state = {_quote(self.without_state)}"
+            without += f" AND document NOT IN ({hidden})"
         return f"view IN ({numbers}){without}"
 
     def documents(self) -> list[int]:

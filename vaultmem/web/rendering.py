@@ -139,6 +139,21 @@ class Site(NamedTuple):
         return f"vaultmem-{port}"
 
 
+class FileLinks(NamedTuple):
+    """Where pages are that are written to files, and since when (seconds since the epoch).
+
+    `find` returns the file of a page by its place and what is given to it, "" where there is none;
+    `up` leads from the page that is written to the folder of them all.
+    """
+
+    find: Callable[[str, dict[str, str]], str]
+    up: str
+    exported: float
+
+
+#: Where the pages are that links lead to, if they are files; None where a server answers.
+FILES: ContextVar[FileLinks | None] = ContextVar("files", default=None)
+
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 
 
@@ -177,43 +192,42 @@ def render_page(request: Request, template: str, status: int = 200, **values: An
         "at": request.query_params.get("at", ""),
         "here": request.url.path,
         "notices": notices,
-        "visitor": visitor,
-        **values,
-    }
-    links = _link_within(other)
-    return HTMLResponse(render_template(template, links, shown), status)
-
-
-def render_template(template: str, links: Links, values: dict[str, Any]) -> str:
-    """Return a template with its values, and what every page shows without being told."""
-    given = {
-        "above": "",
-        "at": "",
         "moments": None,
-        "notices": (),
         "query": "",
         "title": "",
         "vault": None,
         "version": vaultmem.__version__,
-        "visitor": None,
+        "visitor": visitor,
+        **values,
     }
-    return escape_bytes(_environment(links).get_template(template).render({**given, **values}))
+    files = FILES.get()
+    links = _link_within(other)
+    if files is not None:
+        links, shown["exported"] = links._replace(is_static=True), files.exported
+    return HTMLResponse(
+        escape_bytes(_environment(links).get_template(template).render(shown)), status
+    )
 
 
 def make_link(place: str, /, **given: Any) -> str:
     """Return a page's address with its parameters, those that are empty left out.
 
-    `place` is the address as it reads: a name of a note in it may have any character.
+    `place` is the address as it reads: a name of a note in it may have any character. Where pages
+    are files, it is the file's, "" if there is none, and all pages are of one time.
     """
-    place = BELOW.get() + quote(os.fsencode(place))
     said = {name.rstrip("_"): escape_bytes(str(value)) for name, value in given.items() if value}
+    if (files := FILES.get()) is not None:
+        said.pop("at", None)
+        file = files.find(place, said)
+        return f"{files.up}{file}" if file else ""
+    place = BELOW.get() + quote(os.fsencode(place))
     return f"{place}?{urlencode(said)}" if said else place
 
 
 def link_note(path: str, heading: str = "", /, **given: Any) -> str:
     """Return the address of a note's page, at a heading."""
     place = make_link(f"/note/{path}", **given)
-    return f"{place}#{quote(name_heading(heading))}" if heading else place
+    return f"{place}#{quote(name_heading(heading))}" if heading and place else place
 
 
 @lru_cache(maxsize=32)
@@ -376,13 +390,13 @@ def look_around(at: str, vault: Vault, embeds: bool = True) -> Surroundings:
     from vaultmem.services.views.read_notes import find_note
 
     def read_text(path: str) -> str | None:
-        note = find_note(vault, path) if embeds else None
+        note = find_note(vault, path) if embeds and link_note(path) else None
         return note.text if note is not None and note.state != State.QUARANTINED else None
 
     addresses = Addresses(
         note=lambda path: link_note(path, at=at),
         file=partial(_link_picture, at),
-        tag=lambda tag: make_link("/notes", tag=tag, at=at),
+        tag=lambda tag: make_link("/notes", tag=tag, at=at) or make_link("/notes"),
     )
     return Surroundings(open_names(vault).find, read_text, addresses)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Awaitable, Callable
 from importlib import import_module
 from pathlib import Path
@@ -123,6 +124,7 @@ def _import_later(name: str) -> Callable[[], Awaitable[Any]]:
 
     async def find() -> Any:
         nonlocal module
+        module = module or sys.modules.get(name)
         if module is None:
             module = await to_thread.run_sync(import_module, name)
         return module

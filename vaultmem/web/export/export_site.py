@@ -1,158 +1,82 @@
-"""Export a vault's pages as files that need no server.
+"""Export a vault as files that need no server: each page of the app, asked in process.
 
-And where that goes: what is there, and how a new one takes its place.
+Links lead from file to file. What is quarantined is left out, and so is what a reader of the files
+has no use for or must not see: receipts, health, review, and what commits changed.
 """
 
 from __future__ import annotations
 
 import contextlib
-import gc
 import json
+import mimetypes
 import os
-import pickle
+import re
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import NamedTuple
+import unicodedata
+from base64 import b32encode
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property, lru_cache
+from hashlib import sha256
+from itertools import groupby, islice
+from pathlib import Path, PurePosixPath
+from types import MappingProxyType
+from typing import Any, NamedTuple, cast
+from urllib.parse import quote, urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message
 
 import vaultmem
+from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.record import NoteRecord
-from vaultmem.environment import open_named_vault
 from vaultmem.errors import RefusedError, VaultError
-from vaultmem.services.views.open_view import look_at
+from vaultmem.services.history.blame import BlamedLine, Trace
+from vaultmem.services.history.explain import (
+    CommitChange,
+    Story,
+    group_changes,
+    tell_stories,
+    walk_history,
+)
+from vaultmem.services.sessions.find_session import list_sessions
+from vaultmem.services.views.read_notes import read_bytes
 from vaultmem.storage.atomic import exchange_files
+from vaultmem.storage.git.log import Commit
 from vaultmem.storage.lock import find_process
 from vaultmem.vault import Vault
-from vaultmem.web.export.export_places import Contents, gather_contents
-from vaultmem.web.export.exported_pages import ListWriter, NoteWriter, write_file, write_terms
+from vaultmem.web.export.export_terms import make_terms
+from vaultmem.web.page_requests import Frame, frame_vault
+from vaultmem.web.pages.note_page import LAST_COMMITS, PAGE, read_picture
+from vaultmem.web.rendering import FILES, FileLinks, Site, Visitor, render_page
+from vaultmem.web.web_app import STATIC, create_pages, load_all
+from vaultmem.workers import Caller, Result, Work, Workers
 
-# Another process that writes a part of the notes: rendering keeps one core busy by itself.
+#: Characters of a name that a file's name has, so that people see what the page is about.
+_SHOWN = 40
 
-#: Notes that a process takes on at once; with fewer in all than `_MANY`, one process is done
-#: before another one has begun.
-_CHUNK, _MANY = 50, 400
+#: Commits on the page of them, and notes that are named of one.
+_COMMITS, _NAMED = 200, 12
 
-_MAX_HELPERS = 3
+#: Notes whose histories are read from git at once.
+_CHUNK = 50
 
-#: The folder of what says which chunks are taken.
-_TAKEN = ".taken"
+#: A browser that is shown a drawing alone, as a file, runs what is in it.
+_DRAWING = "image/svg+xml"
 
+_FILES = {"/": "index.html", "/search": "search.html", "/notes": "notes.html"}
+_FILES |= {"/sessions": "sessions.html", "/time": "time.html"}
 
-class Shared(NamedTuple):
-    """Notes that several processes write: each takes the next that nobody has."""
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 
-    writer: NoteWriter
-    records: Sequence[NoteRecord]
-    folder: Path
-
-    def write(self, backwards: bool = False) -> Iterator[int]:
-        """Write the notes that nobody else does; yield how many of all are done, or begun."""
-        starts = range(0, len(self.records), _CHUNK)
-        for start in reversed(starts) if backwards else starts:
-            if self._take(start):
-                self.writer.write(self.records[start : start + _CHUNK])
-                yield min(len(self.records), _CHUNK * len(os.listdir(self.folder / _TAKEN)))
-
-    def _take(self, start: int) -> bool:
-        try:
-            (self.folder / _TAKEN / str(start)).touch(exist_ok=False)
-        except FileExistsError:
-            return False
-        return True
-
-
-@contextlib.contextmanager
-def share_notes(
-    vault: Vault, contents: Contents, folder: Path
-) -> Iterator[Callable[[], Iterator[int]]]:
-    """Let others begin to write the notes, and give what writes those that are left.
-
-    It waits for the others at its end, and yields how many notes are done, or begun. Where the
-    `with` is left before, they are killed.
-    """
-    (folder / _TAKEN).mkdir()
-    many = len(contents.records)
-    helpers = min(_MAX_HELPERS, (os.cpu_count() or 1) - 1) if many >= _MANY else 0
-    started = [_start(vault, contents, folder) for _ in range(helpers)]
-    shared = Shared(NoteWriter(vault, contents, folder), contents.records, folder)
-
-    def write() -> Iterator[int]:
-        yield from shared.write()
-        ends = [process.wait() for process in started]
-        if any(ends):  # Who was killed may have left undone what it took.
-            shutil.rmtree(folder / _TAKEN)
-            (folder / _TAKEN).mkdir()
-            yield from shared.write()
-        shutil.rmtree(folder / _TAKEN)
-
-    try:
-        yield write
-    finally:
-        for process in started:
-            process.kill()
-            process.communicate()
-
-
-def _start(vault: Vault, contents: Contents, folder: Path) -> subprocess.Popen[bytes]:
-    job = (os.fspath(vault.root), vault.ref, contents, os.fspath(folder))
-    # -P: the current folder may be a vault that has a folder called `vaultmem`.
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", __name__], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
-    if process.stdin is not None:  # It stays open: where it ends, so does the helper.
-        with contextlib.suppress(OSError):
-            process.stdin.write(pickle.dumps(job))
-            process.stdin.flush()
-    return process
-
-
-def _help() -> None:
-    root, ref, contents, folder = pickle.load(sys.stdin.buffer)  # noqa: S301 - our parent's.
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    vault = open_named_vault(root, ref=ref)
-    if contents.commit:
-        vault = look_at(vault, contents.commit)
-    writer = NoteWriter(vault, contents, Path(folder))
-    for _ in Shared(writer, contents.records, Path(folder)).write(backwards=True):
-        pass
-
-
-def _end_with_parent() -> None:
-    # Not by `sys.stdin`: Python could not end while a thread holds its lock.
-    os.read(sys.stdin.fileno(), 1)
-    os._exit(1)
-
-
-@contextlib.contextmanager
-def collecting_rarely() -> Iterator[None]:
-    """Look for cycles rarely in a `with`: each text is thousands of small values without any."""
-    before = gc.get_threshold()
-    gc.set_threshold(200_000, 50, 100)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-
-
-if __name__ == "__main__":
-    with contextlib.suppress(KeyboardInterrupt), collecting_rarely():
-        try:
-            _help()
-        except (VaultError, OSError):
-            sys.exit(1)
-
-
-#: What says that a folder is an export, and all else that one has.
-MARK = ".vaultmem-export"
-_OWN = {
-    *(MARK, "index.html", "search.html", "time.html", "sessions.html"),
-    *("note", "file", "list", "session", "search", "static"),
-}
+#: A list of notes: those that have a value of a property; ("", "") is the list of all.
+ListName = tuple[str, str]
 
 
 class Exported(NamedTuple):
@@ -170,6 +94,21 @@ class Exported(NamedTuple):
     seconds: float
 
 
+class ExportedCommit(NamedTuple):
+    """A commit, the notes that it changed, and how many more files."""
+
+    commit: Commit
+    notes: list[NoteRecord]
+    more: int
+
+
+class CommitDay(NamedTuple):
+    """The commits of a day, the last first."""
+
+    day: str
+    commits: list[ExportedCommit]
+
+
 def export_html(vault: Vault, folder: Path, progress: Callable[[int, int], None]) -> Exported:
     """Write what the vault shows, which must be in sync, as pages into a folder.
 
@@ -181,22 +120,266 @@ def export_html(vault: Vault, folder: Path, progress: Callable[[int, int], None]
     begun = time.monotonic()
     folder = folder.resolve()
     check_folder(folder, vault.root.resolve())
-    contents = gather_contents(vault)
-    many = len(contents.records)
+    shown = replace(vault, view=vault.view.leave_out(State.QUARANTINED))
     with prepare_folder(folder) as fresh:
-        with collecting_rarely(), share_notes(vault, contents, fresh) as write_notes:
-            pages = ListWriter(vault, contents, fresh).write()
-            write_terms(vault, contents.records, fresh)
-            for done in write_notes():
-                progress(min(done, many - 1), many)
-        progress(many, many)
+        writer = _SiteWriter(shown, fresh)
+        pages = writer.write(progress)
         pictures = sum(1 for each in fresh.glob("file/*/*"))
-        mark = {"vaultmem": vaultmem.__version__, "notes": many, "commit": contents.frame.commit}
-        write_file(fresh, MARK, json.dumps(mark).encode())
+        many = len(writer.records)
+        mark = {"vaultmem": vaultmem.__version__, "notes": many, "commit": writer.frame.commit}
+        (fresh / MARK).write_text(json.dumps(mark), encoding="ascii")
     left_out = len(vault.view.documents()) - many
     seconds = round(time.monotonic() - begun, 2)
-    commit = contents.commit or contents.frame.commit
+    commit = writer.commit or writer.frame.commit
     return Exported(os.fspath(folder), many, left_out, pictures, pages, commit, seconds)
+
+
+class _SiteWriter:
+    """Asks the app for each page of a vault, and writes it to its file."""
+
+    def __init__(self, vault: Vault, folder: Path) -> None:
+        self._vault = vault
+        self._folder = folder
+        self.commit = "" if vault.view.is_work_tree else vault.view.sources[0].commit
+        self.frame = frame_vault(vault, self.commit)
+        self._exported = vault.now()
+        self.records = vault.view.records()
+        self.records.sort(key=lambda each: (-each.changed, each.path))
+        self._paths = {record.path: record for record in self.records}
+        self._lists = Counter({("", ""): len(self.records)})
+        self._lists.update(name for each in self.records for name in _name_lists(each))
+        self._sessions = frozenset(each.id for each in list_sessions(vault))
+        self._commits = list(self._list_commits())
+        self._commit_names = frozenset(each.commit.commit for each in self._commits)
+        self._pictures: dict[str, str] = {}
+        self._vaults = _OneVault(vault, self.frame)
+        load_all()
+        self._app = create_pages(self._vaults, Site(vault.root, frozenset(), "", folder))
+        self._app.router.routes.insert(0, Route("/time", self._show_commits))
+        self._app.state.tell_history = _Histories(vault, self.commit, list(self._paths)).tell
+
+    def write(self, progress: Callable[[int, int], None]) -> int:
+        """Write all pages; return how many there are besides the notes'."""
+        for file in STATIC.iterdir():
+            self._write(f"static/{file.name}", file.read_bytes())
+        for name, data in make_terms(self._vault.index.snapshot(), self.records, name_note):
+            self._write(name, data)
+        others = ["/", "/search", "/time", "/sessions"]
+        others += [f"/session/{name}" for name in self._sessions]
+        for place in others:
+            self._write_page(place)
+        pages = 0
+        for (name, value), count in self._lists.items():
+            for page in range(max(1, -(-count // PAGE))):
+                wanted = {name: value, "page": str(page) if page else ""}
+                self._write_page("/notes", wanted)
+                pages += 1
+        for number, record in enumerate(self.records):
+            progress(number, len(self.records))
+            self._write_page(f"/note/{record.path}", {"rail": "1"})
+        progress(len(self.records), len(self.records))
+        return len(others) + pages
+
+    def _write_page(self, place: str, given: Mapping[str, str] = _NOTHING) -> None:
+        """Write what the app answers; the message that a note or session is gone is its page.
+
+        Raises:
+            VaultError: any other page cannot be made.
+        """
+        wanted = {name: value for name, value in given.items() if value}
+        file = self._find(place, {name: wanted[name] for name in wanted if name != "rail"})
+        self._vaults.failure = None
+        links = FILES.set(FileLinks(self._find, "../" * file.count("/"), self._exported))
+        try:
+            html = _ask(self._app, place, wanted)
+        finally:
+            FILES.reset(links)
+        if self._vaults.failure is not None and not place.startswith(("/note/", "/session/")):
+            raise self._vaults.failure
+        self._write(file, html)
+
+    def _write(self, name: str, data: bytes) -> None:
+        file = self._folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data)
+
+    def _find(self, place: str, given: Mapping[str, str]) -> str:
+        """Return the file of a page, "" if there is none."""
+        _, kind, name = f"{place}/".split("/", 2)
+        name = name.removesuffix("/")
+        if place == "/notes":
+            return self._find_list(**given)
+        if given:
+            return ""
+        if kind == "note":
+            return name_note(name) if name in self._paths else ""
+        if kind == "session":
+            return _name("session", name, name) if name in self._sessions else ""
+        if kind == "commit":
+            return f"time.html#c-{name}" if name in self._commit_names else ""
+        if kind == "file":
+            return self._copy_picture(name)
+        return f"static/{name}" if kind == "static" else _FILES.get(place, "")
+
+    def _find_list(self, page: str = "", **given: str) -> str:
+        name, value = next(iter(given.items()), ("", ""))
+        value = value.casefold() if name == "tag" else value
+        if len(given) > 1 or (name, value) not in self._lists:
+            return ""
+        suffix = f"-{int(page) + 1}.html" if page else ".html"
+        return _name("list", value, f"{name}-{value}", suffix) if name else f"notes{suffix}"
+
+    def _copy_picture(self, path: str) -> str:
+        """Return the file of a picture, which is written if it is new; "" if it is none."""
+        if path not in self._pictures:
+            self._pictures[path] = ""
+            with contextlib.suppress(VaultError, OSError):
+                data, kind = read_picture(path, self._vault)
+                if kind != _DRAWING:
+                    suffix = mimetypes.guess_extension(kind) or ""
+                    name = _name("file", path, PurePosixPath(path).stem, suffix)
+                    self._write(name, data)
+                    self._pictures[path] = name
+        return self._pictures[path]
+
+    async def _show_commits(self, request: Request) -> Response:
+        """Show the last commits with the notes that they changed: no commit has a page."""
+        groups = groupby(self._commits, lambda each: each.commit.time[:10])
+        days = [CommitDay(day, list(group)) for day, group in groups]
+        return render_page(request, "commits.html", vault=self.frame, days=days)
+
+    def _list_commits(self) -> Iterator[ExportedCommit]:
+        if self._vault.head() is None:
+            return
+        for commit, changes in islice(walk_history(self._vault, self.commit), _COMMITS):
+            known = [self._paths[each.path] for each in changes if each.path in self._paths]
+            notes = known[:_NAMED]
+            yield ExportedCommit(commit, notes, len(changes) - len(notes))
+
+
+class _OneVault(Workers):
+    """Answers the app from a vault that stays as it is, in the thread that asks."""
+
+    def __init__(self, vault: Vault, frame: Frame) -> None:
+        super().__init__(vault.root)
+        self._vault = vault
+        self._frame = frame
+        self.failure: VaultError | None = None
+
+    async def read(self, work: Work[Result], caller: Caller) -> Result:
+        """Return what `work` makes of the vault, in the frame of the export."""
+        try:
+            made: Any = work(self._vault)
+        except VaultError as error:
+            self.failure = error
+            raise
+        framed: Any = (self._frame, made[1])
+        return cast(Result, framed)
+
+
+class _Histories:
+    """Returns the histories of notes: for those that come next as well, git is asked once."""
+
+    def __init__(self, vault: Vault, commit: str, paths: Sequence[str]) -> None:
+        self._vault = vault
+        self._commit = commit
+        self._paths = paths
+        self._places = {path: place for place, path in enumerate(paths)}
+        self._read: dict[int, dict[str, Story]] = {}
+
+    def tell(self, path: str, at: str, vault: Vault) -> tuple[Sequence[BlamedLine], Trace]:
+        """Return the lines of a note with who wrote them, and its last versions.
+
+        Raises:
+            VaultError: git does not have them.
+        """
+        if vault.head() is None:
+            raise RefusedError("The vault is in no git repository.")
+        chunk = self._places[path] // _CHUNK
+        if chunk not in self._read:
+            self._read = {chunk: self._tell_all(self._paths[chunk * _CHUNK :][:_CHUNK])}
+        story = self._read[chunk][path]
+        return story.lines, Trace(path, story.versions[:LAST_COMMITS])
+
+    def _tell_all(self, paths: Sequence[str]) -> dict[str, Story]:
+        texts = {}
+        for path in paths:
+            with contextlib.suppress(VaultError, OSError):  # Its own page says so.
+                texts[path] = read_bytes(self._vault, PurePosixPath(path))
+        return dict(tell_stories(self._vault, self._changes, texts))
+
+    @cached_property
+    def _changes(self) -> dict[str, list[CommitChange]]:
+        return group_changes(walk_history(self._vault, self._commit), iter(self._paths))
+
+
+def _ask(app: ASGIApp, place: str, given: Mapping[str, str]) -> bytes:
+    """Return the page that an app answers with to a visitor who only reads.
+
+    It waits for nothing while `_OneVault` reads, so no event loop has to run it.
+    """
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": place,
+        "raw_path": quote(os.fsencode(place)).encode("ascii"),
+        "query_string": urlencode(given).encode("ascii"),
+        "headers": [(b"accept", b"text/html")],
+        "state": {"visitor": Visitor(may_write=False)},
+    }
+    for _ in app(scope, receive, send).__await__():
+        raise RuntimeError(f"{place}: this page waits for something")
+    return b"".join(message.get("body", b"") for message in sent)
+
+
+def _name_lists(record: NoteRecord) -> Iterator[ListName]:
+    """Yield the lists that a note is in: those of its folders and tags have what is within."""
+    yield "state", record.state
+    yield "kind", record.kind
+    yield from (("context", each) for each in _list_above(record.context))
+    tags = dict.fromkeys(each for tag in record.tags for each in _list_above(tag.casefold()))
+    yield from (("tag", each) for each in tags)
+
+
+def _list_above(name: str) -> Iterator[str]:
+    parts = name.strip("/").split("/")
+    yield from filter(None, ("/".join(parts[: end + 1]) for end in range(len(parts))))
+
+
+def name_note(path: str) -> str:
+    """Return the file of a note's page."""
+    return _name("note", path, PurePosixPath(path).stem)
+
+
+@lru_cache(100_000)
+def _name(folder: str, text: str, shown: str, suffix: str = ".html") -> str:
+    """Return a file's place, which no other text has on any file system, whatever is in it.
+
+    It goes by the text alone, so that it stays what it is, and folders stay small: FAT has at most
+    some thousand files in one.
+    """
+    key = b32encode(sha256(os.fsencode(text)).digest()[:10]).decode("ascii").lower()
+    plain = unicodedata.normalize("NFKD", shown).encode("ascii", "ignore").decode("ascii").lower()
+    words = "-".join(re.findall("[a-z0-9]+", plain))[:_SHOWN].strip("-")
+    return f"{folder}/{key[0]}/{'-'.join(filter(None, (words, key)))}{suffix}"
+
+
+# The folder of an export: what is there, and how a new one takes its place.
+
+#: What says that a folder is an export, and all else that one has.
+MARK = ".vaultmem-export"
+_OWN = {
+    *(MARK, "index.html", "search.html", "time.html", "sessions.html"),
+    *("note", "file", "list", "session", "search", "static"),
+}
 
 
 def check_folder(folder: Path, root: Path) -> None:

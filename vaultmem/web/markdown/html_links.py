@@ -43,7 +43,7 @@ def _address(prefix: str) -> Callable[[str], str]:
 class Addresses(NamedTuple):
     """Where the pages of notes, files and tags are: a URL for a path or a tag, quoted.
 
-    "" for a file says that it cannot be shown.
+    "" for a file says that it cannot be shown, "" for a note that it counts as not there.
     """
 
     note: Callable[[str], str] = _address("/note/")
@@ -155,7 +155,10 @@ def find_target(link: Link, page: Page) -> LinkTarget:
         return LinkTarget(path, anchor)
     addresses = page.around.addresses
     target = LinkTarget(path, addresses.file(path))
-    return LinkTarget(path, addresses.note(path) + anchor) if target.is_note else target
+    if not target.is_note:
+        return target
+    page_of_note = addresses.note(path)
+    return LinkTarget(path, page_of_note + anchor) if page_of_note else LinkTarget("", "")
 
 
 def name_link(link: Link) -> str:

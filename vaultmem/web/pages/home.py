@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
-from collections import Counter
-from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -64,17 +61,6 @@ def gather_home(vault: Vault) -> Home:
 def _sum_up_all(view: View) -> Notes:
     notes, tokens = view.totals()
     return Notes(notes, tokens, view.count_notes("state"), view.pinned(), view.last_changed(LAST))
-
-
-def sum_up(records: Sequence[NoteRecord]) -> Notes:
-    """Return what the first page says of some notes, whose records are at hand."""
-    return Notes(
-        len(records),
-        sum(record.tokens for record in records),
-        dict(Counter(record.state for record in records).most_common()),
-        [record for record in records if record.pinned],
-        heapq.nsmallest(LAST, records, lambda record: (-record.changed, record.path)),
-    )
 
 
 @answers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mimetypes
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import groupby
 from typing import NamedTuple
@@ -16,13 +16,13 @@ from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord, has_tag
 from vaultmem.core.text.paths import parse_note_path
-from vaultmem.errors import RefusedError, VaultError
+from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.history.blame import BlamedLine, Trace
 from vaultmem.services.packs.receipts import ShownSections
 from vaultmem.vault import Vault
 from vaultmem.web.markdown.html import Rendered, render_note
-from vaultmem.web.page_requests import answers, read, read_page, read_path
-from vaultmem.web.rendering import PICTURES, look_around, render_page
+from vaultmem.web.page_requests import Frame, answers, read, read_page, read_path
+from vaultmem.web.rendering import FILES, PICTURES, look_around, render_page
 
 #: Versions in the list beside a note, and packs and recalls that showed it.
 LAST_COMMITS = 8
@@ -78,10 +78,21 @@ def gather_note(path: str, at: str, vault: Vault) -> NotePage:
     return NotePage(note, record, is_trusted, rendered)
 
 
-def gather_rail(path: str, at: str, vault: Vault) -> Rail:
-    """Return who wrote a note's lines and when, what links to it, and what showed it to whom."""
+#: Returns the lines of a note with who wrote them, and its last versions, as it is or was `at`.
+TellHistory = Callable[[str, str, Vault], tuple[Sequence[BlamedLine], Trace]]
+
+
+def tell_history(path: str, at: str, vault: Vault) -> tuple[Sequence[BlamedLine], Trace]:
+    """Return the history of one note."""
     from vaultmem.services.history.blame import blame_note, trace_note
     from vaultmem.services.history.commits import resolve_commit
+
+    trace = trace_note(vault, path, LAST_COMMITS, resolve_commit(vault, at) if at else "")
+    return blame_note(vault, path, at).lines, trace
+
+
+def gather_rail(path: str, at: str, tell: TellHistory, vault: Vault) -> Rail:
+    """Return who wrote a note's lines and when, what links to it, and what showed it to whom."""
     from vaultmem.services.packs.receipts import list_recent
     from vaultmem.services.search.link_walk import map_links
     from vaultmem.services.views.read_notes import resolve_address
@@ -90,11 +101,10 @@ def gather_rail(path: str, at: str, vault: Vault) -> Rail:
     mentions = _name_notes(vault, map_links(vault).sources.get(path, ()))
     shown = list_recent(vault, LAST_COMMITS, path=path)
     try:
-        written = join_lines(blame_note(vault, path, at).lines)
-        trace = trace_note(vault, path, LAST_COMMITS, resolve_commit(vault, at) if at else "")
+        lines, trace = tell(path, at, vault)
     except VaultError as error:
         return Rail([], None, mentions, shown, str(error))
-    return Rail(written, trace, mentions, shown)
+    return Rail(join_lines(lines), trace, mentions, shown)
 
 
 def join_lines(blamed: Iterable[BlamedLine]) -> list[LineAuthor]:
@@ -114,50 +124,63 @@ def _name_notes(vault: Vault, paths: Sequence[str]) -> list[NoteRecord]:
 
 @answers
 async def show_note(request: Request) -> Response:
-    """Show a note."""
+    """Show a note, with what stands beside it if that is asked for."""
     path = read_path(request, "/note/")
     at = request.query_params.get("at", "")
     frame, page = await read(request, partial(gather_note, path, at))
-    return render_page(request, "note.html", vault=frame, page=page)
+    is_whole = "rail" in request.query_params
+    rail = (await _read_rail(request, path, at))[1] if is_whole else None
+    return render_page(request, "note.html", vault=frame, page=page, rail=rail)
 
 
 @answers
 async def show_rail(request: Request) -> Response:
     """Show what stands beside a note; its page loads it behind the note."""
     path, at = read_path(request, "/rail/"), request.query_params.get("at", "")
-    frame, rail = await read(request, partial(gather_rail, path, at))
+    frame, rail = await _read_rail(request, path, at)
     return render_page(request, "rail.html", vault=frame, path=path, rail=rail)
+
+
+async def _read_rail(request: Request, path: str, at: str) -> tuple[Frame, Rail]:
+    tell: TellHistory = getattr(request.app.state, "tell_history", tell_history)
+    return await read(request, partial(gather_rail, path, at, tell))
 
 
 @answers
 async def show_file(request: Request) -> Response:
     """Answer with a picture of the vault, which no browser takes for anything else."""
-    _, (data, kind) = await read(request, partial(_read_picture, read_path(request, "/file/")))
+    _, (data, kind) = await read(request, partial(read_picture, read_path(request, "/file/")))
     policy = "default-src 'none'; style-src 'unsafe-inline'; sandbox"  # Drawings have styles.
     headers = {"Content-Security-Policy": policy}
     return Response(data, 200, headers, kind)
 
 
-def _read_picture(path: str, vault: Vault) -> tuple[bytes, str]:
-    """Return a picture's bytes and kind.
+def read_picture(path: str, vault: Vault) -> tuple[bytes, str]:
+    """Return a picture's bytes and kind, as the folder has it or the commit that is looked at.
 
     Raises:
         RefusedError: it is no picture, or lies outside of the vault.
         NoteNotFoundError: there is none.
     """
     from vaultmem.storage.files import read_file
+    from vaultmem.storage.git.trees import find_entry
 
     inside = parse_note_path(path)
     kind = mimetypes.guess_type(inside.name)[0] or ""
     if kind not in PICTURES:
         raise RefusedError(f"{path}: only pictures are shown")
-    return read_file(vault.root, inside, MOST_BYTES), kind
+    if vault.view.is_work_tree:
+        return read_file(vault.root, inside, MOST_BYTES), kind
+    entry = find_entry(vault.history, vault.view.sources[0].commit, path)
+    if entry is None:
+        raise NoteNotFoundError(f"{path}: there is no such file")
+    return vault.history.objects.read(entry.blob)[1], kind
 
 
 # Notes by state, kind, tag, context and name, and how many there are of each.
 
-#: Notes on a page, and values of a property that are offered.
-PAGE, _OFFERED = 100, 24
+#: Notes on a page, and values of a property that are offered: more where nobody can type one.
+PAGE, _OFFERED, _OFFERED_IN_FILES = 100, 24, 500
 
 
 class NoteListRequest(NamedTuple):
@@ -213,7 +236,8 @@ def _sort(vault: Vault) -> list[NoteRecord]:
 
 def _offer(name: str, values: Iterable[str]) -> FilterChoice:
     counts = Counter(value for value in values if value)
-    return FilterChoice(name, counts.most_common(_OFFERED))
+    most = _OFFERED if FILES.get() is None else _OFFERED_IN_FILES
+    return FilterChoice(name, counts.most_common(most))
 
 
 @answers

@@ -1,0 +1,107 @@
+"""The index of an export: scripts that give the terms of all notes to the script that searches.
+
+A browser that shows files reads no other file but scripts, styles and pictures. So the terms
+come as scripts, divided by their first letter, of which a search loads those that it needs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vaultmem.core.notes.record import NoteRecord
+from vaultmem.storage.index.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+#: What a term counts in title, tags and body; BM25's k and b; how finely scores are told.
+_WEIGHTS = np.array([5.0, 3.0, 1.0])
+_K, _B = 1.2, 0.6
+_LEVELS = 100
+
+_SHARDS = "abcdefghijklmnopqrstuvwxyz0123456789"
+
+
+def make_terms(
+    snapshot: Snapshot, records: Sequence[NoteRecord], name_note: Callable[[str], str]
+) -> Iterator[tuple[str, bytes]]:
+    """Yield name and text of the script with the titles of notes, and of those with their terms."""
+    notes = [
+        [each.title, each.path, name_note(each.path), "" if each.state == "active" else each.state]
+        for each in records
+    ]
+    yield _make_script("notes", {"notes": notes, "shards": _SHARDS, "levels": _LEVELS})
+    shards: dict[str, dict[str, list[int]]] = {letter: {} for letter in (*_SHARDS, "_")}
+    for term, postings in _list_postings(snapshot, records):
+        shards[term[0] if term[0] in _SHARDS else "_"][term] = postings
+    for letter, terms in shards.items():
+        yield _make_script(f"terms-{letter}", terms)
+
+
+def _make_script(name: str, value: object) -> tuple[str, bytes]:
+    told = json.dumps(value, separators=(",", ":"))
+    return f"search/{name}.js", f'takeTerms("{name}",{told});\n'.encode("ascii")
+
+
+def _list_postings(
+    snapshot: Snapshot, records: Sequence[NoteRecord]
+) -> Iterator[tuple[str, list[int]]]:
+    """Yield terms with their notes: how much further each note is, and what the term counts there.
+
+    Both are in one number, whose last two digits are the count.
+    """
+    document = snapshot.column("document").astype(np.int64)
+    numbers = np.full(int(document.max(initial=0)) + 1, -1, np.int64)
+    known = [(each.document, at) for at, each in enumerate(records) if each.document < len(numbers)]
+    if not known:
+        return
+    numbers[[each for each, _ in known]] = [at for _, at in known]
+    note = numbers[document]
+    norms = _weigh_lengths(snapshot, note, len(records))
+    terms = _list_terms(snapshot)
+    keys, counts = _gather_postings(snapshot, terms, note, len(records))
+    keys, place = np.unique(keys, return_inverse=True)
+    sums = np.bincount(place, counts, len(keys))
+    term, notes = np.divmod(keys, len(records))
+    level = np.ceil(sums / (sums + norms[notes]) * (_LEVELS - 1)).astype(np.int64)
+    starts = np.flatnonzero(np.diff(term, prepend=-1))
+    steps = np.diff(notes, prepend=0)
+    steps[starts] = notes[starts]
+    told = (steps * _LEVELS + np.clip(level, 1, _LEVELS - 1)).tolist()
+    for begin, end in pairwise([*starts.tolist(), len(told)]):
+        yield terms[term[begin]], told[begin:end]
+
+
+def _gather_postings(
+    snapshot: Snapshot, terms: Sequence[str], note: NDArray[np.int64], size: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return for each posting of notes its term and note as one number, and what it counts."""
+    keys, codes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for number, term in enumerate(terms):
+        rows, code = snapshot.term(term)
+        keys.append(note[rows] + number * size)
+        codes.append(np.where(note[rows] < 0, -1, code.astype(np.int64)))
+    found, code = np.concatenate(keys), np.concatenate(codes)
+    return found[code >= 0], (snapshot.counts @ _WEIGHTS)[code[code >= 0]]
+
+
+def _weigh_lengths(snapshot: Snapshot, note: NDArray[np.int64], size: int) -> NDArray[np.float64]:
+    """Return for each note what a term's count is held against: more for a long one."""
+    lengths = snapshot.column("body_length")[note >= 0].astype(float)
+    whole = np.bincount(note[note >= 0], lengths, minlength=size)
+    norms = _K * (1 - _B + _B * whole / max(1.0, float(whole.mean())))
+    return norms.astype(np.float64)
+
+
+def _list_terms(snapshot: Snapshot) -> list[str]:
+    """Return all terms that somebody may type: words, without what marks sections."""
+    found: set[str] = set()
+    for whole, starts in snapshot.vocabulary():
+        bounds = zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
+        found.update(whole[begin:end].decode("utf-8", "replace") for begin, end in bounds)
+    return sorted(term for term in found if term.isalnum())
