@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core import settings as rules
 from vaultmem.core.notes.properties import Property
+from vaultmem.core.text.patterns import compile_later
 from vaultmem.core.text.suggest import ask_meant
 from vaultmem.errors import NoVaultError, RefusedError, VaultError
 
@@ -19,11 +20,11 @@ if TYPE_CHECKING:
 CONFIG_NAME = "vaultmem.yaml"
 
 #: A line that means the same to YAML and to anybody: a key and a number or a few words.
-_PLAIN_LINE = re.compile(r"([a-z_]+): +([a-z][a-z0-9/_-]*(?<!null)|[1-9][0-9]*|0\.[0-9]+) *")
+_PLAIN_LINE = compile_later(r"([a-z_]+): +([a-z][a-z0-9/_-]*(?<!null)|[1-9][0-9]*|0\.[0-9]+) *")
 
 #: Keys whose items may hold what YAML takes for something else than text.
 _LINES = frozenset({"contexts", "keep_in"})
-_QUOTED = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'", re.DOTALL)
+_QUOTED = compile_later(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'", re.DOTALL)
 
 
 class Config(NamedTuple):

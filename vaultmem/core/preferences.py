@@ -13,13 +13,14 @@ from functools import cache
 from typing import NamedTuple
 
 from vaultmem.core.languages import read_lines
+from vaultmem.core.text.patterns import compile_later
 
 # The words by which a standing wish is known, from the tables `standing.txt` of all languages.
 
 #: A sentence that is looked at has words of one of these sorts in it, or forbids with exceptions.
 _SIGNS = ("always", "anchor", "lasting", "leave", "wish", "taste", "third")
 
-_NEVER = re.compile(r"(?!)")
+_NEVER = compile_later(r"(?!)")
 
 
 @cache
@@ -70,14 +71,14 @@ _MOST_WORDS, _FEWEST_WORDS, _MOST_ABOUT = 60, 3, 8
 #: Words before a "from now on" that has others behind it, at most: `Hey Claude, from now on ...`.
 _MOST_BEFORE = 3
 
-_FENCED = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1|\Z)", re.DOTALL | re.MULTILINE)
+_FENCED = compile_later(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1|\Z)", re.DOTALL | re.MULTILINE)
 #: What a program put into somebody's turn, and what a note or a mail quotes.
-_TAGGED = re.compile(r"<([a-zA-Z](?:[\w-]*\w)?)|<!--|%%")
-_QUOTED = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
-_HEADING = re.compile(r"^ {0,3}#{1,6}[ \t].*$|^[ \t]*\|.*$", re.MULTILINE)
+_TAGGED = compile_later(r"<([a-zA-Z](?:[\w-]*\w)?)|<!--|%%")
+_QUOTED = compile_later(r"^[ \t]*>.*$", re.MULTILINE)
+_HEADING = compile_later(r"^ {0,3}#{1,6}[ \t].*$|^[ \t]*\|.*$", re.MULTILINE)
 _EDGE = " \t\n,;:.!-–—"
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
-_ITEM = re.compile(r"[ \t]*(?:[-*+]|\d+[.)])[ \t]+(?:\[.\][ \t]+)?")
+_WORD = compile_later(r"[^\W_]+(?:['’][^\W_]+)*")
+_ITEM = compile_later(r"[ \t]*(?:[-*+]|\d+[.)])[ \t]+(?:\[.\][ \t]+)?")
 _EMPHASIS = str.maketrans("", "", "*`")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import count
@@ -10,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from vaultmem.core.notes.properties import Property, read_plain_block
+from vaultmem.core.text.patterns import compile_later
 from vaultmem.errors import RefusedError, VaultError
 
 if TYPE_CHECKING:  # Queries read the table, and do not wait for what edits it.
@@ -29,15 +29,15 @@ _HEADER = """\
 # `vaultmem projects rename OLD NEW` changes a name here and in the notes.
 """
 
-_NAME = re.compile(r"[^\W_][\w.-]{0,59}")
-_UNSAFE = re.compile(r"[^\w.-]+")
-_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_NAME = compile_later(r"[^\W_][\w.-]{0,59}")
+_UNSAFE = compile_later(r"[^\w.-]+")
+_COMMIT = compile_later(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 # `scheme://[user[:password]@]host[:port]/path`, and git's short form `[user@]host:path`.
-_URL = re.compile(
+_URL = compile_later(
     r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?:[^/@]*@)?(?P<host>[^/:]+)(?::\d*)?/(?P<path>.+)"
 )
-_SHORT = re.compile(r"(?:[^/@:]+@)?(?P<host>[^/:@]{2,}):(?P<path>[^:]+)")
+_SHORT = compile_later(r"(?:[^/@:]+@)?(?P<host>[^/:@]{2,}):(?P<path>[^:]+)")
 
 
 class UnreadableTableError(VaultError):

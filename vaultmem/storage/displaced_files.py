@@ -16,15 +16,18 @@ from datetime import datetime
 from pathlib import Path
 
 from vaultmem.core.text.blob import blob_id
+from vaultmem.core.text.patterns import compile_later
 from vaultmem.storage.atomic import TEMPORARY, drop_file
 from vaultmem.storage.leases import Lease, open_file, open_leased
 
 #: The names in git of its bytes before and after the edit ("" for none) begin so; and the note's.
-_NAME = re.compile(r"\.vaultmem-[0-9a-f]{12}-([0-9a-f]{16}|)-([0-9a-f]{16}|)-(.+?)(?:\.old)+", re.S)
+_NAME = compile_later(
+    r"\.vaultmem-[0-9a-f]{12}-([0-9a-f]{16}|)-([0-9a-f]{16}|)-(.+?)(?:\.old)+", re.S
+)
 _BLOB = 16
 
 #: The name of what is written, and has not been in any note's place.
-_TEMPORARY = re.compile(re.escape(TEMPORARY).replace(r"\{\}", "[0-9a-f]{12}"))
+_TEMPORARY = compile_later(re.escape(TEMPORARY).replace(r"\{\}", "[0-9a-f]{12}"))
 
 #: How all these names begin.
 LEFTOVER = ".vaultmem-"

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
 
 from vaultmem.core.text.json_values import as_named, as_plain, as_typed
+from vaultmem.core.text.patterns import compile_later
 from vaultmem.errors import BusyError, FaultError, NoteNotFoundError, RefusedError, VaultError
 from vaultmem.storage.atomic import make_private_folder, write_atomically
 from vaultmem.storage.state import StateDatabase
@@ -130,7 +131,7 @@ def _read_names(folder: Path) -> list[str]:
         return []
 
 
-_ID = re.compile(r"[0-9A-Za-z-]{1,64}")
+_ID = compile_later(r"[0-9A-Za-z-]{1,64}")
 
 
 class ReceiptStore:
@@ -183,7 +184,7 @@ class ReceiptStore:
         return next(iter(found.values()))
 
 
-_DIGEST = re.compile(r"[0-9a-f]{64}")
+_DIGEST = compile_later(r"[0-9a-f]{64}")
 
 
 class ArtifactStore:

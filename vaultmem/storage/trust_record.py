@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import tempfile
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from vaultmem.core.text.json_values import fits
+from vaultmem.core.text.patterns import compile_later
 from vaultmem.errors import FaultError, RefusedError, VaultError
 from vaultmem.storage.atomic import make_private_folder, write_atomically
 from vaultmem.storage.kept import (
@@ -27,7 +27,7 @@ from vaultmem.storage.kept import (
 NAMESPACE = "trust@vaultmem"
 
 _FORMAT = "vaultmem trust 1"
-_DIGEST = re.compile(r"[0-9a-f]{64}")
+_DIGEST = compile_later(r"[0-9a-f]{64}")
 
 
 class TrustList(NamedTuple):
@@ -328,8 +328,8 @@ def _stamp(files: Iterable[str]) -> tuple[_Stamp, ...]:
 #: Seconds that a verification may take; who signs may have to enter a passphrase first.
 _LONGEST = 10.0
 
-_KEY = re.compile(r"(?:^|\s)((?:sk-)?(?:ssh|ecdsa)-[a-z0-9@.-]+ [A-Za-z0-9+/]+={0,3})(?=\s|$)")
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}")
+_KEY = compile_later(r"(?:^|\s)((?:sk-)?(?:ssh|ecdsa)-[a-z0-9@.-]+ [A-Za-z0-9+/]+={0,3})(?=\s|$)")
+_NAME = compile_later(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}")
 
 
 def is_installed() -> bool:

@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from vaultmem.core.notes.encoding import CANVAS, Decoded, decode_text
+from vaultmem.core.text.patterns import compile_later
 
 _ENDING = ".canvas"
-_MARK = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}:,]')
+_MARK = compile_later(r'"(?:[^"\\]|\\.)*"|[\[\]{}:,]')
 #: No link has the start of another in it, so that no card takes quadratic time.
-_LINK = re.compile(r"!?\[\[(?:[^\[\]|]*+\|)?([^\[\]]*+)\]\]|!?\[([^\[\]]*+)\]\([^)\[]*+\)")
-_UNLINKABLE = re.compile(r"[#^\[\]|]")
-_FENCE = re.compile(r"^ {0,3}(```|~~~)", re.MULTILINE)
+_LINK = compile_later(r"!?\[\[(?:[^\[\]|]*+\|)?([^\[\]]*+)\]\]|!?\[([^\[\]]*+)\]\([^)\[]*+\)")
+_UNLINKABLE = compile_later(r"[#^\[\]|]")
+_FENCE = compile_later(r"^ {0,3}(```|~~~)", re.MULTILINE)
 _MAX_HEADING = 60
 
 

@@ -16,12 +16,13 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from vaultmem.core.notes.sections import GONE
+from vaultmem.core.text.patterns import compile_later
 
 Span = tuple[int, int]
 
 # What may open a comment, or keep it from opening. All is possessive or bounded, so that no text
 # takes quadratic time.
-_TOKEN = re.compile(
+_TOKEN = compile_later(
     r"(?P<gap>\n[ \t]*+(?=\r?\n))"
     r"|^(?P<indent>[ \t]*+)(?P<fence>`{3,}+(?=[^`\n]*+$)|~{3,}+)"
     r"|(?P<comment><!--)"
@@ -33,26 +34,26 @@ _TOKEN = re.compile(
 )
 #: A code span in one line, and one in one cell of a table. The group that is repeated is not
 #: possessive: in Python 3.11.2 that found too little.
-_CODE = re.compile(r"(?<!\\)(`++)(?:[^`\n]++|(?!\1(?!`))`++)*\1(?!`)")
-_CELL_CODE = re.compile(r"(?<!\\)(`++)(?:[^`\n|]++|(?!\1(?!`))`++)*\1(?!`)")
+_CODE = compile_later(r"(?<!\\)(`++)(?:[^`\n]++|(?!\1(?!`))`++)*\1(?!`)")
+_CELL_CODE = compile_later(r"(?<!\\)(`++)(?:[^`\n|]++|(?!\1(?!`))`++)*\1(?!`)")
 #: All that the line below a table's head has, with the marks that may be before it.
 _RULE = " \t\r>|:*+-.)0123456789"
 #: Mathematics in one line, with nothing inside that could be code or a comment if it were text.
-_MATH = re.compile(
+_MATH = compile_later(
     r"(?<![\w\\$])\$(?!\s)(?:[^$`\n%<|\\]|\\(?!\$)|<(?![A-Za-z/?!])){1,400}(?<![\s\\])\$(?![\w$])"
 )
-_GAP = re.compile(r"\n[ \t]*+\r?\n")
-_PLAIN_TAG = re.compile(r"<[^`<>\n]*+>")
+_GAP = compile_later(r"\n[ \t]*+\r?\n")
+_PLAIN_TAG = compile_later(r"<[^`<>\n]*+>")
 #: What may stand in a line before its text: blanks, and marks of quotes, lists and footnotes.
-_LEAD = re.compile(r"(?:[ \t>]|[-+*][ \t]|\d{1,9}+[.)][ \t]|\[\^[^\]\n]++\]:)*+")
+_LEAD = compile_later(r"(?:[ \t>]|[-+*][ \t]|\d{1,9}+[.)][ \t]|\[\^[^\]\n]++\]:)*+")
 
-_LISTS = re.compile(r"^[ \t>]*+(?:[-+*]|\d{1,9}[.)]|\[\^)", re.MULTILINE)
+_LISTS = compile_later(r"^[ \t>]*+(?:[-+*]|\d{1,9}[.)]|\[\^)", re.MULTILINE)
 #: What ends a paragraph, and with it a comment that was text then, or makes what follows HTML.
-_MAY_END = re.compile(r"\n[ \t]*+\r?\n|<")
+_MAY_END = compile_later(r"\n[ \t]*+\r?\n|<")
 _RAW_ENDS = {"$$": r"\$\$", "?": r"\?>", "!": ">"}
 #: Characters of a line that are looked at for such marks.
 _LONGEST_LEAD = 200
-_CODE_MARK = re.compile(
+_CODE_MARK = compile_later(
     r"`|~~~|<!--|%%|<(?=[A-Za-z/?!])(?!/(?:pre|script|style|textarea)>)", re.IGNORECASE
 )
 
@@ -247,7 +248,7 @@ def _close_fence(text: str, opening: re.Match[str], is_clear: bool) -> int:
 #
 # Source: Obsidian Help, "Basic formatting syntax" (comments).
 
-_REST = re.compile(r"[ \t\r]*+(?:\n|\Z)")
+_REST = compile_later(r"[ \t\r]*+(?:\n|\Z)")
 
 
 class Percent(NamedTuple):

@@ -11,10 +11,11 @@ from typing import NamedTuple
 from vaultmem.core.lifecycle import CONFLICTED
 from vaultmem.core.notes.sections import find_fences
 from vaultmem.core.text.display import one_line
+from vaultmem.core.text.patterns import compile_later
 
 #: Source: `git merge --help`, "HOW CONFLICTS ARE PRESENTED". A heading underlined with seven `=`
 #: is one of the three alone.
-_MARK = re.compile(r"^(?:<{7}|={7}|>{7})(?=[ \r\n]|\Z)", re.MULTILINE)
+_MARK = compile_later(r"^(?:<{7}|={7}|>{7})(?=[ \r\n]|\Z)", re.MULTILINE)
 _ORDER = "<=>"
 
 
@@ -51,7 +52,7 @@ class Speaker(NamedTuple):
 #: What a side did: it said other words, left words out, or removed the note.
 SAID, LEFT_OUT, REMOVED = "Also said", "Left out", "Removed"
 
-_HEAD = re.compile(
+_HEAD = compile_later(
     rf"> \[!conflict(?:\|([0-9]{{1,6}}))?\] ({SAID}|{LEFT_OUT}|{REMOVED}) by (.+?)"
     r"(?: on ([0-9]{4}-[0-9]{2}-[0-9]{2}))?(?: \(([^\n]+)\))?[ \t]*"
 )
@@ -60,7 +61,7 @@ _NOBODY = "somebody"
 #: Characters of a name that is told, and how many names.
 _NAME, _NAMES = 40, 3
 
-_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+_LINE = compile_later(r"[^\n]*\n|[^\n]+")
 
 
 class Callout(NamedTuple):

@@ -27,12 +27,13 @@ from vaultmem.core.notes.properties import (
     replace_state_lines,
     starts_with_name,
 )
+from vaultmem.core.text.patterns import compile_later
 
 MAX_BLOCK_BYTES = 64 * 1024
 
 #: Obsidian's boundary: a line of exactly `---`.
-_OPENING = re.compile(r"---[ \t]*\r?$", re.MULTILINE)
-_CLOSING = re.compile(r"\n---[ \t]*\r?$", re.MULTILINE)
+_OPENING = compile_later(r"---[ \t]*\r?$", re.MULTILINE)
+_CLOSING = compile_later(r"\n---[ \t]*\r?$", re.MULTILINE)
 _LOST = "properties stand in it, but not between two lines `---` at its start"
 
 

@@ -15,6 +15,7 @@ from vaultmem.core.notes.frontmatter import Frontmatter
 from vaultmem.core.notes.properties import Property
 from vaultmem.core.notes.sections import blank_fences, find_fences
 from vaultmem.core.text.paths import fold
+from vaultmem.core.text.patterns import compile_later
 
 # Where a text is code or comment, so that nothing in it is a link.
 #
@@ -24,11 +25,11 @@ from vaultmem.core.text.paths import fold
 #: Where spans begin and end, in turn, in the order of the text.
 Edges = Sequence[int]
 
-_MARK = re.compile(r"(?P<ticks>`+)|(?P<html><!--)|(?P<comment>%%)|(?P<gap>\n[ \t]*\r?\n)")
-_TICK = re.compile("`")
-_GAP = re.compile(r"\n[ \t]*\r?\n")
-_LIST_ITEM = re.compile(r"[ \t]*(?:[-+*]|\d{1,9}[.)])(?:[ \t]|$)")
-_INDENTED = re.compile(r" {4}| {0,3}\t")
+_MARK = compile_later(r"(?P<ticks>`+)|(?P<html><!--)|(?P<comment>%%)|(?P<gap>\n[ \t]*\r?\n)")
+_TICK = compile_later("`")
+_GAP = compile_later(r"\n[ \t]*\r?\n")
+_LIST_ITEM = compile_later(r"[ \t]*(?:[-+*]|\d{1,9}[.)])(?:[ \t]|$)")
+_INDENTED = compile_later(r" {4}| {0,3}\t")
 
 
 class Marked(NamedTuple):
@@ -169,12 +170,12 @@ def _find_indented(text: str, body: int, fences: Sequence[tuple[int, int]]) -> E
 # Only `]]` ends a link; a link stays on its line, and of nested brackets the inner ones count.
 # It begins with plain characters, which `re` finds fastest; what stands before is looked at later.
 _WIKILINK = re.compile(r"\[\[(?!\[)((?:[^\[\]\n]|\](?!\])|\[(?!\[))+)\]\]")
-_DESTINATION = re.compile(
+_DESTINATION = compile_later(
     r"\]\([ \t]*(?:<(?P<angle>[^<>\n]*)>|(?P<bare>[^\s()<>]*(?:\([^\s()]*\)[^\s()<>]*)*))"
     r"(?:[ \t]+(?:\"[^\"\n]*\"|'[^'\n]*'))?[ \t]*\)"
 )
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
-_ESCAPES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
+_SCHEME = compile_later(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
+_ESCAPES = compile_later(r"(?:%[0-9A-Fa-f]{2})+")
 
 #: Characters that the text of a markdown link may have.
 _MAX_TEXT = 500
@@ -556,7 +557,7 @@ def _relative(target: str, source: str) -> str:
 
 
 #: The name of a block, at its end.
-BLOCK_NAME = re.compile(r"(?:^|(?<=\s))\^([A-Za-z0-9-]+)[ \t]*\r?$", re.MULTILINE)
+BLOCK_NAME = compile_later(r"(?:^|(?<=\s))\^([A-Za-z0-9-]+)[ \t]*\r?$", re.MULTILINE)
 
 
 class SectionHeading(Protocol):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -36,6 +35,7 @@ from vaultmem.core.notes.sections import (
 from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.display import name_some
 from vaultmem.core.text.paths import OWN_FOLDERS, PINNED_FILES
+from vaultmem.core.text.patterns import compile_later
 from vaultmem.core.text.suggest import ask_meant
 from vaultmem.errors import NoteNotFoundError
 
@@ -123,7 +123,7 @@ KNOWN_PROPERTIES = frozenset(
 
 _STATES = frozenset(state.value for state in State)
 
-_WORD, _LETTERS = re.compile(r"\w{4,}"), re.compile(r"\w")
+_WORD, _LETTERS = compile_later(r"\w{4,}"), compile_later(r"\w")
 _MAX_STATE = 80
 
 #: From how alike (0 to 1) a word may be a state that somebody mistyped.
@@ -139,10 +139,10 @@ _DAILY = DailyNotes()
 
 #: A tag behind a blank or bracket, but that of a link's target; the look-behinds stand second, so
 #: that `#` is what is sought.
-INLINE_TAG = re.compile(r"#(?<![^\s(,;]#)(?<!\]\(#)([\w/-]*[^\W\d][\w/-]*)")
+INLINE_TAG = compile_later(r"#(?<![^\s(,;]#)(?<!\]\(#)([\w/-]*[^\W\d][\w/-]*)")
 #: What could be one where code is left out.
-_NEARLY_TAG = re.compile(r"#(?<![^\s(,;`]#)[\w/-]*[^\W\d]")
-_INLINE_CODE = re.compile(r"`[^`\n]*`")
+_NEARLY_TAG = compile_later(r"#(?<![^\s(,;`]#)[\w/-]*[^\W\d]")
+_INLINE_CODE = compile_later(r"`[^`\n]*`")
 
 
 class Note(NamedTuple):

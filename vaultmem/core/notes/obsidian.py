@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from vaultmem.core.text.paths import OWN_FOLDERS, PINNED_FILES, fold
+from vaultmem.core.text.patterns import compile_later
 
 # What a vault's `.obsidian` folder says, as far as it concerns notes: one frozen value.
 #
@@ -182,9 +183,9 @@ def _add_template(found: _Found, written: str) -> None:
     _add(found, "templates", path if path.lower().endswith(".md") or not path else f"{path}.md")
 
 
-_DATE = re.compile(r"(\d{4}-\d{2}-\d{2})(?!\d)")
+_DATE = compile_later(r"(\d{4}-\d{2}-\d{2})(?!\d)")
 
-_TOKEN = re.compile(
+_TOKEN = compile_later(
     r"\[(?P<quoted>[^\[\]]*+)\]|(?P<token>YYYY|YY|Q|Do|D{1,4}|M{1,4}|d{1,4}|E|ww?|WW?|gggg|GGGG"
     r"|HH?|hh?|mm?|ss?|A|a|X|x)|(?P<other>.)",
     re.DOTALL,
@@ -287,8 +288,8 @@ EXCLUDED = "excluded in Obsidian"
 _MAX_FILTER = 500
 
 # What can make a search for ever: a group that is repeated, many parts of any length.
-_REPEATED_GROUP = re.compile(r"(?<!\\)\)[*+{]")
-_ANY_LENGTH = re.compile(r"(?<!\\)(?:[*+]|\{\d*,\d*\})")
+_REPEATED_GROUP = compile_later(r"(?<!\\)\)[*+{]")
+_ANY_LENGTH = compile_later(r"(?<!\\)(?:[*+]|\{\d*,\d*\})")
 _MOST_OF_ANY_LENGTH = 4
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from vaultmem.core.text.display import name_some
+from vaultmem.core.text.patterns import compile_later
 
 #: Follows the problem of a note that cannot be taken at its word, before what counts instead.
 IN_DOUBT = "; until it is mended, "
@@ -19,7 +19,7 @@ RESTRICTED = "it is "
 
 _PLACES = 10
 
-_LINE = re.compile(r",? (?:in |\()?line (\d+)\)?")
+_LINE = compile_later(r",? (?:in |\()?line (\d+)\)?")
 _YAML = "the frontmatter is not valid YAML"
 
 HOW_TO_QUOTE = "`vaultmem doctor --fix` adds the quotes, and changes nothing else"
@@ -80,8 +80,8 @@ def describe_repairs(groups: Iterable[ProblemGroup]) -> str:
 # Lines of properties that YAML reads only with quotes: `- @name`, `title: Boats: a list`.
 
 #: A line of a block: what is before its value, the value, and what is after.
-_VALUE = re.compile(r"(\s*(?:- +)*(?:[\w .-]+:[ \t]+)?)(\S.*?)([ \t]*\r?)")
-_PLAIN = re.compile(r"[\w(][^#\"'{}\[\]|>]*")
+_VALUE = compile_later(r"(\s*(?:- +)*(?:[\w .-]+:[ \t]+)?)(\S.*?)([ \t]*\r?)")
+_PLAIN = compile_later(r"[\w(][^#\"'{}\[\]|>]*")
 
 
 def describe_unquoted(line: str) -> str:

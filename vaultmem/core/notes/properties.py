@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from vaultmem.core.lifecycle import HIDDEN_STATES, State
+from vaultmem.core.text.patterns import compile_later
 
 
 class Property(NamedTuple):
@@ -36,13 +37,13 @@ _QUOTED = rf"\"[^\"\\{_ODD}]*+\"|'[^'{_ODD}]*+'"
 _WITHIN = rf"(?:{_QUOTED}|[^\W\d](?:[\w./-]| (?=\w))*+)"
 _FLOW = rf"\[ *+(?:{_WITHIN}(?: *+, *+{_WITHIN})*+ *+)?\]"
 # The `^` makes a line that does not match fail once, and not again at each of its characters.
-_LINE = re.compile(
+_LINE = compile_later(
     rf"^(?:(?P<name>[^\W\d][\w.-]{{0,99}}):"
     rf"(?: +(?:(?P<scalar>{_TEXT}|{_QUOTED})|(?P<flow>{_FLOW})))?"
     rf"|(?P<lead> {{0,4}}-) +(?P<item>{_TEXT}|{_QUOTED}))? *(?:(?:^|(?<= ))#[^{_ODD}]*+)?\r?\n",
     re.MULTILINE,
 )
-_FLOW_ITEM = re.compile(_WITHIN)
+_FLOW_ITEM = compile_later(_WITHIN)
 #: Each comma is one YAML event at most, each line four: fewer than MAX_EVENTS.
 _MAX_MARKS = 4_900
 
@@ -50,7 +51,7 @@ _MAX_MARKS = 4_900
 _TYPED = frozenset("-+.0123456789<=~nNyYtTfFoO")
 _NULLS = frozenset({"null", "Null", "NULL"})
 _WORDS = frozenset({"null", "yes", "no", "true", "false", "on", "off"})
-_COMMON = re.compile(
+_COMMON = compile_later(
     r"(?P<timestamp>[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9]{2}:[0-9]{2}:[0-9]{2})?)"
     r"|(?P<int>0|[1-9][0-9]*)|(?P<float>[0-9]+\.[0-9]+)"
 )
@@ -163,38 +164,38 @@ STATES = frozenset(state.value for state in State)
 _HIDING = "|".join(sorted(HIDDEN_STATES))
 _HINT_LINE = r"[ \t]*[\"']?state[\"']?[ \t]*:[ \t]*[\"'\[]?(\w+)"
 #: A line that gives the state, as far as a line alone can tell.
-_STATE_LINE = re.compile(rf"^{_HINT_LINE}", re.MULTILINE | re.IGNORECASE)
+_STATE_LINE = compile_later(rf"^{_HINT_LINE}", re.MULTILINE | re.IGNORECASE)
 #: Lines that could be properties, down to one that gives a state: a block that lost its first line,
 #: or is not at the note's start any more. Possessive, so that no long text takes quadratic time.
-_LOST_BLOCK = re.compile(
+_LOST_BLOCK = compile_later(
     r"\ufeff?(?>(?:[\w\"'][\w .\"'-]{0,63}:(?:[ \t][^\n]*)?|[ \t]*-[ \t][^\n]*|[ \t]*#?)\r?\n)*?"
     rf"{_HINT_LINE}",
     re.IGNORECASE,
 )
-_RULE = re.compile(r"\n---[ \t]*\r?(?=\n)")
-_FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
+_RULE = compile_later(r"\n---[ \t]*\r?(?=\n)")
+_FENCE = compile_later(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 
 #: A state that hides the note, in YAML, TOML or JSON, or with a slip of the pen.
-_GIVEN = re.compile(rf"(?<![\w-])state[\"'\s]*[:=][\"'\s\[>|-]*({_HIDING})(?!\w)", re.IGNORECASE)
-_HIDES = re.compile(_HIDING, re.IGNORECASE)
-_QUARANTINED = re.compile(rf"\b{State.QUARANTINED.value}\b", re.IGNORECASE)
+_GIVEN = compile_later(rf"(?<![\w-])state[\"'\s]*[:=][\"'\s\[>|-]*({_HIDING})(?!\w)", re.IGNORECASE)
+_HIDES = compile_later(_HIDING, re.IGNORECASE)
+_QUARANTINED = compile_later(rf"\b{State.QUARANTINED.value}\b", re.IGNORECASE)
 
 #: A line that looks like a property, and the start of a mapping in one line: they tell a broken
 #: block from prose between two rules.
 _KEY = r"(?:\"[^\"\n]{1,99}\"|'[^'\n]{1,99}'|[\"']?\w[\w .-]{0,63}[\"']?)"
 _MARKS = r"(?:[&!]\S{0,99}[ \t]+){0,3}"
-_NAMED_LINE = re.compile(rf"^[ \t]*{_MARKS}{_KEY}[ \t]*:(?:\s|$)", re.MULTILINE)
-_HINT_FLOW = re.compile(rf"\s*{_MARKS}\{{\s*{_MARKS}{_KEY}\s*:")
+_NAMED_LINE = compile_later(rf"^[ \t]*{_MARKS}{_KEY}[ \t]*:(?:\s|$)", re.MULTILINE)
+_HINT_FLOW = compile_later(rf"\s*{_MARKS}\{{\s*{_MARKS}{_KEY}\s*:")
 
 #: Letters as YAML, TOML and JSON escape them in quotes, and a line that goes on in the next.
-_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|\r?\n[ \t]*)")
+_ESCAPE = compile_later(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|\r?\n[ \t]*)")
 
 #: The first line of a block as other programs take one, and how it ends. JSON has no such line.
-_OPENING = re.compile(r"\ufeff?\s*(?:(-{3}|\+{3}|;{3})-*\w*[ \t]*\n|(?=\{))")
+_OPENING = compile_later(r"\ufeff?\s*(?:(-{3}|\+{3}|;{3})-*\w*[ \t]*\n|(?=\{))")
 _CLOSING = {
-    "-": re.compile(r"^(?:-{3,}|\.{3})[ \t]*$", re.MULTILINE),
-    "+": re.compile(r"^\+{3}[ \t]*$", re.MULTILINE),
-    ";": re.compile(r"^;{3}[ \t]*$", re.MULTILINE),
+    "-": compile_later(r"^(?:-{3,}|\.{3})[ \t]*$", re.MULTILINE),
+    "+": compile_later(r"^\+{3}[ \t]*$", re.MULTILINE),
+    ";": compile_later(r"^;{3}[ \t]*$", re.MULTILINE),
 }
 
 

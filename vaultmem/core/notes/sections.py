@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from vaultmem.core.languages import find_words, read_lines, read_words
 from vaultmem.core.text.paths import is_conflict_copy, is_forbidden, is_reserved
+from vaultmem.core.text.patterns import compile_later
 
 #: Stands for what is not seen. No note has one: it would not be text.
 GONE = "\0"
@@ -20,9 +21,9 @@ _BLOCK = (
     r"(?P<line>\ufeff? {0,3}(?:(?P<marks>#{1,6})[ \t](?P<text>[^\r\n]*+)"
     r"|(?P<fence>`{3,}+|~{3,}+)(?P<info>[^\r\n]*+))\r?)$"
 )
-_FIRST = re.compile("^" + _BLOCK, re.MULTILINE)
+_FIRST = compile_later("^" + _BLOCK, re.MULTILINE)
 #: Line breaks are found at once, where `^` is tried at each character; most lines are text.
-_FURTHER = re.compile(r"\n(?=[#`~ \ufeff])" + _BLOCK, re.MULTILINE)
+_FURTHER = compile_later(r"\n(?=[#`~ \ufeff])" + _BLOCK, re.MULTILINE)
 
 #: A note with more headings than this is read as if the rest were plain text.
 MAX_SECTIONS = 2_000
@@ -152,11 +153,11 @@ _LENGTH, _MOST, _LEAST = 40, 48, 24
 #: Letters and digits from which on a name can only be the beginning of the title that it begins.
 _TELLING = 12
 
-_LINKED = re.compile(r"!?\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]|!?\[([^\[\]]*)\]\([^()\s]*\)")
-_IN_NUMBERS = re.compile(r"(?<=\d):(?=\d)")
-_UNWANTED = re.compile(r"[\"`#^\[\]/*]|%%+|==+|~~+|__+")
+_LINKED = compile_later(r"!?\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]|!?\[([^\[\]]*)\]\([^()\s]*\)")
+_IN_NUMBERS = compile_later(r"(?<=\d):(?=\d)")
+_UNWANTED = compile_later(r"[\"`#^\[\]/*]|%%+|==+|~~+|__+")
 _CLAUSE_END = tuple(",;:.!?)–—")
-_APOSTROPHES = re.compile(r"['’]+")
+_APOSTROPHES = compile_later(r"['’]+")
 
 
 def derive_title(text: str) -> str:
@@ -286,7 +287,7 @@ def _hyphenate(name: str) -> str:
 # The blob is what is read: it stays the same when a note is renamed, or its history rebased. The
 # commit is one that had it, for people.
 
-_FULL_TEXT = re.compile(r"([0-9a-f]{12})@([0-9a-f]{7,40})")
+_FULL_TEXT = compile_later(r"([0-9a-f]{12})@([0-9a-f]{7,40})")
 
 
 #: What stands before keywords, and between them.
@@ -324,9 +325,9 @@ def tell_shortened(value: str) -> str:
 # Most abbreviations are found by how they are written; the rest are in `abbreviations.txt` of
 # each language. In doubt a sentence goes on, since half a sentence is worse than two.
 
-_END = re.compile(r"(?<=[.!?…])[\"'”’)\]*_]*\s+|(?<=[。！？])\s*")
-_LAST_WORD = re.compile(r"(?<![\w'’])(?:[^\W_]+\.)*([^\W_]+)\.$")
-_NEXT_WORD = re.compile(r"[^\W\d_]+")
+_END = compile_later(r"(?<=[.!?…])[\"'”’)\]*_]*\s+|(?<=[。！？])\s*")
+_LAST_WORD = compile_later(r"(?<![\w'’])(?:[^\W_]+\.)*([^\W_]+)\.$")
+_NEXT_WORD = compile_later(r"[^\W\d_]+")
 
 #: Characters of the longest abbreviation that a rule finds, and of what is read before a stop.
 _SHORT, _READ = 4, 40

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from vaultmem.core.notes.sections import find_sentence_ends
 from vaultmem.core.search.query import Hit, Match, asks
 from vaultmem.core.search.terms import count_terms, list_compounds, term_sequence
+from vaultmem.core.text.patterns import compile_later
 from vaultmem.core.text.token_count import count_tokens
 
 #: A part of a text: where it begins and ends (characters).
@@ -156,9 +157,9 @@ class _Line(NamedTuple):
 #: is not divided into lines.
 _WHOLE = 400
 
-_FENCE = re.compile(r"\s*(`{3,}|~{3,})")
-_RULE = re.compile(r"\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*")
-_LEAD = re.compile(
+_FENCE = compile_later(r"\s*(`{3,}|~{3,})")
+_RULE = compile_later(r"\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*")
+_LEAD = compile_later(
     r"\s*(?:(?:[-*+]|\d{1,3}[.)])\s+(?:\[.\]\s+)?)?"  # The mark of a list or task,
     r"(?:\[?\d[\d:.,/T -]{3,30}Z?\]?\s+)?"  # a time,
     r"(?:[*_]{0,2}[^\W\d_][^\n:*|]{0,40}[*_]{0,2}:[*_]{0,2}\s+)?"  # a name.
@@ -276,24 +277,24 @@ _CONTEXT = 24
 #: Characters of a sentence in which a cut is looked for, and words at which it may begin.
 _LONGEST, _BEGINNINGS = 4_000, 50
 
-_CODE_FENCE = re.compile(r"[ \t>]*(?:`{3}|~{3})")
-_QUOTE = re.compile(r"^[ \t]*(?:>[ \t]?)+")
-_FRAME = re.compile(r"\s*(?:`{3}|~{3})|.*\|")
-_HEADING = re.compile(r"[ \t]*(?:#{1,6}(?:[ \t].*)?|\[![\w-]{1,40}\][-+]?[ \t]*)")
-_BOLD = re.compile(r"[ \t]*(?:\*\*[^*]+\*\*|__[^_]+__):?[ \t]*")
+_CODE_FENCE = compile_later(r"[ \t>]*(?:`{3}|~{3})")
+_QUOTE = compile_later(r"^[ \t]*(?:>[ \t]?)+")
+_FRAME = compile_later(r"\s*(?:`{3}|~{3})|.*\|")
+_HEADING = compile_later(r"[ \t]*(?:#{1,6}(?:[ \t].*)?|\[![\w-]{1,40}\][-+]?[ \t]*)")
+_BOLD = compile_later(r"[ \t]*(?:\*\*[^*]+\*\*|__[^_]+__):?[ \t]*")
 
 # All is bounded, so that no line takes quadratic time.
 _PICTURE = r"!\[\[[^\]]{0,400}\]\]|!\[[^\]]{0,400}\](?:\([^()]{0,1000}\))?"
 _HTML = r"<[!/A-Za-z][^<>]{0,2000}>"
-_DECORATION = re.compile(rf"\[(?:{_PICTURE})\]\([^()]{{0,1000}}\)|{_PICTURE}|{_HTML}")
-_TAG = re.compile(r"(?<!\S)#[^\W\d_][\w/-]*")
-_TAGGED_LINE = re.compile(rf"\s*{_HTML}.*{_HTML}\s*")
-_LABEL = re.compile(r"\W*+(?:\w++[*_]*+:)?+\W*+")
-_LINK = re.compile(r"(?<!!)\[([^\[\]]{1,400})\]\([^()\s]{1,1000}\)")
+_DECORATION = compile_later(rf"\[(?:{_PICTURE})\]\([^()]{{0,1000}}\)|{_PICTURE}|{_HTML}")
+_TAG = compile_later(r"(?<!\S)#[^\W\d_][\w/-]*")
+_TAGGED_LINE = compile_later(rf"\s*{_HTML}.*{_HTML}\s*")
+_LABEL = compile_later(r"\W*+(?:\w++[*_]*+:)?+\W*+")
+_LINK = compile_later(r"(?<!!)\[([^\[\]]{1,400})\]\([^()\s]{1,1000}\)")
 #: What breaks a line whatever its length.
-_BREAK = re.compile(r"(?:\\|[ ]{2}|<br ?/?>)$")
-_WORD = re.compile(r"[^\W_]+")
-_STOP = re.compile(r"[.!?。！？][*_\s]*$")
+_BREAK = compile_later(r"(?:\\|[ ]{2}|<br ?/?>)$")
+_WORD = compile_later(r"[^\W_]+")
+_STOP = compile_later(r"[.!?。！？][*_\s]*$")
 
 
 def choose_line(hit: Hit) -> str:

@@ -7,7 +7,6 @@ calls" of one version. Such a claim is one of kind `working_context`, one with t
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence, Set
 from functools import cache, lru_cache
 from typing import NamedTuple
@@ -21,6 +20,7 @@ from vaultmem.core.search.query import Hit
 from vaultmem.core.search.terms import count_terms, weak_terms
 from vaultmem.core.similarity.words import CLAUSAL, CONDITIONS, NEGATIONS, ONLY
 from vaultmem.core.text.display import count_things
+from vaultmem.core.text.patterns import compile_later
 
 # Which sentences say that something does not work, exist or support something: it may by now.
 #
@@ -31,12 +31,12 @@ from vaultmem.core.text.display import count_things
 #: Leaves of a text in UTF-8 its letters, also those that are not ASCII.
 _LETTERS = bytes(code if 97 <= code <= 122 or code >= 128 else 32 for code in range(256))
 
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
-_NOT = re.compile(r"(?<=ca)n['’]t\b|(?<=[a-z])n['’]t\b|(?<=can)not\b")
-_PART = re.compile(r"(?:[^\W_]+-)*([^\W_]+)|([,;:(])")
+_SENTENCE = compile_later(r"(?<=[.!?])\s+|\n+")
+_NOT = compile_later(r"(?<=ca)n['’]t\b|(?<=[a-z])n['’]t\b|(?<=can)not\b")
+_PART = compile_later(r"(?:[^\W_]+-)*([^\W_]+)|([,;:(])")
 
 #: How code is written: `name`, some_name, --flag, name(), /some/path.
-_CODE = re.compile(r"`|\w_\w|(?<!\S)--\w|\(\)|(?<!\S)/\w")
+_CODE = compile_later(r"`|\w_\w|(?<!\S)--\w|\(\)|(?<!\S)/\w")
 
 #: Words between a negation and what it negates, at most; and behind a copula.
 _REACH, _NEAR = 4, 2

@@ -21,6 +21,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from vaultmem.core.languages import read_pairs, read_words
+from vaultmem.core.text.patterns import compile_later
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,16 +51,15 @@ _CJK = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 
 #: Words joined by one of `- _ . /` without blanks; thousands as in 750,000. Possessive, so that no
 #: line of a megabyte takes quadratic time, and begun where a word begins for the same reason.
-_COMPOUND = re.compile(r"(?<![^\W_])[^\W_]++(?:[-_./][^\W_]++)++")
-_THOUSANDS = re.compile(r"(?<![\d,])\d{1,3}+(?:,\d{3}(?!\d))++")
-_WORD = re.compile(r"[^\W_]++")
-_FOREIGN = re.compile(r"[^\x00-\x7f]+")
-_NO_LETTERS = re.compile(r"\W+")
-_CAMEL = re.compile(r"[a-z0-9][A-Z]")
-_HUMP = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_compile = cache(
-    re.compile
-)  # Ranges as large as these take milliseconds, and many never need them.
+_COMPOUND = compile_later(r"(?<![^\W_])[^\W_]++(?:[-_./][^\W_]++)++")
+_THOUSANDS = compile_later(r"(?<![\d,])\d{1,3}+(?:,\d{3}(?!\d))++")
+_WORD = compile_later(r"[^\W_]++")
+_FOREIGN = compile_later(r"[^\x00-\x7f]+")
+_NO_LETTERS = compile_later(r"\W+")
+_CAMEL = compile_later(r"[a-z0-9][A-Z]")
+_HUMP = compile_later(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+#: Ranges as large as these take milliseconds, and many never need them.
+_compile = cache(re.compile)
 
 
 class _Stems(dict[str, str]):

@@ -10,12 +10,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from vaultmem.core.text.patterns import compile_later
+
 SETTINGS_NAME, IGNORE_NAME = ".gitleaks.toml", ".gitleaksignore"
 
 #: A key and its value in a line, which is how `rules.toml` is written.
-_LINE = re.compile(r"^(\w+) = (.+)$", re.MULTILINE)
-_LITERAL = re.compile(r"'''(.*?)'''")
-_POSIX_CLASS = re.compile(r"\[:\^?[a-z]+:\]")
+_LINE = compile_later(r"^(\w+) = (.+)$", re.MULTILINE)
+_LITERAL = compile_later(r"'''(.*?)'''")
+_POSIX_CLASS = compile_later(r"\[:\^?[a-z]+:\]")
 
 
 class Allowlist(NamedTuple):

@@ -11,6 +11,7 @@ from re import Match
 from typing import NamedTuple
 
 from vaultmem.core.secrets.rules import Allowlist, Rule, Rules, compile_regex, read_rules
+from vaultmem.core.text.patterns import compile_later
 
 #: On a line, it says that what is there is no credential, or may be there.
 ALLOW_MARK = "gitleaks:allow"
@@ -23,7 +24,7 @@ _WINDOW, _MARGIN = 1_000_000, 64_000
 #: What can be inside a credential and is not part of it: a backslash by which Markdown escapes, and
 #: marks that are not shown. Source: `Default_Ignorable_Code_Point` in Unicode's
 #: DerivedCoreProperties.txt.
-_HIDDEN = re.compile(
+_HIDDEN = compile_later(
     r"\\(?=[!-/:-@\[-`{-~])"
     "|[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
@@ -35,7 +36,7 @@ _BY_NAME = "generic-password"
 
 #: What lets a guest into a meeting, in its link: no credential, for whoever has the link has it.
 #: The host has to be the link's own, and no other link may be around it.
-_MEETING = re.compile(
+_MEETING = compile_later(
     r"(?<![^\s\[(<\"'`|*])https://(?:[a-z0-9-]{1,63}\.){0,4}"
     r"(?:zoom\.us|zoom\.com|zoomgov\.com|teams\.microsoft\.com|teams\.live\.com"
     r"|meet\.google\.com|meet\.jit\.si|webex\.com)/[\w.~%/+-]{0,200}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from types import MappingProxyType
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from vaultmem.core.packs.pack_item import quote
 from vaultmem.core.preferences import has_sign
+from vaultmem.core.text.patterns import compile_later
 from vaultmem.core.text.token_count import count_tokens
 from vaultmem.core.transcripts.event import shorten_answer
 
@@ -117,12 +117,12 @@ _Numbered: TypeAlias = "tuple[int, Session]"
 #: Tokens of the dots behind a text that was cut.
 _DOTS = 2
 
-_FAILED = re.compile(r"(`[^`]*`:) failed[^:]*: (.*)")
+_FAILED = compile_later(r"(`[^`]*`:) failed[^:]*: (.*)")
 
 #: Characters of an answer in few words.
 STAND = 420
 
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])\s*|\n+")
+_SENTENCE = compile_later(r"(?<=[.!?])\s+|(?<=[。！？])\s*|\n+")
 
 
 def make_pieces(material: RestoreMaterial) -> list[RestorePiece]:

@@ -12,14 +12,15 @@ from typing import NamedTuple
 
 from vaultmem.core.lifecycle import State
 from vaultmem.core.text.paths import check_new_name
+from vaultmem.core.text.patterns import compile_later
 from vaultmem.errors import RefusedError
 
 #: The folder of the sessions' notes.
 FOLDER = "sessions"
 
-_SAFE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?")
-_LINK = re.compile(r"\[\[([^\[\]|]+)(?:\|[^\[\]]*)?\]\]")
-_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+_SAFE = compile_later(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?")
+_LINK = compile_later(r"\[\[([^\[\]|]+)(?:\|[^\[\]]*)?\]\]")
+_UNSAFE = compile_later(r"[^A-Za-z0-9._-]+")
 
 
 def session_path(session: str) -> PurePosixPath:
@@ -233,11 +234,11 @@ class Session(NamedTuple):
         return self.facts.state in {State.ACTIVE, State.CANDIDATE, State.STALE}
 
 
-_WINDOW = re.compile(
+_WINDOW = compile_later(
     r"(?P<number>\d{1,6}): tokens (?P<start>\d{1,12})-(?P<end>\d{1,12})?"
     r"(?:, turns (?P<first>\d{1,9})-(?P<last>\d{1,9}))?(?:, sha256 (?P<digest>[0-9a-f]{8,64}))?"
 )
-_TOUCHED = re.compile(r"(?P<path>.+)@(?P<blob>[0-9a-f]{7,40}|gone)", re.DOTALL)
+_TOUCHED = compile_later(r"(?P<path>.+)@(?P<blob>[0-9a-f]{7,40}|gone)", re.DOTALL)
 
 
 def parse_window(text: str) -> Window | None:

@@ -29,6 +29,7 @@ from vaultmem.core.similarity.words import (
     TAKING_BACK,
     spell_american,
 )
+from vaultmem.core.text.patterns import compile_later
 
 #: A sentence, an item or a paragraph ends; something is set off within a sentence.
 _END, _PAUSE = "\n", ","
@@ -145,26 +146,26 @@ def canonical_form(text: str) -> tuple[str, ...]:
     return tuple(form)
 
 
-_FENCE, _CODE = re.compile(r"^[ \t]*(?:```|~~~)", re.M), re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
-_LINE_MARK = re.compile(r"[ \t]*(?:(?:[-*+]|\#{1,6})[ \t]+(?![\d \t])|(?=\d+[.)][ \t]|[>|]))")
+_FENCE, _CODE = compile_later(r"^[ \t]*(?:```|~~~)", re.M), compile_later(r"(?<!`)`([^`\n]+)`(?!`)")
+_LINE_MARK = compile_later(r"[ \t]*(?:(?:[-*+]|\#{1,6})[ \t]+(?![\d \t])|(?=\d+[.)][ \t]|[>|]))")
 
 #: Markup, then marks that are written in several ways. What is inside of a link stays.
 _PLAIN = (
-    (re.compile(r"\[( |x|X)\](?=\s)"), r" [\1] "),
-    (re.compile(r"\[([^\[\]\n]*)\]\(([^()\s]*)\)"), r"\1 \2"),
-    (re.compile(r"(?<![\w*])(\*{1,3})(?=[^\s*])([^*]*[^\s*])\1(?![\w*])"), r"\2"),
-    (re.compile(r"(?<!\w)_(?=[^\s_])([^_]*[^\s_])_(?!\w)"), r"\1"),
-    (re.compile(r"[’‘ʼ]"), "'"),
-    (re.compile(r"[“”„«»]|``|''"), '"'),
-    (re.compile(r"(?<!\w)([\"'])([^\s\"']+)\1(?!\w)"), r"\2"),
-    (re.compile(r"(?<=\d)[–−](?=\d)|(?<!\w)−(?=\d)"), "-"),
-    (re.compile(r"[—–]|(?<=[^\W\d]) - (?=[^\W\d])"), " , "),
-    (re.compile("…"), "... "),
+    (compile_later(r"\[( |x|X)\](?=\s)"), r" [\1] "),
+    (compile_later(r"\[([^\[\]\n]*)\]\(([^()\s]*)\)"), r"\1 \2"),
+    (compile_later(r"(?<![\w*])(\*{1,3})(?=[^\s*])([^*]*[^\s*])\1(?![\w*])"), r"\2"),
+    (compile_later(r"(?<!\w)_(?=[^\s_])([^_]*[^\s_])_(?!\w)"), r"\1"),
+    (compile_later(r"[’‘ʼ]"), "'"),
+    (compile_later(r"[“”„«»]|``|''"), '"'),
+    (compile_later(r"(?<!\w)([\"'])([^\s\"']+)\1(?!\w)"), r"\2"),
+    (compile_later(r"(?<=\d)[–−](?=\d)|(?<!\w)−(?=\d)"), "-"),
+    (compile_later(r"[—–]|(?<=[^\W\d]) - (?=[^\W\d])"), " , "),
+    (compile_later("…"), "... "),
 )
 
 
 #: Without one of these no pattern above fits.
-_MARKED = re.compile(r"[\[*_'\"`’‘ʼ“”„«»–—−…]| - ")
+_MARKED = compile_later(r"[\[*_'\"`’‘ʼ“”„«»–—−…]| - ")
 
 
 def _read_pieces(text: str) -> Iterator[_Piece]:
@@ -206,7 +207,7 @@ def _read_plain(text: str) -> Iterator[_Piece]:
         yield from _read_marks(behind)
 
 
-_OPENING, _CLOSING = re.compile(r"^[(\"\[]+"), re.compile(r"[.,;:!?)\"\]]+$")
+_OPENING, _CLOSING = compile_later(r"^[(\"\[]+"), compile_later(r"[.,;:!?)\"\]]+$")
 
 
 def _take(chunk: str, pattern: re.Pattern[str]) -> tuple[str, str]:
@@ -281,9 +282,9 @@ def _is_idle_article(pieces: list[_Piece], place: int, is_german: bool, is_shout
     return len(word) > 1 and not counts
 
 
-_NUMBER = re.compile(r"[^\w\s]*\d[\d.,:]*")
-_QUANTITY = re.compile(r"([^\w\s]*\d[\d.,:]*)([^\W\d_]+|%)")
-_SHORT = re.compile(r"[^\W\d_]{1,3}|%")
+_NUMBER = compile_later(r"[^\w\s]*\d[\d.,:]*")
+_QUANTITY = compile_later(r"([^\w\s]*\d[\d.,:]*)([^\W\d_]+|%)")
+_SHORT = compile_later(r"[^\W\d_]{1,3}|%")
 
 
 def _unify(piece: _Piece, before: str, is_german: bool, is_shouted: bool) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ The words are tables: `relations.txt` and `updates.txt` of each language.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
@@ -16,6 +15,7 @@ from vaultmem.core.languages import list_languages, read_lines, read_pairs
 from vaultmem.core.search.terms import find_stem, plain_text
 from vaultmem.core.similarity import words as traits
 from vaultmem.core.similarity.statement import is_past, split_sentences
+from vaultmem.core.text.patterns import compile_later
 
 #: Longer sentences say more than one thing; and of a text no more sentences are read.
 _MAX_SENTENCE, _MAX_SENTENCES = 200, 40
@@ -36,11 +36,11 @@ BE = traits.COPULAS | {"been", "being", "wurde", "wurden", "worden"}
 _WAS = traits.PAST | {"war", "waren"}
 _LITTLE = traits.AUXILIARIES | traits.COPULAS | traits.RELATIONS | {"be"}
 
-_TOKEN = re.compile(r"[+#@]?[^\W_](?:[\w.\-/@:+#&]*[\w+#])?(?:'[^\W_]+)?|[,;:()]")
-_NOISE = re.compile(
+_TOKEN = compile_later(r"[+#@]?[^\W_](?:[\w.\-/@:+#&]*[\w+#])?(?:'[^\W_]+)?|[,;:()]")
+_NOISE = compile_later(
     r"[*`\"“”„«»]+|(?<!\w)_+|_+(?!\w)|\[\[|\]\]|^[ \t]*(?:[-+>]|#{1,6}|\d+[.)])[ \t]+"
 )
-_IDENTIFIER = re.compile(r".*\d|.+[A-Z]|.+[/_@#+]|.+\.\w")
+_IDENTIFIER = compile_later(r".*\d|.+[A-Z]|.+[/_@#+]|.+\.\w")
 
 
 class Word(NamedTuple):

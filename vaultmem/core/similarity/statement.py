@@ -14,6 +14,7 @@ from vaultmem.core.notes.sections import read_keywords
 from vaultmem.core.similarity import words
 from vaultmem.core.similarity.tokens import Token, TokenKind, read_tokens
 from vaultmem.core.similarity.words import MONTHS
+from vaultmem.core.text.patterns import compile_later
 
 #: How a statement is limited; each is counted, and the counts have to agree.
 LIMITS = {
@@ -24,21 +25,21 @@ LIMITS = {
     "condition": words.CONDITIONS,
 }
 
-_ITEM = re.compile(r"[ \t]*(?:[-*+>]|\d{1,9}[.)]|#{1,6}|\|)(?:[ \t]|$)")
-_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
-_END = re.compile(
+_ITEM = compile_later(r"[ \t]*(?:[-*+>]|\d{1,9}[.)]|#{1,6}|\|)(?:[ \t]|$)")
+_FENCE = compile_later(r"[ \t]*(`{3,}|~{3,})")
+_END = compile_later(
     r"(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bca\.)(?<!\d\.)"
     r"(?<!\b[DM]r\.)(?<!\bM[rs]s\.)(?<!\bMs\.)(?<!\bProf\.)(?<!\bSt\.)\s+(?=[^\sa-z])"
 )
-_GOES_ON = re.compile(r"(?i)(?:except|unless|but not|only if|apart from|außer|es sei denn)\b")
+_GOES_ON = compile_later(r"(?i)(?:except|unless|but not|only if|apart from|außer|es sei denn)\b")
 
 #: What `remember` writes behind a sentence that it adds: who said it.
-_SIGNATURE = re.compile(r"\*\([^()\n]{1,200}\)\*[ \t]*$")
+_SIGNATURE = compile_later(r"\*\([^()\n]{1,200}\)\*[ \t]*$")
 
-_WORD = re.compile(r"[^\W\d_]+")
+_WORD = compile_later(r"[^\W\d_]+")
 
 #: A note of a day: "3 July 2023: we met" or "On 3 July 2023, we met".
-_DAY = re.compile(
+_DAY = compile_later(
     rf"\W*(?:(?:On|Am) )?(?:\d{{4}}-\d\d-\d\d|\d{{1,2}}\.\d{{1,2}}\.\d{{4}}"
     rf"|\d{{1,2}}\.? {MONTHS} \d{{4}}|{MONTHS} \d{{1,2}}, \d{{4}})"
 )

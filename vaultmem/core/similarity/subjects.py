@@ -18,6 +18,7 @@ from vaultmem.core.similarity import words
 from vaultmem.core.similarity.facts import list_sort, list_verbs, read_key, read_sentence
 from vaultmem.core.similarity.statement import is_past, split_sentences, tells_past
 from vaultmem.core.similarity.words import MONTHS, guess_language
+from vaultmem.core.text.patterns import compile_later
 
 #: Longer texts (characters) are read up to here: what they are about is at their beginning.
 _MAX_TEXT = 300
@@ -47,10 +48,10 @@ _PARTS = {
     "word": r"[^\W\d_][^\W\d_'-]*(?:['-][^\W\d_]+)*",
     "mark": r"[:;.,!?()\n–—%€$£°]|(?<=\s)-(?=\s)",
 }
-_TOKEN = re.compile("|".join(f"(?P<{sort}>{pattern})" for sort, pattern in _PARTS.items()))
+_TOKEN = compile_later("|".join(f"(?P<{sort}>{pattern})" for sort, pattern in _PARTS.items()))
 
-_YEAR = re.compile(r"(?:19|20)\d\d")
-_FILE_NAME = re.compile(r"\S*[a-z]\S*")
+_YEAR = compile_later(r"(?:19|20)\d\d")
+_FILE_NAME = compile_later(r"\S*[a-z]\S*")
 _NUMBERED = frozenset({"no", "nr", "number", "nummer", "num"})
 
 

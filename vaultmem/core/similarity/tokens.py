@@ -21,6 +21,7 @@ from vaultmem.core.similarity.words import (
     is_light,
     unify_word,
 )
+from vaultmem.core.text.patterns import compile_later
 
 
 class TokenKind(StrEnum):
@@ -52,7 +53,7 @@ class Token(NamedTuple):
 #: Longer figures are cut: nobody compares by them, and converting them takes long.
 _MAX_FIGURE = 40
 
-_MIXED = re.compile(r"(?=.*\d)(?=.*[^\W\d])|[a-z][A-Z]|[A-Z]{2,}[a-z]|[A-Z][a-z]+[A-Z]")
+_MIXED = compile_later(r"(?=.*\d)(?=.*[^\W\d])|[a-z][A-Z]|[A-Z]{2,}[a-z]|[A-Z][a-z]+[A-Z]")
 
 
 _DAY = r"\d{1,2}(?:st|nd|rd|th)?"
@@ -92,7 +93,7 @@ _PARTS = {
     "breaks": r"(?:[,;.!?\n]|:(?! ?\d))+",
 }
 
-_TOKEN = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _PARTS.items()))
+_TOKEN = compile_later("|".join(f"(?P<{name}>{pattern})" for name, pattern in _PARTS.items()))
 
 
 @lru_cache(maxsize=4096)
@@ -344,7 +345,7 @@ def _number_words() -> re.Pattern[str]:
     return re.compile(rf"\b(?:{'|'.join(_NUMBERS)})\b", re.IGNORECASE)
 
 
-_TENS = re.compile(
+_TENS = compile_later(
     r"\b(twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)[ -]"
     r"(one|two|three|four|five|six|seven|eight|nine)\b",
     re.IGNORECASE,

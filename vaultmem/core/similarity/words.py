@@ -8,6 +8,7 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 
 from vaultmem.core.languages import find_words, list_languages, read_lines, read_pairs
+from vaultmem.core.text.patterns import compile_later
 
 # The words that the rules of comparison know, by their traits.
 #
@@ -41,9 +42,9 @@ TAKING_BACK = find_words("taking-back")
 
 
 #: British spellings and adverbs, also in words that have no other: both sides are treated alike.
-_BRITISH = re.compile(r"(?<=[a-z]{2})is(?=(?:e|ed|es|ing|ation|ations|er|ers)$)")
-_OUR = re.compile(r"(?<=[a-z][bdlnv])our(?=(?:s|ed|ing|ite|ites|al|able)?$)")
-_ADVERB = re.compile(r"(?<=al|ul|us|ve|nt|ar|ck|ct|te|ht|ng|ed)ly$")
+_BRITISH = compile_later(r"(?<=[a-z]{2})is(?=(?:e|ed|es|ing|ation|ations|er|ers)$)")
+_OUR = compile_later(r"(?<=[a-z][bdlnv])our(?=(?:s|ed|ing|ite|ites|al|able)?$)")
+_ADVERB = compile_later(r"(?<=al|ul|us|ve|nt|ar|ck|ct|te|ht|ng|ed)ly$")
 _PREFIXES = ("re", "over", "under", "out")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,12 +10,14 @@ from itertools import groupby, pairwise
 from math import isqrt
 from typing import NamedTuple
 
+from vaultmem.core.text.patterns import compile_later
+
 #: Steps that one comparison may take; what is left then counts as replaced.
 _MAX_STEPS = 4_000_000
 #: Edits that are looked for between two places that are surely the same.
 _MAX_EDITS = 1_000
 
-_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+_LINE = compile_later(r"[^\n]*\n|[^\n]+")
 
 Match = tuple[int, int, int]
 
@@ -220,7 +221,7 @@ def _join_runs(matches: list[Match]) -> list[Match]:
 # What differs between two texts, word by word.
 
 #: A number, a sign of a script that does not part its words, a word, a line end, blanks, a mark.
-_WORD = re.compile(
+_WORD = compile_later(
     r"\d+(?:[.,:]\d+)*|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
     r"|[^\W\d\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+|\n|[^\S\n]+|."
 )
@@ -228,7 +229,7 @@ _WORD = re.compile(
 #: Steps that one comparison may take (see `diff_lines`): a page waits for it.
 _MAX_WORD_STEPS = 200_000
 
-_PLACE = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+_PLACE = compile_later(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
 
 class WordMark(StrEnum):

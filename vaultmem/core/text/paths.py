@@ -9,6 +9,7 @@ from itertools import accumulate, chain
 from pathlib import PurePosixPath
 
 from vaultmem.core.text.display import escape_bytes
+from vaultmem.core.text.patterns import compile_later
 from vaultmem.errors import RefusedError
 
 #: Notes that are pinned by their name, in the order in which a pack shows them.
@@ -36,17 +37,17 @@ NOTE_ENDINGS = (".md", ".canvas")
 NOT_NOTES = frozenset({TEMPLATES, TRANSCRIPTS, "media"})
 
 # Marks and numbers may stand before it: `_templates`, `99 - Template`.
-_TEMPLATES = re.compile(r"[\W\d_]*templates?", re.IGNORECASE)
+_TEMPLATES = compile_later(r"[\W\d_]*templates?", re.IGNORECASE)
 
 #: Files at the vault's root that vaultmem generates.
 GENERATED = frozenset({"CONTEXT.md"})
 
 # What Windows and Obsidian forbid, control characters, line breaks and marks of direction.
-_FORBIDDEN = re.compile(
+_FORBIDDEN = compile_later(
     r'[\x00-\x1f\x7f-\x9f<>:"|?*\\\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]'
 )
 #: Devices; and short names (`VAULTM~1.YAM`) by which NTFS may know another file, but no note.
-_RESERVED = re.compile(
+_RESERVED = compile_later(
     r"(?i)^((con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]) *(\..*)?"
     r"|[^.~]{1,6}~\d{1,6}(\.(?!md$)[^.]{0,3})?)$"
 )
@@ -54,7 +55,7 @@ _TEMPORARY = ("~", ".tmp", ".swp", ".swx", ".part", ".crdownload")
 MAX_NAME_BYTES = 200
 
 # What Syncthing, Dropbox, Obsidian Sync and vaultmem itself call the second of two versions.
-_CONFLICT_COPY = re.compile(
+_CONFLICT_COPY = compile_later(
     r"(?i)\.sync-conflict-\d{8}-\d{6}|\([^()]*conflicted copy[^()]*\)"
     r"|\.conflict-\d{8}T\d{6}-[0-9a-f]{4}\b"
 )
@@ -213,9 +214,9 @@ MAX_PATH_BYTES = 400
 _LONGEST_PATH = 4_000
 
 #: A short name by which NTFS may know one of git's own files.
-_SHORT = re.compile(r"(?i)git.*~\d+")
+_SHORT = compile_later(r"(?i)git.*~\d+")
 
-_DRIVE = re.compile(r"[A-Za-z]:")
+_DRIVE = compile_later(r"[A-Za-z]:")
 
 
 def find_danger(path: str) -> str:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from datetime import date, datetime, time
 from enum import StrEnum
 from typing import NamedTuple
 
+from vaultmem.core.text.patterns import compile_later
 from vaultmem.errors import RefusedError
 
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
-_TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?")
+_DAY = compile_later(r"\d{4}-\d{2}-\d{2}")
+_TIMESTAMP = compile_later(
+    r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?"
+)
 
 #: What some people write for a day, and others read as another one.
-_AMBIGUOUS = re.compile(
+_AMBIGUOUS = compile_later(
     r"\d{1,4}([/.])\d{1,2}\1\d{1,4}|\d{1,2}-\d{1,2}-\d{2,4}|\d{4}-\d{1,2}-\d{1,2}"
 )
 

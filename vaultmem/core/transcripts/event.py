@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from vaultmem.core.secrets.scan import mask_secrets
+from vaultmem.core.text.patterns import compile_later
 
 
 class EventKind(StrEnum):
@@ -73,16 +74,16 @@ class TranscriptEvent(NamedTuple):
     steps: tuple[str, ...] | None = None
 
 
-_PATCHED = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+?)\s*$", re.MULTILINE)
+_PATCHED = compile_later(r"^\*\*\* (Add|Update|Delete) File: (.+?)\s*$", re.MULTILINE)
 _DEEDS = {"Add": Deed.CREATED, "Update": Deed.EDITED, "Delete": Deed.REMOVED}
 
 #: A block that a client puts into the user's turn: its name has a hyphen or an underscore, as no
 #: tag of HTML does.
 _NAME = r"([a-z]+(?:[-_][a-z]+)+|skill)"
-_OPENS, _CLOSES = re.compile(rf"<{_NAME}\b"), re.compile(rf"</{_NAME}>\Z")
+_OPENS, _CLOSES = compile_later(rf"<{_NAME}\b"), compile_later(rf"</{_NAME}>\Z")
 _BLOCKS = 100
-_HEAD = re.compile(r"\A# (?:AGENTS\.md|CLAUDE\.md) instructions\b.*", re.DOTALL)
-_IDE = re.compile(r"\A# Context from my IDE setup:.*?^## My request for Codex:\s*", re.S | re.M)
+_HEAD = compile_later(r"\A# (?:AGENTS\.md|CLAUDE\.md) instructions\b.*", re.DOTALL)
+_IDE = compile_later(r"\A# Context from my IDE setup:.*?^## My request for Codex:\s*", re.S | re.M)
 _NOT_SAID = ("[Request interrupted by user", "Caveat: The messages below were generated")
 
 
@@ -163,20 +164,22 @@ add blame branch cat-file commit diff fetch grep log ls-files ls-tree rev-parse 
 """
 _LOOKING = frozenset(_LOOKS.split())
 _GIT_LOOKING = frozenset(_GIT_LOOKS.split())
-_PARTS = re.compile(r"\s*(?:&&|\|\||;|\||\n)\s*")
-_LEAD = re.compile(
+_PARTS = compile_later(r"\s*(?:&&|\|\||;|\||\n)\s*")
+_LEAD = compile_later(
     r"^(?:cd [^&;|\n]+(?:&&|;)\s*|[A-Z_][A-Z0-9_]*=\S*\s+|(?:sudo|time|command)\s+)+"
 )
-_TAIL = re.compile(r"(?:\s*2>&1|\s*\|\s*(?:tail|head|cat|tee|grep|sed)\b[^|;&]*|\s*<<.*)+$", re.S)
-_SUBJECT = re.compile(r"""\bcommit\b[^\n]*?\s-a?m\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)')""")
-_COMMITTED = re.compile(r"^\[[^\]\n]*?\b([0-9a-f]{7,40})\] (.+)$", re.MULTILINE)
-_REMOVES = re.compile(r"(?:^|&&|;|\n)\s*(?:git )?rm\s+([^&;|\n]+)")
+_TAIL = compile_later(
+    r"(?:\s*2>&1|\s*\|\s*(?:tail|head|cat|tee|grep|sed)\b[^|;&]*|\s*<<.*)+$", re.S
+)
+_SUBJECT = compile_later(r"""\bcommit\b[^\n]*?\s-a?m\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)')""")
+_COMMITTED = compile_later(r"^\[[^\]\n]*?\b([0-9a-f]{7,40})\] (.+)$", re.MULTILINE)
+_REMOVES = compile_later(r"(?:^|&&|;|\n)\s*(?:git )?rm\s+([^&;|\n]+)")
 #: What says in an output that not all went well, though the command itself ended well.
-_TROUBLE = re.compile(
+_TROUBLE = compile_later(
     r"^(?:FAILED |FAIL |E {3}|ERROR\b)|\b[1-9]\d* (?:failed|failures?|errors?)\b|\berror\b", re.M
 )
-_NAMED = re.compile(r"^(?:FAILED|FAIL|ERROR)[: ]+(\S+)", re.MULTILINE)
-_CAUSE = re.compile(r"(?i)\b(?:error|failed|fatal|not found|no such|cannot)\b|\b[EWF]\d{3}\b")
+_NAMED = compile_later(r"^(?:FAILED|FAIL|ERROR)[: ]+(\S+)", re.MULTILINE)
+_CAUSE = compile_later(r"(?i)\b(?:error|failed|fatal|not found|no such|cannot)\b|\b[EWF]\d{3}\b")
 _LONGEST = 160
 
 
@@ -235,19 +238,19 @@ def find_trouble(result: TranscriptEvent) -> str:
 
 # What an answer says in few words: chosen from its own sentences, without a model.
 
-_FENCED = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[^\n]*$|\Z)", re.DOTALL | re.MULTILINE)
-_TABLE = re.compile(r"^[ \t]*\|.*$", re.MULTILINE)
-_MARKS = re.compile(
+_FENCED = compile_later(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[^\n]*$|\Z)", re.DOTALL | re.MULTILINE)
+_TABLE = compile_later(r"^[ \t]*\|.*$", re.MULTILINE)
+_MARKS = compile_later(
     r"^[ \t]*(?:#{1,6}[ \t]+|>[ \t]?|[-*+][ \t]+(?:\[.\][ \t]+)?|\d{1,3}[.)][ \t]+)"
 )
-_END = re.compile(r"(?<=[.!?:])[*_\"')\]]*\s+(?=[\"'(\[`*_]*[^\Wa-zß-ÿ])|\n+")
+_END = compile_later(r"(?<=[.!?:])[*_\"')\]]*\s+(?=[\"'(\[`*_]*[^\Wa-zß-ÿ])|\n+")
 #: What tells of the state of things: what is open, what failed and why, what comes next.
-_SIGNS = re.compile(
+_SIGNS = compile_later(
     r"(?i)\b(?:fail\w*|still|yet|next|remain\w*|todo|missing|not (?:committed|done|tested|run)|"
     r"uncommitted|blocked|open|left|because|cause[ds]?|instead|must|never|only|broken|wait\w*|"
     r"noch|nicht|fehl\w*|schl[aä]gt|offen|weil|Ursache|n[aä]chste\w*|bleib\w*|statt|nur)\b"
 )
-_WORD = re.compile(r"[^\W\d_]{4,}")
+_WORD = compile_later(r"[^\W\d_]{4,}")
 _YES = 4
 
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from vaultmem.core.text.patterns import compile_later
 from vaultmem.errors import PendingError, VaultError
 from vaultmem.storage.git.commit_draft import (
     EMPTY_TREE,
@@ -43,17 +44,19 @@ _HEADERS = {
 }
 
 #: Encodings in which the bytes of ASCII mean ASCII.
-_ENCODING = re.compile(r"(?i)utf-?8|us-ascii|iso-?8859-?\d+|latin-?1|(windows-|cp)125\d|koi8-[ru]")
+_ENCODING = compile_later(
+    r"(?i)utf-?8|us-ascii|iso-?8859-?\d+|latin-?1|(windows-|cp)125\d|koi8-[ru]"
+)
 
-_OBJECT = re.compile("[0-9a-f]{40}")
+_OBJECT = compile_later("[0-9a-f]{40}")
 #: Control characters, line breaks of Unicode, and marks that reverse the direction of a text.
 _UNSAFE = "\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069"
-_SIGNATURE = re.compile(
+_SIGNATURE = compile_later(
     rf"([^<>\ufffd{_UNSAFE}]*) <([^<>\ufffd{_UNSAFE}]*)> ([0-9]{{1,20}} [+-][0-9]{{4}})"
 )
-_UNREADABLE = re.compile(rf"[\ufffd{_UNSAFE}]")
-_CONTINUED = re.compile(r"\n +")
-_AGENT = re.compile(r"(?im)^Agent-Id[ \t]*:[ \t]*(.*(?:\n[ \t]+\S.*)*)$")
+_UNREADABLE = compile_later(rf"[\ufffd{_UNSAFE}]")
+_CONTINUED = compile_later(r"\n +")
+_AGENT = compile_later(r"(?im)^Agent-Id[ \t]*:[ \t]*(.*(?:\n[ \t]+\S.*)*)$")
 
 _AGAIN = "make it again with git (`git rebase --force-rebase`)"
 _REWORD = "reword it (`git rebase -i`)"

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from vaultmem.core.text.patterns import compile_later
 from vaultmem.errors import FaultError, NoteNotFoundError, VaultError
 from vaultmem.storage.git.commit_draft import TreeEntry
 
@@ -162,8 +163,8 @@ _ENTRY = re.compile(rb"([0-7]{1,7}) ([^\0]+)\0(.{20})", re.DOTALL)
 _NOTHING = (b"", b"")
 
 # What HFS+ does not see in a name, and what NTFS takes for `.git`.
-_UNSEEN = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
-_DOT_GIT = re.compile(r"(?i)(\.git|git~1)[ .]*(:.*)?")
+_UNSEEN = compile_later("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
+_DOT_GIT = compile_later(r"(?i)(\.git|git~1)[ .]*(:.*)?")
 
 
 class TreeBuilder:

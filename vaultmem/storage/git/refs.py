@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Set
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vaultmem.core.notes.encoding import read_escapes
 from vaultmem.core.text.display import escape_bytes
 from vaultmem.core.text.paths import is_text
+from vaultmem.core.text.patterns import compile_later
 from vaultmem.core.text.suggest import ask_meant
 from vaultmem.core.text.timestamps import is_timestamp, parse_timestamp
 from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError, VaultError
@@ -18,12 +18,12 @@ from vaultmem.storage.git.runner import read_time
 if TYPE_CHECKING:
     from vaultmem.storage.git.runner import GitRunner
 
-_FULL_ID = re.compile(r"[0-9a-f]{40}")
+_FULL_ID = compile_later(r"[0-9a-f]{40}")
 _UNITS = "second|minute|hour|day|week|month|year"
 _DAYS = "monday|tuesday|wednesday|thursday|friday|saturday|sunday"
 
 #: Those of git's words for a date that cannot be meant for a name; git reads any text as one.
-_DATE_WORDS = re.compile(
+_DATE_WORDS = compile_later(
     rf"(?i)yesterday|noon|midnight|last[ .](?:{_UNITS}|{_DAYS})"
     rf"|[0-9]{{1,4}}[ .](?:{_UNITS})s?[ .]ago"
 )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from vaultmem.core.notes.encoding import read_escapes
+from vaultmem.core.text.patterns import compile_later
 from vaultmem.errors import VaultError
 from vaultmem.storage.git.commit_draft import CommitSettings, Identity, TreeEntry, clean_name
 from vaultmem.storage.git.head import common_folder, find_git_folder
@@ -77,8 +77,8 @@ def read_line(file: Path) -> str:
         return ""
 
 
-_SECTION = re.compile(r'\s*\[\s*([\w.-]+)\s*("(?:[^"\\]|\\.)*")?\s*\]')
-_SETTING = re.compile(r"\s*([a-zA-Z][\w-]*)\s*(?:=\s*\"?([^\s\"#;]*))?")
+_SECTION = compile_later(r'\s*\[\s*([\w.-]+)\s*("(?:[^"\\]|\\.)*")?\s*\]')
+_SETTING = compile_later(r"\s*([a-zA-Z][\w-]*)\s*(?:=\s*\"?([^\s\"#;]*))?")
 
 
 def check_repository(work_tree: Path, git_folder: Path) -> None:
@@ -190,7 +190,7 @@ def _read_config(file: Path) -> dict[str, str]:
 _MAX_COMMITS = 2_000
 
 #: How a commit begins: not even a subject or a file's name can look like this.
-_START = re.compile(r"(?:^|\0)\x01(?=[0-9a-f]{40}\0\d+\0\d{4}-\d\d-\d\d\0)")
+_START = compile_later(r"(?:^|\0)\x01(?=[0-9a-f]{40}\0\d+\0\d{4}-\d\d-\d\d\0)")
 
 _FIELDS = "%H%x00%ct%x00%cs%x00%an%x00%s"
 _PLAIN = ("--no-show-signature", "--no-notes", "--no-decorate", "--no-color", "--encoding=UTF-8")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
 import tempfile
 import threading
@@ -20,6 +19,7 @@ from subprocess import PIPE
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from vaultmem.core.text.patterns import compile_later
 from vaultmem.errors import FaultError, PendingError, VaultError
 from vaultmem.storage.git.git_locks import (
     GitLocation,
@@ -52,7 +52,7 @@ _SETTINGS = {
 }
 
 #: How git says that another one holds a file.
-_LOCKED = re.compile(
+_LOCKED = compile_later(
     r"(?:Unable to create '(.+\.lock)'|could not lock config file (.+)): File exists"
 )
 
@@ -255,7 +255,7 @@ def _as_stream(data: bytes | None) -> Iterator[Any]:
 #: A day before the end of the year 9999, in seconds since the epoch: it has a date in each zone.
 _LAST = 253_402_214_400
 
-_SOUND = re.compile(r"\d{4}-.*(Z|[+-](0\d|1[0-4]):?[0-5]\d)")
+_SOUND = compile_later(r"\d{4}-.*(Z|[+-](0\d|1[0-4]):?[0-5]\d)")
 
 
 def read_time(text: str) -> int:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import struct
 import sys
 from bisect import bisect_left
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from weakref import finalize
 from zlib import crc32
 
+from vaultmem.core.text.patterns import compile_later
 from vaultmem.errors import DamagedError
 from vaultmem.storage.atomic import write_atomically
 
@@ -342,7 +342,7 @@ class SegmentArrays:
 # What the index's newest table of contents lists, in a file that is read without Whoosh.
 
 #: Whoosh's own name for a table of contents: its number is the generation.
-_CONTENTS = re.compile(r"_MAIN_([0-9]+)\.toc")
+_CONTENTS = compile_later(r"_MAIN_([0-9]+)\.toc")
 
 _NAME = "segments.json"
 
