@@ -1,0 +1,374 @@
+"""Check anchors: is the code that notes cite as it was, on this machine and now?"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import posixpath
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from vaultmem.core.anchors import (
+    Anchor,
+    AnchorCheck,
+    AnchorStatus,
+    compare_anchor,
+    find_symbol,
+    has_block,
+    parse_anchor,
+)
+from vaultmem.core.project import FolderFacts, match_project
+from vaultmem.core.text.blob import blob_id
+from vaultmem.core.text.line_diff import split_keys
+from vaultmem.errors import VaultError
+from vaultmem.services.projects.folder_facts import FACTS_KEY, read_facts
+from vaultmem.services.projects.project_table import read_projects
+from vaultmem.storage.files import UnsafeFileError
+from vaultmem.storage.git.code_files import (
+    CodeRepository,
+    find_bases,
+    find_new_paths,
+    find_repository,
+    find_text,
+    read_versions,
+)
+
+if TYPE_CHECKING:
+    from vaultmem.storage.git.runner import GitRunner
+    from vaultmem.vault import Vault
+
+
+class CitedAnchor(NamedTuple):
+    """An anchor as a note cites it: the note's project, and when the note was written.
+
+    `written` is in seconds since the epoch. It dates an anchor that names no version.
+    """
+
+    anchor: Anchor
+    project: str = ""
+    written: float = 0.0
+
+
+def read_cited(texts: Iterable[str], project: str, written: float) -> list[CitedAnchor]:
+    """Return the anchors among the texts that a note cites."""
+    anchors = filter(None, map(parse_anchor, texts))
+    return [CitedAnchor(each, project, written) for each in anchors]
+
+
+def check_anchors(vault: Vault, cited: Sequence[CitedAnchor]) -> list[AnchorCheck | None]:
+    """Return the state of each anchor now, in the same order.
+
+    The file in the work tree counts, with edits that are not committed. None for a text without a
+    version that names no file of a repository here: it might not be a path at all.
+    """
+    checkouts = _Checkouts(vault)
+    by_repository: dict[CodeRepository, list[_Place]] = {}
+    for number, each in enumerate(cited):
+        for repository, path in checkouts.find_places(each):
+            place = _Place(number, each, path)
+            by_repository.setdefault(repository, []).append(place)
+    found: dict[int, AnchorCheck] = {}
+    for repository, places in by_repository.items():
+        for number, check in _check_places(vault, repository, places):
+            found.setdefault(number, check)
+    return [
+        found.get(number)
+        or (AnchorCheck(each.anchor, AnchorStatus.UNKNOWN) if each.anchor.is_pinned else None)
+        for number, each in enumerate(cited)
+    ]
+
+
+class _Place(NamedTuple):
+    """Where an anchor might be in a repository; `number` is its place in the request."""
+
+    number: int
+    cited: CitedAnchor
+    path: str
+
+    @property
+    def anchor(self) -> Anchor:
+        return self.cited.anchor
+
+    @property
+    def key(self) -> str:
+        """The anchor as the cache knows it."""
+        dated = "" if self.anchor.is_pinned else f" {int(self.cited.written)}"
+        return f"{self.anchor._replace(path=self.path, project='')}{dated}"
+
+
+class _Checkouts:
+    """The repositories of this machine that a vault knows, each found when it is needed."""
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+        self._by_project: dict[str, CodeRepository | None] | None = None
+        self._own: list[tuple[CodeRepository, tuple[str, ...]]] | None = None
+
+    def find_places(self, cited: CitedAnchor) -> list[tuple[CodeRepository, str]]:
+        """Return the repositories in which an anchor's file might be, with its path in each."""
+        anchor = cited.anchor
+        if project := anchor.project or cited.project:
+            repository = self._find_checkout(project)
+            return [(repository, anchor.path)] if repository and _is_inside(anchor.path) else []
+        places = [
+            (repository, path)
+            for repository, prefixes in self._list_own()
+            for prefix in prefixes
+            if _is_inside(path := posixpath.normpath(f"{prefix}{anchor.path}"))
+        ]
+        there = (place for place in places if (place[0].top / place[1]).is_file())
+        first = next(there, None)
+        return [first] if first else places
+
+    def _find_checkout(self, project: str) -> CodeRepository | None:
+        if self._by_project is None:
+            self._by_project = dict(_list_checkouts(self._vault))
+        return self._by_project.get(project.casefold())
+
+    def _list_own(self) -> list[tuple[CodeRepository, tuple[str, ...]]]:
+        """Return the vault's own repository and the one that its configuration names."""
+        if self._own is None:
+            vault = self._vault
+            folders = [vault.root]
+            if named := vault.config.code_repository:
+                folders.append((vault.root / Path(named).expanduser()).resolve())
+            found = [(find_repository(each), each.resolve()) for each in folders]
+            self._own = [
+                (repository, _list_prefixes(repository.top, folder))
+                for repository, folder in found
+                if repository
+            ]
+        return self._own
+
+
+def _list_prefixes(top: Path, folder: Path) -> tuple[str, ...]:
+    inside = folder.relative_to(top).as_posix()
+    return ("",) if inside == "." else (f"{inside}/", "")
+
+
+def _is_inside(path: str) -> bool:
+    parts = path.split("/")
+    return ".." not in parts and ".git" not in parts and path not in {"", "."}
+
+
+def _list_checkouts(vault: Vault) -> Iterator[tuple[str, CodeRepository]]:
+    """Yield the projects that have a repository on this machine, the caller's folder last."""
+    table = read_projects(vault)
+    rows = vault.state.query(f"SELECT key, value FROM meta WHERE key LIKE '{FACTS_KEY} %'")
+    for key, value in rows:
+        common = Path(str(key).removeprefix(f"{FACTS_KEY} "))
+        with contextlib.suppress(ValueError, KeyError, OSError):
+            kept = json.loads(value)
+            facts = FolderFacts("", True, kept["root"], tuple(kept["remotes"]))
+            project = match_project(table, facts)
+            repository = find_repository(common.parent) if common.name == ".git" else None
+            if project and repository:
+                yield project.name.casefold(), repository
+    facts_here = read_facts(vault, vault.here) if vault.here else None
+    project = match_project(table, facts_here) if facts_here else None
+    if facts_here and project and (repository := find_repository(Path(facts_here.path))):
+        yield project.name.casefold(), repository
+
+
+def _check_places(
+    vault: Vault, repository: CodeRepository, places: Sequence[_Place]
+) -> Iterator[tuple[int, AnchorCheck]]:
+    """Yield the state of anchors in one repository; those without a known file are left out."""
+    contents: dict[str, bytes | None] = {}
+    open_ones: list[_Place] = []
+    for each in places:
+        try:
+            if each.path not in contents:
+                contents[each.path] = repository.read_present(each.path)
+        except UnsafeFileError:
+            continue
+        data, blob = contents[each.path], each.anchor.blob
+        if blob and data is not None and blob_id(data).startswith(blob):
+            yield each.number, AnchorCheck(each.anchor, AnchorStatus.HOLDS)
+        else:
+            open_ones.append(each)
+    if not open_ones:
+        return
+    head = repository.read_head()
+    stamps = {each.number: _make_stamp(each, contents[each.path], head) for each in open_ones}
+    cache = _Cache(vault, str(repository.git_folder))
+    known = cache.read(open_ones, stamps)
+    left = [each for each in open_ones if each.number not in known]
+    for each in open_ones:
+        if each.number in known:
+            yield each.number, known[each.number]
+    git = repository.open() if left else None
+    if git is None:
+        return
+    checks = dict(_compare(vault, repository, git, left, contents))
+    cache.write(left, stamps, checks)
+    yield from checks.items()
+
+
+def _make_stamp(place: _Place, data: bytes | None, head: str) -> str:
+    """Return what an anchor's state depends on: the file's blob, or HEAD for a missing file."""
+    if data is None or not place.anchor.is_pinned:
+        return f"{blob_id(data) if data is not None else ''} {head}"
+    return blob_id(data)
+
+
+def _compare(
+    vault: Vault,
+    repository: CodeRepository,
+    git: GitRunner,
+    places: Sequence[_Place],
+    contents: Mapping[str, bytes | None],
+) -> Iterator[tuple[int, AnchorCheck]]:
+    """Yield the state of anchors, compared with the versions that they name."""
+    dated = {each.path: each.cited.written for each in places if not each.anchor.is_pinned}
+    bases = find_bases(git, dated) if dated else {}
+    names = {each.number: _name_versions(each, bases) for each in places}
+    versions = read_versions(git, [name for listed in names.values() for name in listed])
+    versions |= _read_cited_blobs(vault, [each.anchor.blob for each in places])
+    gone = []
+    for each in places:
+        old = next((versions[name] for name in names[each.number] if name in versions), None)
+        if old is None:
+            continue
+        data = contents[each.path]
+        anchor = each.anchor._replace(path=each.path)
+        check = compare_anchor(anchor, old, data) if data is not None else None
+        if check is None or check.status is AnchorStatus.GONE:
+            gone.append((each, old))
+        elif check.status is not AnchorStatus.UNKNOWN or each.anchor.is_pinned:
+            yield each.number, check._replace(anchor=each.anchor)
+    yield from _find_moved(repository, git, gone, contents)
+
+
+def _name_versions(place: _Place, bases: Mapping[str, str]) -> tuple[str, ...]:
+    """Return git's names for the version of the file that an anchor is from, best first."""
+    anchor = place.anchor
+    if not anchor.is_pinned:
+        return (f"{bases[place.path]}:{place.path}",)
+    if anchor.blob:  # Lines of an edit that was never committed are in no other version.
+        is_part = anchor.first or anchor.symbol
+        return (anchor.blob,) if is_part or not anchor.commit else (anchor.blob, _at(place))
+    return (_at(place),)
+
+
+def _at(place: _Place) -> str:
+    return f"{place.anchor.commit}:{place.path}"
+
+
+def _find_moved(
+    repository: CodeRepository,
+    git: GitRunner,
+    gone: Sequence[tuple[_Place, bytes]],
+    contents: Mapping[str, bytes | None],
+) -> Iterator[tuple[int, AnchorCheck]]:
+    """Yield the state of anchors whose file or lines are not where they were."""
+    by_commit: dict[str, list[str]] = {}
+    for each, _ in gone:
+        if contents[each.path] is None:
+            by_commit.setdefault(each.anchor.commit, []).append(each.path)
+    renamed = {
+        (commit, old): new
+        for commit, paths in by_commit.items()
+        for old, new in find_new_paths(git, commit, paths).items()
+    }
+    for each, old in gone:
+        new_path = renamed.get((each.anchor.commit, each.path), "")
+        data = _read(repository, new_path) if new_path else None
+        if data is not None:
+            check = compare_anchor(each.anchor._replace(path=new_path), old, data)
+            if check.status in {AnchorStatus.HOLDS, AnchorStatus.CHANGED}:
+                moved = AnchorCheck(each.anchor, AnchorStatus.MOVED, check.lines, new_path)
+                yield each.number, moved
+                continue
+        yield each.number, _find_elsewhere(repository, git, each, old)
+
+
+def _find_elsewhere(
+    repository: CodeRepository, git: GitRunner, place: _Place, old: bytes
+) -> AnchorCheck:
+    """Return where the anchored lines are in another file as a whole, else that they are gone."""
+    lines = split_keys(old.decode("utf-8", "surrogateescape"))
+    span = (max(place.anchor.first - 1, 0), place.anchor.last or len(lines))
+    if place.anchor.symbol:
+        span = find_symbol(place.path, lines, place.anchor.symbol) or span
+    block = lines[slice(*span)]
+    longest = max((line.strip() for line in block), key=len, default="")
+    for path in find_text(git, longest) if len(longest) >= _DISTINCT else ():
+        data = _read(repository, path) if path != place.path else None
+        text = split_keys(data.decode("utf-8", "surrogateescape")) if data else []
+        if has_block(text, block):
+            return AnchorCheck(place.anchor, AnchorStatus.MOVED, 0, path)
+    return AnchorCheck(place.anchor, AnchorStatus.GONE)
+
+
+#: Characters of a line from which on it is searched in other files.
+_DISTINCT = 12
+
+
+def _read(repository: CodeRepository, path: str) -> bytes | None:
+    try:
+        return repository.read_present(path)
+    except UnsafeFileError:
+        return None
+
+
+# The vault's state keeps the last state of each anchor, and cited bytes that no commit has yet.
+
+
+class _Cache:
+    """The last known state of the anchors in one repository, with the version it is of."""
+
+    def __init__(self, vault: Vault, repository: str) -> None:
+        self._state = vault.state
+        self._repository = repository
+
+    def read(self, places: Sequence[_Place], stamps: Mapping[int, str]) -> dict[int, AnchorCheck]:
+        """Return the states of those places whose file is the one that was checked."""
+        marks = ", ".join("?" * len(places))
+        rows = self._state.query(
+            "SELECT anchor, stamp, status, lines, moved_to FROM anchor_checks"
+            f" WHERE repository = ? AND anchor IN ({marks})",
+            [self._repository, *(each.key for each in places)],
+        )
+        known = {(anchor, stamp): told for anchor, stamp, *told in rows}
+        found = {}
+        for each in places:
+            if told := known.get((each.key, stamps[each.number])):
+                status, lines, moved_to = told
+                check = AnchorCheck(each.anchor, AnchorStatus(status), lines, moved_to)
+                found[each.number] = check
+        return found
+
+    def write(
+        self,
+        places: Sequence[_Place],
+        stamps: Mapping[int, str],
+        checks: Mapping[int, AnchorCheck],
+    ) -> None:
+        """Keep states; one that is not known can be known after the next fetch."""
+        rows = [
+            (self._repository, each.key, stamps[each.number], *checks[each.number][1:])
+            for each in places
+            if each.number in checks and checks[each.number].status is not AnchorStatus.UNKNOWN
+        ]
+        with contextlib.suppress(VaultError), self._state.transaction():
+            self._state.execute_many(
+                "INSERT OR REPLACE INTO anchor_checks VALUES (?, ?, ?, ?, ?, ?)", rows
+            )
+
+
+def keep_cited_blob(vault: Vault, blob: str, data: bytes) -> None:
+    """Keep the bytes of a cited file that no commit has yet, to compare it later."""
+    with contextlib.suppress(VaultError):
+        vault.state.execute(
+            "INSERT OR REPLACE INTO cited_blobs VALUES (?, ?)", (blob, zlib.compress(data))
+        )
+
+
+def _read_cited_blobs(vault: Vault, blobs: Sequence[str]) -> dict[str, bytes]:
+    wanted = [*filter(None, blobs)]
+    marks = ", ".join("?" * len(wanted))
+    sql = f"SELECT blob, data FROM cited_blobs WHERE blob IN ({marks})"
+    return {blob: zlib.decompress(data) for blob, data in vault.state.query(sql, wanted)}
