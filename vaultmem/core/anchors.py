@@ -7,15 +7,16 @@ the blob at that time, and the project, if it is not the note's own.
 
 from __future__ import annotations
 
-import ast
 import re
-import warnings
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.text.display import count_things, one_line
 from vaultmem.core.text.line_diff import Hunk, diff_lines, match_lines, split_keys
+
+if TYPE_CHECKING:
+    import ast
 
 #: The properties that name what a memory is based on; notes of older versions have `refs`.
 CITES = "cites"
@@ -261,16 +262,24 @@ def find_symbol(path: str, lines: Sequence[str], symbol: str) -> tuple[int, int]
 
     `Outer.inner` is a member of `Outer`.
     """
-    if path.endswith(_PYTHON):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            try:
-                tree = ast.parse("\n".join(lines))
-            except (SyntaxError, ValueError, RecursionError, MemoryError):
-                return _find_by_layout(lines, symbol)
-        found = _find_node(tree.body, symbol.split("."))
-        return _span_of(found) if found else None
-    return _find_by_layout(lines, symbol)
+    tree = _parse_python("\n".join(lines)) if path.endswith(_PYTHON) else None
+    if tree is None:
+        return _find_by_layout(lines, symbol)
+    found = _find_node(tree.body, symbol.split("."))
+    return _span_of(found) if found else None
+
+
+def _parse_python(text: str) -> ast.Module | None:
+    """Return the syntax tree of a text, None if Python here does not read it."""
+    import ast
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
 
 
 def _find_node(body: Sequence[ast.stmt], names: Sequence[str]) -> ast.stmt | None:
@@ -286,6 +295,8 @@ def _find_node(body: Sequence[ast.stmt], names: Sequence[str]) -> ast.stmt | Non
 
 def _walk_statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
     """Yield statements, also those below `if` and `try`."""
+    import ast
+
     for node in body:
         yield node
         if isinstance(node, ast.If | ast.Try):
@@ -296,6 +307,9 @@ def _walk_statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def _names_of(node: ast.stmt) -> set[str]:
+    """Return the names that a statement defines."""
+    import ast
+
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return {node.name}
     targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]

@@ -161,6 +161,7 @@ def fit_hits(
 ) -> list[tuple[Hit, str]]:
     """Return the first hits as they are shown within a budget; `handles` are by note."""
     from vaultmem.core.packs.pack_item import PackForm, PackItem, parse_labels
+    from vaultmem.core.packs.warnings import join_anchors
     from vaultmem.services.search.run_query import tell_how_sure
 
     form = PackForm(labels=parse_labels(labels))
@@ -171,7 +172,7 @@ def fit_hits(
             pinned=False,
             trusted=False,
             shortened=False,
-            caution=hit.caution,
+            caution=join_anchors(hit, hit.caution),
             handle=handles.get(hit.note, ""),
         )
         for hit in answer.hits

@@ -356,10 +356,27 @@ def hit_data(hit: Hit) -> dict[str, Any]:
             {**pick(each, "heading? line"), "score": round(each.score, 6)} for each in hit.also
         ],
         **pick(hit, "caution?"),
+        "anchors": anchors_data(hit),
         "score": round(hit.score, 6),
         **pick(hit, "text shown_line?"),
         "why": why_data(hit),
     }
+
+
+def anchors_data(hit: Hit) -> list[dict[str, Any]]:
+    """Return the states of the code that a note cites."""
+    return [
+        {
+            "place": each.anchor.place,
+            "project": each.anchor.project or hit.record.project or None,
+            "commit": each.anchor.commit or None,
+            "status": each.status.value,
+            "lines": each.lines,
+            "moved_to": each.moved_to or None,
+            "message": each.verdict,
+        }
+        for each in hit.anchors
+    ]
 
 
 #: The parts of a score besides the words, and what they are called; the last needs no name.
@@ -422,11 +439,14 @@ def _list_lines(number: int, hit: Hit, explain: bool) -> Iterator[Line]:
     from vaultmem.core.packs.pack_item import plain_label, tell_further
     from vaultmem.core.packs.pack_text import label_hit
     from vaultmem.core.packs.passages import show_line
+    from vaultmem.core.packs.warnings import describe_anchors
 
     yield Line(f"{number:>2}. {plain_label(hit.name)}", "bold")
     yield Line(f"    {plain_label(hit.address)}   {label_hit(hit)}")
     if hit.replaces:
         yield Line(f"    replaces {', '.join(hit.replaces)}")
+    if anchors := describe_anchors(hit):
+        yield Line(f"    {anchors}", "yellow" if any(e.is_different for e in hit.anchors) else "")
     if hit.caution:
         yield Line(f"    {hit.caution}", "red")
     mark = "> " if hit.record.state == "quarantined" else ""
@@ -515,6 +535,7 @@ def _item_data(item: PackItem, cost: int) -> dict[str, Any]:
         "pinned": item.pinned,
         "beside": item.hit.beside or None,
         **pick(item, "shortened alike caution? conflict?"),
+        "anchors": anchors_data(item.hit),
         "tokens": cost,
         "score": round(item.hit.score, 6),
         "why": why_data(item.hit),

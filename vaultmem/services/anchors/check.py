@@ -6,7 +6,7 @@ import contextlib
 import json
 import posixpath
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,9 +19,12 @@ from vaultmem.core.anchors import (
     has_block,
     parse_anchor,
 )
+from vaultmem.core.notes.frontmatter import read_timestamp
+from vaultmem.core.packs.warnings import REFERENCE
 from vaultmem.core.project import FolderFacts, match_project
 from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.line_diff import split_keys
+from vaultmem.core.text.paths import is_note_name
 from vaultmem.errors import VaultError
 from vaultmem.services.projects.folder_facts import FACTS_KEY, read_facts
 from vaultmem.services.projects.project_table import read_projects
@@ -36,6 +39,8 @@ from vaultmem.storage.git.code_files import (
 )
 
 if TYPE_CHECKING:
+    from vaultmem.core.notes.link_syntax import Link
+    from vaultmem.core.notes.record import NoteRecord
     from vaultmem.storage.git.runner import GitRunner
     from vaultmem.vault import Vault
 
@@ -51,10 +56,39 @@ class CitedAnchor(NamedTuple):
     written: float = 0.0
 
 
-def read_cited(texts: Iterable[str], project: str, written: float) -> list[CitedAnchor]:
-    """Return the anchors among the texts that a note cites."""
-    anchors = filter(None, map(parse_anchor, texts))
-    return [CitedAnchor(each, project, written) for each in anchors]
+def check_documents(
+    vault: Vault, records: Mapping[int, NoteRecord], cited: Mapping[int, Sequence[Link]]
+) -> dict[int, tuple[AnchorCheck, ...]]:
+    """Return the states of the code that documents cite, by document; those without are left out.
+
+    `cited` are the links in `cites` of each document.
+    """
+    numbers: list[int] = []
+    anchors: list[CitedAnchor] = []
+    for document, links in cited.items():
+        record = records.get(document)
+        if record is None or record.path.startswith(REFERENCE):
+            continue
+        written = read_timestamp(record.updated or record.created) or record.changed
+        for anchor in _read_links(vault, links):
+            numbers.append(document)
+            anchors.append(CitedAnchor(anchor, record.project, written))
+    found: dict[int, tuple[AnchorCheck, ...]] = {}
+    for document, check in zip(numbers, check_anchors(vault, anchors), strict=True):
+        if check is not None:
+            found[document] = (*found.get(document, ()), check)
+    return found
+
+
+def _read_links(vault: Vault, links: Sequence[Link]) -> Iterator[Anchor]:
+    """Yield the anchors among links that are not notes; the last one of each place counts."""
+    by_place: dict[str, Anchor] = {}
+    for link in links:
+        subpath = f"#{link.subpath}" if link.subpath else ""
+        anchor = parse_anchor(link.text or f"{link.path}{subpath}") if link.kind == "path" else None
+        if anchor and (anchor.is_pinned or not is_note_name(anchor.path)):
+            by_place[f"{anchor.place} {anchor.project}"] = anchor
+    return iter(by_place.values())
 
 
 def check_anchors(vault: Vault, cited: Sequence[CitedAnchor]) -> list[AnchorCheck | None]:
@@ -143,6 +177,11 @@ class _Checkouts:
         return self._own
 
 
+def find_checkout(vault: Vault, project: str) -> CodeRepository | None:
+    """Return the repository of a project on this machine, None if none is known."""
+    return dict(_list_checkouts(vault)).get(project.casefold())
+
+
 def _list_prefixes(top: Path, folder: Path) -> tuple[str, ...]:
     inside = folder.relative_to(top).as_posix()
     return ("",) if inside == "." else (f"{inside}/", "")
@@ -192,26 +231,19 @@ def _check_places(
     if not open_ones:
         return
     head = repository.read_head()
-    stamps = {each.number: _make_stamp(each, contents[each.path], head) for each in open_ones}
-    cache = _Cache(vault, str(repository.git_folder))
-    known = cache.read(open_ones, stamps)
-    left = [each for each in open_ones if each.number not in known]
-    for each in open_ones:
-        if each.number in known:
-            yield each.number, known[each.number]
+    blobs = {path: "" if data is None else blob_id(data) for path, data in contents.items()}
+    cache = _Cache(vault, str(repository.git_folder), head, blobs)
+    checks = cache.read(open_ones)
+    left = [each for each in open_ones if each.number not in checks]
     git = repository.open() if left else None
-    if git is None:
-        return
-    checks = dict(_compare(vault, repository, git, left, contents))
-    cache.write(left, stamps, checks)
-    yield from checks.items()
-
-
-def _make_stamp(place: _Place, data: bytes | None, head: str) -> str:
-    """Return what an anchor's state depends on: the file's blob, or HEAD for a missing file."""
-    if data is None or not place.anchor.is_pinned:
-        return f"{blob_id(data) if data is not None else ''} {head}"
-    return blob_id(data)
+    if git is not None:
+        found = dict(_compare(vault, repository, git, left, contents))
+        cache.write(left, found)
+        checks |= found
+    for each in open_ones:
+        check = checks.get(each.number)
+        if check and (each.anchor.is_pinned or check.status is not AnchorStatus.UNKNOWN):
+            yield each.number, check
 
 
 def _compare(
@@ -237,16 +269,16 @@ def _compare(
         check = compare_anchor(anchor, old, data) if data is not None else None
         if check is None or check.status is AnchorStatus.GONE:
             gone.append((each, old))
-        elif check.status is not AnchorStatus.UNKNOWN or each.anchor.is_pinned:
+        else:
             yield each.number, check._replace(anchor=each.anchor)
     yield from _find_moved(repository, git, gone, contents)
 
 
-def _name_versions(place: _Place, bases: Mapping[str, str]) -> tuple[str, ...]:
+def _name_versions(place: _Place, bases: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
     """Return git's names for the version of the file that an anchor is from, best first."""
     anchor = place.anchor
     if not anchor.is_pinned:
-        return (f"{bases[place.path]}:{place.path}",)
+        return bases[place.path]
     if anchor.blob:  # Lines of an edit that was never committed are in no other version.
         is_part = anchor.first or anchor.symbol
         return (anchor.blob,) if is_part or not anchor.commit else (anchor.blob, _at(place))
@@ -318,45 +350,53 @@ def _read(repository: CodeRepository, path: str) -> bytes | None:
 
 
 class _Cache:
-    """The last known state of the anchors in one repository, with the version it is of."""
+    """The last state of the anchors in one repository, as of HEAD and the blobs of the files.
 
-    def __init__(self, vault: Vault, repository: str) -> None:
+    `stamp` in the database is the blob where nothing else decided, else the blob and HEAD.
+    """
+
+    def __init__(self, vault: Vault, repository: str, head: str, blobs: Mapping[str, str]) -> None:
         self._state = vault.state
         self._repository = repository
+        self._head = head
+        self._blobs = blobs
 
-    def read(self, places: Sequence[_Place], stamps: Mapping[int, str]) -> dict[int, AnchorCheck]:
-        """Return the states of those places whose file is the one that was checked."""
+    def read(self, places: Sequence[_Place]) -> dict[int, AnchorCheck]:
+        """Return the states of those places of which nothing changed since they were checked."""
         marks = ", ".join("?" * len(places))
         rows = self._state.query(
             "SELECT anchor, stamp, status, lines, moved_to FROM anchor_checks"
             f" WHERE repository = ? AND anchor IN ({marks})",
             [self._repository, *(each.key for each in places)],
         )
-        known = {(anchor, stamp): told for anchor, stamp, *told in rows}
+        known = {anchor: (stamp, told) for anchor, stamp, *told in rows}
         found = {}
         for each in places:
-            if told := known.get((each.key, stamps[each.number])):
+            stamp, told = known.get(each.key, ("", ()))
+            if told and stamp in self._list_stamps(each):
                 status, lines, moved_to = told
-                check = AnchorCheck(each.anchor, AnchorStatus(status), lines, moved_to)
-                found[each.number] = check
+                found[each.number] = AnchorCheck(each.anchor, AnchorStatus(status), lines, moved_to)
         return found
 
-    def write(
-        self,
-        places: Sequence[_Place],
-        stamps: Mapping[int, str],
-        checks: Mapping[int, AnchorCheck],
-    ) -> None:
-        """Keep states; one that is not known can be known after the next fetch."""
-        rows = [
-            (self._repository, each.key, stamps[each.number], *checks[each.number][1:])
-            for each in places
-            if each.number in checks and checks[each.number].status is not AnchorStatus.UNKNOWN
-        ]
+    def write(self, places: Sequence[_Place], checks: Mapping[int, AnchorCheck]) -> None:
+        """Keep the states of places, also that one is unknown."""
+        rows = []
+        for each in places:
+            unknown = AnchorCheck(each.anchor, AnchorStatus.UNKNOWN)
+            check = checks.get(each.number, unknown)
+            blob_decides, head_too = self._list_stamps(each)
+            is_sure = check.status in {AnchorStatus.HOLDS, AnchorStatus.CHANGED}
+            stamp = blob_decides if is_sure else head_too
+            rows.append((self._repository, each.key, stamp, *check[1:]))
         with contextlib.suppress(VaultError), self._state.transaction():
             self._state.execute_many(
                 "INSERT OR REPLACE INTO anchor_checks VALUES (?, ?, ?, ?, ?, ?)", rows
             )
+
+    def _list_stamps(self, place: _Place) -> tuple[str, str]:
+        blob = self._blobs[place.path]
+        head_too = f"{blob} {self._head}"
+        return (blob if blob and place.anchor.is_pinned else head_too), head_too
 
 
 def keep_cited_blob(vault: Vault, blob: str, data: bytes) -> None:

@@ -109,15 +109,18 @@ def find_text(git: GitRunner, line: str) -> list[str]:
     return [name.removeprefix("HEAD:") for name in out.split("\0") if name]
 
 
-def find_bases(git: GitRunner, dated: Mapping[str, float]) -> dict[str, str]:
-    """Return the commit as of which each file was at a time, by path: `COMMIT` or `COMMIT^`.
+def find_bases(git: GitRunner, dated: Mapping[str, float]) -> dict[str, tuple[str, ...]]:
+    """Return git's names for the version that each file had at a time, by path, best first.
 
-    Times are in seconds since the epoch; the commit of the same second counts as before.
+    Times are in seconds since the epoch; the commit of the same second counts as before. Of a file
+    that came later, the first version counts.
     """
     since = min((int(at) for at in dated.values()), default=0)
     commits = list_file_commits(git, list(dated), since)
     bases = {}
     for path, at in dated.items():
         later = [each for each in commits[path] if each.at > at + 1]
-        bases[path] = f"{later[-1].commit}^" if later else "HEAD"
+        first = later[-1].commit if later else ""
+        names = (f"{first}^", first) if first else ("HEAD",)
+        bases[path] = tuple(f"{name}:{path}" for name in names)
     return bases

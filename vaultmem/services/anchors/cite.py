@@ -1,0 +1,150 @@
+"""Cite code: turn paths that a caller names into anchors with the commit and blob of now."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from vaultmem.core.anchors import ID_DIGITS, Anchor, find_symbol, parse_anchor
+from vaultmem.core.text.blob import blob_id
+from vaultmem.core.text.display import one_line
+from vaultmem.core.text.line_diff import split_keys
+from vaultmem.core.text.paths import is_note_name
+from vaultmem.errors import RefusedError
+from vaultmem.services.anchors.check import find_checkout, keep_cited_blob
+from vaultmem.services.projects.folder_facts import read_facts
+from vaultmem.services.projects.project_table import ensure_project
+from vaultmem.storage.files import UnsafeFileError
+from vaultmem.storage.git.code_files import CodeRepository, find_repository, read_versions
+
+if TYPE_CHECKING:
+    from vaultmem.vault import Vault
+
+#: What might be a path in a text: words with a slash or an ending, perhaps with a line.
+_PATH_IN_TEXT = re.compile(r"(?<![\w/.@:-])(?:[\w.-]+/)*[\w-][\w.-]*\.[A-Za-z]\w{0,9}(?![\w/])")
+
+#: Paths of a text that are looked up, and that are offered.
+_MOST_CANDIDATES, _MOST_OFFERED = 50, 3
+
+
+class _Workplace(NamedTuple):
+    """The repository that a caller works in, the folder in it ("" at the top), and its project."""
+
+    repository: CodeRepository
+    folder: str
+    has_project: bool
+
+
+def pin_cites(vault: Vault, texts: Sequence[str], project: str | None) -> tuple[str, ...]:
+    """Return what a memory cites, paths of the caller's repository as anchors of now.
+
+    URLs, notes and paths that are not there stay as they are. `project` is the memory's, "" for a
+    global one, None for that of the caller's folder.
+
+    Raises:
+        RefusedError: a file has no such symbol or lines.
+    """
+    place = _find_workplace(vault, project) if any(map(parse_anchor, texts)) else None
+    if place is None:
+        return tuple(texts)
+    name = _name_project(vault, project) if place.has_project else ""
+    pinned = []
+    for text in texts:
+        anchor = parse_anchor(text)
+        found = anchor and not anchor.is_pinned and _read_place(vault, place, anchor.path)
+        if anchor and found:
+            path, data = found
+            anchor = _pin(vault, place.repository, anchor._replace(path=path, project=name), data)
+            text = str(anchor)
+        pinned.append(text)
+    return tuple(dict.fromkeys(pinned))
+
+
+def offer_cites(vault: Vault, text: str, cited: Sequence[str]) -> tuple[str, ...]:
+    """Return paths in a text that are files of the caller's repository and not cited yet."""
+    names = dict.fromkeys(_PATH_IN_TEXT.findall(text))
+    place = _find_workplace(vault, None) if names else None
+    if place is None:
+        return ()
+    known = {anchor.path for anchor in filter(None, map(parse_anchor, cited))}
+    found: dict[str, str] = {}
+    for name in [*names][:_MOST_CANDIDATES]:
+        there = _read_place(vault, place, name)
+        if there and there[0] not in known:
+            found.setdefault(there[0], name)
+    return tuple([*found.values()][:_MOST_OFFERED])
+
+
+def _find_workplace(vault: Vault, project: str | None) -> _Workplace | None:
+    """Return where the paths of a caller are: its folder, else the project that it names."""
+    folder = vault.here
+    repository = find_repository(folder) if folder else None
+    if folder and repository:
+        inside = folder.resolve().relative_to(repository.top).as_posix()
+        has_project = read_facts(vault, folder) is not None
+        is_vault = repository.top.is_relative_to(vault.root) and repository.top != vault.root
+        if has_project or (repository == find_repository(vault.root) and not is_vault):
+            return _Workplace(repository, "" if inside == "." else inside, has_project)
+    found = find_checkout(vault, project) if project else None
+    return _Workplace(found, "", True) if found else None
+
+
+def _name_project(vault: Vault, project: str | None) -> str:
+    """Return the project that an anchor names, "" where it is that of its note."""
+    if project is None:
+        return ""
+    own = ensure_project(vault, vault.here)
+    return own.name if own and own.name.casefold() != project.casefold() else ""
+
+
+def _read_place(vault: Vault, place: _Workplace, path: str) -> tuple[str, bytes] | None:
+    """Return the path from the top of the repository, and the bytes, of a file that is not a note.
+
+    The path is relative to the caller's folder, else to the top.
+    """
+    top = place.repository.top
+    for base in dict.fromkeys((top / place.folder, top)):
+        try:
+            inside = (base / path).resolve().relative_to(top).as_posix()
+            data = place.repository.read_present(inside)
+        except (ValueError, OSError, RuntimeError, UnsafeFileError):
+            continue
+        if data is not None and not _is_note(vault, top / inside):
+            return inside, data
+    return None
+
+
+def _is_note(vault: Vault, file: Path) -> bool:
+    """Tell whether a file is a note of the vault, which is cited by a link."""
+    is_own = file.is_relative_to(vault.root)
+    return is_own and is_note_name(file.relative_to(vault.root).as_posix())
+
+
+def _pin(vault: Vault, repository: CodeRepository, anchor: Anchor, data: bytes) -> Anchor:
+    """Return an anchor with commit and blob; bytes that no commit has are kept in the state."""
+    lines = _split(data)
+    if anchor.symbol and find_symbol(anchor.path, lines, anchor.symbol) is None:
+        raise RefusedError(
+            f"{one_line(anchor.place)}: no such symbol in the file; name another, or lines: "
+            f"{one_line(anchor.path)}#L10-20"
+        )
+    if anchor.last > len(lines):
+        raise RefusedError(
+            f"{one_line(anchor.place)}: the file has {len(lines)} lines; cite lines that it has"
+        )
+    head = repository.read_head()
+    git = repository.open() if head else None
+    name = f"{head}:{anchor.path}"
+    committed = read_versions(git, [name]).get(name) if git else None
+    if committed is not None and _split(committed) == lines:
+        data = committed
+    blob = blob_id(data)[:ID_DIGITS]
+    if committed is not data:
+        keep_cited_blob(vault, blob, data)
+    return anchor._replace(commit=head[:ID_DIGITS], blob=blob)
+
+
+def _split(data: bytes) -> list[str]:
+    return split_keys(data.decode("utf-8", "surrogateescape"))
