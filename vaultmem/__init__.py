@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from vaultmem.config import Config
+    from vaultmem.core.anchors import Anchor, AnchorCheck, AnchorStatus
     from vaultmem.core.lifecycle import Kind, State
     from vaultmem.core.notes.conflict import Otherwise
     from vaultmem.core.notes.handler import NoteHandler
@@ -91,6 +92,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Anchor",
+    "AnchorCheck",
+    "AnchorStatus",
     "Ask",
     "AskPack",
     "Author",
@@ -192,6 +196,7 @@ __all__ = [
 #: The module that has each of them.
 _HOMES = {
     "config": "Config",
+    "core.anchors": "Anchor AnchorCheck AnchorStatus",
     "core.lifecycle": "Kind State",
     "core.notes.conflict": "Otherwise",
     "core.notes.handler": "NoteHandler",

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from vaultmem.core.anchors import (
-    Anchor,
-    AnchorCheck,
-    AnchorStatus,
-    compare_anchor,
-    describe_checks,
-    find_symbol,
-    parse_anchor,
-)
+from vaultmem.core.anchored_text import compare_anchor, find_symbol, locate_anchor
+from vaultmem.core.anchors import Anchor, AnchorCheck, AnchorStatus, describe_checks, parse_anchor
 
 CODE = """\
 import time
@@ -183,3 +176,27 @@ def test_states_are_described_in_words() -> None:
     assert describe_checks([holds, changed]).startswith(str(changed))
     assert describe_checks([holds] * 5).endswith("; 2 more")
     assert describe_checks([]) == ""
+
+
+@pytest.mark.parametrize(
+    ("place", "new", "shown"),
+    [
+        ("limit.py", CODE, CODE.splitlines()),
+        ("limit.py#L6-7", f"import os\n{CODE}", CODE.splitlines()[5:7]),
+        ("limit.py:wait", f"import os\n{CODE}", CODE.splitlines()[5:7]),
+        ("limit.py#L7", CODE.replace("sleep(", "pause("), ["    time.pause(seconds)"]),
+        (
+            "limit.py#L3-3",
+            CODE.replace("LIMIT = 3", "LIMIT = 4\nMOST = 5"),
+            ["LIMIT = 4", "MOST = 5"],
+        ),
+        ("limit.py#L3", CODE.replace("LIMIT = 3\n", "LIMIT = 3\nMOST = 5\n"), ["LIMIT = 3"]),
+        ("limit.py#L3", CODE.replace("LIMIT = 3\n", "MOST = 5\nLIMIT = 3\n"), ["LIMIT = 3"]),
+    ],
+)
+def test_the_place_of_an_anchor_in_a_new_version(place: str, new: str, shown: list[str]) -> None:
+    anchor = parse_anchor(place)
+    assert anchor is not None
+    span = locate_anchor(anchor, CODE.encode(), new.encode())
+    assert span is not None
+    assert new.splitlines()[slice(*span)] == shown

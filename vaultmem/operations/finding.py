@@ -20,6 +20,7 @@ from vaultmem.operations.declaration import (
 )
 from vaultmem.operations.filters import Filters, ProjectScope, read_states
 from vaultmem.operations.schemas import STRINGS, record, rows
+from vaultmem.operations.traces import anchors_data
 
 if TYPE_CHECKING:
     from vaultmem.core.packs.pack_item import LeftOut, PackItem
@@ -356,27 +357,11 @@ def hit_data(hit: Hit) -> dict[str, Any]:
             {**pick(each, "heading? line"), "score": round(each.score, 6)} for each in hit.also
         ],
         **pick(hit, "caution?"),
-        "anchors": anchors_data(hit),
+        "anchors": anchors_data(hit.anchors),
         "score": round(hit.score, 6),
         **pick(hit, "text shown_line?"),
         "why": why_data(hit),
     }
-
-
-def anchors_data(hit: Hit) -> list[dict[str, Any]]:
-    """Return the states of the code that a note cites."""
-    return [
-        {
-            "place": each.anchor.place,
-            "project": each.anchor.project or hit.record.project or None,
-            "commit": each.anchor.commit or None,
-            "status": each.status.value,
-            "lines": each.lines,
-            "moved_to": each.moved_to or None,
-            "message": each.verdict,
-        }
-        for each in hit.anchors
-    ]
 
 
 #: The parts of a score besides the words, and what they are called; the last needs no name.
@@ -535,7 +520,7 @@ def _item_data(item: PackItem, cost: int) -> dict[str, Any]:
         "pinned": item.pinned,
         "beside": item.hit.beside or None,
         **pick(item, "shortened alike caution? conflict?"),
-        "anchors": anchors_data(item.hit),
+        "anchors": anchors_data(item.hit.anchors),
         "tokens": cost,
         "score": round(item.hit.score, 6),
         "why": why_data(item.hit),

@@ -15,8 +15,9 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from vaultmem.core.anchors import AnchorCheck
 from vaultmem.core.lifecycle import HIDDEN_STATES, Kind, State, is_proposal
 from vaultmem.core.notes.conflict import Otherwise
 from vaultmem.core.notes.record import NoteRecord, SectionRecord, has_tag
@@ -32,9 +33,6 @@ from vaultmem.core.search.terms import (
     term_sequence,
 )
 from vaultmem.errors import RefusedError
-
-if TYPE_CHECKING:
-    from vaultmem.core.anchors import AnchorCheck
 
 
 class Match(NamedTuple):

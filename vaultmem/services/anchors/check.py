@@ -10,15 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from vaultmem.core.anchors import (
-    Anchor,
-    AnchorCheck,
-    AnchorStatus,
-    compare_anchor,
-    find_symbol,
-    has_block,
-    parse_anchor,
-)
+from vaultmem.core.anchored_text import compare_anchor, find_block, find_symbol
+from vaultmem.core.anchors import Anchor, AnchorCheck, AnchorStatus, parse_anchor
 from vaultmem.core.notes.frontmatter import read_timestamp
 from vaultmem.core.packs.warnings import REFERENCE
 from vaultmem.core.project import FolderFacts, match_project
@@ -330,7 +323,7 @@ def _find_elsewhere(
     for path in find_text(git, longest) if len(longest) >= _DISTINCT else ():
         data = _read(repository, path) if path != place.path else None
         text = split_keys(data.decode("utf-8", "surrogateescape")) if data else []
-        if has_block(text, block):
+        if find_block(text, block) is not None:
             return AnchorCheck(place.anchor, AnchorStatus.MOVED, 0, path)
     return AnchorCheck(place.anchor, AnchorStatus.GONE)
 

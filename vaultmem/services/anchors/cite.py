@@ -7,15 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from vaultmem.core.anchors import ID_DIGITS, Anchor, find_symbol, parse_anchor
+from vaultmem.core.anchored_text import find_symbol
+from vaultmem.core.anchors import ID_DIGITS, Anchor, parse_anchor
 from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.display import one_line
 from vaultmem.core.text.line_diff import split_keys
 from vaultmem.core.text.paths import is_note_name
-from vaultmem.errors import RefusedError
+from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.anchors.check import find_checkout, keep_cited_blob
 from vaultmem.services.projects.folder_facts import read_facts
 from vaultmem.services.projects.project_table import ensure_project
+from vaultmem.services.projects.scope import find_name
 from vaultmem.storage.files import UnsafeFileError
 from vaultmem.storage.git.code_files import CodeRepository, find_repository, read_versions
 
@@ -75,6 +77,31 @@ def offer_cites(vault: Vault, text: str, cited: Sequence[str]) -> tuple[str, ...
         if there and there[0] not in known:
             found.setdefault(there[0], name)
     return tuple([*found.values()][:_MOST_OFFERED])
+
+
+class CodeFile(NamedTuple):
+    """A file of the caller's repository: its path from the top, its bytes, and its project."""
+
+    repository: CodeRepository
+    path: str
+    data: bytes
+    project: str
+
+
+def find_file(vault: Vault, path: str) -> CodeFile:
+    """Return a file of the repository that the caller works in.
+
+    Raises:
+        NoteNotFoundError: the repository has no such file.
+        RefusedError: the caller is in no repository.
+    """
+    place = _find_workplace(vault, None)
+    if place is None:
+        raise RefusedError(f"{path}: this folder is in no code repository; run it in one")
+    found = _read_place(vault, place, path)
+    if found is None:
+        raise NoteNotFoundError(f"{path}: {place.repository.top} has no such file")
+    return CodeFile(place.repository, *found, find_name(vault, vault.here))
 
 
 def _find_workplace(vault: Vault, project: str | None) -> _Workplace | None:
