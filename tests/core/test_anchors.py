@@ -200,3 +200,11 @@ def test_the_place_of_an_anchor_in_a_new_version(place: str, new: str, shown: li
     span = locate_anchor(anchor, CODE.encode(), new.encode())
     assert span is not None
     assert new.splitlines()[slice(*span)] == shown
+
+
+def test_a_copy_of_removed_lines_is_not_where_they_moved() -> None:
+    block = "    a = load()\n    assert a\n"
+    old = f"def first():\n{block}\n\ndef second():\n{block}"
+    new = f"def second():\n{block}"
+    assert _compare("x.py#L2-3", new, old).is_different
+    assert _compare("x.py#L7-8", new, old).status is AnchorStatus.HOLDS

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     import ast
 
 
+#: Steps of one comparison (see `diff_lines`): recall waits for it.
+_MOST_STEPS = 100_000
+
+
 def compare_anchor(anchor: Anchor, old: bytes, new: bytes) -> AnchorCheck:
     """Return whether the anchored text of an old version of a file is in a new version.
 
@@ -55,10 +59,10 @@ def locate_anchor(anchor: Anchor, old: bytes, new: bytes) -> tuple[int, int] | N
         span = find_symbol(anchor.path, before, anchor.symbol) or (0, 0)
     if span[0] >= span[1]:
         return None
-    hunks = diff_lines(before, after)
+    hunks = diff_lines(before, after, _MOST_STEPS)
     if any(_count_in(hunk, *span) for hunk in hunks):
         block = before[slice(*span)]
-        if (at := find_block(after, block)) is not None:
+        if (at := _find_moved(before, after, block)) is not None:
             return at, at + len(block)
     return _move(hunks, span[0], is_end=False), _move(hunks, span[1], is_end=True)
 
@@ -79,14 +83,18 @@ def _follow_lines(
 ) -> AnchorCheck:
     """Return the state of some lines, wherever they are in the new version."""
     start, end = span
-    hunks = diff_lines(before, after)
+    if _find_moved(before, after, before[start:end]) is not None:
+        return AnchorCheck(anchor, AnchorStatus.HOLDS)
+    hunks = diff_lines(before, after, _MOST_STEPS)
     changed = sum(_count_in(hunk, start, end) for hunk in hunks)
-    if not changed or find_block(after, before[start:end]) is not None:
+    if not changed:
         return AnchorCheck(anchor, AnchorStatus.HOLDS)
     removed = sum(max(0, min(h.end, end) - max(h.start, start)) for h in hunks)
     if removed >= end - start:  # No line is where the others are: were they moved as a whole?
         own = before[start:end]
-        kept = sum(len("".join(own[a : a + n]).strip()) for a, _, n in match_lines(own, after))
+        kept = sum(
+            len("".join(own[a : a + n]).strip()) for a, _, n in match_lines(own, after, _MOST_STEPS)
+        )
         whole = len("".join(line.strip() for line in own))
         if 2 * kept < whole or not whole:
             is_replaced = any(h.new_end > h.new_start for h in hunks if _count_in(h, start, end))
@@ -107,23 +115,23 @@ def _count_in(hunk: Hunk, start: int, end: int) -> int:
 
 
 def _count_changed(before: Sequence[str], after: Sequence[str]) -> int:
-    hunks = diff_lines(before, after)
+    hunks = diff_lines(before, after, _MOST_STEPS)
     return sum(max(h.end - h.start, h.new_end - h.new_start) for h in hunks)
 
 
-def find_block(lines: Sequence[str], block: Sequence[str]) -> int | None:
-    """Return where lines contain a block as a whole; None for one of blanks and brackets."""
+def find_block(lines: Sequence[str], block: Sequence[str]) -> list[int]:
+    """Return where lines contain a block as a whole; nowhere for one of blanks and brackets."""
     if not any(re.search(r"\w", line) for line in block):
-        return None
-    size = len(block)
-    at = -1
-    while True:
-        try:
-            at = lines.index(block[0], at + 1)
-        except ValueError:
-            return None
-        if list(lines[at : at + size]) == list(block):
-            return at
+        return []
+    wanted, size = list(block), len(block)
+    starts = (at for at, line in enumerate(lines) if line == wanted[0])
+    return [at for at in starts if list(lines[at : at + size]) == wanted]
+
+
+def _find_moved(before: Sequence[str], after: Sequence[str], block: Sequence[str]) -> int | None:
+    """Return where a block is in the new version; None if it had a copy, which that might be."""
+    found = find_block(after, block)
+    return found[0] if found and len(find_block(before, block)) == 1 else None
 
 
 def _split(data: bytes) -> list[str]:

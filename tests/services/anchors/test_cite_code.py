@@ -178,3 +178,20 @@ def test_paths_without_a_version_are_dated_by_the_note(
 def _commit(folder: Path, subject: str, at: str) -> None:
     env = {**os.environ, "GIT_COMMITTER_DATE": at, "GIT_AUTHOR_DATE": at}
     subprocess.run(["git", "commit", "-qm", subject], cwd=folder, env=env, check=True)
+
+
+def test_accepting_a_review_pins_the_anchors_to_the_code_of_now(
+    run_cli: RunCli, root: Path, code: Path
+) -> None:
+    words = ["remember", "Refunds have a limit of three.", "--cite", "src/limit.py#L4-5"]
+    done = run_json(run_cli, root, code, *words, "--cite", "src/limit.py:LIMIT")
+    (code / "src/limit.py").write_text(f"import os\n{CODE}".replace("min(", "max("))
+    run_git(code, "commit", "-qam", "Turn the limit round")
+    told = run(run_cli, root, code, "review")
+    assert "the code that it cites has changed" in told
+    waiting = run_json(run_cli, root, code, "review")["items"]
+    (item,) = [each for each in waiting if each["action"] == "revalidate"]
+    run(run_cli, root, code, "review", "--accept", item["id"])
+    before = f"src/limit.py:LIMIT{done['cited'][1].removeprefix('src/limit.py:LIMIT')}"
+    assert read_cites(root, done["path"]) == (f"src/limit.py#L5-6{pin(code)}", before)
+    assert "src/limit.py#L5-6 holds" in run(run_cli, root, code, "recall", "refunds limit")

@@ -60,10 +60,13 @@ def check_documents(
     anchors: list[CitedAnchor] = []
     for document, links in cited.items():
         record = records.get(document)
-        if record is None or record.path.startswith(REFERENCE):
+        if record is None:
             continue
+        is_reference = record.path.startswith(REFERENCE)  # Its paths are of where it comes from.
         written = read_timestamp(record.updated or record.created) or record.changed
-        for anchor in _read_links(vault, links):
+        for anchor in _read_links(links):
+            if is_reference and not anchor.is_pinned:
+                continue
             numbers.append(document)
             anchors.append(CitedAnchor(anchor, record.project, written))
     found: dict[int, tuple[AnchorCheck, ...]] = {}
@@ -73,7 +76,7 @@ def check_documents(
     return found
 
 
-def _read_links(vault: Vault, links: Sequence[Link]) -> Iterator[Anchor]:
+def _read_links(links: Sequence[Link]) -> Iterator[Anchor]:
     """Yield the anchors among links that are not notes; the last one of each place counts."""
     by_place: dict[str, Anchor] = {}
     for link in links:
@@ -107,6 +110,22 @@ def check_anchors(vault: Vault, cited: Sequence[CitedAnchor]) -> list[AnchorChec
     ]
 
 
+def find_versions(
+    vault: Vault, anchor: Anchor, project: str
+) -> tuple[CodeRepository, bytes] | None:
+    """Return the repository of a pinned anchor and the version that it names, None if unknown."""
+    for repository, path in _Checkouts(vault).find_places(CitedAnchor(anchor, project)):
+        git = repository.open()
+        place = _Place(0, CitedAnchor(anchor, project), path)
+        names = _name_versions(place, {})
+        versions = read_versions(git, names) if git else {}
+        versions |= _read_cited_blobs(vault, [anchor.blob])
+        old = next((versions[name] for name in names if name in versions), None)
+        if old is not None:
+            return repository, old
+    return None
+
+
 class _Place(NamedTuple):
     """Where an anchor might be in a repository; `number` is its place in the request."""
 
@@ -130,7 +149,7 @@ class _Checkouts:
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
-        self._by_project: dict[str, CodeRepository | None] | None = None
+        self._by_project: dict[str, CodeRepository | None] = {}
         self._own: list[tuple[CodeRepository, tuple[str, ...]]] | None = None
 
     def find_places(self, cited: CitedAnchor) -> list[tuple[CodeRepository, str]]:
@@ -150,9 +169,9 @@ class _Checkouts:
         return [first] if first else places
 
     def _find_checkout(self, project: str) -> CodeRepository | None:
-        if self._by_project is None:
-            self._by_project = dict(_list_checkouts(self._vault))
-        return self._by_project.get(project.casefold())
+        if project not in self._by_project:
+            self._by_project[project] = find_checkout(self._vault, project)
+        return self._by_project[project]
 
     def _list_own(self) -> list[tuple[CodeRepository, tuple[str, ...]]]:
         """Return the vault's own repository and the one that its configuration names."""
@@ -171,8 +190,32 @@ class _Checkouts:
 
 
 def find_checkout(vault: Vault, project: str) -> CodeRepository | None:
-    """Return the repository of a project on this machine, None if none is known."""
-    return dict(_list_checkouts(vault)).get(project.casefold())
+    """Return the repository of a project on this machine: the caller's if that is it.
+
+    None if no repository of the project is known.
+    """
+    name, table = project.casefold(), read_projects(vault)
+    facts = read_facts(vault, vault.here) if vault.here else None
+    here = match_project(table, facts) if facts else None
+    if facts and here and here.name.casefold() == name:
+        return find_repository(Path(facts.path))
+    found = (
+        find_repository(common.parent)
+        for common, known in _list_known(vault)
+        if common.name == ".git" and (match := match_project(table, known))
+        if match.name.casefold() == name
+    )
+    return next(filter(None, found), None)
+
+
+def _list_known(vault: Vault) -> Iterator[tuple[Path, FolderFacts]]:
+    """Yield the git folders of this machine that the vault knows, and what is known of them."""
+    rows = vault.state.query(f"SELECT key, value FROM meta WHERE key LIKE '{FACTS_KEY} %'")
+    for key, value in rows:
+        with contextlib.suppress(ValueError, KeyError):
+            kept = json.loads(value)
+            common = Path(str(key).removeprefix(f"{FACTS_KEY} "))
+            yield common, FolderFacts("", True, kept["root"], tuple(kept["remotes"]))
 
 
 def _list_prefixes(top: Path, folder: Path) -> tuple[str, ...]:
@@ -185,46 +228,27 @@ def _is_inside(path: str) -> bool:
     return ".." not in parts and ".git" not in parts and path not in {"", "."}
 
 
-def _list_checkouts(vault: Vault) -> Iterator[tuple[str, CodeRepository]]:
-    """Yield the projects that have a repository on this machine, the caller's folder last."""
-    table = read_projects(vault)
-    rows = vault.state.query(f"SELECT key, value FROM meta WHERE key LIKE '{FACTS_KEY} %'")
-    for key, value in rows:
-        common = Path(str(key).removeprefix(f"{FACTS_KEY} "))
-        with contextlib.suppress(ValueError, KeyError, OSError):
-            kept = json.loads(value)
-            facts = FolderFacts("", True, kept["root"], tuple(kept["remotes"]))
-            project = match_project(table, facts)
-            repository = find_repository(common.parent) if common.name == ".git" else None
-            if project and repository:
-                yield project.name.casefold(), repository
-    facts_here = read_facts(vault, vault.here) if vault.here else None
-    project = match_project(table, facts_here) if facts_here else None
-    if facts_here and project and (repository := find_repository(Path(facts_here.path))):
-        yield project.name.casefold(), repository
-
-
 def _check_places(
     vault: Vault, repository: CodeRepository, places: Sequence[_Place]
 ) -> Iterator[tuple[int, AnchorCheck]]:
     """Yield the state of anchors in one repository; those without a known file are left out."""
     contents: dict[str, bytes | None] = {}
+    blobs: dict[str, str] = {}
     open_ones: list[_Place] = []
     for each in places:
         try:
             if each.path not in contents:
-                contents[each.path] = repository.read_present(each.path)
+                contents[each.path] = data = repository.read_present(each.path)
+                blobs[each.path] = "" if data is None else blob_id(data)
         except UnsafeFileError:
             continue
-        data, blob = contents[each.path], each.anchor.blob
-        if blob and data is not None and blob_id(data).startswith(blob):
+        if each.anchor.blob and blobs[each.path].startswith(each.anchor.blob):
             yield each.number, AnchorCheck(each.anchor, AnchorStatus.HOLDS)
         else:
             open_ones.append(each)
     if not open_ones:
         return
     head = repository.read_head()
-    blobs = {path: "" if data is None else blob_id(data) for path, data in contents.items()}
     cache = _Cache(vault, str(repository.git_folder), head, blobs)
     checks = cache.read(open_ones)
     left = [each for each in open_ones if each.number not in checks]
@@ -298,41 +322,61 @@ def _find_moved(
         for commit, paths in by_commit.items()
         for old, new in find_new_paths(git, commit, paths).items()
     }
+    left: list[tuple[_Place, list[str]]] = []
     for each, old in gone:
         new_path = renamed.get((each.anchor.commit, each.path), "")
-        data = _read(repository, new_path) if new_path else None
-        if data is not None:
-            check = compare_anchor(each.anchor._replace(path=new_path), old, data)
-            if check.status in {AnchorStatus.HOLDS, AnchorStatus.CHANGED}:
-                moved = AnchorCheck(each.anchor, AnchorStatus.MOVED, check.lines, new_path)
-                yield each.number, moved
-                continue
-        yield each.number, _find_elsewhere(repository, git, each, old)
+        data = read_present(repository, new_path) if new_path else None
+        check = data and compare_anchor(each.anchor._replace(path=new_path), old, data)
+        if check and check.status in {AnchorStatus.HOLDS, AnchorStatus.CHANGED}:
+            yield each.number, AnchorCheck(each.anchor, AnchorStatus.MOVED, check.lines, new_path)
+        else:
+            left.append((each, _cut_block(each, _split(old))))
+    yield from _find_elsewhere(repository, git, left)
 
 
-def _find_elsewhere(
-    repository: CodeRepository, git: GitRunner, place: _Place, old: bytes
-) -> AnchorCheck:
-    """Return where the anchored lines are in another file as a whole, else that they are gone."""
-    lines = split_keys(old.decode("utf-8", "surrogateescape"))
+def _cut_block(place: _Place, lines: list[str]) -> list[str]:
+    """Return the anchored lines of an old version."""
     span = (max(place.anchor.first - 1, 0), place.anchor.last or len(lines))
     if place.anchor.symbol:
         span = find_symbol(place.path, lines, place.anchor.symbol) or span
-    block = lines[slice(*span)]
-    longest = max((line.strip() for line in block), key=len, default="")
-    for path in find_text(git, longest) if len(longest) >= _DISTINCT else ():
-        data = _read(repository, path) if path != place.path else None
-        text = split_keys(data.decode("utf-8", "surrogateescape")) if data else []
-        if find_block(text, block) is not None:
-            return AnchorCheck(place.anchor, AnchorStatus.MOVED, 0, path)
-    return AnchorCheck(place.anchor, AnchorStatus.GONE)
+    return lines[slice(*span)]
+
+
+def _find_elsewhere(
+    repository: CodeRepository, git: GitRunner, gone: Sequence[tuple[_Place, list[str]]]
+) -> Iterator[tuple[int, AnchorCheck]]:
+    """Yield where anchored lines are in another file as a whole, else that they are gone."""
+    longest = (max((line.strip() for line in block), key=len, default="") for _, block in gone)
+    paths = find_text(git, [line for line in longest if len(line) >= _DISTINCT])
+    texts = {path: _split(read_present(repository, path) or b"") for path in paths}
+    places = {
+        each.number: [p for p in paths if p != each.path and find_block(texts[p], block)]
+        for each, block in gone
+    }
+    names = (f"{each.anchor.commit}:{p}" for each, _ in gone for p in places[each.number])
+    had = read_versions(git, names) if any(places.values()) else {}
+    for each, block in gone:
+        before = (had.get(f"{each.anchor.commit}:{p}", b"") for p in places[each.number])
+        new = (
+            path
+            for path, data in zip(places[each.number], before, strict=True)
+            if not find_block(_split(data), block)
+        )
+        moved_to = next(new, "")
+        status = AnchorStatus.MOVED if moved_to else AnchorStatus.GONE
+        yield each.number, AnchorCheck(each.anchor, status, 0, moved_to)
 
 
 #: Characters of a line from which on it is searched in other files.
 _DISTINCT = 12
 
 
-def _read(repository: CodeRepository, path: str) -> bytes | None:
+def _split(data: bytes) -> list[str]:
+    return split_keys(data.decode("utf-8", "surrogateescape"))
+
+
+def read_present(repository: CodeRepository, path: str) -> bytes | None:
+    """Return the bytes of a file in the work tree, None if it cannot be read."""
     try:
         return repository.read_present(path)
     except UnsafeFileError:

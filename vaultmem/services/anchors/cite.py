@@ -7,21 +7,35 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from vaultmem.core.anchored_text import find_symbol
-from vaultmem.core.anchors import ID_DIGITS, Anchor, parse_anchor
+from vaultmem.core.anchored_text import find_symbol, locate_anchor
+from vaultmem.core.anchors import (
+    CITE_PROPERTIES,
+    ID_DIGITS,
+    Anchor,
+    AnchorStatus,
+    parse_anchor,
+)
+from vaultmem.core.notes.edit_properties import list_items
 from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.display import one_line
 from vaultmem.core.text.line_diff import split_keys
 from vaultmem.core.text.paths import is_note_name
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.anchors.check import find_checkout, keep_cited_blob
+from vaultmem.services.anchors.check import (
+    CitedAnchor,
+    check_anchors,
+    find_checkout,
+    find_versions,
+    keep_cited_blob,
+    read_present,
+)
 from vaultmem.services.projects.folder_facts import read_facts
 from vaultmem.services.projects.project_table import ensure_project
 from vaultmem.services.projects.scope import find_name
-from vaultmem.storage.files import UnsafeFileError
 from vaultmem.storage.git.code_files import CodeRepository, find_repository, read_versions
 
 if TYPE_CHECKING:
+    from vaultmem.core.notes.note import Note
     from vaultmem.vault import Vault
 
 #: What might be a path in a text: words with a slash or an ending, perhaps with a line.
@@ -62,6 +76,42 @@ def pin_cites(vault: Vault, texts: Sequence[str], project: str | None) -> tuple[
             text = str(anchor)
         pinned.append(text)
     return tuple(dict.fromkeys(pinned))
+
+
+def renew_cites(vault: Vault, note: Note) -> dict[str, tuple[str, ...]]:
+    """Return the lists of a note's sources, by property, with anchors to the code of now.
+
+    Only anchors whose text changed or moved differ; what is gone or unknown stays as it is.
+    """
+    renewed: dict[str, tuple[str, ...]] = {}
+    for name in CITE_PROPERTIES:
+        items = list_items(note, name)
+        new = tuple(_renew(vault, text, note.project) for text in items)
+        if new != items:
+            renewed[name] = new
+    return renewed
+
+
+def _renew(vault: Vault, text: str, project: str) -> str:
+    anchor = parse_anchor(text)
+    if anchor is None or not anchor.is_pinned:
+        return text
+    (check,) = check_anchors(vault, [CitedAnchor(anchor, project)])
+    wanted = {AnchorStatus.CHANGED, AnchorStatus.MOVED}
+    found = find_versions(vault, anchor, project) if check and check.status in wanted else None
+    if check is None or found is None:
+        return text
+    repository, old = found
+    moved = anchor._replace(path=check.moved_to or anchor.path)
+    data = read_present(repository, moved.path)
+    span = locate_anchor(moved, old, data) if data is not None else None
+    if data is None or span is None:
+        return text
+    if anchor.symbol and find_symbol(moved.path, _split(data), anchor.symbol) is None:
+        moved = moved._replace(symbol="", first=span[0] + 1, last=span[1])
+    elif anchor.first:
+        moved = moved._replace(first=span[0] + 1, last=max(span[1], span[0] + 1))
+    return str(_pin(vault, repository, moved, data))
 
 
 def offer_cites(vault: Vault, text: str, cited: Sequence[str]) -> tuple[str, ...]:
@@ -135,9 +185,9 @@ def _read_place(vault: Vault, place: _Workplace, path: str) -> tuple[str, bytes]
     for base in dict.fromkeys((top / place.folder, top)):
         try:
             inside = (base / path).resolve().relative_to(top).as_posix()
-            data = place.repository.read_present(inside)
-        except (ValueError, OSError, RuntimeError, UnsafeFileError):
+        except (ValueError, OSError, RuntimeError):
             continue
+        data = read_present(place.repository, inside)
         if data is not None and not _is_note(vault, top / inside):
             return inside, data
     return None

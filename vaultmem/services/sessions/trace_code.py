@@ -13,10 +13,10 @@ from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.line_diff import split_keys
 from vaultmem.core.text.paths import parse_note_path
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.anchors.check import check_documents
-from vaultmem.services.anchors.cite import find_file
+from vaultmem.services.anchors.check import check_documents, find_versions
+from vaultmem.services.anchors.cite import CodeFile, find_file
 from vaultmem.services.sessions.find_session import list_facts, read_session
-from vaultmem.storage.git.code_files import CodeRepository, read_versions
+from vaultmem.storage.git.code_files import read_versions
 from vaultmem.storage.git.repository import FileCommit, list_line_commits, list_path_commits
 from vaultmem.storage.link_table import LinkStore
 
@@ -75,7 +75,7 @@ def trace_code(vault: Vault, place: str) -> CodeTrace:
     git = found.repository.open()
     if git is None:
         raise RefusedError(f"{found.repository.top}: git does not work in it; see `git status`")
-    notes = _find_notes(vault, found.repository, git, found.path, found.project, found.data, span)
+    notes = _find_notes(vault, found, span)
     commits = _list_commits(git, found.path, span)
     traced = _find_sessions(vault, git, found.path, found.project, commits)
     shown = anchor._replace(path=found.path).place
@@ -83,13 +83,7 @@ def trace_code(vault: Vault, place: str) -> CodeTrace:
 
 
 def _find_notes(
-    vault: Vault,
-    repository: CodeRepository,
-    git: GitRunner,
-    path: str,
-    project: str,
-    data: bytes,
-    span: tuple[int, int] | None,
+    vault: Vault, file: CodeFile, span: tuple[int, int] | None
 ) -> Iterator[AnchoredNote]:
     """Yield the notes with an anchor that is in the file now, and at these lines."""
     cited = LinkStore(vault.state).links_in(CITE_PROPERTIES)
@@ -97,27 +91,23 @@ def _find_notes(
     shown = {
         number: record
         for number, record in records.items()
-        if record.state not in HIDDEN_STATES and record.project in {"", project}
+        if record.state not in HIDDEN_STATES and record.project in {"", file.project}
     }
     for number, checks in check_documents(vault, shown, cited).items():
-        here = [each for each in checks if path in {each.anchor.path, each.moved_to}]
+        here = [each for each in checks if file.path in {each.anchor.path, each.moved_to}]
         if span is not None:
-            here = [each for each in here if _is_at(git, each, path, data, span)]
+            here = [each for each in here if _is_at(vault, each, file, span)]
         if here:
             yield AnchoredNote(shown[number], tuple(here))
 
 
-def _is_at(
-    git: GitRunner, check: AnchorCheck, path: str, data: bytes, span: tuple[int, int]
-) -> bool:
+def _is_at(vault: Vault, check: AnchorCheck, file: CodeFile, span: tuple[int, int]) -> bool:
     """Tell whether an anchored text is at some lines of the file; unknown ones are."""
-    anchor = check.anchor
-    if check.status is AnchorStatus.UNKNOWN or not anchor.is_pinned:
+    if check.status is AnchorStatus.UNKNOWN or not check.anchor.is_pinned:
         return True
-    names = [anchor.blob, f"{anchor.commit}:{anchor.path}"]
-    versions = read_versions(git, [name for name in names if name])
-    old = next((versions[name] for name in names if name in versions), None)
-    now = locate_anchor(anchor._replace(path=path), old, data) if old is not None else None
+    found = find_versions(vault, check.anchor, file.project)
+    anchor = check.anchor._replace(path=file.path)
+    now = locate_anchor(anchor, found[1], file.data) if found else None
     return now is None or (now[0] < span[1] and span[0] < now[1])
 
 

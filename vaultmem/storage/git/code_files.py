@@ -103,9 +103,12 @@ def find_new_paths(git: GitRunner, since: str, paths: Sequence[str]) -> dict[str
     return {path: place for path, place in now.items() if place != path}
 
 
-def find_text(git: GitRunner, line: str) -> list[str]:
-    """Return the files of HEAD that contain a line as part of one of their own lines."""
-    out = git.run("grep", "-z", "-l", "-I", "-F", "-e", line, "HEAD", check=False)
+def find_text(git: GitRunner, lines: Iterable[str]) -> list[str]:
+    """Return the files of HEAD that contain one of these lines as part of their own lines."""
+    patterns = [word for line in lines for word in ("-e", line)]
+    if not patterns:
+        return []
+    out = git.run("grep", "-z", "-l", "-I", "-F", *patterns, "HEAD", check=False)
     return [name.removeprefix("HEAD:") for name in out.split("\0") if name]
 
 
