@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from vaultmem.config import Config as Config
+    from vaultmem.core.anchors import Anchor as Anchor
+    from vaultmem.core.anchors import AnchorCheck as AnchorCheck
+    from vaultmem.core.anchors import AnchorStatus as AnchorStatus
     from vaultmem.core.lifecycle import Kind as Kind
     from vaultmem.core.lifecycle import State as State
     from vaultmem.core.notes.conflict import Otherwise as Otherwise

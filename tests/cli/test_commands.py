@@ -65,7 +65,7 @@ def test_commands_find_what_was_saved_just_before_them(run_cli: RunCli, root: Pa
 
 def test_remember_reads_standard_input_and_every_option(run_cli: RunCli, root: Path) -> None:
     options = ["--title", "T: x", "--context", "a/b", "--kind", "policy_rule", "--tag", "one"]
-    options += ["--tag", "two", "--confidence", "0.5", "--ref", "src/x.py", "--pin"]
+    options += ["--tag", "two", "--confidence", "0.5", "--cite", "src/x.py", "--pin"]
     options += ["--agent", "claude", "--session", "s-9", "--json"]
 
     done = run_cli("remember", "-", *options, cwd=root, stdin="\ufeffline one\n\nline two — ✓\n")

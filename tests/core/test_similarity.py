@@ -233,11 +233,11 @@ def test_who_said_it_again_and_how_stands_among_the_properties_and_nothing_else_
 ) -> None:
     before = eol.join(["---", "title: T", "agent: claude", "session: s-1", ""])
     note = note_of(f"{before}---{eol}{eol}One.  {eol}")
-    said = Saying("codex", "s-2", AT, tags=("x",), refs=("a.py",), wording="one!\nand: more")
+    said = Saying("codex", "s-2", AT, tags=("x",), cites=("a.py",), wording="one!\nand: more")
 
     text = confirm_note(note, said)
 
-    new = ["tags:", "  - x", "refs:", "  - a.py", "also_said:"]
+    new = ["tags:", "  - x", "cites:", "  - a.py", "also_said:"]
     new += ['  - "codex, session s-2: one!\\nand: more"', "confirmed_by:"]
     new += ['  - "codex, session s-2"', "updated: 2026-11-21T10:30:00", ""]
     assert text == f"{before}{eol.join(new)}---{eol}{eol}One.  {eol}"

@@ -16,7 +16,7 @@ PAGES += [
 ]
 PAGES += [
     ROOT / f"docs/how-to/{name}.md"
-    for name in ("maintenance", "machines", "import-export-backup", "projects")
+    for name in ("maintenance", "machines", "import-export-backup", "projects", "truth")
 ]
 PAGES += [ROOT / f"docs/{name}.md" for name in ("reference/vault-format", "explanation/recall")]
 PAGES += [ROOT / "CHANGELOG.md", ROOT / "SECURITY.md"]

@@ -98,7 +98,7 @@ ASKED: list[tuple[str, dict[str, Any]]] = [
     ("stats", {"session": "s-1"}),
     ("recent", {}),
     ("recent", {"note": "pier", "limit": 2, "since": "2020-01-01"}),
-    ("remember", {"text": "The ferry leaves at seven.", "tags": ["ferry"], "refs": ["a", "b"]}),
+    ("remember", {"text": "The ferry leaves at seven.", "tags": ["ferry"], "cites": ["a", "b"]}),
     ("remember", {"text": "Of oak.", "title": "Oak", "context": "wood", "kind": "decision"}),
     ("remember", {"text": "The crane lifts ten tons.", "confidence": 0.5, "force": True}),
     ("pack", {}),

@@ -61,7 +61,7 @@ def test_a_standing_wish_is_proposed_and_the_memory_stays_what_it_is(vault: Vaul
     assert (note.kind, note.state, note.body.strip()) == (Kind.PREFERENCE, State.CANDIDATE, WISH)
     properties = {prop.name: prop.value for prop in note.matter.properties}
     assert properties["about"] == proposed.about == "API errors"
-    assert properties["refs"] == (f"[[{done.path.removesuffix('.md')}]]",)
+    assert properties["cites"] == (f"[[{done.path.removesuffix('.md')}]]",)
 
 
 def test_one_command_names_it_and_one_keeps_it(make_vault: Make, opened: Open) -> None:

@@ -47,7 +47,7 @@ def test_a_memory_is_a_note_with_the_properties_that_were_given(
         tags=("auth/tokens", "rs256"),
         pinned=True,
         confidence=0.75,
-        refs=("https://example.org/rfc#4", "src/auth.py"),
+        cites=("https://example.org/rfc#4", "src/auth.py"),
     )
 
     done = remember(vault, memory)
@@ -59,7 +59,7 @@ def test_a_memory_is_a_note_with_the_properties_that_were_given(
     assert note.warnings == ()
     assert (note.title, note.kind, note.state) == ("Auth: tokens", Kind.DECISION, State.ACTIVE)
     assert (note.tags, note.pinned, note.confidence) == (("auth/tokens", "rs256"), True, 0.75)
-    assert note.refs == memory.refs
+    assert note.cites == memory.cites
     assert (note.agent, note.session, note.source) == ("claude", "s-1", "agent")
     assert note.body.strip() == "Tokens are RS256."
 
@@ -164,7 +164,7 @@ def test_row_14_a_context_that_is_a_link_out_of_the_vault_is_refused(
         Memory(f"the key is {AWS_KEY} ok"),
         Memory(PRIVATE_KEY),
         Memory("text", title=f"Key {AWS_KEY}"),
-        Memory("text", refs=("https://maren:hunter2secret@example.org/x",)),
+        Memory("text", cites=("https://maren:hunter2secret@example.org/x",)),
         Memory("text", tags=(AWS_KEY,)),
     ],
     ids=["text", "pem", "title", "ref", "tag"],

@@ -120,6 +120,8 @@ def steady(text: str) -> str:
     text = re.sub(r"\b\d+ days old\b", "9 days old", text)
     text = re.sub(r"\bvaults/[0-9a-f]{32}\b", "vaults/0", text)
     text = re.sub(r"\[[0-9a-f]{4,7}(?= \| |\])", "[0000", text)
+    text = re.sub(r"(?<=@)[0-9a-f]{10}\+[0-9a-f]{10}", "0000000+0000000", text)
+    text = re.sub(r"(?<=changed since )[0-9a-f]{4}\b", "0000", text)
     text = re.sub(rf"\b\d+ (?:{'|'.join(month_abbr[1:])})(?: \d{{4}})?\b", "1 Jan", text)
     text = re.sub(r"(?<=[0-9])T[0-9:]{5,8}(?=Z?\b)", "", text)
     text = re.sub(r"(?m)^[0-9a-f]{6}(?=  )|(?<=--reject )[0-9a-f]{6}", "000000", text)

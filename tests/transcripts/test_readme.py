@@ -60,6 +60,15 @@ def test_the_session_in_the_page_of_projects_is_real_output(tmp_path: Path) -> N
 
 
 @pytest.mark.campaign
+def test_the_session_in_the_page_of_truth_is_real_output(tmp_path: Path) -> None:
+    machine = Machine(tmp_path / "home", "Maren")
+    machine.type("vaultmem init memory --yes")
+    page = ROOT / "docs/how-to/truth.md"
+    assert len(page.read_text(encoding="utf-8").split()) <= 900
+    compare_page(page, machine)
+
+
+@pytest.mark.campaign
 @pytest.mark.parametrize(
     "page",
     [

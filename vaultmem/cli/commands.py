@@ -37,6 +37,7 @@ Notes
 
 Finding
   why           history_commands   Show which notes mention a text, and who wrote them when.
+  trace         history_commands   List the memories and decisions behind a file or line of code.
   similar       search_commands    List the notes that say the same as a text, or nearly.
   prime         exchange_commands  Take in reference material, a note for each heading.
   embed         evaluate_commands  Prepare recall by meaning: make the vectors that are missing.

@@ -1,4 +1,4 @@
-"""Commands on git's history: log, show, diff, history, blame, why, restore, undo."""
+"""Commands on git's history: log, show, diff, history, blame, why, trace, restore, undo."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.cli.output import emit_json, say, say_behind, say_lines, say_painted, warn
-from vaultmem.cli.shared import Here, takes
+from vaultmem.cli.shared import Here, make_command, takes
 from vaultmem.core.text.display import one_line
 from vaultmem.operations.lines import align, candidate_lines, commit_lines, report_lines
 from vaultmem.operations.note_data import (
@@ -22,6 +22,7 @@ from vaultmem.operations.note_data import (
     trace_json,
     undone_json,
 )
+from vaultmem.operations.traces import TRACE
 
 if TYPE_CHECKING:
     from vaultmem.core.notes.changes import PropertyChange
@@ -333,7 +334,9 @@ def _say_commit(shown: ShownCommit) -> None:
         say(commit.prose)
 
 
-# Commands about where a note's words come from: blame, why, restore, undo.
+# Commands about where a note's words come from: blame, why, trace, restore, undo.
+
+trace = make_command(TRACE, "trace")
 
 _MAX_TEXT = (
     "This clone is shallow and its history ends at {}: what is said to be from there may be older."

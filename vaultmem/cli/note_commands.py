@@ -56,22 +56,12 @@ _LONGEST = 60
 
 
 @offers(REMEMBER)
-@takes("vault", "agent", "session", "as_json")
+@takes("vault", "ref", "agent", "session", "as_json")
 def remember_(
-    here: Here,
-    asked: Remember,
-    branch: Annotated[
-        str,
-        typer.Option(
-            "--branch",
-            metavar="NAME",
-            help="The branch to write on; else $VAULTMEM_REF, else what is checked out.",
-            show_default=False,
-        ),
-    ] = "",
+    here: Here, asked: Remember, branch: Annotated[str, typer.Option("--branch", hidden=True)] = ""
 ) -> None:
-    """Write a memory on a branch; `--ref` names what it rests on."""
-    answer(REMEMBER, here._replace(ref=branch), asked)
+    """Write a memory on the branch of `--ref`, which was called `--branch` before."""
+    answer(REMEMBER, here._replace(ref=branch or here.ref), asked)
 
 
 @offers(GET)

@@ -101,7 +101,7 @@ class Client:
         return cast("Pack", self._ask("/pack", {"query": query, **how}))
 
     def remember(self, text: str, *, ref: str = "", **memory: Any) -> Remembered:
-        """Write a memory (title, context, kind, tags, confidence, refs, pin, force)."""
+        """Write a memory (title, context, kind, tags, confidence, cites, pin, force)."""
         body = {"text": text, **memory}
         return cast("Remembered", self.request("POST", "/notes", {"ref": ref}, body))
 

@@ -102,3 +102,5 @@ class Remembered(Version):
     outcome: str
     similar: list[dict[str, Any]]
     proposed: list[dict[str, Any]]
+    cited: list[str]
+    offered: list[str]

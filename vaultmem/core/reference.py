@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from vaultmem.core.anchors import CITES
 from vaultmem.core.notes.edit_properties import (
     PropertyValue,
     format_note,
@@ -253,7 +254,7 @@ def _choose_slug(title: str, parents: tuple[str, ...], taken: set[str]) -> str:
 def _write_note(new: PrimedNote, pin: bool) -> str:
     properties: dict[str, PropertyValue | None] = {
         "pinned": True if pin else None,
-        "refs": (new.origin,) if new.origin else None,
+        CITES: (new.origin,) if new.origin else None,
         _PROPERTY: new.digest,
     }
     text = format_note(properties, f"\n{new.body}\n")

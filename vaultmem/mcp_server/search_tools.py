@@ -161,6 +161,7 @@ def fit_hits(
 ) -> list[tuple[Hit, str]]:
     """Return the first hits as they are shown within a budget; `handles` are by note."""
     from vaultmem.core.packs.pack_item import PackForm, PackItem, parse_labels
+    from vaultmem.core.packs.warnings import join_anchors
     from vaultmem.services.search.run_query import tell_how_sure
 
     form = PackForm(labels=parse_labels(labels))
@@ -171,7 +172,7 @@ def fit_hits(
             pinned=False,
             trusted=False,
             shortened=False,
-            caution=hit.caution,
+            caution=join_anchors(hit, hit.caution),
             handle=handles.get(hit.note, ""),
         )
         for hit in answer.hits
@@ -406,6 +407,14 @@ def _why(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     return _answer(given, rows, "No fact and no decision mentions that.")
 
 
+def _trace(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
+    from vaultmem.operations.traces import TraceRequest, trace, trace_data, trace_lines
+
+    found = trace(vault, TraceRequest(_need(given, "path")))
+    lines = (f"{line.text}{line.rest}" for line in trace_lines(found, given))
+    return _answer(given, [("\n".join(lines), trace_data(found))])
+
+
 def _belief(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     """Recall as it would have been then."""
     from vaultmem.services.search.run_query import Ask, run_query
@@ -561,6 +570,7 @@ _ACTIONS: dict[str, Callable[[Vault, dict[str, Any]], ToolAnswer]] = {
     "diff": _diff,
     "blame": _blame,
     "why": _why,
+    "trace": _trace,
     "belief": _belief,
     "review": _review,
     "branches": _branches,
@@ -616,7 +626,8 @@ HISTORY = Tool(
     "History",
     "What happened to this memory: log (path, since, until, session, commit: A..B), show (commit), "
     "diff (from, commit, path; detail adds text), blame (who wrote each line; path, at), why "
-    "(which facts mention a query, on whose word; at), belief (what was recalled of a query then; "
+    "(which facts mention a query, on whose word; at), trace (memories and decisions behind code; "
+    "path: FILE:LINE), belief (what was recalled of a query then; "
     "at), review (contradictions, duplicates, candidates to decide), branches, conflicts "
     "(checkpoint resolves them), queries (recent recalls and packs; path, session, since), stats "
     "(what those cost; session), reference (imported documents; source: its notes).",

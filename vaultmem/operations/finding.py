@@ -20,6 +20,7 @@ from vaultmem.operations.declaration import (
 )
 from vaultmem.operations.filters import Filters, ProjectScope, read_states
 from vaultmem.operations.schemas import STRINGS, record, rows
+from vaultmem.operations.traces import anchors_data
 
 if TYPE_CHECKING:
     from vaultmem.core.packs.pack_item import LeftOut, PackItem
@@ -356,6 +357,7 @@ def hit_data(hit: Hit) -> dict[str, Any]:
             {**pick(each, "heading? line"), "score": round(each.score, 6)} for each in hit.also
         ],
         **pick(hit, "caution?"),
+        "anchors": anchors_data(hit.anchors),
         "score": round(hit.score, 6),
         **pick(hit, "text shown_line?"),
         "why": why_data(hit),
@@ -422,11 +424,14 @@ def _list_lines(number: int, hit: Hit, explain: bool) -> Iterator[Line]:
     from vaultmem.core.packs.pack_item import plain_label, tell_further
     from vaultmem.core.packs.pack_text import label_hit
     from vaultmem.core.packs.passages import show_line
+    from vaultmem.core.packs.warnings import describe_anchors
 
     yield Line(f"{number:>2}. {plain_label(hit.name)}", "bold")
     yield Line(f"    {plain_label(hit.address)}   {label_hit(hit)}")
     if hit.replaces:
         yield Line(f"    replaces {', '.join(hit.replaces)}")
+    if anchors := describe_anchors(hit):
+        yield Line(f"    {anchors}", "yellow" if any(e.is_different for e in hit.anchors) else "")
     if hit.caution:
         yield Line(f"    {hit.caution}", "red")
     mark = "> " if hit.record.state == "quarantined" else ""
@@ -515,6 +520,7 @@ def _item_data(item: PackItem, cost: int) -> dict[str, Any]:
         "pinned": item.pinned,
         "beside": item.hit.beside or None,
         **pick(item, "shortened alike caution? conflict?"),
+        "anchors": anchors_data(item.hit.anchors),
         "tokens": cost,
         "score": round(item.hit.score, 6),
         "why": why_data(item.hit),

@@ -297,7 +297,7 @@ def _as_written(found: FoundLink) -> str:
     elif link.kind == "markdown":
         text = f"[{link.text}]({path})"
     else:
-        text = f"refs: {path}"
+        text = f"{link.property}: {link.text or path}"
     return one_line(("!" if link.is_embed else "") + text)
 
 

@@ -268,13 +268,13 @@ class Remember(NamedTuple):
     confidence: Annotated[
         float | None, Arg("How sure you are.", "0 to 1.", 0, 1, metavar="0..1")
     ] = None
-    refs: Annotated[
+    cites: Annotated[
         tuple[str, ...],
         Arg(
-            "A file, URL or commit it rests on.",
-            "Files, URLs, commits it rests on.",
-            flags=("--ref",),
-            metavar="REF",
+            "File it is based on: PATH, PATH#L10-20, PATH:SYMBOL; or a URL (repeatable).",
+            "Files (PATH, PATH#L10-20, PATH:SYMBOL) or URLs it is based on.",
+            flags=("--cite",),
+            metavar="PATH",
         ),
     ] = ()
     project: Annotated[
@@ -323,7 +323,7 @@ def remember(vault: Vault, asked: Remember) -> Remembered:
         tags=asked.tags,
         pinned=asked.pin,
         confidence=asked.confidence,
-        refs=asked.refs,
+        cites=asked.cites,
         project=_choose_project(asked),
     )
     return service.remember(vault, memory, force=asked.force)
@@ -358,6 +358,14 @@ def remembered_lines(done: Remembered, _: Any) -> Iterator[Line]:
     if done.outcome == "created":
         yield from _list_similar(done)
     yield from proposed_lines(done.proposed)
+    if done.offered:
+        yield Line(f"hint: {describe_offer(done.offered, '--cite ')}")
+
+
+def describe_offer(paths: Sequence[str], option: str = "") -> str:
+    """Return how to cite files that a memory names."""
+    named = " ".join(f"{option}{shlex.quote(path)}" for path in paths)
+    return f"to check later whether this still holds, remember it again with {named}"
 
 
 def _list_similar(done: Remembered) -> Iterator[Line]:
@@ -487,6 +495,8 @@ REMEMBER = Operation(
         similar=rows(path="string", contradicts="boolean"),
         proposed=rows(path="string", text="string"),
         project="string",
+        cited=STRINGS,
+        offered=STRINGS,
     ),
     moment=Moment.BRANCH,
     writes=True,

@@ -163,9 +163,9 @@ class Decide(NamedTuple):
     confidence: Annotated[
         float | None, Arg("How sure.", least=0, most=1, metavar="0-1", excused=RARE)
     ] = None
-    refs: Annotated[
+    cites: Annotated[
         tuple[str, ...],
-        Arg("What it rests on (repeatable).", flags=("--rests-on",), metavar="REF", excused=RARE),
+        Arg("What it is based on (repeatable).", flags=("--cite",), metavar="PATH", excused=RARE),
     ] = ()
     session: Shared = ""
 
@@ -332,7 +332,7 @@ def decide(vault: Vault, asked: Decide) -> RecordedDecision:
         tags=asked.tags,
         pinned=asked.pin,
         confidence=asked.confidence,
-        refs=asked.refs,
+        cites=asked.cites,
     )
     return decisions.decide(vault, find_meant(vault, asked.session), memory)
 

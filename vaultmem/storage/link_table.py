@@ -64,11 +64,13 @@ class LinkStore:
         listed = ", ".join(str(int(document)) for document in documents)
         return self._read_all(f"WHERE document IN ({listed})")
 
-    def refs(self, documents: Iterable[int]) -> dict[int, list[Link]]:
-        """Return the links in the property `refs` of these documents."""
+    def cites(self, documents: Iterable[int]) -> dict[int, list[Link]]:
+        """Return the links in the properties `cites` and `refs` of these documents."""
         numbers = list(documents)
         marks = ", ".join("?" * len(numbers))  # So that the statement is compiled but once.
-        return self._read(f"WHERE document IN ({marks}) AND +property = 'refs'", numbers)
+        return self._read(
+            f"WHERE document IN ({marks}) AND +property IN ('cites', 'refs')", numbers
+        )
 
     def all_links(self) -> dict[int, list[Link]]:
         """Return the links of all documents of all views."""

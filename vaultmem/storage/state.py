@@ -24,7 +24,7 @@ from vaultmem.storage.lock import WRITER, hold_lock
 # The tables of the state database, and the version that they are of.
 
 #: A database of another one is made anew.
-VERSION = 20
+VERSION = 21
 
 SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -94,6 +94,11 @@ CREATE TRIGGER links_go AFTER DELETE ON documents BEGIN
     DELETE FROM body_links WHERE document = OLD.id;
     DELETE FROM aliases WHERE document = OLD.id;
 END;
+CREATE TABLE anchor_checks (
+    repository TEXT NOT NULL, anchor TEXT NOT NULL, stamp TEXT NOT NULL, status TEXT NOT NULL,
+    lines INTEGER NOT NULL, moved_to TEXT NOT NULL, PRIMARY KEY (repository, anchor)
+) WITHOUT ROWID;
+CREATE TABLE cited_blobs (blob TEXT PRIMARY KEY, data BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE calls (
     id TEXT PRIMARY KEY, at REAL NOT NULL, kind TEXT NOT NULL, query TEXT NOT NULL,
     agent TEXT NOT NULL, session TEXT NOT NULL, sent INTEGER NOT NULL, flat INTEGER NOT NULL,

@@ -106,7 +106,7 @@ def _list_texts(
         marks = tuple(dict.fromkeys(_list_marks(body, source)))
         if not found:
             title.extend(note.aliases)
-            body = "\n".join([body, note.extra, *note.refs])
+            body = "\n".join([body, note.extra, *note.cites])
         found.append(SectionTexts(tuple(dict.fromkeys(title)), tags, body, marks))
     return found
 

@@ -31,6 +31,7 @@ _LISTS = frozenset(
         "tag",
         "aliases",
         "alias",
+        "cites",
         "refs",
         "parents",
         "supersedes",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple, TypeVar
 
+from vaultmem.core.anchors import CITES
 from vaultmem.core.lifecycle import (
     OWNER_KINDS,
     Mover,
@@ -43,7 +44,7 @@ class Saying(NamedTuple):
     session: str
     at: datetime
     tags: tuple[str, ...] = ()
-    refs: tuple[str, ...] = ()
+    cites: tuple[str, ...] = ()
     pinned: bool = False
     wording: str = ""
 
@@ -85,7 +86,7 @@ def confirm_note(note: Note, said: Saying) -> str:
         return note.text
     is_own = said.agent == note.agent and (said.agent or note.source in {"", "human"})
     text = note.text
-    for name, new in (("tags", said.tags), ("refs", said.refs), ("also_said", said.said)):
+    for name, new in (("tags", said.tags), (CITES, said.cites), ("also_said", said.said)):
         text = add_to_list(text, note, name, new)
     if not (is_own and said.session == note.session):
         text = add_to_list(text, note, "confirmed_by", (said.who,), MAX_CONFIRMATIONS)

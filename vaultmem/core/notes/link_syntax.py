@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple, Protocol, TypeVar
 
+from vaultmem.core.anchors import CITE_PROPERTIES, parse_anchor
 from vaultmem.core.notes.frontmatter import Frontmatter
 from vaultmem.core.notes.properties import Property
 from vaultmem.core.notes.sections import blank_fences, find_fences
@@ -182,7 +183,7 @@ _MAX_TEXT = 500
 
 
 class LinkKind(StrEnum):
-    """How a link is written; `PATH` is a plain path in the property `refs`."""
+    """How a link is written; `PATH` is a plain path in the property `cites`."""
 
     WIKILINK = "wikilink"
     MARKDOWN = "markdown"
@@ -361,7 +362,7 @@ def _find_in_properties(text: str, matter: Frontmatter) -> Iterator[Link]:
     if matter.problem or not matter.properties:
         return
     block = text[matter.start : matter.end]
-    if "[[" not in block and "refs" not in block:
+    if not any(mark in block for mark in ("[[", *CITE_PROPERTIES)):
         return
     lines = block.splitlines(keepends=True)
     for prop in matter.properties:
@@ -376,17 +377,25 @@ def _find_in_properties(text: str, matter: Frontmatter) -> Iterator[Link]:
                 yield link
             elif link and unquoted in whole:  # In single quotes, YAML doubles each of them.
                 yield link._replace(path=link.path.replace("''", "'"))
-        if prop.name == "refs":
+        if prop.name in CITE_PROPERTIES:
             yield from _find_paths(piece, start, prop)
 
 
 def _find_paths(piece: str, start: int, prop: Property) -> Iterator[Link]:
-    """Yield the items of `refs` that are plain paths, each where it stands if that is plain."""
+    """Yield the items of `cites` that are plain paths, each where it stands if that is plain.
+
+    `text` is the whole item where that is an anchor, as `core.anchors` has it.
+    """
     for value in (prop.value,) if isinstance(prop.value, str) else prop.value:
         item = value.strip()
-        if not item or item.startswith("[[") or _SCHEME.match(item) or "\n" in item:
+        anchor = parse_anchor(item)
+        if anchor is None and (not item or item.startswith("[[") or _SCHEME.match(item)):
+            continue
+        if "\n" in item:
             continue
         path, _, subpath = item.partition("#")
+        if anchor is not None:
+            path, subpath = anchor.path, "" if anchor.symbol else subpath
         place = piece.find(item, piece.find(":") + 1)
         once = place >= 0 and piece.find(item, place + 1) < 0
         begin = start + place if once else -1
@@ -394,7 +403,7 @@ def _find_paths(piece: str, start: int, prop: Property) -> Iterator[Link]:
             kind=LinkKind.PATH,
             path=path,
             subpath=subpath,
-            text="",
+            text=item if anchor is not None and item != path else "",
             start=begin,
             end=begin + len(path) if once else -1,
             line=0,

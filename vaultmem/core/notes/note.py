@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from vaultmem.core.anchors import CITE_PROPERTIES
 from vaultmem.core.lifecycle import HIDDEN_STATES, SOURCES, Kind, State, most_restricted
 from vaultmem.core.notes.canvas import decode_note
 from vaultmem.core.notes.comments import drop_unseen, hide_unseen
@@ -101,7 +102,7 @@ KNOWN_PROPERTIES = frozenset(
         "agent",
         "session",
         "tool_call",
-        "refs",
+        *CITE_PROPERTIES,
         "parents",
         "supersedes",
         "supersedes_part",
@@ -174,7 +175,7 @@ class Note(NamedTuple):
     source: str
     agent: str
     session: str
-    refs: tuple[str, ...]
+    cites: tuple[str, ...]
     extra: str
     matter: Frontmatter
     sections: tuple[Section, ...]
@@ -290,7 +291,7 @@ def parse_note(path: PurePosixPath, data: bytes, daily: DailyNotes = _DAILY) -> 
         source=reader.text("source") or _tell_source(reader, agent),
         agent=agent,
         session=reader.text("session") or (path.stem if path.parts[0] == "sessions" else ""),
-        refs=reader.texts("refs"),
+        cites=tuple(text for name in CITE_PROPERTIES for text in reader.texts(name)),
         extra=extra,
         matter=matter,
         sections=sections,

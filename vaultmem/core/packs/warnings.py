@@ -149,13 +149,13 @@ _KINDS = frozenset(
 )
 
 #: Reference material has a version of its own, and is no memory.
-_REFERENCE = "primed/"
+REFERENCE = "primed/"
 
 
 def quote_claim(hit: Hit) -> str:
     """Return the sentence of a section that may not be so any more, "" where there is none."""
     record = hit.record
-    if record.path.startswith(_REFERENCE):
+    if record.path.startswith(REFERENCE):
         return ""
     if record.kind == Kind.WORKING_CONTEXT or has_tag(record.tags, "environment"):
         return choose_excerpt(hit.text, ()) or record.title
@@ -169,7 +169,21 @@ def quote_claim(hit: Hit) -> str:
 def shorten_caution(hit: Hit) -> str:
     """Return a section's caution as a pack has it: why a note is in doubt, its file can tell."""
     is_doubtful = hit.caution.startswith(DOUBT)
-    return DOUBT.rstrip(": ") if is_doubtful else hit.caution
+    return join_anchors(hit, DOUBT.rstrip(": ") if is_doubtful else hit.caution)
+
+
+def join_anchors(hit: Hit, caution: str) -> str:
+    """Return the states of the code that a note cites, and a caution, as one label."""
+    return "; ".join(filter(None, (describe_anchors(hit), caution)))
+
+
+def describe_anchors(hit: Hit) -> str:
+    """Return the states of the code that a note cites in one line, "" where it cites none."""
+    if not hit.anchors:
+        return ""
+    from vaultmem.core.anchors import describe_checks
+
+    return describe_checks(hit.anchors)
 
 
 def find_caution(hit: Hit, at: float, changed_refs: Sequence[str]) -> str:
@@ -186,8 +200,16 @@ def find_caution(hit: Hit, at: float, changed_refs: Sequence[str]) -> str:
 
 
 def _check_claim(hit: Hit, at: float, changed_refs: Sequence[str]) -> str:
-    """Return why a claim has to be checked before use, "" if it has not."""
-    days = int((at - written_at(hit)) // 86_400)
+    """Return why a claim has to be checked before use, "" if it has not.
+
+    The code that it cites decides, and its age only where that is not known.
+    """
+    changed_refs = [
+        *(each.anchor.place for each in hit.anchors if each.is_different),
+        *changed_refs,
+    ]
+    holds = bool(hit.anchors) and all(each.is_same for each in hit.anchors)
+    days = 0 if holds else int((at - written_at(hit)) // 86_400)
     if not (changed_refs or days > OLD_DAYS) or not quote_claim(hit):
         return ""
     if changed_refs:

@@ -17,6 +17,7 @@ from enum import StrEnum
 from itertools import chain
 from typing import NamedTuple
 
+from vaultmem.core.anchors import AnchorCheck
 from vaultmem.core.lifecycle import HIDDEN_STATES, Kind, State, is_proposal
 from vaultmem.core.notes.conflict import Otherwise
 from vaultmem.core.notes.record import NoteRecord, SectionRecord, has_tag
@@ -73,7 +74,8 @@ class Hit(NamedTuple):
     `also` are further sections of its note, where a hit stands for its note; `caution` says why it
     must be checked before use, or is in doubt; `vault` is the name of its own, where several were
     asked; `otherwise` is what another side of a merge says in place of words of it; `shown_line` is
-    the sentence that shows the note where `text` has none, of its full text or another section.
+    the sentence that shows the note where `text` has none, of its full text or another section;
+    `anchors` are the states of the code that its note cites.
 
     score = (sum of the matches + closeness + passage + named + neighbours + recency) *
     state_weight, see `core.finding.ranking`; where vectors were asked too (`semantic` is their
@@ -107,6 +109,7 @@ class Hit(NamedTuple):
     vault: str = ""
     otherwise: tuple[Otherwise, ...] = ()
     shown_line: str = ""
+    anchors: tuple[AnchorCheck, ...] = ()
 
     @property
     def note(self) -> NoteKey:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from vaultmem.core.anchors import CITE_PROPERTIES, AnchorCheck
 from vaultmem.core.curation.proposal import Action, Proposal, Report
 from vaultmem.core.lifecycle import CLOSED_STATES, HIDDEN_STATES, OWNER_KINDS, Kind, State
 from vaultmem.core.notes.frontmatter import read_timestamp
-from vaultmem.core.notes.link_syntax import LinkKind
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
 from vaultmem.core.packs.warnings import OLD_DAYS, quote_claim
@@ -23,7 +21,8 @@ from vaultmem.core.similarity.facts import read_facts
 from vaultmem.core.similarity.updates import find_update
 from vaultmem.core.text.display import count_things, one_line
 from vaultmem.core.text.paths import DREAMS, PINNED_FILES
-from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.anchors.check import check_documents
 from vaultmem.services.curation.dedup import plan_merges
 from vaultmem.services.lifecycle.transition import refuse_branch
 from vaultmem.services.search.link_walk import LinkGraph, list_broken
@@ -32,13 +31,6 @@ from vaultmem.services.similarity.value_updates import are_apart, list_unsaid
 from vaultmem.services.usage import read_usage
 from vaultmem.services.views.read_notes import find_note, read_note
 from vaultmem.storage.git.log import walk_changes
-from vaultmem.storage.git.repository import (
-    FileCommit,
-    list_entries,
-    list_file_commits,
-    open_repository,
-)
-from vaultmem.storage.git.runner import GitRunner
 from vaultmem.storage.link_table import LinkStore
 from vaultmem.storage.query_log import SignalStore
 from vaultmem.vault import Vault
@@ -113,92 +105,18 @@ def _read_history(vault: Vault) -> tuple[dict[str, float], set[str]]:
     return changed, by_person
 
 
-# Find memories that should be checked: claims about an environment, refs that moved on, doubts.
+# Find memories that should be checked: claims about an environment, code that changed, doubts.
 
-#: What may be a file's path: no scheme, not absolute, nothing above.
-_PATH = re.compile(r"(?![/\\-])(?![A-Za-z][A-Za-z0-9+.-]*:)[^\x00-\x1f]{1,400}")
-_LINE = re.compile(r"[#:][L\d].*$")
-
-_MAX_PATHS = 400
+#: Changed anchors of a note that a proposal lists.
 _MAX_TOLD = 3
 
 
-class _Place(NamedTuple):
-    """A repository, and the folders in it that a path may be relative to."""
-
-    git: GitRunner
-    prefixes: tuple[str, ...]
-
-    def name(self, path: str) -> tuple[str, ...]:
-        return tuple(f"{prefix}{path}" for prefix in self.prefixes)
-
-
-def find_changed_refs(
-    vault: Vault, records: Sequence[NoteRecord], uses: Mapping[str, Use]
-) -> dict[str, tuple[str, ...]]:
-    """Return, by note, what happened since to files that it rests on, as sentences.
-
-    A path is looked for in the vault's repository, and in the one that `code_repository` names.
-    """
-    wanted = _find_paths(vault, records)
-    since = min((int(uses[note].written) for note in wanted), default=0)
-    found_by_note: dict[str, list[str]] = {}
-    for place in _find_places(vault) if wanted else ():
-        names = sorted({n for paths in wanted.values() for p in paths for n in place.name(p)})
-        commits: dict[str, list[FileCommit]] = {}
-        there: set[str] = set()
-        for start in range(0, len(names), _MAX_PATHS):
-            some = names[start : start + _MAX_PATHS]
-            commits |= list_file_commits(place.git, some, since)
-            there |= list_entries(place.git, some).keys()
-        for note, paths in wanted.items():
-            for path in paths:
-                for name in place.name(path):
-                    if text := _describe_change(
-                        path, commits[name], uses[note].written, name in there
-                    ):
-                        found_by_note.setdefault(note, []).append(text)
-    return {note: tuple(texts[:_MAX_TOLD]) for note, texts in found_by_note.items()}
-
-
-def _find_paths(vault: Vault, records: Sequence[NoteRecord]) -> dict[str, list[str]]:
-    """Return the paths that each note rests on."""
-    by_document = {record.document: record.path for record in records}
-    found = {}
-    for document, links in LinkStore(vault.state).links_in(["refs"]).items():
-        paths = [_LINE.sub("", link.path) for link in links if link.kind is LinkKind.PATH]
-        if document in by_document and (good := [path for path in paths if _is_path(path)]):
-            found[by_document[document]] = good
-    return found
-
-
-def _find_places(vault: Vault) -> Iterator[_Place]:
-    head = vault.head()
-    if head is not None and head.commit:
-        yield _Place(vault.history.git, tuple(dict.fromkeys((vault.history.prefix, ""))))
-    if not vault.config.code_repository:
-        return
-    folder = (vault.root / Path(vault.config.code_repository).expanduser()).resolve()
-    with contextlib.suppress(VaultError, OSError):
-        git = open_repository(folder) if folder.is_dir() else None
-        if git is not None and not (head and git.work_tree == vault.history.git.work_tree):
-            inside = folder.relative_to(git.work_tree).as_posix()
-            yield _Place(git, tuple(dict.fromkeys(("" if inside == "." else f"{inside}/", ""))))
-
-
-def _describe_change(
-    path: str, commits: Sequence[FileCommit], written: float, is_there: bool
-) -> str:
-    """Return what happened to a file after a note was written, "" for nothing."""
-    later = [commit for commit in commits if commit.at > written + 1]
-    if not later:
-        return ""
-    what = "changed" if is_there else "vanished"
-    return f"{path} {what} on {datetime.fromtimestamp(later[0].at).date()} in {later[0].commit[:7]}"
-
-
-def _is_path(text: str) -> bool:
-    return bool(_PATH.fullmatch(text)) and ".." not in re.split(r"[\\/]", text)
+def find_anchors(vault: Vault, records: Sequence[NoteRecord]) -> dict[str, tuple[AnchorCheck, ...]]:
+    """Return the states of the code that notes cite, by note."""
+    cited = LinkStore(vault.state).links_in(CITE_PROPERTIES)
+    by_document = {record.document: record for record in records}
+    checks = check_documents(vault, by_document, cited)
+    return {by_document[document].path: found for document, found in checks.items()}
 
 
 #: A memory of less confidence has to be confirmed within so many days.
@@ -211,20 +129,22 @@ def find_doubtful(
 ) -> Iterator[Proposal]:
     """Yield a proposal for each note that somebody should check, with the reasons joined."""
     now = vault.now()
-    changed = find_changed_refs(vault, records, uses)
+    anchors = find_anchors(vault, records)
     for record in records:
         days = (now - uses[record.path].written) / 86_400
         reasons: list[str] = []
         evidence: list[str] = []
-        if record.path in changed:
-            reasons.append("what it rests on has changed")
-            evidence.extend(changed[record.path])
+        checks = anchors.get(record.path, ())
+        if changed := [str(each) for each in checks if each.is_different]:
+            reasons.append("the code that it cites has changed")
+            evidence.extend(changed[:_MAX_TOLD])
         is_low = record.confidence is not None and record.confidence < LOW_CONFIDENCE
         note = find_note(vault, record.path) if days > min(OLD_DAYS, UNCONFIRMED_DAYS) else None
         if is_low and note and days > UNCONFIRMED_DAYS and note.matter.get("confirmed_by") is None:
             reasons.append("of low confidence, and nobody confirmed it")
             evidence.append(f"confidence {record.confidence:g}, {_say_age(uses, record, days)}")
-        if note and days > OLD_DAYS and (claim := _find_claim(record, note)):
+        is_old = days > OLD_DAYS and not (checks and all(each.is_same for each in checks))
+        if note and is_old and (claim := _find_claim(record, note)):
             reasons.append("an old claim of what does not work or exist")
             evidence.append(f'"{claim}", {_say_age(uses, record, days)}')
         if reasons:

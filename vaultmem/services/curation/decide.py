@@ -26,6 +26,7 @@ from vaultmem.core.packs.conflicts import CONFLICT_PROPERTIES
 from vaultmem.core.similarity.compare import KnownText
 from vaultmem.core.text.paths import parse_note_path
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
+from vaultmem.services.anchors.cite import renew_cites
 from vaultmem.services.changes.commit import CommitReport, commit_all
 from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import Edit, write_event
@@ -221,14 +222,19 @@ def _change(vault: Vault, edits: Mapping[str, Edit], subject: str, reason: str) 
 
 
 def _confirm(vault: Vault) -> Edit:
-    """Return the change by which a note counts as said again now, whatever state it was in."""
+    """Return the change by which a note counts as said again now, whatever state it was in.
+
+    Its anchors are to the code of now.
+    """
     at = vault.local_time().replace(microsecond=0)
     said = Saying(vault.author.agent, vault.author.session, at)
 
     def change(note: Note) -> str:
-        return (
-            confirm_note(note, said) if note.matter.body else set_property(note.text, "updated", at)
-        )
+        has_matter = bool(note.matter.body)
+        text = confirm_note(note, said) if has_matter else set_property(note.text, "updated", at)
+        for name, cites in renew_cites(vault, note).items():
+            text = set_property(text, name, cites)
+        return text
 
     return change
 

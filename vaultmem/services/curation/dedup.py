@@ -136,7 +136,7 @@ def _may_merge(vault: Vault, pair: Pair, mover: Mover) -> bool:
 
 def _as_new(note: Note) -> NewMemory:
     place = (note.body, note.title, note_context(note.path), note.kind, note.state, True)
-    return NewMemory(*place, note.tags, note.refs, False, note.project)
+    return NewMemory(*place, note.tags, note.cites, False, note.project)
 
 
 def _confirm(drop: Note, at: datetime) -> Edit:
@@ -145,7 +145,7 @@ def _confirm(drop: Note, at: datetime) -> Edit:
     def change(note: Note) -> str:
         if note.body == drop.body:
             return note.text
-        return confirm_note(note, Saying(drop.agent, drop.session, at, drop.tags, drop.refs))
+        return confirm_note(note, Saying(drop.agent, drop.session, at, drop.tags, drop.cites))
 
     return change
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from vaultmem.core.anchors import CITE_PROPERTIES
 from vaultmem.core.curation.fidelity import is_short
 from vaultmem.core.curation.memory_file import MEMORY
 from vaultmem.core.curation.proposal import (
@@ -300,7 +301,7 @@ def _describe_note(note: Note, commits: Mapping[str, Commit]) -> ReviewSide:
 # Why a note stays that is old enough to be shortened: others lean on it, or it alone knows.
 
 #: Properties by which a note leans on another; by others, vaultmem names what is like it.
-_LEANING = frozenset({"", "refs", "parents"})
+_LEANING = frozenset({"", *CITE_PROPERTIES, "parents"})
 
 #: Notes of what was done name all that was touched.
 _TOLD_OF = "sessions/"

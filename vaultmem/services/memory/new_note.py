@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from vaultmem.core.anchors import CITES
 from vaultmem.core.commit_message import name_files
 from vaultmem.core.lifecycle import Kind, State, parse_kind
 from vaultmem.core.notes.agent_changes import (
@@ -58,7 +59,7 @@ class Memory(NamedTuple):
     tags: tuple[str, ...] = ()
     pinned: bool = False
     confidence: float | None = None
-    refs: tuple[str, ...] = ()
+    cites: tuple[str, ...] = ()
     about: str = ""
     name: str = ""
     own: Mapping[str, PropertyValue] = MappingProxyType({})
@@ -110,7 +111,7 @@ def compose_note(
         "agent": None if vault.is_person else author.agent,
         "session": author.session or None,
         PROJECT: memory.project or None,
-        "refs": memory.refs or None,
+        CITES: memory.cites or None,
         "about": memory.about or None,
         **{name: items or None for name, items in (links or {}).items()},
         **memory.own,
@@ -125,7 +126,7 @@ def check_characters(memory: Memory) -> None:
         raise RefusedError("nothing to remember: the text is empty")
     if "\0" in memory.text:
         raise RefusedError("the text has NUL characters, so it is not text; nothing was written")
-    for text in (memory.text, memory.title, memory.context, *memory.tags, *memory.refs):
+    for text in (memory.text, memory.title, memory.context, *memory.tags, *memory.cites):
         try:
             text.encode("utf-8")
         except UnicodeEncodeError as error:
@@ -152,10 +153,10 @@ def check_memory(memory: Memory, data: bytes, vault: Vault, folder: str) -> None
             f"line {found.line} of the text looks like a credential ({found.rule}); "
             "remember where it is kept, not the value"
         )
-    beside = "\n".join((memory.title, memory.context, *memory.tags, *memory.refs))
+    beside = "\n".join((memory.title, memory.context, *memory.tags, *memory.cites))
     for found in look_for_leaks(vault, folder, beside):
         raise RefusedError(
-            f"the title, the context, a tag or a ref looks like a credential ({found.rule}); "
+            f"the title, the context, a tag or a source looks like a credential ({found.rule}); "
             "remember where it is kept, not the value"
         )
 

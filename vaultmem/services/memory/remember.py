@@ -16,6 +16,7 @@ from vaultmem.core.preferences import SpeakerRole, Standing, find_standing
 from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.paths import fold, parse_note_path
 from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.anchors.cite import offer_cites, pin_cites
 from vaultmem.services.changes.change import Change
 from vaultmem.services.changes.ownership import look_for_leaks
 from vaultmem.services.changes.parts import Event
@@ -103,7 +104,7 @@ def propose_standing(
 
 def _make_candidate(vault: Vault, wish: Standing, source: str, taken: set[str]) -> Note:
     link = NewLinks(vault).in_property(source, f"{FOLDER}/new.md")
-    memory = Memory(wish.text, kind=Kind.PREFERENCE, refs=(link,), about=wish.about)
+    memory = Memory(wish.text, kind=Kind.PREFERENCE, cites=(link,), about=wish.about)
     title = choose_title(memory)
     path = name_note(vault, FOLDER, memory, title, frozenset(taken))
     text = compose_note(vault, path, memory, title, State.CANDIDATE)
@@ -154,7 +155,8 @@ class Remembered(NamedTuple):
     """The note that holds the memory, and the notes that are like it.
 
     `proposed` are the standing wishes in it that wait for the owner's word. `project` is the note's
-    project, "" if it is global.
+    project, "" if it is global. `cited` is what it cites, paths as anchors; `offered` are files of
+    the caller's repository that its text names and it does not cite.
     """
 
     path: str
@@ -165,6 +167,8 @@ class Remembered(NamedTuple):
     similar: tuple[Nearby, ...] = ()
     proposed: tuple[Proposed, ...] = ()
     project: str = ""
+    cited: tuple[str, ...] = ()
+    offered: tuple[str, ...] = ()
 
 
 def remember(vault: Vault, memory: Memory, *, force: bool = False) -> Remembered:
@@ -194,6 +198,7 @@ def remember(vault: Vault, memory: Memory, *, force: bool = False) -> Remembered
     check_memory(memory, draft.encode("utf-8"), vault, str(folder))
     if memory.project is None and memory.kind in _GLOBAL:
         memory = memory._replace(project="")
+    memory = memory._replace(cites=pin_cites(vault, memory.cites, memory.project))
     new = _as_new(memory, state, _find_project_name(vault, memory))
 
     def plan(change: Change) -> Remembered:
@@ -215,7 +220,8 @@ def remember(vault: Vault, memory: Memory, *, force: bool = False) -> Remembered
         State.ACTIVE,
     ):
         _vouch(vault, done)
-    return done
+    offered = offer_cites(vault, memory.text, memory.cites)
+    return done._replace(cited=memory.cites, offered=offered)
 
 
 def _vouch(vault: Vault, done: Remembered) -> None:
@@ -260,7 +266,7 @@ def _as_new(memory: Memory, state: State, project: str) -> NewMemory:
         state=state,
         is_state_given=memory.state is not None,
         tags=memory.tags,
-        refs=memory.refs,
+        cites=memory.cites,
         pinned=memory.pinned,
         project=project,
     )

@@ -279,7 +279,7 @@ def _may_absorb(vault: Vault, first: Note, second: Note) -> bool:
 
     new = NewMemory(
         *(second.visible_body, second.title, note_context(second.path), second.kind, second.state),
-        *(False, second.tags, second.refs, second.pinned, second.project),
+        *(False, second.tags, second.cites, second.pinned, second.project),
     )
     return may_absorb(vault, first, new)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from vaultmem.vault import Vault
 
 #: Begins the keys of the state database under which facts are kept.
-_KEY = "code repository"
+FACTS_KEY = "code repository"
 
 
 def read_facts(vault: Vault, folder: Path) -> FolderFacts | None:
@@ -59,7 +59,7 @@ def _is_vault(vault: Vault, here: Path, top: Path) -> bool:
 def _read_repository(vault: Vault, top: Path, common: Path) -> FolderFacts | None:
     main = common.parent if common.name == ".git" else common
     name = main.name.removesuffix(".git")
-    key, stamp = f"{_KEY} {common}", _make_stamp(common)
+    key, stamp = f"{FACTS_KEY} {common}", _make_stamp(common)
     kept: dict[str, Any] = {}
     with contextlib.suppress(ValueError):
         kept = json.loads(vault.state.get(key) or "{}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from vaultmem.core.packs.passages import choose_sentence, has_sentence
 from vaultmem.core.packs.warnings import find_caution, written_at
 from vaultmem.core.search.query import Hit, NoteFilter, NoteKey
 from vaultmem.core.search.terms import count_terms
-from vaultmem.core.text.paths import fold
+from vaultmem.core.text.paths import fold, is_note_name
 from vaultmem.errors import VaultError
 from vaultmem.services.search.search import list_sections
 from vaultmem.services.search.vault_set import VaultSet, name_vault
@@ -37,7 +37,10 @@ if TYPE_CHECKING:
 
 def add_cautions(vault: Vault, hits: Sequence[Hit], at: float) -> list[Hit]:
     """Return the hits with what is to be said of each; `at` is what counts as now."""
-    changed = _find_changed_refs(vault, hits) if hits else {}
+    cited = LinkStore(vault.state).cites({hit.record.document for hit in hits}) if hits else {}
+    if cited:
+        hits = _add_anchors(vault, hits, cited)
+    changed = _find_changed_notes(vault, hits, cited) if cited else {}
     cautions = [find_caution(hit, at, changed.get(hit.record.document, ())) for hit in hits]
     return [
         hit._replace(caution=caution, otherwise=_find_otherwise(vault, hit)) if caution else hit
@@ -56,12 +59,27 @@ def _find_otherwise(vault: Vault, hit: Hit) -> tuple[Otherwise, ...]:
     return note.otherwise.get(hit.section.ordinal, ())
 
 
-def _find_changed_refs(vault: Vault, hits: Sequence[Hit]) -> dict[int, list[str]]:
-    """Return, by document, the vault's files that a note rests on and that changed after it."""
+def _add_anchors(
+    vault: Vault, hits: Sequence[Hit], cited: Mapping[int, Sequence[Link]]
+) -> list[Hit]:
+    """Return hits with the states of the code that their notes cite."""
+    from vaultmem.services.anchors.check import check_documents
+
+    checks = check_documents(vault, {hit.record.document: hit.record for hit in hits}, cited)
+    return [
+        hit._replace(anchors=checks[hit.record.document]) if hit.record.document in checks else hit
+        for hit in hits
+    ]
+
+
+def _find_changed_notes(
+    vault: Vault, hits: Sequence[Hit], cited: Mapping[int, Sequence[Link]]
+) -> dict[int, list[str]]:
+    """Return, by document, the notes that a note cites and that changed after it."""
     documents = {hit.record.document: hit for hit in hits}
     found: dict[int, list[str]] = {}
     graph: LinkGraph | None = None
-    for document, links in LinkStore(vault.state).refs(documents).items():
+    for document, links in cited.items():
         for link in links:
             hit = documents[document]
             path: str | None = link.path
@@ -69,7 +87,7 @@ def _find_changed_refs(vault: Vault, hits: Sequence[Hit]) -> dict[int, list[str]
                 graph = graph or _open_graph(vault)
                 path = graph.names.find(link, hit.record.path)
             since = max(written_at(hit), hit.record.changed)
-            if path and (vault.view.changed_at(path) or 0) > since:
+            if path and is_note_name(path) and (vault.view.changed_at(path) or 0) > since:
                 found.setdefault(document, []).append(path)
     return found
 

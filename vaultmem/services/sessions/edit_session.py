@@ -320,7 +320,7 @@ def learn(vault: Vault, session: Session, text: str) -> Learned:
     from vaultmem.services.memory.remember import remember
 
     project = session.facts.project or None
-    made = remember(writer, Memory(text, refs=(session.facts.path,), project=project))
+    made = remember(writer, Memory(text, cites=(session.facts.path,), project=project))
     return Learned(line, made.path, False)
 
 

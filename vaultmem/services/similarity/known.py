@@ -58,7 +58,7 @@ class NewMemory(NamedTuple):
     state: State
     is_state_given: bool
     tags: tuple[str, ...]
-    refs: tuple[str, ...]
+    cites: tuple[str, ...]
     pinned: bool
     project: str = ""
 
@@ -165,7 +165,7 @@ def absorb(vault: Vault, note: Note, new: NewMemory) -> str | None:
     if not says_same(note, new.asked) or not _may_take(vault, note, new):
         return None
     author = vault.author
-    said = (new.tags, new.refs, new.pinned, _find_wording(note, new))
+    said = (new.tags, new.cites, new.pinned, _find_wording(note, new))
     try:
         return confirm_note(note, Saying(author.agent, author.session, vault.local_time(), *said))
     except RefusedError:  # Its properties cannot be edited by position.

@@ -45,6 +45,16 @@ class ObjectReader:
             NoteNotFoundError: the repository lacks one of them.
         """
         wanted = list(names)
+        for name, each in zip(wanted, self._receive_all(wanted), strict=True):
+            if each is None:
+                raise NoteNotFoundError(f"{name[:12]}: the repository does not have this object")
+            yield each
+
+    def find_all(self, names: Iterable[str]) -> list[tuple[str, bytes] | None]:
+        """Return kind and content of each object, in order; None for one that is missing."""
+        return list(self._receive_all(list(names)))
+
+    def _receive_all(self, wanted: list[str]) -> Iterator[tuple[str, bytes] | None]:
         if odd := [name for name in wanted if "\n" in name]:
             raise NoteNotFoundError(f"{odd[0]!r}: the repository does not have this object")
         for start in range(0, len(wanted), _AHEAD):
@@ -58,12 +68,7 @@ class ObjectReader:
             except (BrokenPipeError, EOFError):
                 self.close()
                 raise FaultError("git cat-file ended early; run the command again") from None
-            for name, each in zip(chunk, found, strict=True):
-                if each is None:
-                    raise NoteNotFoundError(
-                        f"{name[:12]}: the repository does not have this object"
-                    )
-                yield each
+            yield from found
 
     def close(self) -> None:
         """End the process; it starts again on the next read."""

@@ -283,13 +283,42 @@ def list_recent(git: GitRunner, limit: int) -> list[FileCommit]:
     """Return the newest commits of HEAD, newest first; none before the first."""
     if not git.run("rev-parse", "-q", "--verify", "HEAD", check=False):
         return []
+    return _list_commits(git, limit, "HEAD", "--")
+
+
+def list_path_commits(git: GitRunner, path: str, limit: int) -> list[FileCommit]:
+    """Return the newest commits of HEAD that changed a file, newest first, through renames."""
+    return _list_commits(git, limit, "--follow", "HEAD", "--", path)
+
+
+def list_line_commits(git: GitRunner, path: str, line: int, limit: int) -> list[FileCommit]:
+    """Return the newest commits that wrote a line of the file in the work tree, newest first.
+
+    None for a line that is not committed yet.
+    """
+    span = f"-L{line},{line}"
     out = git.run(
-        *("log", "-z", *_PLAIN, "--no-ext-diff", "--no-textconv", f"--max-count={limit}"),
-        *(f"--format={_FIELDS}", "HEAD", "--"),
+        *("blame", "--porcelain", "--no-textconv", "--no-ignore-revs-file", span, "--", path),
+        check=False,
     )
-    fields = read_escapes(out).split("\0")
-    rows = zip(*(fields[n::5] for n in range(5)), strict=False)
-    return [FileCommit(c, read_time(at), *told) for c, at, *told in rows]
+    head, *rest = out.split("\n")
+    name = next((each for each in rest if each.startswith("filename ")), "")
+    fields = head.split()
+    if len(fields) < 3 or not name or not fields[0].strip("0"):
+        return []
+    origin = f"-L{fields[1]},{fields[1]}:{name.removeprefix('filename ')}"
+    return _list_commits(git, limit, "-s", origin, fields[0])
+
+
+def _list_commits(git: GitRunner, limit: int, *which: str) -> list[FileCommit]:
+    plain = (*_PLAIN, "--no-ext-diff", "--no-textconv", f"--max-count={limit}")
+    out = git.run("log", "-z", *plain, f"--format={_FIELDS}%x00%x01", *which, check=False)
+    found = []
+    for block in read_escapes(out).split("\0\x01"):
+        fields = block.lstrip("\0\n").split("\0")
+        if len(fields) == 5:
+            found.append(FileCommit(fields[0], read_time(fields[1]), *fields[2:]))
+    return found
 
 
 # Whose name git gives to a commit that a person makes here, by git's own rules.

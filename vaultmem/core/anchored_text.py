@@ -1,0 +1,249 @@
+"""Find the anchored text in two versions of a file, by its symbol or by following its lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from vaultmem.core.anchors import Anchor, AnchorCheck, AnchorStatus
+from vaultmem.core.text.line_diff import Hunk, diff_lines, match_lines, split_keys
+
+if TYPE_CHECKING:
+    import ast
+
+
+#: Steps of one comparison (see `diff_lines`): recall waits for it.
+_MOST_STEPS = 100_000
+
+
+def compare_anchor(anchor: Anchor, old: bytes, new: bytes) -> AnchorCheck:
+    """Return whether the anchored text of an old version of a file is in a new version.
+
+    A symbol is found by its name in both. Lines are followed by their content.
+    """
+    before, after = _split(old), _split(new)
+    if anchor.symbol:
+        span = find_symbol(anchor.path, before, anchor.symbol)
+        if span is None:
+            return AnchorCheck(anchor, AnchorStatus.UNKNOWN)
+        now = find_symbol(anchor.path, after, anchor.symbol)
+        if now is not None:
+            changed = _count_changed(before[slice(*span)], after[slice(*now)])
+            status = AnchorStatus.CHANGED if changed else AnchorStatus.HOLDS
+            return AnchorCheck(anchor, status, changed)
+    else:
+        span = (max(anchor.first - 1, 0), min(anchor.last, len(before)) or len(before))
+        if not anchor.first:
+            changed = _count_changed(before, after)
+            return AnchorCheck(
+                anchor, AnchorStatus.CHANGED if changed else AnchorStatus.HOLDS, changed
+            )
+    if span[0] >= span[1]:
+        return AnchorCheck(anchor, AnchorStatus.UNKNOWN)
+    return _follow_lines(anchor, before, after, span)
+
+
+def locate_anchor(anchor: Anchor, old: bytes, new: bytes) -> tuple[int, int] | None:
+    """Return the lines of a new version at which the anchored text is or was replaced.
+
+    They are 0-based with an exclusive end. None if the old version does not have the text.
+    """
+    before, after = _split(old), _split(new)
+    if not (anchor.first or anchor.symbol):
+        return 0, len(after)
+    span = (anchor.first - 1, min(anchor.last, len(before)))
+    if anchor.symbol:
+        if (now := find_symbol(anchor.path, after, anchor.symbol)) is not None:
+            return now
+        span = find_symbol(anchor.path, before, anchor.symbol) or (0, 0)
+    if span[0] >= span[1]:
+        return None
+    hunks = diff_lines(before, after, _MOST_STEPS)
+    if any(_count_in(hunk, *span) for hunk in hunks):
+        block = before[slice(*span)]
+        if (at := _find_moved(before, after, block)) is not None:
+            return at, at + len(block)
+    return _move(hunks, span[0], is_end=False), _move(hunks, span[1], is_end=True)
+
+
+def _move(hunks: Sequence[Hunk], place: int, *, is_end: bool) -> int:
+    """Return where the place before a line of the old version is in the new one."""
+    moved = 0
+    for hunk in hunks:
+        if hunk.end < place or (hunk.end == place and (not is_end or hunk.start < hunk.end)):
+            moved = hunk.new_end - hunk.end
+        elif hunk.start < place:
+            return hunk.new_end if is_end else hunk.new_start
+    return place + moved
+
+
+def _follow_lines(
+    anchor: Anchor, before: Sequence[str], after: Sequence[str], span: tuple[int, int]
+) -> AnchorCheck:
+    """Return the state of some lines, wherever they are in the new version."""
+    start, end = span
+    if _find_moved(before, after, before[start:end]) is not None:
+        return AnchorCheck(anchor, AnchorStatus.HOLDS)
+    hunks = diff_lines(before, after, _MOST_STEPS)
+    changed = sum(_count_in(hunk, start, end) for hunk in hunks)
+    if not changed:
+        return AnchorCheck(anchor, AnchorStatus.HOLDS)
+    removed = sum(max(0, min(h.end, end) - max(h.start, start)) for h in hunks)
+    if removed >= end - start:  # No line is where the others are: were they moved as a whole?
+        own = before[start:end]
+        kept = sum(
+            len("".join(own[a : a + n]).strip()) for a, _, n in match_lines(own, after, _MOST_STEPS)
+        )
+        whole = len("".join(line.strip() for line in own))
+        if 2 * kept < whole or not whole:
+            is_replaced = any(h.new_end > h.new_start for h in hunks if _count_in(h, start, end))
+            if not is_replaced:
+                return AnchorCheck(anchor, AnchorStatus.GONE, end - start)
+    return AnchorCheck(anchor, AnchorStatus.CHANGED, changed)
+
+
+def _count_in(hunk: Hunk, start: int, end: int) -> int:
+    """Return how many of the lines of a span a change replaces, removes or adds between them."""
+    overlap = min(hunk.end, end) - max(hunk.start, start)
+    if hunk.start == hunk.end:
+        return hunk.new_end - hunk.new_start if start < hunk.start < end else 0
+    if overlap <= 0:
+        return 0
+    is_inside = hunk.start >= start and hunk.end <= end
+    return max(overlap, hunk.new_end - hunk.new_start) if is_inside else overlap
+
+
+def _count_changed(before: Sequence[str], after: Sequence[str]) -> int:
+    hunks = diff_lines(before, after, _MOST_STEPS)
+    return sum(max(h.end - h.start, h.new_end - h.new_start) for h in hunks)
+
+
+def find_block(lines: Sequence[str], block: Sequence[str]) -> list[int]:
+    """Return where lines contain a block as a whole; nowhere for one of blanks and brackets."""
+    if not any(re.search(r"\w", line) for line in block):
+        return []
+    wanted, size = list(block), len(block)
+    starts = (at for at, line in enumerate(lines) if line == wanted[0])
+    return [at for at in starts if list(lines[at : at + size]) == wanted]
+
+
+def _find_moved(before: Sequence[str], after: Sequence[str], block: Sequence[str]) -> int | None:
+    """Return where a block is in the new version; None if it had a copy, which that might be."""
+    found = find_block(after, block)
+    return found[0] if found and len(find_block(before, block)) == 1 else None
+
+
+def _split(data: bytes) -> list[str]:
+    return split_keys(data.decode("utf-8", "surrogateescape"))
+
+
+# Symbols: Python's are found by its own grammar, others by the way in which code is laid out.
+
+_PYTHON = (".py", ".pyi")
+
+_DEFINES = (
+    r"function|func|fn|def|class|struct|enum|union|trait|impl|interface|type|const|let|var|val"
+    r"|static|module|namespace|package|sub|proc|macro_rules!|\#\s*define"
+)
+_CLOSING = re.compile(r"[\])}]|end\b|else\b|elif\b|catch\b|finally\b|\#\s*endif")
+
+
+def find_symbol(path: str, lines: Sequence[str], symbol: str) -> tuple[int, int] | None:
+    """Return the lines that define a symbol, 0-based with an exclusive end; None for no such one.
+
+    `Outer.inner` is a member of `Outer`.
+    """
+    tree = _parse_python("\n".join(lines)) if path.endswith(_PYTHON) else None
+    if tree is None:
+        return _find_by_layout(lines, symbol)
+    found = _find_node(tree.body, symbol.split("."))
+    return _span_of(found) if found else None
+
+
+def _parse_python(text: str) -> ast.Module | None:
+    """Return the syntax tree of a text, None if Python here does not read it."""
+    import ast
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+
+
+def _find_node(body: Sequence[ast.stmt], names: Sequence[str]) -> ast.stmt | None:
+    """Return the last definition of a name, which is the one that counts."""
+    found: ast.stmt | None = None
+    for node in _walk_statements(body):
+        if names[0] not in _names_of(node):
+            continue
+        inner = _find_node(getattr(node, "body", ()), names[1:]) if names[1:] else node
+        found = inner or found
+    return found
+
+
+def _walk_statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield statements, also those below `if` and `try`."""
+    import ast
+
+    for node in body:
+        yield node
+        if isinstance(node, ast.If | ast.Try):
+            yield from _walk_statements(node.body)
+            yield from _walk_statements(node.orelse)
+            for handler in getattr(node, "handlers", ()):
+                yield from _walk_statements(handler.body)
+
+
+def _names_of(node: ast.stmt) -> set[str]:
+    """Return the names that a statement defines."""
+    import ast
+
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return {node.name}
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    if isinstance(node, ast.Assign | ast.AnnAssign):
+        return {each.id for each in targets if isinstance(each, ast.Name)}
+    return set()
+
+
+def _span_of(node: ast.stmt) -> tuple[int, int]:
+    decorators = getattr(node, "decorator_list", ())
+    first = min([node.lineno, *(each.lineno for each in decorators)])
+    return first - 1, node.end_lineno or node.lineno
+
+
+def _find_by_layout(lines: Sequence[str], symbol: str) -> tuple[int, int] | None:
+    """Return the lines from a definition to the next line that is indented as little."""
+    name = re.escape(symbol.rpartition(".")[2])
+    named = re.compile(rf"(?<![\w$]){name}(?![\w$])")
+    defines = re.compile(rf"(?:^|[\s(])(?:{_DEFINES})\b[^=]*?(?<![\w$.]){name}(?![\w$])")
+    called = re.compile(rf"(?:^|\s|[*&.]){name}\s*(?:[:=]|\([^;]*$)")
+    places = [at for at, line in enumerate(lines) if named.search(line)]
+    for pattern in (defines, called):
+        found = [at for at in places if pattern.search(lines[at])]
+        if found:
+            first = min(found, key=lambda at: (_indent(lines[at]), at))
+            return first, _find_end(lines, first)
+    return None
+
+
+def _find_end(lines: Sequence[str], first: int) -> int:
+    indent, end = _indent(lines[first]), first + 1
+    for at in range(first + 1, len(lines)):
+        line = lines[at]
+        bare = line.strip()
+        if not bare:
+            continue
+        goes_on = bare == "{" or bool(_CLOSING.match(bare))
+        if _indent(line) < indent or (_indent(line) == indent and not goes_on):
+            break
+        end = at + 1
+    return end
+
+
+def _indent(line: str) -> int:
+    return len(line.expandtabs(4)) - len(line.expandtabs(4).lstrip())

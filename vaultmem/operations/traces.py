@@ -1,0 +1,137 @@
+"""The operation trace: the memories and decisions behind a line of code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+from vaultmem.core.text.display import count_things, one_line
+from vaultmem.core.text.json_values import pick
+from vaultmem.operations.declaration import Arg, Front, Line, Moment, Operation, Takes
+from vaultmem.operations.schemas import record, rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from vaultmem.core.anchors import AnchorCheck
+    from vaultmem.services.sessions.trace_code import CodeTrace, TracedCommit
+    from vaultmem.vault import Vault
+
+
+class TraceRequest(NamedTuple):
+    """Which code is traced."""
+
+    place: Annotated[
+        str,
+        Arg(
+            "A file of this repository: FILE, FILE:LINE or FILE:SYMBOL.",
+            "",
+            1,
+            1_000,
+            takes=Takes.WORD,
+            metavar="FILE[:LINE]",
+        ),
+    ]
+
+
+def trace(vault: Vault, asked: TraceRequest) -> CodeTrace:
+    """List the memories and decisions behind a file or line of code.
+
+    These are the notes that cite it, and the decisions of the sessions that made its commits.
+
+    Examples:
+      vaultmem trace src/limit.py:12
+      vaultmem trace src/limit.py:refund_limit
+    """
+    from vaultmem.services.sessions.trace_code import trace_code
+
+    return trace_code(vault, asked.place)
+
+
+def trace_data(found: CodeTrace) -> dict[str, Any]:
+    """Return the notes that cite a place of code, and its commits with their sessions."""
+    return {
+        **pick(found, "place project?"),
+        "notes": [
+            {**pick(each.record, "path title kind state"), "anchors": anchors_data(each.checks)}
+            for each in found.notes
+        ],
+        "commits": [
+            {
+                **pick(each.commit, "commit day author subject"),
+                "sessions": [
+                    {
+                        **pick(session.facts, "id path agent? goal?"),
+                        "decisions": [pick(one, "target? text") for one in session.decisions],
+                    }
+                    for session in each.sessions
+                ],
+            }
+            for each in found.commits
+        ],
+    }
+
+
+def anchors_data(checks: Iterable[AnchorCheck]) -> list[dict[str, Any]]:
+    """Return the states of the code that a note cites."""
+    return [
+        {
+            "place": each.anchor.place,
+            "project": each.anchor.project or None,
+            "commit": each.anchor.commit or None,
+            "status": each.status.value,
+            "lines": each.lines,
+            "moved_to": each.moved_to or None,
+            "message": each.verdict,
+        }
+        for each in checks
+    ]
+
+
+def trace_lines(found: CodeTrace, _: Any) -> Iterator[Line]:
+    """Yield each note with its anchors, and each commit of a session with its decisions."""
+    for note in found.notes:
+        yield Line(f"{one_line(note.record.title)}  ", "bold", one_line(note.record.path))
+        for check in note.checks:
+            yield Line(f"    {check}", "yellow" if check.is_different else "")
+    known = [each for each in found.commits if each.sessions]
+    for traced in known:
+        yield from _list_commit(traced)
+    if not found.notes:
+        yield Line(f"no memory cites {one_line(found.place)}")
+    if not known:
+        count = count_things(len(found.commits), "commit")
+        told = f"no session is known for its {count}" if found.commits else "not committed yet"
+        yield Line(told)
+
+
+def _list_commit(traced: TracedCommit) -> Iterator[Line]:
+    commit = traced.commit
+    subject, author = one_line(commit.subject), one_line(commit.author)
+    yield Line(f"{commit.commit[:7]}  ", "yellow", f"{commit.day}  {subject}  ({author})")
+    for session in traced.sessions:
+        goal = f": {one_line(session.facts.goal)}" if session.facts.goal else ""
+        yield Line(f"    session {session.facts.id}{goal}")
+        for decision in session.decisions:
+            yield Line(f"      decided: {one_line(decision.text)}")
+
+
+TRACE = Operation(
+    "trace_code",
+    "",
+    run=trace,
+    request=TraceRequest,
+    data=trace_data,
+    lines=trace_lines,
+    gives=record(
+        place="string",
+        project="string?",
+        notes=rows(path="string", title="string"),
+        commits=rows(commit="string", day="string", author="string", subject="string"),
+    ),
+    moment=Moment.NOW,
+    excused={
+        Front.HTTP: "the server does not work in the caller's repository",
+        Front.MCP: "the tool history has it as an action",
+    },
+)

@@ -1,0 +1,1 @@
+"""Anchors: code that memories cite, and whether it changed since."""

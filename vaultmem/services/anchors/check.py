@@ -1,0 +1,451 @@
+"""Check anchors: is the code that notes cite as it was, on this machine and now?"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import posixpath
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from vaultmem.core.anchored_text import compare_anchor, find_block, find_symbol
+from vaultmem.core.anchors import Anchor, AnchorCheck, AnchorStatus, parse_anchor
+from vaultmem.core.notes.frontmatter import read_timestamp
+from vaultmem.core.packs.warnings import REFERENCE
+from vaultmem.core.project import FolderFacts, match_project
+from vaultmem.core.text.blob import blob_id
+from vaultmem.core.text.line_diff import split_keys
+from vaultmem.core.text.paths import is_note_name
+from vaultmem.errors import VaultError
+from vaultmem.services.projects.folder_facts import FACTS_KEY, read_facts
+from vaultmem.services.projects.project_table import read_projects
+from vaultmem.storage.files import UnsafeFileError
+from vaultmem.storage.git.code_files import (
+    CodeRepository,
+    find_bases,
+    find_new_paths,
+    find_repository,
+    find_text,
+    read_versions,
+)
+
+if TYPE_CHECKING:
+    from vaultmem.core.notes.link_syntax import Link
+    from vaultmem.core.notes.record import NoteRecord
+    from vaultmem.storage.git.runner import GitRunner
+    from vaultmem.vault import Vault
+
+
+class CitedAnchor(NamedTuple):
+    """An anchor as a note cites it: the note's project, and when the note was written.
+
+    `written` is in seconds since the epoch. It dates an anchor that names no version.
+    """
+
+    anchor: Anchor
+    project: str = ""
+    written: float = 0.0
+
+
+def check_documents(
+    vault: Vault, records: Mapping[int, NoteRecord], cited: Mapping[int, Sequence[Link]]
+) -> dict[int, tuple[AnchorCheck, ...]]:
+    """Return the states of the code that documents cite, by document; those without are left out.
+
+    `cited` are the links in `cites` of each document.
+    """
+    numbers: list[int] = []
+    anchors: list[CitedAnchor] = []
+    for document, links in cited.items():
+        record = records.get(document)
+        if record is None:
+            continue
+        is_reference = record.path.startswith(REFERENCE)  # Its paths are of where it comes from.
+        written = read_timestamp(record.updated or record.created) or record.changed
+        for anchor in _read_links(links):
+            if is_reference and not anchor.is_pinned:
+                continue
+            numbers.append(document)
+            anchors.append(CitedAnchor(anchor, record.project, written))
+    found: dict[int, tuple[AnchorCheck, ...]] = {}
+    for document, check in zip(numbers, check_anchors(vault, anchors), strict=True):
+        if check is not None:
+            found[document] = (*found.get(document, ()), check)
+    return found
+
+
+def _read_links(links: Sequence[Link]) -> Iterator[Anchor]:
+    """Yield the anchors among links that are not notes; the last one of each place counts."""
+    by_place: dict[str, Anchor] = {}
+    for link in links:
+        subpath = f"#{link.subpath}" if link.subpath else ""
+        anchor = parse_anchor(link.text or f"{link.path}{subpath}") if link.kind == "path" else None
+        if anchor and (anchor.is_pinned or not is_note_name(anchor.path)):
+            by_place[f"{anchor.place} {anchor.project}"] = anchor
+    return iter(by_place.values())
+
+
+def check_anchors(vault: Vault, cited: Sequence[CitedAnchor]) -> list[AnchorCheck | None]:
+    """Return the state of each anchor now, in the same order.
+
+    The file in the work tree counts, with edits that are not committed. None for a text without a
+    version that names no file of a repository here: it might not be a path at all.
+    """
+    checkouts = _Checkouts(vault)
+    by_repository: dict[CodeRepository, list[_Place]] = {}
+    for number, each in enumerate(cited):
+        for repository, path in checkouts.find_places(each):
+            place = _Place(number, each, path)
+            by_repository.setdefault(repository, []).append(place)
+    found: dict[int, AnchorCheck] = {}
+    for repository, places in by_repository.items():
+        for number, check in _check_places(vault, repository, places):
+            found.setdefault(number, check)
+    return [
+        found.get(number)
+        or (AnchorCheck(each.anchor, AnchorStatus.UNKNOWN) if each.anchor.is_pinned else None)
+        for number, each in enumerate(cited)
+    ]
+
+
+def find_versions(
+    vault: Vault, anchor: Anchor, project: str
+) -> tuple[CodeRepository, bytes] | None:
+    """Return the repository of a pinned anchor and the version that it names, None if unknown."""
+    for repository, path in _Checkouts(vault).find_places(CitedAnchor(anchor, project)):
+        git = repository.open()
+        place = _Place(0, CitedAnchor(anchor, project), path)
+        names = _name_versions(place, {})
+        versions = read_versions(git, names) if git else {}
+        versions |= _read_cited_blobs(vault, [anchor.blob])
+        old = next((versions[name] for name in names if name in versions), None)
+        if old is not None:
+            return repository, old
+    return None
+
+
+class _Place(NamedTuple):
+    """Where an anchor might be in a repository; `number` is its place in the request."""
+
+    number: int
+    cited: CitedAnchor
+    path: str
+
+    @property
+    def anchor(self) -> Anchor:
+        return self.cited.anchor
+
+    @property
+    def key(self) -> str:
+        """The anchor as the cache knows it."""
+        dated = "" if self.anchor.is_pinned else f" {int(self.cited.written)}"
+        return f"{self.anchor._replace(path=self.path, project='')}{dated}"
+
+
+class _Checkouts:
+    """The repositories of this machine that a vault knows, each found when it is needed."""
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+        self._by_project: dict[str, CodeRepository | None] = {}
+        self._own: list[tuple[CodeRepository, tuple[str, ...]]] | None = None
+
+    def find_places(self, cited: CitedAnchor) -> list[tuple[CodeRepository, str]]:
+        """Return the repositories in which an anchor's file might be, with its path in each."""
+        anchor = cited.anchor
+        if project := anchor.project or cited.project:
+            repository = self._find_checkout(project)
+            return [(repository, anchor.path)] if repository and _is_inside(anchor.path) else []
+        places = [
+            (repository, path)
+            for repository, prefixes in self._list_own()
+            for prefix in prefixes
+            if _is_inside(path := posixpath.normpath(f"{prefix}{anchor.path}"))
+        ]
+        there = (place for place in places if (place[0].top / place[1]).is_file())
+        first = next(there, None)
+        return [first] if first else places
+
+    def _find_checkout(self, project: str) -> CodeRepository | None:
+        if project not in self._by_project:
+            self._by_project[project] = find_checkout(self._vault, project)
+        return self._by_project[project]
+
+    def _list_own(self) -> list[tuple[CodeRepository, tuple[str, ...]]]:
+        """Return the vault's own repository and the one that its configuration names."""
+        if self._own is None:
+            vault = self._vault
+            folders = [vault.root]
+            if named := vault.config.code_repository:
+                folders.append((vault.root / Path(named).expanduser()).resolve())
+            found = [(find_repository(each), each.resolve()) for each in folders]
+            self._own = [
+                (repository, _list_prefixes(repository.top, folder))
+                for repository, folder in found
+                if repository
+            ]
+        return self._own
+
+
+def find_checkout(vault: Vault, project: str) -> CodeRepository | None:
+    """Return the repository of a project on this machine: the caller's if that is it.
+
+    None if no repository of the project is known.
+    """
+    name, table = project.casefold(), read_projects(vault)
+    facts = read_facts(vault, vault.here) if vault.here else None
+    here = match_project(table, facts) if facts else None
+    if facts and here and here.name.casefold() == name:
+        return find_repository(Path(facts.path))
+    found = (
+        find_repository(common.parent)
+        for common, known in _list_known(vault)
+        if common.name == ".git" and (match := match_project(table, known))
+        if match.name.casefold() == name
+    )
+    return next(filter(None, found), None)
+
+
+def _list_known(vault: Vault) -> Iterator[tuple[Path, FolderFacts]]:
+    """Yield the git folders of this machine that the vault knows, and what is known of them."""
+    rows = vault.state.query(f"SELECT key, value FROM meta WHERE key LIKE '{FACTS_KEY} %'")
+    for key, value in rows:
+        with contextlib.suppress(ValueError, KeyError):
+            kept = json.loads(value)
+            common = Path(str(key).removeprefix(f"{FACTS_KEY} "))
+            yield common, FolderFacts("", True, kept["root"], tuple(kept["remotes"]))
+
+
+def _list_prefixes(top: Path, folder: Path) -> tuple[str, ...]:
+    inside = folder.relative_to(top).as_posix()
+    return ("",) if inside == "." else (f"{inside}/", "")
+
+
+def _is_inside(path: str) -> bool:
+    parts = path.split("/")
+    return ".." not in parts and ".git" not in parts and path not in {"", "."}
+
+
+def _check_places(
+    vault: Vault, repository: CodeRepository, places: Sequence[_Place]
+) -> Iterator[tuple[int, AnchorCheck]]:
+    """Yield the state of anchors in one repository; those without a known file are left out."""
+    contents: dict[str, bytes | None] = {}
+    blobs: dict[str, str] = {}
+    open_ones: list[_Place] = []
+    for each in places:
+        try:
+            if each.path not in contents:
+                contents[each.path] = data = repository.read_present(each.path)
+                blobs[each.path] = "" if data is None else blob_id(data)
+        except UnsafeFileError:
+            continue
+        if each.anchor.blob and blobs[each.path].startswith(each.anchor.blob):
+            yield each.number, AnchorCheck(each.anchor, AnchorStatus.HOLDS)
+        else:
+            open_ones.append(each)
+    if not open_ones:
+        return
+    head = repository.read_head()
+    cache = _Cache(vault, str(repository.git_folder), head, blobs)
+    checks = cache.read(open_ones)
+    left = [each for each in open_ones if each.number not in checks]
+    git = repository.open() if left else None
+    if git is not None:
+        found = dict(_compare(vault, repository, git, left, contents))
+        cache.write(left, found)
+        checks |= found
+    for each in open_ones:
+        check = checks.get(each.number)
+        if check and (each.anchor.is_pinned or check.status is not AnchorStatus.UNKNOWN):
+            yield each.number, check
+
+
+def _compare(
+    vault: Vault,
+    repository: CodeRepository,
+    git: GitRunner,
+    places: Sequence[_Place],
+    contents: Mapping[str, bytes | None],
+) -> Iterator[tuple[int, AnchorCheck]]:
+    """Yield the state of anchors, compared with the versions that they name."""
+    dated = {each.path: each.cited.written for each in places if not each.anchor.is_pinned}
+    bases = find_bases(git, dated) if dated else {}
+    names = {each.number: _name_versions(each, bases) for each in places}
+    versions = read_versions(git, [name for listed in names.values() for name in listed])
+    versions |= _read_cited_blobs(vault, [each.anchor.blob for each in places])
+    gone = []
+    for each in places:
+        old = next((versions[name] for name in names[each.number] if name in versions), None)
+        if old is None:
+            continue
+        data = contents[each.path]
+        anchor = each.anchor._replace(path=each.path)
+        check = compare_anchor(anchor, old, data) if data is not None else None
+        if check is None or check.status is AnchorStatus.GONE:
+            gone.append((each, old))
+        else:
+            yield each.number, check._replace(anchor=each.anchor)
+    yield from _find_moved(repository, git, gone, contents)
+
+
+def _name_versions(place: _Place, bases: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Return git's names for the version of the file that an anchor is from, best first."""
+    anchor = place.anchor
+    if not anchor.is_pinned:
+        return bases[place.path]
+    if anchor.blob:  # Lines of an edit that was never committed are in no other version.
+        is_part = anchor.first or anchor.symbol
+        return (anchor.blob,) if is_part or not anchor.commit else (anchor.blob, _at(place))
+    return (_at(place),)
+
+
+def _at(place: _Place) -> str:
+    return f"{place.anchor.commit}:{place.path}"
+
+
+def _find_moved(
+    repository: CodeRepository,
+    git: GitRunner,
+    gone: Sequence[tuple[_Place, bytes]],
+    contents: Mapping[str, bytes | None],
+) -> Iterator[tuple[int, AnchorCheck]]:
+    """Yield the state of anchors whose file or lines are not where they were."""
+    by_commit: dict[str, list[str]] = {}
+    for each, _ in gone:
+        if contents[each.path] is None:
+            by_commit.setdefault(each.anchor.commit, []).append(each.path)
+    renamed = {
+        (commit, old): new
+        for commit, paths in by_commit.items()
+        for old, new in find_new_paths(git, commit, paths).items()
+    }
+    left: list[tuple[_Place, list[str]]] = []
+    for each, old in gone:
+        new_path = renamed.get((each.anchor.commit, each.path), "")
+        data = read_present(repository, new_path) if new_path else None
+        check = data and compare_anchor(each.anchor._replace(path=new_path), old, data)
+        if check and check.status in {AnchorStatus.HOLDS, AnchorStatus.CHANGED}:
+            yield each.number, AnchorCheck(each.anchor, AnchorStatus.MOVED, check.lines, new_path)
+        else:
+            left.append((each, _cut_block(each, _split(old))))
+    yield from _find_elsewhere(repository, git, left)
+
+
+def _cut_block(place: _Place, lines: list[str]) -> list[str]:
+    """Return the anchored lines of an old version."""
+    span = (max(place.anchor.first - 1, 0), place.anchor.last or len(lines))
+    if place.anchor.symbol:
+        span = find_symbol(place.path, lines, place.anchor.symbol) or span
+    return lines[slice(*span)]
+
+
+def _find_elsewhere(
+    repository: CodeRepository, git: GitRunner, gone: Sequence[tuple[_Place, list[str]]]
+) -> Iterator[tuple[int, AnchorCheck]]:
+    """Yield where anchored lines are in another file as a whole, else that they are gone."""
+    longest = (max((line.strip() for line in block), key=len, default="") for _, block in gone)
+    paths = find_text(git, [line for line in longest if len(line) >= _DISTINCT])
+    texts = {path: _split(read_present(repository, path) or b"") for path in paths}
+    places = {
+        each.number: [p for p in paths if p != each.path and find_block(texts[p], block)]
+        for each, block in gone
+    }
+    names = (f"{each.anchor.commit}:{p}" for each, _ in gone for p in places[each.number])
+    had = read_versions(git, names) if any(places.values()) else {}
+    for each, block in gone:
+        before = (had.get(f"{each.anchor.commit}:{p}", b"") for p in places[each.number])
+        new = (
+            path
+            for path, data in zip(places[each.number], before, strict=True)
+            if not find_block(_split(data), block)
+        )
+        moved_to = next(new, "")
+        status = AnchorStatus.MOVED if moved_to else AnchorStatus.GONE
+        yield each.number, AnchorCheck(each.anchor, status, 0, moved_to)
+
+
+#: Characters of a line from which on it is searched in other files.
+_DISTINCT = 12
+
+
+def _split(data: bytes) -> list[str]:
+    return split_keys(data.decode("utf-8", "surrogateescape"))
+
+
+def read_present(repository: CodeRepository, path: str) -> bytes | None:
+    """Return the bytes of a file in the work tree, None if it cannot be read."""
+    try:
+        return repository.read_present(path)
+    except UnsafeFileError:
+        return None
+
+
+# The vault's state keeps the last state of each anchor, and cited bytes that no commit has yet.
+
+
+class _Cache:
+    """The last state of the anchors in one repository, as of HEAD and the blobs of the files.
+
+    `stamp` in the database is the blob where nothing else decided, else the blob and HEAD.
+    """
+
+    def __init__(self, vault: Vault, repository: str, head: str, blobs: Mapping[str, str]) -> None:
+        self._state = vault.state
+        self._repository = repository
+        self._head = head
+        self._blobs = blobs
+
+    def read(self, places: Sequence[_Place]) -> dict[int, AnchorCheck]:
+        """Return the states of those places of which nothing changed since they were checked."""
+        marks = ", ".join("?" * len(places))
+        rows = self._state.query(
+            "SELECT anchor, stamp, status, lines, moved_to FROM anchor_checks"
+            f" WHERE repository = ? AND anchor IN ({marks})",
+            [self._repository, *(each.key for each in places)],
+        )
+        known = {anchor: (stamp, told) for anchor, stamp, *told in rows}
+        found = {}
+        for each in places:
+            stamp, told = known.get(each.key, ("", ()))
+            if told and stamp in self._list_stamps(each):
+                status, lines, moved_to = told
+                found[each.number] = AnchorCheck(each.anchor, AnchorStatus(status), lines, moved_to)
+        return found
+
+    def write(self, places: Sequence[_Place], checks: Mapping[int, AnchorCheck]) -> None:
+        """Keep the states of places, also that one is unknown."""
+        rows = []
+        for each in places:
+            unknown = AnchorCheck(each.anchor, AnchorStatus.UNKNOWN)
+            check = checks.get(each.number, unknown)
+            blob_decides, head_too = self._list_stamps(each)
+            is_sure = check.status in {AnchorStatus.HOLDS, AnchorStatus.CHANGED}
+            stamp = blob_decides if is_sure else head_too
+            rows.append((self._repository, each.key, stamp, *check[1:]))
+        with contextlib.suppress(VaultError), self._state.transaction():
+            self._state.execute_many(
+                "INSERT OR REPLACE INTO anchor_checks VALUES (?, ?, ?, ?, ?, ?)", rows
+            )
+
+    def _list_stamps(self, place: _Place) -> tuple[str, str]:
+        blob = self._blobs[place.path]
+        head_too = f"{blob} {self._head}"
+        return (blob if blob and place.anchor.is_pinned else head_too), head_too
+
+
+def keep_cited_blob(vault: Vault, blob: str, data: bytes) -> None:
+    """Keep the bytes of a cited file that no commit has yet, to compare it later."""
+    with contextlib.suppress(VaultError):
+        vault.state.execute(
+            "INSERT OR REPLACE INTO cited_blobs VALUES (?, ?)", (blob, zlib.compress(data))
+        )
+
+
+def _read_cited_blobs(vault: Vault, blobs: Sequence[str]) -> dict[str, bytes]:
+    wanted = [*filter(None, blobs)]
+    marks = ", ".join("?" * len(wanted))
+    sql = f"SELECT blob, data FROM cited_blobs WHERE blob IN ({marks})"
+    return {blob: zlib.decompress(data) for blob, data in vault.state.query(sql, wanted)}

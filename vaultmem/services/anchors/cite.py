@@ -1,0 +1,227 @@
+"""Cite code: turn paths that a caller names into anchors with the commit and blob of now."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from vaultmem.core.anchored_text import find_symbol, locate_anchor
+from vaultmem.core.anchors import (
+    CITE_PROPERTIES,
+    ID_DIGITS,
+    Anchor,
+    AnchorStatus,
+    parse_anchor,
+)
+from vaultmem.core.notes.edit_properties import list_items
+from vaultmem.core.text.blob import blob_id
+from vaultmem.core.text.display import one_line
+from vaultmem.core.text.line_diff import split_keys
+from vaultmem.core.text.paths import is_note_name
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.anchors.check import (
+    CitedAnchor,
+    check_anchors,
+    find_checkout,
+    find_versions,
+    keep_cited_blob,
+    read_present,
+)
+from vaultmem.services.projects.folder_facts import read_facts
+from vaultmem.services.projects.project_table import ensure_project
+from vaultmem.services.projects.scope import find_name
+from vaultmem.storage.git.code_files import CodeRepository, find_repository, read_versions
+
+if TYPE_CHECKING:
+    from vaultmem.core.notes.note import Note
+    from vaultmem.vault import Vault
+
+#: What might be a path in a text: words with a slash or an ending, perhaps with a line.
+_PATH_IN_TEXT = re.compile(r"(?<![\w/.@:-])(?:[\w.-]+/)*[\w-][\w.-]*\.[A-Za-z]\w{0,9}(?![\w/])")
+
+#: Paths of a text that are looked up, and that are offered.
+_MOST_CANDIDATES, _MOST_OFFERED = 50, 3
+
+
+class _Workplace(NamedTuple):
+    """The repository that a caller works in, the folder in it ("" at the top), and its project."""
+
+    repository: CodeRepository
+    folder: str
+    has_project: bool
+
+
+def pin_cites(vault: Vault, texts: Sequence[str], project: str | None) -> tuple[str, ...]:
+    """Return what a memory cites, paths of the caller's repository as anchors of now.
+
+    URLs, notes and paths that are not there stay as they are. `project` is the memory's, "" for a
+    global one, None for that of the caller's folder.
+
+    Raises:
+        RefusedError: a file has no such symbol or lines.
+    """
+    place = _find_workplace(vault, project) if any(map(parse_anchor, texts)) else None
+    if place is None:
+        return tuple(texts)
+    name = _name_project(vault, project) if place.has_project else ""
+    pinned = []
+    for text in texts:
+        anchor = parse_anchor(text)
+        found = anchor and not anchor.is_pinned and _read_place(vault, place, anchor.path)
+        if anchor and found:
+            path, data = found
+            anchor = _pin(vault, place.repository, anchor._replace(path=path, project=name), data)
+            text = str(anchor)
+        pinned.append(text)
+    return tuple(dict.fromkeys(pinned))
+
+
+def renew_cites(vault: Vault, note: Note) -> dict[str, tuple[str, ...]]:
+    """Return the lists of a note's sources, by property, with anchors to the code of now.
+
+    Only anchors whose text changed or moved differ; what is gone or unknown stays as it is.
+    """
+    renewed: dict[str, tuple[str, ...]] = {}
+    for name in CITE_PROPERTIES:
+        items = list_items(note, name)
+        new = tuple(_renew(vault, text, note.project) for text in items)
+        if new != items:
+            renewed[name] = new
+    return renewed
+
+
+def _renew(vault: Vault, text: str, project: str) -> str:
+    anchor = parse_anchor(text)
+    if anchor is None or not anchor.is_pinned:
+        return text
+    (check,) = check_anchors(vault, [CitedAnchor(anchor, project)])
+    wanted = {AnchorStatus.CHANGED, AnchorStatus.MOVED}
+    found = find_versions(vault, anchor, project) if check and check.status in wanted else None
+    if check is None or found is None:
+        return text
+    repository, old = found
+    moved = anchor._replace(path=check.moved_to or anchor.path)
+    data = read_present(repository, moved.path)
+    span = locate_anchor(moved, old, data) if data is not None else None
+    if data is None or span is None:
+        return text
+    if anchor.symbol and find_symbol(moved.path, _split(data), anchor.symbol) is None:
+        moved = moved._replace(symbol="", first=span[0] + 1, last=span[1])
+    elif anchor.first:
+        moved = moved._replace(first=span[0] + 1, last=max(span[1], span[0] + 1))
+    return str(_pin(vault, repository, moved, data))
+
+
+def offer_cites(vault: Vault, text: str, cited: Sequence[str]) -> tuple[str, ...]:
+    """Return paths in a text that are files of the caller's repository and not cited yet."""
+    names = dict.fromkeys(_PATH_IN_TEXT.findall(text))
+    place = _find_workplace(vault, None) if names else None
+    if place is None:
+        return ()
+    known = {anchor.path for anchor in filter(None, map(parse_anchor, cited))}
+    found: dict[str, str] = {}
+    for name in [*names][:_MOST_CANDIDATES]:
+        there = _read_place(vault, place, name)
+        if there and there[0] not in known:
+            found.setdefault(there[0], name)
+    return tuple([*found.values()][:_MOST_OFFERED])
+
+
+class CodeFile(NamedTuple):
+    """A file of the caller's repository: its path from the top, its bytes, and its project."""
+
+    repository: CodeRepository
+    path: str
+    data: bytes
+    project: str
+
+
+def find_file(vault: Vault, path: str) -> CodeFile:
+    """Return a file of the repository that the caller works in.
+
+    Raises:
+        NoteNotFoundError: the repository has no such file.
+        RefusedError: the caller is in no repository.
+    """
+    place = _find_workplace(vault, None)
+    if place is None:
+        raise RefusedError(f"{path}: this folder is in no code repository; run it in one")
+    found = _read_place(vault, place, path)
+    if found is None:
+        raise NoteNotFoundError(f"{path}: {place.repository.top} has no such file")
+    return CodeFile(place.repository, *found, find_name(vault, vault.here))
+
+
+def _find_workplace(vault: Vault, project: str | None) -> _Workplace | None:
+    """Return where the paths of a caller are: its folder, else the project that it names."""
+    folder = vault.here
+    repository = find_repository(folder) if folder else None
+    if folder and repository:
+        inside = folder.resolve().relative_to(repository.top).as_posix()
+        has_project = read_facts(vault, folder) is not None
+        is_vault = repository.top.is_relative_to(vault.root) and repository.top != vault.root
+        if has_project or (repository == find_repository(vault.root) and not is_vault):
+            return _Workplace(repository, "" if inside == "." else inside, has_project)
+    found = find_checkout(vault, project) if project else None
+    return _Workplace(found, "", True) if found else None
+
+
+def _name_project(vault: Vault, project: str | None) -> str:
+    """Return the project that an anchor names, "" where it is that of its note."""
+    if project is None:
+        return ""
+    own = ensure_project(vault, vault.here)
+    return own.name if own and own.name.casefold() != project.casefold() else ""
+
+
+def _read_place(vault: Vault, place: _Workplace, path: str) -> tuple[str, bytes] | None:
+    """Return the path from the top of the repository, and the bytes, of a file that is not a note.
+
+    The path is relative to the caller's folder, else to the top.
+    """
+    top = place.repository.top
+    for base in dict.fromkeys((top / place.folder, top)):
+        try:
+            inside = (base / path).resolve().relative_to(top).as_posix()
+        except (ValueError, OSError, RuntimeError):
+            continue
+        data = read_present(place.repository, inside)
+        if data is not None and not _is_note(vault, top / inside):
+            return inside, data
+    return None
+
+
+def _is_note(vault: Vault, file: Path) -> bool:
+    """Tell whether a file is a note of the vault, which is cited by a link."""
+    is_own = file.is_relative_to(vault.root)
+    return is_own and is_note_name(file.relative_to(vault.root).as_posix())
+
+
+def _pin(vault: Vault, repository: CodeRepository, anchor: Anchor, data: bytes) -> Anchor:
+    """Return an anchor with commit and blob; bytes that no commit has are kept in the state."""
+    lines = _split(data)
+    if anchor.symbol and find_symbol(anchor.path, lines, anchor.symbol) is None:
+        raise RefusedError(
+            f"{one_line(anchor.place)}: no such symbol in the file; name another, or lines: "
+            f"{one_line(anchor.path)}#L10-20"
+        )
+    if anchor.last > len(lines):
+        raise RefusedError(
+            f"{one_line(anchor.place)}: the file has {len(lines)} lines; cite lines that it has"
+        )
+    head = repository.read_head()
+    git = repository.open() if head else None
+    name = f"{head}:{anchor.path}"
+    committed = read_versions(git, [name]).get(name) if git else None
+    if committed is not None and _split(committed) == lines:
+        data = committed
+    blob = blob_id(data)[:ID_DIGITS]
+    if committed is not data:
+        keep_cited_blob(vault, blob, data)
+    return anchor._replace(commit=head[:ID_DIGITS], blob=blob)
+
+
+def _split(data: bytes) -> list[str]:
+    return split_keys(data.decode("utf-8", "surrogateescape"))

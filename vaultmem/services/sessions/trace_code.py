@@ -1,0 +1,159 @@
+"""Trace a line of code: the memories that cite it, and the sessions that wrote its commits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from vaultmem.core.anchored_text import find_symbol, locate_anchor
+from vaultmem.core.anchors import CITE_PROPERTIES, AnchorCheck, AnchorStatus, parse_anchor
+from vaultmem.core.lifecycle import HIDDEN_STATES
+from vaultmem.core.text.blob import blob_id
+from vaultmem.core.text.line_diff import split_keys
+from vaultmem.core.text.paths import parse_note_path
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.anchors.check import check_documents, find_versions
+from vaultmem.services.anchors.cite import CodeFile, find_file
+from vaultmem.services.sessions.find_session import list_facts, read_session
+from vaultmem.storage.git.code_files import read_versions
+from vaultmem.storage.git.repository import FileCommit, list_line_commits, list_path_commits
+from vaultmem.storage.link_table import LinkStore
+
+if TYPE_CHECKING:
+    from vaultmem.core.notes.record import NoteRecord
+    from vaultmem.core.sessions.session import Session
+    from vaultmem.storage.git.runner import GitRunner
+    from vaultmem.vault import Vault
+
+#: Commits of a line or file that are looked at.
+_MOST_COMMITS = 50
+
+
+class AnchoredNote(NamedTuple):
+    """A note that cites the file, and the states of its anchors there."""
+
+    record: NoteRecord
+    checks: tuple[AnchorCheck, ...]
+
+
+class TracedCommit(NamedTuple):
+    """A commit of the code, and the sessions that wrote it."""
+
+    commit: FileCommit
+    sessions: tuple[Session, ...]
+
+
+class CodeTrace(NamedTuple):
+    """What a vault knows of a file or some of its lines; `place` is from the repository's top."""
+
+    place: str
+    project: str
+    notes: tuple[AnchoredNote, ...]
+    commits: tuple[TracedCommit, ...]
+
+
+def trace_code(vault: Vault, place: str) -> CodeTrace:
+    """Return the notes and sessions behind a file, a line or a symbol of the caller's repository.
+
+    Raises:
+        NoteNotFoundError: there is no such file, line or symbol.
+        RefusedError: the place is not a path, or the caller is in no repository.
+    """
+    anchor = parse_anchor(place)
+    if anchor is None:
+        raise RefusedError(f"{place}: not a file; give FILE, FILE:LINE or FILE:SYMBOL")
+    found = find_file(vault, anchor.path)
+    lines = split_keys(found.data.decode("utf-8", "surrogateescape"))
+    span: tuple[int, int] | None = None
+    if anchor.symbol:
+        span = find_symbol(found.path, lines, anchor.symbol)
+    elif anchor.first:
+        span = anchor.first - 1, min(anchor.last, len(lines))
+    if (anchor.first or anchor.symbol) and (span is None or span[0] >= span[1]):
+        raise NoteNotFoundError(f"{place}: the file has no such line or symbol")
+    git = found.repository.open()
+    if git is None:
+        raise RefusedError(f"{found.repository.top}: git does not work in it; see `git status`")
+    notes = _find_notes(vault, found, span)
+    commits = _list_commits(git, found.path, span)
+    traced = _find_sessions(vault, git, found.path, found.project, commits)
+    shown = anchor._replace(path=found.path).place
+    return CodeTrace(shown, found.project, tuple(notes), tuple(traced))
+
+
+def _find_notes(
+    vault: Vault, file: CodeFile, span: tuple[int, int] | None
+) -> Iterator[AnchoredNote]:
+    """Yield the notes with an anchor that is in the file now, and at these lines."""
+    cited = LinkStore(vault.state).links_in(CITE_PROPERTIES)
+    records = vault.view.of_project(None).records_of(cited)
+    shown = {
+        number: record
+        for number, record in records.items()
+        if record.state not in HIDDEN_STATES and record.project in {"", file.project}
+    }
+    for number, checks in check_documents(vault, shown, cited).items():
+        here = [each for each in checks if file.path in {each.anchor.path, each.moved_to}]
+        if span is not None:
+            here = [each for each in here if _is_at(vault, each, file, span)]
+        if here:
+            yield AnchoredNote(shown[number], tuple(here))
+
+
+def _is_at(vault: Vault, check: AnchorCheck, file: CodeFile, span: tuple[int, int]) -> bool:
+    """Tell whether an anchored text is at some lines of the file; unknown ones are."""
+    if check.status is AnchorStatus.UNKNOWN or not check.anchor.is_pinned:
+        return True
+    found = find_versions(vault, check.anchor, file.project)
+    anchor = check.anchor._replace(path=file.path)
+    now = locate_anchor(anchor, found[1], file.data) if found else None
+    return now is None or (now[0] < span[1] and span[0] < now[1])
+
+
+def _list_commits(git: GitRunner, path: str, span: tuple[int, int] | None) -> list[FileCommit]:
+    """Return the commits that wrote a file or some of its lines, newest first."""
+    if span is None:
+        return list_path_commits(git, path, _MOST_COMMITS)
+    found: dict[str, FileCommit] = {}
+    for line in range(span[0] + 1, min(span[1], span[0] + _MOST_LINES) + 1):
+        for commit in list_line_commits(git, path, line, _MOST_COMMITS):
+            found.setdefault(commit.commit, commit)
+    return sorted(found.values(), key=lambda each: -each.at)
+
+
+#: Lines of a symbol whose history is looked at.
+_MOST_LINES = 20
+
+
+def _find_sessions(
+    vault: Vault, git: GitRunner, path: str, project: str, commits: Sequence[FileCommit]
+) -> Iterator[TracedCommit]:
+    """Yield each commit with the sessions that name it, or that left these bytes in the file."""
+    sessions = [*_read_sessions(vault, project)]
+    names = {f"{each.commit}:{path}": each for each in commits}
+    blobs = {names[name].commit: blob_id(data) for name, data in read_versions(git, names).items()}
+    for commit in commits:
+        blob = blobs.get(commit.commit, "")
+        wrote = (each for each in sessions if _has_written(each, commit, path, blob))
+        yield TracedCommit(commit, tuple(wrote))
+
+
+def _read_sessions(vault: Vault, project: str) -> Iterator[Session]:
+    for facts in list_facts(vault):
+        if facts.has_work or facts.turns:
+            session = read_session(vault, parse_note_path(facts.path))
+            if session.is_shown and facts.project in {"", project}:
+                yield session
+
+
+def _has_written(session: Session, commit: FileCommit, path: str, blob: str) -> bool:
+    """Tell whether a session made a commit: by its id, its subject, or the bytes it left."""
+    for item in session.told.commits:
+        found = re.fullmatch(r"(?:(?P<id>[0-9a-f]{7,40}) )?(?P<subject>.*)", item)
+        if found and found["id"] and commit.commit.startswith(found["id"]):
+            return True
+        if found and not found["id"] and found["subject"] == commit.subject:
+            return True
+    left = (each.blob for each in session.touched if each.path == path and each.blob)
+    return bool(blob) and any(blob.startswith(each) for each in left)
