@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -305,3 +306,24 @@ def vault(root: Path, opened: Open) -> Vault:
 def clock() -> Clock:
     """Return a clock that the test sets."""
     return Clock()
+
+
+@pytest.fixture
+def agent(root: Path, opened: Open, clock: Clock) -> Vault:
+    """Return the vault, opened by an agent at the time of the clock."""
+    return opened(root, agent="claude", now=clock)
+
+
+@pytest.fixture
+def person(root: Path, opened: Open, clock: Clock) -> Vault:
+    """Return the vault, opened by its owner at the time of the clock."""
+    return opened(root, now=clock)
+
+
+@pytest.fixture
+def watch(home: Path) -> Iterator[Callable[[Path], Any]]:
+    """Return a function that watches a vault in a thread until the test ends."""
+    from watchers import watched
+
+    with ExitStack() as ends:
+        yield lambda root: ends.enter_context(watched(root))

@@ -15,7 +15,7 @@ from vaultmem.services.memory.create_vault import create_vault
 
 
 def lay(root: Path) -> None:
-    """Make a vault whose branch `side` changed and removed what main changed, and renamed a note."""
+    """Make a vault whose `side` changed and removed what main changed, and renamed a note."""
     long = "".join(f"Line {n} of the pier.\n\n" for n in range(9))
     commit_on(root, "main", {"notes/a.md": NOTE, "notes/gone.md": "Gone.\n", "notes/pier.md": long})
     git(root, "branch", "side", "main")
