@@ -10,11 +10,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from branching import copy_vault
 from clocks import Clock
 from hypothesis import settings
 from process_server import run_forked
@@ -24,6 +26,7 @@ from terminal import sitting_at_terminal
 from vault_copies import VaultCopies
 
 from vaultmem.environment import read_settings
+from vaultmem.services.memory.create_vault import create_vault
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage.watch_socket import SENT
 from vaultmem.vault import Vault, open_vault
@@ -274,9 +277,20 @@ def opened(home: Path) -> Iterator[Open]:
         vault.close()
 
 
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """Return a vault as the module's function `lay` makes it, for copies."""
+    root = tmp_path_factory.mktemp("template") / "vault"
+    create_vault(root).vault.close()
+    request.module.lay(root)
+    return root
+
+
 @pytest.fixture
-def root(make_vault: Make, request: pytest.FixtureRequest) -> Path:
-    """Return a committed vault with the notes of the module, `NOTES`, if it has some."""
+def root(make_vault: Make, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """Return a vault as the module lays it, else a committed one with its `NOTES`, if any."""
+    if hasattr(request.module, "lay"):
+        return copy_vault(request.getfixturevalue("template"), tmp_path / "vault")
     return make_vault(getattr(request.module, "NOTES", {}))
 
 
@@ -292,3 +306,24 @@ def vault(root: Path, opened: Open) -> Vault:
 def clock() -> Clock:
     """Return a clock that the test sets."""
     return Clock()
+
+
+@pytest.fixture
+def agent(root: Path, opened: Open, clock: Clock) -> Vault:
+    """Return the vault, opened by an agent at the time of the clock."""
+    return opened(root, agent="claude", now=clock)
+
+
+@pytest.fixture
+def person(root: Path, opened: Open, clock: Clock) -> Vault:
+    """Return the vault, opened by its owner at the time of the clock."""
+    return opened(root, now=clock)
+
+
+@pytest.fixture
+def watch(home: Path) -> Iterator[Callable[[Path], Any]]:
+    """Return a function that watches a vault in a thread until the test ends."""
+    from watchers import watched
+
+    with ExitStack() as ends:
+        yield lambda root: ends.enter_context(watched(root))

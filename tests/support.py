@@ -7,8 +7,12 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
+
+from vaultmem.core.notes.note import Note, parse_note
+from vaultmem.services.views.update_index import sync_vault
+from vaultmem.vault import Vault
 
 
 def write_notes(root: Path, notes: Mapping[str, str | bytes]) -> None:
@@ -57,3 +61,20 @@ def wait_until(condition: Callable[[], Any], seconds: float = 20) -> Any:
         assert time.monotonic() < end, "waited in vain"
         time.sleep(0.005)
     return value
+
+
+def synced(vault: Vault) -> Vault:
+    """Return the vault, in sync."""
+    sync_vault(vault)
+    return vault
+
+
+def note_at(root: Path, path: str) -> Note:
+    """Return a note as it is on disk."""
+    return parse_note(PurePosixPath(path), (root / path).read_bytes())
+
+
+def read_property(root: Path, path: str, name: str) -> object:
+    """Return the value of a note's property, None if there is none."""
+    prop = note_at(root, path).matter.get(name)
+    return prop and prop.value

@@ -137,3 +137,8 @@ def held_by_fresh_index(root: Path, state: Path) -> dict[str, tuple[str, str, tu
         return documents(vault)
     finally:
         vault.close()
+
+
+def shell(root: Path, script: str) -> None:
+    """Run a script in a folder; each of its commands has to work."""
+    subprocess.run(["sh", "-ec", script], cwd=root, check=True, capture_output=True)

@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from branching import NOTE, change, commit_on, copy_vault, list_refs, look_around
+from branching import NOTE, change, commit_on, list_refs, look_around
 from conftest import Result
 from in_process import run_here
 from support import git, hash_tree, lock_git, write_notes
-
-from vaultmem.services.memory.create_vault import create_vault
 
 #: Every command that takes a ref; `{}` is where it stands.
 WITH_REF: dict[str, tuple[str, ...]] = {
@@ -88,11 +86,8 @@ WITH_PATH: dict[str, tuple[str, ...]] = {
 BAD_PATHS = ("../x.md", "/etc/passwd", ".git/config", ".GIT/config", "notes/../../x.md", "a\\..\\b")
 
 
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A vault with a branch `side` that could be merged, and a branch whose name is a date."""
-    root = tmp_path_factory.mktemp("template") / "vault"
-    create_vault(root).vault.close()
+def lay(root: Path) -> None:
+    """Make a vault with a branch `side` that could be merged, and a branch whose name is a date."""
     candidate = change(NOTE, "state: active", "state: candidate")
     commit_on(root, "main", {"notes/a.md": NOTE, "notes/c.md": candidate})
     git(root, "branch", "side", "main")
@@ -101,12 +96,6 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     commit_on(root, "side", theirs)
     commit_on(root, "main", {"notes/a.md": change(NOTE, "hour", "day"), "notes/b.md": "b\n"})
     git(root, "reset", "-q", "--hard")
-    return root
-
-
-@pytest.fixture
-def root(home: Path, template: Path, tmp_path: Path) -> Path:
-    return copy_vault(template, tmp_path / "vault")
 
 
 def run(root: Path, *words: str) -> Result:

@@ -7,19 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from branching import NOTE, change, commit_on, copy_vault, list_refs, look_around
+from branching import NOTE, change, commit_on, list_refs, look_around
 from conftest import PERSON, RunCli
 from in_process import run_here
 from support import git, write_notes
 
-from vaultmem.services.memory.create_vault import create_vault
 
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A vault with branches that merge of which one changed what main did (`torn`)."""
-    root = tmp_path_factory.mktemp("template") / "vault"
-    create_vault(root).vault.close()
+def lay(root: Path) -> None:
+    """Make a vault with branches that merge, of which one changed what main did (`torn`)."""
     commit_on(root, "main", {"notes/a.md": NOTE, "notes/b.md": "b\n"})
     git(root, "branch", "side", "main")
     git(root, "branch", "torn", "main")
@@ -29,12 +24,6 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     theirs = change(NOTE, "title: Session tokens", "title: Theirs", "opaque", "odd")
     commit_on(root, "torn", {"notes/a.md": theirs}, who="Ey\x1b[2Jve <eve@example.org>")
     git(root, "reset", "-q", "--hard")
-    return root
-
-
-@pytest.fixture
-def root(home: Path, template: Path, tmp_path: Path) -> Path:
-    return copy_vault(template, tmp_path / "vault")
 
 
 def test_branches_are_made_listed_and_removed(root: Path) -> None:

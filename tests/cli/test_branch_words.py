@@ -5,29 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from branching import NOTE, change, commit_on, copy_vault, is_clean, list_refs, look_around
+from branching import NOTE, change, commit_on, is_clean, list_refs, look_around
 from in_process import run_here
 from support import git, write_notes
 
-from vaultmem.services.memory.create_vault import create_vault
 
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A vault whose branch `side` and whose main have each a commit that the other has not."""
-    root = tmp_path_factory.mktemp("template") / "vault"
-    create_vault(root).vault.close()
+def lay(root: Path) -> None:
+    """Make a vault whose branch `side` and whose main have each a commit that the other has not."""
     commit_on(root, "main", {"notes/a.md": NOTE, "notes/b.md": "The buoy is red.\n"})
     git(root, "branch", "side", "main")
     commit_on(root, "main", {"notes/a.md": change(NOTE, "weekly", "daily")}, "on main")
     commit_on(root, "side", {"notes/c.md": "The crane is blue.\n"}, "on side")
     git(root, "reset", "-q", "--hard")
-    return root
-
-
-@pytest.fixture
-def root(home: Path, template: Path, tmp_path: Path) -> Path:
-    return copy_vault(template, tmp_path / "vault")
 
 
 @pytest.mark.campaign

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from branching import NOTE, change, commit_on, copy_vault, is_clean
+from branching import NOTE, change, commit_on, is_clean
 from conftest import RunCli
 from in_process import run_here
 from support import git
@@ -14,11 +14,8 @@ from support import git
 from vaultmem.services.memory.create_vault import create_vault
 
 
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A vault whose branch `side` changed and removed what main changed, and renamed a note."""
-    root = tmp_path_factory.mktemp("template") / "vault"
-    create_vault(root).vault.close()
+def lay(root: Path) -> None:
+    """Make a vault whose `side` changed and removed what main changed, and renamed a note."""
     long = "".join(f"Line {n} of the pier.\n\n" for n in range(9))
     commit_on(root, "main", {"notes/a.md": NOTE, "notes/gone.md": "Gone.\n", "notes/pier.md": long})
     git(root, "branch", "side", "main")
@@ -29,12 +26,6 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     commit_on(root, "main", {"notes/pier.md": None, "notes/ours.md": long})
     commit_on(root, "side", {"notes/pier.md": None, "notes/theirs.md": long}, who="Eve <e@x.org>")
     git(root, "reset", "-q", "--hard")
-    return root
-
-
-@pytest.fixture
-def root(home: Path, template: Path, tmp_path: Path) -> Path:
-    return copy_vault(template, tmp_path / "vault")
 
 
 def read(root: Path, path: str = "notes/a.md") -> str:

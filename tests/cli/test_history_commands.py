@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from branching import commit_on, copy_vault
+from branching import commit_on
 from conftest import Make, RunCli
 from in_process import run_here
 from support import git, hash_tree, lock_git, write_notes
 
 from vaultmem import Memory, open_vault, promote_notes, remember, save_checkpoint, sync_vault
 from vaultmem.core.lifecycle import State
-from vaultmem.services.memory.create_vault import create_vault
 
 NOTE = "notes/harbour/ebb-is-at-noon.md"
 
@@ -23,11 +22,8 @@ def run_cli(home: Path) -> RunCli:
     return run_here
 
 
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def lay(root: Path) -> None:
     """Make a vault with a note that an agent wrote and a person promoted and edited since."""
-    root = tmp_path_factory.mktemp("template") / "vault"
-    create_vault(root).vault.close()
     commit_on(root, "main", {"notes/old.md": "---\nstate: archived\n---\nEbb is at ten.\n"})
     git(root, "reset", "-q", "--hard")
     agent = open_vault(root, agent="claude", session="s-1", tool_call="t-1")
@@ -40,13 +36,6 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     promote_notes(person, [NOTE])
     person.close()
     write_notes(root, {NOTE: (root / NOTE).read_text().replace("harbour master", "tide table")})
-    return root
-
-
-@pytest.fixture
-def root(home: Path, template: Path, tmp_path: Path) -> Path:
-    """Return a copy of that vault."""
-    return copy_vault(template, tmp_path / "vault")
 
 
 def test_log_filters_and_keeps_its_format(run_cli: RunCli, root: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 
 from hypothesis import strategies as st
 
+from vaultmem.core.notes.frontmatter import read_frontmatter
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
 from vaultmem.core.search.query import Hit, NoteKey
@@ -176,3 +177,8 @@ def make_hit(
     }
     section = SectionRecord(document, 0, heading, (), 0, len(text), 1)
     return Hit(NoteRecord(**{**record, **properties}), section, text, 1.0, (), 0.0, 1.0)  # type: ignore[arg-type]
+
+
+def read_values(text: str) -> dict[str, str | tuple[str, ...]]:
+    """Return the values of a block of properties, by name."""
+    return {prop.name: prop.value for prop in read_frontmatter(text).properties}

@@ -8,10 +8,11 @@ from collections import Counter
 from dataclasses import dataclass
 
 import pytest
+from branching import change
 from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 
-from core.builders import generated_notes
+from core.builders import generated_notes, read_values
 from vaultmem.core.lifecycle import rank_state
 from vaultmem.core.merging.merge_note import merge_texts
 from vaultmem.core.merging.text import ConflictChoice, Loss, Merged, merge_lines, settle_callouts
@@ -43,14 +44,6 @@ Tokens are opaque.
 
 Keys rotate weekly.
 """
-
-
-def change(text: str, *pairs: str) -> str:
-    """Replace the first of each pair, which must be there once, by the second."""
-    for old, new in zip(pairs[::2], pairs[1::2], strict=True):
-        assert text.count(old) == 1, old
-        text = text.replace(old, new)
-    return text
 
 
 def merge_clean(base: str, ours: str, theirs: str, path: str = "notes/a.md") -> str:
@@ -671,10 +664,6 @@ def forks(draw: st.DrawFn) -> Fork:
     if draw(st.integers(0, 5)) == 0:
         fork = Fork(*(x.replace("\n", "\r\n") for x in (fork.base, fork.ours, fork.theirs)))
     return fork
-
-
-def read_values(text: str) -> dict[str, str | tuple[str, ...]]:
-    return {prop.name: prop.value for prop in read_frontmatter(text).properties}
 
 
 def assert_nothing_lost(base: str, side: str, other: str, merged: str) -> None:

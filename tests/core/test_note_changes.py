@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 
 import pytest
+from branching import change
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -46,10 +47,7 @@ def compare(old: str | None, new: str | None) -> NoteChange:
 
 
 def edit(*pairs: str, text: str = BASE) -> str:
-    for old, new in zip(pairs[::2], pairs[1::2], strict=True):
-        assert text.count(old) == 1, old
-        text = text.replace(old, new)
-    return text
+    return change(text, *pairs)
 
 
 def test_a_change_is_told_by_property_and_by_line() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from core.builders import Generated, generated_notes, make_note
+from core.builders import Generated, generated_notes, make_note, read_values
 from vaultmem.core.notes.edit_properties import (
     PropertyValue,
     format_property,
@@ -32,10 +32,6 @@ FRAGMENTS = [
     *("\n  ", "\r\n", "\r", "\x85", "\u2028", "%", "@", "`", "<<: ", "😀", "\ufeff"),
     *("\x0b", "\x0c", "\x1c", "\0"),
 ]
-
-
-def read_values(text: str) -> dict[str, str | tuple[str, ...]]:
-    return {prop.name: prop.value for prop in read_frontmatter(text).properties}
 
 
 def as_read(value: PropertyValue) -> str | tuple[str, ...]:

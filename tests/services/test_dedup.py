@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path, PurePosixPath
-
 import pytest
 from conftest import Make, Open
-from support import git, hash_tree
+from support import git, hash_tree, note_at, synced
 
-from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.search.query import parse_query
 from vaultmem.errors import ConflictError
 from vaultmem.services.curation.dedup import apply_merges, plan_merges
@@ -17,7 +14,6 @@ from vaultmem.services.search.recall import recall
 from vaultmem.services.similarity.pairs import compare_vault
 from vaultmem.services.similarity.similar import find_similar, read_asked
 from vaultmem.services.views.update_index import sync_vault
-from vaultmem.vault import Vault
 
 BY_AGENT = "---\ntitle: {text}\nagent: claude\nsession: s-1\ncreated: {created}\n---\n\n{text}\n"
 FACT = "Session tokens expire after 15 minutes."
@@ -27,15 +23,6 @@ OTHERWISE = "After 15 min a session token expires."
 
 def by_agent(text: str, created: str = "2026-01-01") -> str:
     return BY_AGENT.format(text=text, created=created)
-
-
-def synced(vault: Vault) -> Vault:
-    sync_vault(vault)
-    return vault
-
-
-def note_at(root: Path, path: str) -> Note:
-    return parse_note(PurePosixPath(path), (root / path).read_bytes())
 
 
 def test_the_older_of_two_alike_goes_on_and_links_to_the_other_lead_to_it(

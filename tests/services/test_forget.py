@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import Make, Open
 from in_process import run_here
-from support import git
+from support import git, synced
 
 from vaultmem.core.search.query import parse_query
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
@@ -21,15 +21,8 @@ from vaultmem.services.history.blame import blame_note
 from vaultmem.services.memory.forget import ForgetSelection, forget_notes, select_notes
 from vaultmem.services.memory.purge import plan_purge
 from vaultmem.services.search.recall import recall
-from vaultmem.services.views.update_index import sync_vault
-from vaultmem.vault import Vault
 
 DAY = 86_400
-
-
-def _synced(vault: Vault) -> Vault:
-    sync_vault(vault)
-    return vault
 
 
 def test_a_tag_chooses_whole_tags_and_keeps_what_is_pinned(make_vault: Make, opened: Open) -> None:
@@ -39,7 +32,7 @@ def test_a_tag_chooses_whole_tags_and_keeps_what_is_pinned(make_vault: Make, ope
         "notes/c.md": "---\ntags: [older]\n---\n",
         "notes/d.md": "---\ntags: [old]\npinned: true\n---\n",
     }
-    vault = _synced(opened(make_vault(notes)))
+    vault = synced(opened(make_vault(notes)))
 
     chosen = select_notes(vault, [], ForgetSelection(tag="old"))
 
@@ -60,7 +53,7 @@ def test_an_age_counts_from_the_notes_own_date_else_from_the_file(
     (root / "notes/updated.md").write_text(
         f"---\ncreated: 2020-01-01\nupdated: {time.strftime('%Y-%m-%d')}\n---\nx\n"
     )
-    vault = _synced(opened(root))
+    vault = synced(opened(root))
 
     chosen = select_notes(vault, [], ForgetSelection(older_than=90 * DAY))
 
@@ -69,7 +62,7 @@ def test_an_age_counts_from_the_notes_own_date_else_from_the_file(
 
 def test_a_pinned_note_goes_only_by_its_name(make_vault: Make, opened: Open) -> None:
     root = make_vault({"notes/p.md": "---\npinned: true\ntags: [x]\n---\n"})
-    vault = _synced(opened(root))
+    vault = synced(opened(root))
     assert select_notes(vault, [], ForgetSelection(tag="x")).notes == ()
 
     forget_notes(vault, select_notes(vault, ["notes/p.md"]).notes)
@@ -81,7 +74,7 @@ def test_a_forgotten_note_is_not_recalled_and_its_removal_is_committed(
     make_vault: Make, opened: Open
 ) -> None:
     root = make_vault({"notes/gone.md": "the gangway squeaks\n", "notes/kept.md": "gangway\n"})
-    vault = _synced(opened(root, agent="claude"))
+    vault = synced(opened(root, agent="claude"))
 
     forget_notes(vault, select_notes(vault, ["gone"]).notes)
 
@@ -100,7 +93,7 @@ def test_what_a_person_edited_is_committed_before_the_note_goes(
 ) -> None:
     root = make_vault({"notes/n.md": "one\n"})
     (root / "notes/n.md").write_text("two, never committed by hand\n")
-    vault = _synced(opened(root))
+    vault = synced(opened(root))
 
     forget_notes(vault, select_notes(vault, ["notes/n.md"]).notes)
 
@@ -110,7 +103,7 @@ def test_what_a_person_edited_is_committed_before_the_note_goes(
 
 def test_a_note_that_changed_after_it_was_chosen_stays(make_vault: Make, opened: Open) -> None:
     root = make_vault({"notes/n.md": "one\n"})
-    vault = _synced(opened(root))
+    vault = synced(opened(root))
     chosen = select_notes(vault, ["notes/n.md"])
     (root / "notes/n.md").write_text("two\n")
 
@@ -123,14 +116,14 @@ def test_a_note_that_changed_after_it_was_chosen_stays(make_vault: Make, opened:
 def test_forgetting_names_a_note_and_not_one_of_its_sections(
     make_vault: Make, opened: Open
 ) -> None:
-    vault = _synced(opened(make_vault({"notes/n.md": "# A\n\none\n\n# B\n\ntwo\n"})))
+    vault = synced(opened(make_vault({"notes/n.md": "# A\n\none\n\n# B\n\ntwo\n"})))
 
     with pytest.raises(RefusedError, match="section"):
         select_notes(vault, ["notes/n.md#B"])
 
 
 def test_forgetting_needs_to_be_told_what(make_vault: Make, opened: Open) -> None:
-    vault = _synced(opened(make_vault()))
+    vault = synced(opened(make_vault()))
 
     with pytest.raises(RefusedError, match="say which"):
         select_notes(vault, [])
@@ -146,7 +139,7 @@ def test_row_24_forgetting_never_commits_a_credential_that_lies_elsewhere(
     root = make_vault({"notes/n.md": "x\n"})
     key = "AKIA" + "IOSFODNN7EXAMPLQ"
     (root / "notes/leak.md").write_text(f"the key is {key}\n")
-    vault = _synced(opened(root))
+    vault = synced(opened(root))
 
     forget_notes(vault, select_notes(vault, ["notes/n.md"]).notes)
 
@@ -164,7 +157,7 @@ def test_a_session_and_an_age_choose_together_and_pinned_notes_stay(
             "notes/d.md": "---\nsession: s-1\npinned: true\n---\nd\n",
         }
     )
-    vault = _synced(opened(root))
+    vault = synced(opened(root))
 
     by_session = select_notes(vault, [], ForgetSelection(session="s-1"))
     both = select_notes(vault, [], ForgetSelection(session="s-1", older_than=90 * DAY))
@@ -184,7 +177,7 @@ def test_a_question_chooses_what_has_all_its_words_in_any_state(
             "notes/c.md": "The gangway is new.\n",
         }
     )
-    vault = _synced(opened(root))
+    vault = synced(opened(root))
 
     chosen = select_notes(vault, [], ForgetSelection(query="squeaking gangway"))
 
@@ -195,7 +188,7 @@ def test_a_question_chooses_what_has_all_its_words_in_any_state(
 
 def test_a_reason_is_committed_at_once_and_blame_tells_it(make_vault: Make, opened: Open) -> None:
     root = make_vault({"notes/gone.md": "the gangway squeaks\n"})
-    vault = _synced(opened(root, agent="claude", session="s-1"))
+    vault = synced(opened(root, agent="claude", session="s-1"))
 
     done = forget_notes(vault, select_notes(vault, ["gone"]).notes, "the customer  asked")
 
@@ -215,7 +208,7 @@ def test_a_reason_that_looks_like_a_credential_forgets_nothing(
     make_vault: Make, opened: Open
 ) -> None:
     root = make_vault({"notes/n.md": "x\n"})
-    vault = _synced(opened(root))
+    vault = synced(opened(root))
 
     with pytest.raises(RefusedError, match="credential"):
         forget_notes(vault, select_notes(vault, ["n"]).notes, "AKIA" + "IOSFODNN7EXAMPLQ")
@@ -231,7 +224,7 @@ def test_a_purge_is_a_plan_with_every_name_that_the_note_had(
     git(root, "commit", "-qm", "rename")
     git(root, "remote", "add", "origin", "https://git.example.org/maren/vault.git")
     before = git(root, "rev-parse", "HEAD")
-    vault = _synced(opened(root))
+    vault = synced(opened(root))
 
     plan = plan_purge(vault, ["notes/new.md"])
 
@@ -274,7 +267,7 @@ def test_a_purge_finds_the_name_before_a_move_that_was_two_commits(
     _commit(root, "write: removed: pier", pier=None)
     _commit(root, "write: dock", dock=f"{TEXT}\nSee [[bell]] and go.\n")
     _commit(root, "write: removed: quay", quay=None)
-    vault = _synced(opened(root))
+    vault = synced(opened(root))
 
     for name in ("berth.md", "pier.md", "quay.md", "dock.md"):
         plan = plan_purge(vault, [name])
@@ -294,7 +287,7 @@ def test_a_purge_leaves_notes_that_only_began_as_the_same_text(
     _commit(root, "away", d0=None, empty=None, blank=None)
     git(root, "mv", "day.md", "daily.md")
     git(root, "commit", "-q", "-m", "rename")
-    vault = _synced(opened(root))
+    vault = synced(opened(root))
 
     day, safe = plan_purge(vault, ["d3.md"]), plan_purge(vault, ["safe.md"])
 
@@ -367,7 +360,7 @@ def test_the_steps_of_a_purge_do_purge(make_vault: Make, opened: Open, tmp_path:
     git(root, "commit", "-q", "--allow-empty", "-m", "edit: 4711 is a secret")
     (tmp_path / "words.txt").write_text("4711==>***\nturn to the left==>***\n")
     assert run_here("forget", "--verify", "../words.txt", cwd=root).code == 1
-    plan = plan_purge(_synced(opened(root)), ["notes/new.md"])
+    plan = plan_purge(synced(opened(root)), ["notes/new.md"])
 
     for step in plan.steps:
         for command in step.commands:

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 from conftest import Make, Open
-from support import git, hash_tree, lock_git, write_notes
+from support import git, hash_tree, lock_git, synced, write_notes
 
 from vaultmem.core.notes.changes import FileChange, pair_renames
 from vaultmem.core.text.timestamps import parse_timestamp
@@ -54,12 +54,6 @@ def commit(root: Path, message: str, *options: str, at: int = 0) -> str:
         check=True,
     )
     return git(root, "rev-parse", "HEAD")
-
-
-def synced(vault: Vault) -> Vault:
-    """Return the vault, in sync."""
-    sync_vault(vault)
-    return vault
 
 
 @pytest.fixture

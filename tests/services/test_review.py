@@ -32,16 +32,6 @@ CLAIM = Memory("The sandbox API does not support tool calls.")
 CALM = Memory("Rooks like the tower.")
 
 
-@pytest.fixture
-def agent(root: Path, opened: Open, clock: Clock) -> Vault:
-    return opened(root, agent="claude", now=clock)
-
-
-@pytest.fixture
-def person(root: Path, opened: Open, clock: Clock) -> Vault:
-    return opened(root, now=clock)
-
-
 def look(vault: Vault) -> dict[Action, Proposal]:
     sync_vault(vault)
     return {each.action: each for each in list_queue(vault).proposals}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 import pytest
 from conftest import Make, Open
-from support import git, hash_tree
+from support import git, hash_tree, read_property
 
 from vaultmem.core.notes.note import parse_note
 from vaultmem.core.search.query import parse_query
@@ -20,11 +20,6 @@ NOTES = {
     "notes/old.md": "---\ntitle: Old\nagent: claude\n---\n\nTokens live 15 minutes.\n",
     "notes/new.md": "---\ntitle: New\n---\n\nTokens live 30 minutes.\n",
 }
-
-
-def read_property(root: Path, path: str, name: str) -> object:
-    prop = parse_note(PurePosixPath(path), (root / path).read_bytes()).matter.get(name)
-    return prop and prop.value
 
 
 def test_both_notes_name_each_other_and_only_the_new_one_is_recalled(

@@ -14,7 +14,6 @@ from branching import (
     NOTE,
     Content,
     commit_on,
-    copy_vault,
     disk_bytes,
     is_clean,
     list_refs,
@@ -76,22 +75,12 @@ _THERE: dict[str, Content] = {
 }
 
 
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A vault with a branch `side` that differs in every way."""
-    root = tmp_path_factory.mktemp("template") / "vault"
-    create_vault(root).vault.close()
+def lay(root: Path) -> None:
+    """Make a vault with a branch `side` that differs in every way."""
     write_notes(root, _HERE)
     git(root, "add", "--all")
     git(root, "commit", "-q", "-m", "notes")
     commit_on(root, "side", _THERE)
-    return root
-
-
-@pytest.fixture
-def root(home: Path, template: Path, tmp_path: Path) -> Path:
-    """Return a copy of that vault."""
-    return copy_vault(template, tmp_path / "vault")
 
 
 def test_files_index_and_head_become_the_branchs_and_back(root: Path, opened: Open) -> None:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import tempfile
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import pytest
 from conftest import Make, Open
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from support import git, write_notes
+from support import git, note_at, write_notes
 
 from vaultmem.core.lifecycle import TRANSITIONS, State
-from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.search.query import parse_query
 from vaultmem.errors import RefusedError
 from vaultmem.services.lifecycle.transition import change_state, promote_notes
@@ -23,10 +22,6 @@ from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import open_vault
 
 TEXT = "---\ntitle: T\nstate: {state}\n# a comment\nkind: {kind}\n---\n\nBody  \n"
-
-
-def note_at(root: Path, path: str = "notes/n.md") -> Note:
-    return parse_note(PurePosixPath(path), (root / path).read_bytes())
 
 
 def make_note(state: str = "active", kind: str = "semantic_fact") -> dict[str, str]:
@@ -118,7 +113,7 @@ def test_a_machine_never_moves_what_is_pinned(make_vault: Make, opened: Open) ->
     assert (root / "notes/n.md").read_text() == text
 
     change_state(opened(root), ["notes/n.md"], State.STALE)
-    assert note_at(root).state == "stale"
+    assert note_at(root, "notes/n.md").state == "stale"
 
 
 def test_only_a_person_lets_out_what_is_quarantined(make_vault: Make, opened: Open) -> None:
@@ -129,7 +124,7 @@ def test_only_a_person_lets_out_what_is_quarantined(make_vault: Make, opened: Op
         change_state(opened(root, agent="claude"), ["notes/n.md"], State.ACTIVE)
 
     change_state(opened(root), ["notes/n.md"], State.ACTIVE)
-    assert note_at(root).state == "active"
+    assert note_at(root, "notes/n.md").state == "active"
 
 
 def test_whether_a_policy_counts_is_not_for_an_agent_to_say(make_vault: Make, opened: Open) -> None:
@@ -139,7 +134,7 @@ def test_whether_a_policy_counts_is_not_for_an_agent_to_say(make_vault: Make, op
 
     (root / "vaultmem.yaml").write_text("promoters: [claude]\n")
     change_state(opened(root, agent="claude"), ["notes/n.md"], State.STALE)
-    assert note_at(root).state == "stale"
+    assert note_at(root, "notes/n.md").state == "stale"
 
 
 def test_a_candidate_becomes_active_by_promotion_alone(make_vault: Make, opened: Open) -> None:
@@ -183,7 +178,7 @@ def test_on_another_branch_it_is_a_commit_there(make_vault: Make, opened: Open) 
 
     assert "state: stale" in git(root, "show", "draft:notes/n.md")
     assert git(root, "log", "-1", "--format=%H %an", "draft") == f"{done.report.commit} claude"
-    assert note_at(root).state == "active"
+    assert note_at(root, "notes/n.md").state == "active"
 
 
 class Lives(RuleBasedStateMachine):

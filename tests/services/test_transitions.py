@@ -5,14 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from conftest import Make, Open
 from support import git, wait_until, write_notes
-from watchers import watched
+from watchers import shell, watched
 
 from vaultmem.core.lifecycle import State
 from vaultmem.errors import NoteNotFoundError
@@ -31,17 +30,6 @@ Watch = Callable[[Path], tuple[WatchLoop, list[Happened]]]
 CANDIDATE = "---\nkind: policy_rule\nstate: candidate\n---\n# Rule {n}\n\nRing the bell {n}.\n"
 SESSION = "---\nagent: claude\nstatus: open\n---\n# S\n\n## Summary\n\nGot it done.\n"
 TICK = "sed -i 's/^state: candidate$/state: active/' {path}"
-
-
-@pytest.fixture
-def watch(home: Path) -> Iterator[Watch]:
-    """Return a function that watches a vault in a thread until the test ends."""
-    with ExitStack() as ends:
-        yield lambda root: ends.enter_context(watched(root))
-
-
-def shell(root: Path, script: str) -> None:
-    subprocess.run(["sh", "-ec", script], cwd=root, check=True, capture_output=True)
 
 
 def subjects(root: Path) -> list[str]:

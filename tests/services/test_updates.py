@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 from conftest import Make, Open
+from support import read_property
 
 from vaultmem.core.curation.proposal import PART, ProposalChoice
 from vaultmem.core.lifecycle import State
@@ -32,11 +33,6 @@ NOTE = "---\ntitle: {text}\nagent: {agent}\ncreated: {created}\n---\n\n{text}\n"
 
 def fact(text: str, created: str, agent: str = "claude") -> str:
     return NOTE.format(text=text, created=created, agent=agent)
-
-
-def read_property(root: Path, path: str, name: str) -> object:
-    prop = parse_note(PurePosixPath(path), (root / path).read_bytes()).matter.get(name)
-    return prop and prop.value
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-import pytest
 from clocks import Clock, tell
-from conftest import Open
 from support import git, write_notes
 
 from vaultmem.core.curation.proposal import (
@@ -31,16 +28,6 @@ from vaultmem.vault import Vault
 
 READING = "On day {0} the boiler pressure was 1.{0} bar."
 RENT = "The monthly rent of the flat is {} euros."
-
-
-@pytest.fixture
-def agent(root: Path, opened: Open, clock: Clock) -> Vault:
-    return opened(root, agent="claude", now=clock)
-
-
-@pytest.fixture
-def person(root: Path, opened: Open, clock: Clock) -> Vault:
-    return opened(root, now=clock)
 
 
 def tell_each(vault: Vault, clock: Clock, *texts: str) -> list[str]:

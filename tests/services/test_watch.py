@@ -8,14 +8,13 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from conftest import Make, RunCli
 from support import git, wait_until, write_notes
-from watchers import found, held_now, watched
+from watchers import found, held_now, shell
 
 from vaultmem.services.watching.watch import Happened, WatchLoop
 from vaultmem.vault import open_vault
@@ -24,17 +23,6 @@ from vaultmem.vault import open_vault
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 Watch = Callable[[Path], tuple[WatchLoop, list[Happened]]]
-
-
-@pytest.fixture
-def watch(home: Path) -> Iterator[Watch]:
-    """Return a function that watches a vault in a thread until the test ends."""
-    with ExitStack() as ends:
-        yield lambda root: ends.enter_context(watched(root))
-
-
-def shell(root: Path, script: str) -> None:
-    subprocess.run(["sh", "-ec", script], cwd=root, check=True, capture_output=True)
 
 
 VIM = "vim -N -u NONE -i NONE -es -c 'set {options}' -c '%s/gangway/WORD/' -c 'wq' old.md"
