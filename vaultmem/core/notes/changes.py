@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from vaultmem.core.notes.note import Note
+from vaultmem.core.notes.note import Note, NoteText
 from vaultmem.core.notes.properties import Property
 from vaultmem.core.text.display import one_line
 from vaultmem.core.text.line_diff import Hunk, diff_lines, split_lines
@@ -129,7 +129,9 @@ class NoteChange(NamedTuple):
         return self.op != ChangeOp.REPLACE or bool(changed)
 
 
-def compare_notes(old: Note | None, new: Note | None, renamed_from: str = "") -> NoteChange:
+def compare_notes(
+    old: Note | NoteText | None, new: Note | NoteText | None, renamed_from: str = ""
+) -> NoteChange:
     """Return what changed from one version of a note to another; None where it did not exist.
 
     Raises:
@@ -188,7 +190,7 @@ def summarise_change(change: NoteChange) -> str:
     return ", ".join(parts) or "no change"
 
 
-def _divide(note: Note | None, whole: bool) -> tuple[str, str]:
+def _divide(note: Note | NoteText | None, whole: bool) -> tuple[str, str]:
     """Return the text of a note before its body, and its body."""
     if note is None:
         return "", ""
@@ -200,7 +202,9 @@ def _count_lines(divided: tuple[str, str]) -> int:
     return divided[0].count("\n")
 
 
-def _compare_properties(old: Note | None, new: Note | None) -> Iterator[PropertyChange]:
+def _compare_properties(
+    old: Note | NoteText | None, new: Note | NoteText | None
+) -> Iterator[PropertyChange]:
     before = {prop.name: prop for prop in old.matter.properties} if old else {}
     after = {prop.name: prop for prop in new.matter.properties} if new else {}
     for name in [*after, *(name for name in before if name not in after)]:
@@ -219,7 +223,7 @@ def _compare_properties(old: Note | None, new: Note | None) -> Iterator[Property
         yield PropertyChange(op, name, *(written if nested else values))
 
 
-def _show_written(note: Note | None, prop: Property | None) -> str:
+def _show_written(note: Note | NoteText | None, prop: Property | None) -> str:
     """Return a property's value as the text has it."""
     if note is None or prop is None:
         return ""

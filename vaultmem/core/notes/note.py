@@ -246,8 +246,16 @@ class UnreadableNoteError(ValueError):
     """A file that is no note: its text says why (never raised past the sync)."""
 
 
-def parse_note(path: PurePosixPath, data: bytes, daily: DailyNotes = _DAILY) -> Note:
-    """Read a note's bytes; `daily` says how Obsidian names daily notes.
+class NoteText(NamedTuple):
+    """The text of a note, the encoding of its bytes where that is not UTF-8, and its properties."""
+
+    text: str
+    encoding: str
+    matter: Frontmatter
+
+
+def decode_bytes(path: PurePosixPath, data: bytes) -> NoteText:
+    """Return the text of a note's bytes, which is all that comparing two versions takes.
 
     Raises:
         UnreadableNoteError: the bytes are no text, or those of no canvas where it is to be one.
@@ -258,7 +266,16 @@ def parse_note(path: PurePosixPath, data: bytes, daily: DailyNotes = _DAILY) -> 
         raise UnreadableNoteError(str(error)) from None
     if "\0" in text:
         raise UnreadableNoteError("it contains NUL bytes, so it is not text")
-    matter = read_frontmatter(text)
+    return NoteText(text, encoding, read_frontmatter(text))
+
+
+def parse_note(path: PurePosixPath, data: bytes, daily: DailyNotes = _DAILY) -> Note:
+    """Read a note's bytes; `daily` says how Obsidian names daily notes.
+
+    Raises:
+        UnreadableNoteError: as `decode_bytes` does.
+    """
+    text, encoding, matter = decode_bytes(path, data)
     visible, unclosed = hide_unseen(text, matter.body)
     headings, fences = find_blocks(visible, matter.body)
     sections, first_heading = split_sections(visible, matter.body, headings)

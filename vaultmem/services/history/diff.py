@@ -19,7 +19,7 @@ from vaultmem.core.notes.changes import (
     summarise_change,
 )
 from vaultmem.core.notes.encoding import decode_text
-from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
+from vaultmem.core.notes.note import UnreadableNoteError, decode_bytes
 from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.paths import is_note_path, parse_note_path
 from vaultmem.errors import NoteNotFoundError
@@ -113,18 +113,15 @@ def _compare_texts(change: FileChange, old: bytes, new: bytes) -> NoteChange:
     """
     path = PurePosixPath(change.path)
     if is_note_path(path) and not is_canvas(change.path):
-        before = _parse(change.previous or change.path, old) if change.old_blob else None
-        after = _parse(change.path, new) if change.blob else None
+        was = PurePosixPath(change.previous or change.path)
+        before = decode_bytes(was, old) if change.old_blob else None
+        after = decode_bytes(path, new) if change.blob else None
         return compare_notes(before, after, change.previous)
     before_text, after_text = decode_text(old).text, decode_text(new).text
     if "\0" in before_text or "\0" in after_text:
         raise UnreadableNoteError
     body, added, removed = diff_text(before_text, after_text)
     return NoteChange(change.op, (), body, added, removed, renamed_from=change.previous)
-
-
-def _parse(path: str, data: bytes) -> Note:
-    return parse_note(PurePosixPath(path), data)
 
 
 def _read_contents(
