@@ -167,3 +167,14 @@ def test_a_merge_keeps_two_repositories_of_one_name_apart() -> None:
     theirs = add_entry("", Project("harbour", B, ("github.com/tuuli/harbour",)))
     found = parse_table(merge_tables("", ours, theirs)).projects
     assert [(each.name, each.root) for each in found] == [("harbour", A), ("tuuli-harbour", B)]
+
+
+def test_an_ssh_alias_of_a_host_is_no_fork() -> None:
+    table = ProjectTable((Project("harbour", A, (HARBOUR,)),))
+    alias = HARBOUR.replace("github.com", "work")
+    assert match_project(table, facts(A, alias)) is not None
+    assert match_project(table, facts(B, alias)) is None
+    assert match_project(table, facts(A, HARBOUR.replace("github.com", "gitlab.com"))) is None
+    assert match_project(table, facts(A, "work/tuuli/harbour")) is None
+    aliased = ProjectTable((Project("harbour", A, (alias,)),))
+    assert match_project(aliased, facts(A, HARBOUR)) is not None

@@ -264,6 +264,22 @@ def test_a_scope_ends_at_its_folder(world: World) -> None:
     assert "its author is Ada" in refuse(world, "bob", f"{forged}:refs/heads/main")
 
 
+TIDES = "# Projects\n- name: tides\n  root: " + "a" * 40 + "\n"
+HARBOUR = "- name: harbour\n  root: " + "b" * 40 + "\n"
+
+
+@pytest.mark.campaign
+def test_whoever_writes_only_a_folder_may_add_a_project(world: World) -> None:
+    clone = world.clone
+    first = of({"projects.yaml": TIDES, "notes/refunds/t.md": "# T\n"})(clone, world.tip())
+    world.take("bob", f"{first}:refs/heads/main")
+    added = of({"projects.yaml": TIDES + HARBOUR})(clone, first)
+    world.take("bob", f"{added}:refs/heads/main")
+    for text in (HARBOUR, TIDES.replace("tides", "ebb") + HARBOUR, "what\n", None):
+        changed = of({"projects.yaml": text})(clone, added)
+        assert "projects.yaml: is not yours" in refuse(world, "bob", f"{changed}:refs/heads/main")
+
+
 BY = "checkpoint\n\nAgent-Id: scout\nVault-Event: checkpoint"
 
 

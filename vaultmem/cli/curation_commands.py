@@ -149,14 +149,23 @@ def _decide_all(vault: Vault, is_accepted: bool, reason: str, as_json: bool) -> 
 
 
 def _look(vault: Vault, everything: bool) -> tuple[Sequence[Proposal], bool]:
-    """Return what waits, and whether that is all: a large vault is not compared unasked."""
+    """Return what waits, and whether that is all: a large vault is not compared unasked.
+
+    Inside a project, notes of other projects are left out.
+    """
     from vaultmem.services.curation.incoming_notes import WHOLE, take_in
-    from vaultmem.services.curation.review import COMPARED_AT_ONCE, list_queue, list_waiting
+    from vaultmem.services.curation.review import (
+        COMPARED_AT_ONCE,
+        drop_foreign,
+        list_queue,
+        list_waiting,
+    )
 
     arrived = take_in(vault, WHOLE)
     if arrived and not everything and vault.view.totals()[0] > COMPARED_AT_ONCE:
-        return list_waiting(vault), False
-    return list_queue(vault, ProgressLine("comparing notes")).proposals, True
+        return drop_foreign(vault, list_waiting(vault)), False
+    found = list_queue(vault, ProgressLine("comparing notes")).proposals
+    return drop_foreign(vault, found), True
 
 
 def _choose(waiting: Sequence[Proposal], only: str) -> Sequence[Proposal]:

@@ -108,8 +108,9 @@ def match_project(table: ProjectTable, facts: FolderFacts) -> Project | None:
     """Return the project that a folder belongs to, None if the table has none.
 
     The same root commit is the same project, unless both have remotes and none in common: then one
-    is a fork, or was made from a template. Without a root commit in common, a common remote
-    decides. A folder without both belongs to the project of its path.
+    is a fork, or was made from a template. An ssh alias of a host counts as that host. Without a
+    root commit in common, a common remote decides. A folder without both belongs to the project of
+    its path.
     """
     related = [each for each in table.projects if facts.root and each.root == facts.root]
     for group in (related, table.projects):
@@ -117,9 +118,21 @@ def match_project(table: ProjectTable, facts: FolderFacts) -> Project | None:
             if not set(each.remotes).isdisjoint(facts.remotes):
                 return each
     for each in related:
-        if not each.remotes or not facts.remotes:
+        if not each.remotes or not facts.remotes or _has_alias(each.remotes, facts.remotes):
             return each
     return _match_path(table, facts)
+
+
+def _has_alias(first: Iterable[str], second: Iterable[str]) -> bool:
+    """Return whether two remotes differ only in the host, and one host is an alias of ssh.
+
+    An alias is a name without a dot: `work/holm/harbour` for `github.com/holm/harbour`.
+    """
+    return any(
+        path == other_path and not ("." in host and "." in other_host)
+        for host, _, path in (each.partition("/") for each in first)
+        for other_host, _, other_path in (each.partition("/") for each in second)
+    )
 
 
 def _match_path(table: ProjectTable, facts: FolderFacts) -> Project | None:
@@ -374,9 +387,11 @@ def merge_tables(base: str, ours: str, theirs: str) -> str:
 
 def _are_distinct(first: Project, second: Project) -> bool:
     """Tell whether two entries describe two repositories."""
-    if first.remotes and second.remotes:
-        return set(first.remotes).isdisjoint(second.remotes)
-    return bool(first.root and second.root and first.root != second.root)
+    has_two_roots = bool(first.root and second.root and first.root != second.root)
+    if first.remotes and second.remotes and set(first.remotes).isdisjoint(second.remotes):
+        is_same_root = first.root and first.root == second.root
+        return not (is_same_root and _has_alias(first.remotes, second.remotes))
+    return has_two_roots and not (first.remotes and second.remotes)
 
 
 def _unite(first: Project, second: Project) -> Project:

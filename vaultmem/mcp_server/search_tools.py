@@ -440,17 +440,15 @@ def _branches(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
 def _review(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     """List what waits for a decision, but for what is quarantined."""
     from vaultmem.operations.vault_data import queue_json
-    from vaultmem.services.curation.review import describe_items
-    from vaultmem.services.projects.scope import find_foreign, view_project
+    from vaultmem.services.curation.review import describe_items, drop_foreign
 
-    foreign = find_foreign(view_project(vault))
-    waiting = _look_through(vault)
+    waiting = drop_foreign(vault, _look_through(vault))
     asked = waiting[: given.get("limit", 20)]
     found = queue_json(describe_items(vault, asked), len(waiting))["items"]
     rows = [
         (describe_item(row), {**row, "notes": list(map(leave_out_text, row["notes"]))})
         for row in found
-        if not _is_hidden(row) and foreign.isdisjoint(note["path"] for note in row["notes"])
+        if not _is_hidden(row)
     ]
     tail = [_DECIDE] if rows else []
     if len(rows) < len(waiting):
@@ -479,21 +477,14 @@ def _conflicts(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
 
 def _stats(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     """Return what recalls and packs cost; a project's caller reads no queries of other projects."""
-    from vaultmem.services.projects.scope import view_project
-
     asked = usage_stats.StatsRequest(given.get("session", ""))
-    scoped = view_project(vault)
-    found = usage_stats.stats(scoped, asked)
-    if scoped.view.project is not None and not asked.session:
-        found = found._replace(failed=())
+    found = usage_stats.stats(vault, asked)
     text, data = _join(usage_stats.stats_lines(found, asked)), usage_stats.stats_data(found)
     return _answer(given, [(text, data)])._replace(detail={"action": given["action"], **data})
 
 
 def _queries(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     """List what recalls and packs showed last, but for what showed notes of other projects."""
-    from vaultmem.services.projects.scope import find_foreign, view_project
-
     asked = usage_stats.RecentRequest(
         given.get("path", ""),
         given.get("limit", 20),
@@ -501,15 +492,6 @@ def _queries(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
         since=given.get("since", ""),
     )
     calls = usage_stats.recent(vault, asked)
-    scoped = view_project(vault)
-    if scoped.view.project is not None and not asked.from_session:
-        foreign, own = find_foreign(scoped), vault.author.session
-        shown = ((each, {path for path, _, _ in each.showing[1]}) for each in calls)
-        calls = [
-            each
-            for each, paths in shown
-            if (own and each.showing[0].session == own) or (paths and foreign.isdisjoint(paths))
-        ]
     rows = [(_join(usage_stats.call_lines(each)), usage_stats.call_data(each)) for each in calls]
     return _name_rows("calls", _answer(given, rows, "Nothing was shown yet."))
 
@@ -581,7 +563,7 @@ _ACTIONS: dict[str, Callable[[Vault, dict[str, Any]], ToolAnswer]] = {
 }
 
 #: Actions that find notes by themselves, of the caller's project alone.
-_SEARCHES = {"log", "why", "belief", "conflicts"}
+_SEARCHES = {"log", "why", "belief", "conflicts", "queries", "stats"}
 
 _DECIDE = (
     "You decide with promote, or with update_note (superseded_by in the note that is replaced, or "

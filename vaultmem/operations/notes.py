@@ -62,9 +62,9 @@ def get(vault: Vault, asked: Get) -> FoundNote:
       vaultmem get s-0431#Decisions
       vaultmem get refund-rules --at HEAD~1
     """
-    from vaultmem.services.views.read_notes import get_note
+    from vaultmem.services.projects.scope import get_suggested
 
-    return get_note(vault, asked.path, asked.full)
+    return get_suggested(vault, asked.path, asked.full)
 
 
 def note_data(found: FoundNote) -> dict[str, Any]:

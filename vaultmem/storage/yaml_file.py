@@ -8,8 +8,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import yaml
-
 from vaultmem.core.secrets.rules import (
     IGNORE_NAME,
     SETTINGS_NAME,
@@ -38,6 +36,8 @@ def read_yaml(file: Path) -> Any:
     Raises:
         VaultError: the file is missing, too long, or not such YAML.
     """
+    import yaml  # Most that imports this module reads no YAML.
+
     name = file.name
     try:
         with open(file, encoding="utf-8-sig") as opened:

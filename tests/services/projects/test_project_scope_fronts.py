@@ -15,7 +15,11 @@ from support import write_notes
 from vaultmem.core.lifecycle import State
 from vaultmem.core.packs.context_file import BEGIN, END
 from vaultmem.services.curation.dream import dream
+from vaultmem.services.health.economics import read_stats
 from vaultmem.services.memory.remember import Memory, remember
+from vaultmem.services.packs.receipts import list_recent
+from vaultmem.services.projects.scope import view_project
+from vaultmem.services.search.run_query import Ask, run_query
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.services.watching.generated_context import render_contexts
 
@@ -102,6 +106,99 @@ def test_an_agent_reads_no_queries_of_another_project(
     assert "what does a ticket cost" in told
     assert "ticket.md" in told
     assert "winch" not in told
+
+
+def test_a_caller_that_names_a_session_of_another_project_reads_no_queries_of_it(
+    root: Path, alpha: Path, beta: Path, opened: Opened
+) -> None:
+    questions = {"alpha": (QUESTION, "zulu"), "beta": ("what does a ticket cost", "xray")}
+    for folder in (alpha, beta):
+        name = folder.name
+        vault = opened(root, agent="claude", session=f"s-{name}", here=folder)
+        sync_vault(vault)
+        for question in questions[name]:
+            run_query(vault, Ask(question))
+    views = {
+        name: view_project(opened(root, agent="claude", session=f"s-{name}", here=folder))
+        for name, folder in (("beta", beta), ("new", beta))
+    }
+    asked = {
+        (viewer, name): [each.showing.call.query for each in list_recent(view, 9, session=name)]
+        for viewer, view in views.items()
+        for name in ("s-alpha", "s-beta", "")
+    }
+    found, missed = questions["beta"]
+    assert asked == {
+        ("beta", "s-alpha"): [],
+        ("beta", "s-beta"): [missed, found],
+        ("beta", ""): [missed, found],
+        ("new", "s-alpha"): [],
+        ("new", "s-beta"): [found],
+        ("new", ""): [found],
+    }
+    failed = {
+        (viewer, name): [query for query, _ in read_stats(view, name).failed]
+        for viewer, view in views.items()
+        for name in ("s-alpha", "")
+    }
+    assert failed == {
+        ("beta", "s-alpha"): [],
+        ("beta", ""): [missed],
+        ("new", "s-alpha"): [],
+        ("new", ""): [],
+    }
+
+
+def test_an_unknown_name_suggests_no_note_of_another_project(
+    root: Path, alpha: Path, beta: Path, run_cli: RunCli
+) -> None:
+    for folder, is_shown in ((alpha, True), (beta, False)):
+        done = run_cli("get", "wimch", "--vault", root, cwd=folder)
+        assert done.code != 0
+        assert ("winch" in done.err) is is_shown
+    assert "ticket" in run_cli("get", "tickte", "--vault", root, cwd=beta).err
+
+    async def scene(client: object) -> str:
+        done = await client.call_tool("read_note", {"path": "wimch"})  # type: ignore[attr-defined]
+        return str(done.content[0].text)
+
+    assert "winch" not in play_in(root, beta, scene)
+
+
+def test_a_review_shows_and_promotes_no_notes_of_another_project(
+    root: Path, alpha: Path, beta: Path, run_cli: RunCli
+) -> None:
+    for name in ("alpha", "beta"):
+        head = f"---\nkind: semantic_fact\nstate: candidate\nproject: {name}\n---\n"
+        write_notes(root, {f"notes/of-{name}.md": f"{head}The lamp of {name} is green.\n"})
+    asked = ("review", "--only", "candidate", "--vault", root)
+    shown = run_cli(*asked, cwd=beta).out
+    assert "of-beta" in shown
+    assert "of-alpha" not in shown
+    outside = run_cli(*asked, cwd=root).out
+    assert "of-beta" in outside
+    assert "of-alpha" in outside
+    assert run_cli(*asked, "--accept-all", cwd=beta).code == 0
+    left = run_cli(*asked, cwd=root).out
+    assert "of-alpha" in left
+    assert "of-beta" not in left
+
+
+def test_a_project_that_only_notes_name_is_not_global(
+    root: Path, alpha: Path, beta: Path, run_cli: RunCli
+) -> None:
+    """A table that lost an entry does not show its notes in other projects."""
+    write_notes(
+        root,
+        {
+            "notes/paint.md": "---\nproject: Kitchen\n---\nThe walls become quokkablue.\n",
+        },
+    )
+    asked = ("recall", "which colour do the walls become", "--vault", root)
+    inside = run_cli(*asked, cwd=beta).out
+    assert "quokkablue" not in inside
+    assert "quokkablue" in run_cli(*asked, "--project", "kitchen", cwd=beta).out
+    assert "quokkablue" in run_cli(*asked, cwd=root).out
 
 
 def test_outside_a_project_nothing_is_left_out(

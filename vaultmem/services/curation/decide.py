@@ -31,7 +31,12 @@ from vaultmem.services.changes.commit import CommitReport, commit_all
 from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import Edit, write_event
 from vaultmem.services.curation.dedup import DuplicateMerge, apply_merges, change_merged
-from vaultmem.services.curation.review import find_proposed, list_candidates, read_current
+from vaultmem.services.curation.review import (
+    drop_foreign,
+    find_proposed,
+    list_candidates,
+    read_current,
+)
 from vaultmem.services.lifecycle.supersede import (
     chain_edits,
     supersede_note,
@@ -118,7 +123,7 @@ def decide_candidates(
     vault.require_person("--accept-all and --reject-all: only a person decides for all")
     with vault.lock():
         sync_vault(vault)
-        waiting = list_candidates(vault)
+        waiting = drop_foreign(vault, list_candidates(vault))
         paths = [each.path for each in waiting]
         if not paths:
             return []

@@ -31,6 +31,7 @@ from vaultmem.services.changes.bullets import read_dreamt
 from vaultmem.services.curation.curate import KEPT_APART, curate, find_quarantined, group_values
 from vaultmem.services.curation.incoming_notes import keep_current, list_arrived
 from vaultmem.services.merging.branches import list_changes, list_proposed
+from vaultmem.services.projects.scope import find_foreign, view_project
 from vaultmem.services.search.link_walk import LinkGraph
 from vaultmem.services.views.read_notes import find_note, read_note
 from vaultmem.storage.atomic import write_atomically
@@ -119,6 +120,12 @@ def list_waiting(vault: Vault) -> tuple[Proposal, ...]:
     waiting = [*keep_current(vault, list_shown(vault)), *_find_unasked(vault)]
     ordered = sorted(_add(list_arrived(vault), waiting), key=_order)
     return group_values(vault, (*list_branches(vault), *ordered))
+
+
+def drop_foreign(vault: Vault, proposals: Iterable[Proposal]) -> tuple[Proposal, ...]:
+    """Return proposals without those about notes of other projects than the caller's."""
+    foreign = find_foreign(view_project(vault))
+    return tuple(each for each in proposals if foreign.isdisjoint(path for path, _ in each.places))
 
 
 def list_candidates(vault: Vault) -> tuple[Proposal, ...]:

@@ -96,7 +96,9 @@ class Stats(NamedTuple):
 def read_stats(vault: Vault, session: str = "") -> Stats:
     """Return the account of all sessions, or of one; the vault must be in sync.
 
-    Saved is counted against flat memory: the whole vault in the prompt, once for each pack.
+    Saved is counted against flat memory: the whole vault in the prompt, once for each pack. In a
+    view of one project, failed queries are those of the caller's own session: of the others it is
+    not known which project they were asked in.
     """
     notes, flat = vault.view.totals()
     store = SignalStore(vault.state, vault.state_folder)
@@ -117,10 +119,14 @@ def read_stats(vault: Vault, session: str = "") -> Stats:
         _sum(accounts, "pack"),
         _sum(accounts, "recall"),
         _by_session(accounts),
-        _failed(calls),
+        _failed([each for each in calls if vault.view.project is None or _is_own(vault, each)]),
         tuple(each for each in most if each.times and each.path in paths)[:_LISTED],
         tuple(sorted(paths - surfaced.keys())),
     )
+
+
+def _is_own(vault: Vault, call: Call) -> bool:
+    return bool(vault.author.session) and call.session == vault.author.session
 
 
 def _sum(accounts: Iterable[UsageTotals], kind: str) -> Sums:

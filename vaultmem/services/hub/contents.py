@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vaultmem.core.notes.encoding import decode_text
+from vaultmem.core.project import TABLE_NAME, parse_table
 from vaultmem.core.secrets.rules import IGNORE_NAME, SETTINGS_NAME, SecretSettings, extend_rules
 from vaultmem.core.secrets.scan import ALLOW_MARK, SecretFinding, find_secrets, mask_secrets
 from vaultmem.core.text.display import count_things, one_line
@@ -19,7 +20,7 @@ from vaultmem.core.text.paths import (
     is_note_name,
     is_owners,
 )
-from vaultmem.errors import RefusedError
+from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.hub.grants import GrantKind, GrantScope
 from vaultmem.services.hub.hub_folder import RefUpdate, Refusal
 from vaultmem.services.hub.visit import ReceivedPush
@@ -261,8 +262,8 @@ def check_names(
 def check_scope(
     visit: ReceivedPush, scope: GrantScope, changes: Iterable[PushedChange]
 ) -> Iterator[Refusal]:
-    """Yield the files that whoever pushes may not change."""
-    for path in dict.fromkeys(change.path for change in changes):
+    """Yield the files that whoever pushes may not change; each may add projects to the table."""
+    for path in dict.fromkeys(c.path for c in changes if not _only_adds_projects(visit, c)):
         if is_owners(path) and not visit.may(GrantScope.OWN, path):
             why = "is changed by the vault's owners alone"
             yield Refusal(show_path(path), why, "leave it as it is, and ask one of them")
@@ -273,6 +274,19 @@ def check_scope(
             if scope is GrantScope.WRITE and visit.may(GrantScope.PROPOSE, path):
                 how = f"{how}; propose it: refs/heads/proposals/{visit.grant.name}/TOPIC"
             yield Refusal(show_path(path), f"is not yours to {verb}", how)
+
+
+def _only_adds_projects(visit: ReceivedPush, change: PushedChange) -> bool:
+    """Return whether a change leaves each project of the table as it was, and only adds others."""
+    if change.path != TABLE_NAME or change.mode != "100644":
+        return False
+    found = dict(visit.objects.read([change.blob, *change.old_blobs]))
+    try:
+        tables = {name: parse_table(data.decode("utf-8")) for name, data in found.items()}
+        after = set(tables[change.blob].projects)
+        return all(after.issuperset(tables[blob].projects) for blob in change.old_blobs)
+    except (KeyError, UnicodeDecodeError, VaultError):
+        return False
 
 
 def _list_folders(visit: ReceivedPush, scope: GrantScope) -> list[str]:

@@ -7,7 +7,7 @@ import heapq
 import os
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from itertools import islice
@@ -33,6 +33,7 @@ from vaultmem.core.packs.receipt import (
 from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.display import escape_bytes
 from vaultmem.errors import BusyError, ConflictError, NoteNotFoundError, RefusedError, VaultError
+from vaultmem.services.projects.scope import find_foreign
 from vaultmem.services.views.read_notes import find_note
 from vaultmem.services.views.texts import read_text
 from vaultmem.storage.files import read_known
@@ -201,15 +202,31 @@ def list_recent(
     path: str = "",
     since: float = 0.0,
 ) -> list[ShownSections]:
-    """Return what was shown last, newest first, of an agent, session or note if these are named."""
+    """Return what was shown last, newest first, of an agent, session or note if these are named.
+
+    In a view of one project, what showed notes of other projects, or no note, is left out, unless
+    the caller's own session asked for it.
+    """
     store = SignalStore(vault.state, vault.state_folder)
     with contextlib.suppress(BusyError):  # What was noted down last is then left out.
         store.fold(vault.view.totals()[1], vault.wait)
-    found = store.showings(limit, agent=agent, session=session, path=path, since=since)
+    most = limit if vault.view.project is None else MAX_CALLS
+    found = store.showings(most, agent=agent, session=session, path=path, since=since)
+    found = list(islice(_drop_foreign(vault, found), limit))
     receipts = defaultdict(list)
     for file in vault.store.receipts.files():
         receipts[file.stem[:_SECOND]].append(file.stem)
     return [ShownSections(each, _find_receipt(vault, receipts, each.call)) for each in found]
+
+
+def _drop_foreign(vault: Vault, showings: Iterable[Showing]) -> Iterator[Showing]:
+    """Yield what a view of one project may list; of a view of all projects, everything."""
+    foreign, own = find_foreign(vault), vault.author.session
+    for each in showings:
+        paths = {path for path, _, _ in each.sections}
+        is_own = bool(own) and each.call.session == own
+        if vault.view.project is None or is_own or (paths and foreign.isdisjoint(paths)):
+            yield each
 
 
 def _find_receipt(vault: Vault, receipts: Mapping[str, Sequence[str]], call: Call) -> str:

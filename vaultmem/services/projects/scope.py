@@ -6,10 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from vaultmem.core.project import match_project
 from vaultmem.core.text.suggest import ask_meant
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.projects.folder_facts import read_facts
 from vaultmem.services.projects.project_table import find_project, read_projects
+from vaultmem.services.views.read_notes import FoundNote, get_note
 from vaultmem.vault import Vault
 
 #: The word of `--project` for the notes of all projects.
@@ -33,10 +35,7 @@ def view_projects(vaults: Sequence[Vault], named: str = "") -> list[Vault]:
     if named:
         _check_name(vaults, named)
         return [_view(each, named) for each in vaults]
-    found = [find_name(each, vaults[0].here) for each in vaults]
-    if not any(found) and not _is_new_repository(vaults):
-        return [_view(each, None) for each in vaults]
-    return [_view(each, name) for each, name in zip(vaults, found, strict=True)]
+    return list(map(_view, vaults, _find_names(vaults)))
 
 
 def view_project(vault: Vault, named: str = "") -> Vault:
@@ -74,13 +73,35 @@ def find_foreign(vault: Vault) -> frozenset[str]:
     return frozenset(everything).difference(vault.view.paths().values())
 
 
-def _is_new_repository(vaults: Sequence[Vault]) -> bool:
-    """Tell whether the caller works in a repository, and vaults list other projects."""
-    first = vaults[0]
-    if first.here is None or not any(read_projects(each).projects for each in vaults):
-        return False
-    facts = read_facts(first, first.here)
-    return facts is not None and facts.has_git
+def get_suggested(vault: Vault, address: str, full: bool = False) -> FoundNote:
+    """Return a note as `get_note` does; an error suggests only notes of the caller's project.
+
+    Raises:
+        NoteNotFoundError, RefusedError: as for `get_note`.
+    """
+    try:
+        return get_note(vault, address, full)
+    except NoteNotFoundError:
+        return get_note(view_project(vault), address, full)
+
+
+def _find_names(vaults: Sequence[Vault]) -> list[str | None]:
+    """Return the name that each vault has for the caller's project; None to leave nothing out.
+
+    It is "" in a vault that does not list the project, and in a repository that none lists.
+    """
+    everything: list[str | None] = [None] * len(vaults)
+    here = vaults[0].here
+    tables = [read_projects(each) for each in vaults] if here else []
+    if here is None or not any(each.projects for each in tables):
+        return everything
+    known = [read_facts(each, here) for each in vaults]
+    both = zip(tables, known, strict=True)
+    found = [match_project(table, facts) if facts else None for table, facts in both]
+    is_repository = known[0] is not None and known[0].has_git
+    if not any(found) and not is_repository:
+        return everything
+    return [each.name if each else "" for each in found]
 
 
 def _view(vault: Vault, project: str | None) -> Vault:

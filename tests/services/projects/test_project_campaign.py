@@ -1,5 +1,8 @@
 """Ten projects share one memory, and none is shown what another one learned unless it asks.
 
+Each of them goes on where it stopped: after `mv`, in a work tree, in a clone, on another machine.
+The full form has 200 prompts for each project, `make test-campaigns` has fewer.
+
 Everything goes through the hooks and the MCP server as agents start them. Each fact has a code that
 no question has, so that a code in an answer is a text of the project that has it.
 """
@@ -17,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import Make, RunCli
-from projects_world import make_repository, play_in, run_hook
+from machines import MakeMachines
+from projects_world import make_repository, play_in, run_git, run_hook, work_in
 from support import wait_until
 from watchers import ask, watch_process
 
@@ -38,8 +42,8 @@ GLOBAL = {
     "The company proxy for downloads is called": "qgbbbbbb",
 }
 
-#: Prompts for each project, through the hook, and questions through MCP.
-PROMPTS, QUESTIONS = 20, 6
+#: Prompts for each project through the hook, and questions through MCP: the short form, the full.
+SHORT, FULL = (12, 3), (200, 40)
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,7 @@ class World:
 
     def choose_questions(self, count: int) -> list[str]:
         """Return questions about the facts of any project."""
-        return [fact.question for fact in self.chance.sample(self.facts, count)]
+        return [fact.question for fact in self.chance.choices(self.facts, k=count)]
 
 
 async def work(own: list[Fact], client: Client) -> None:
@@ -153,19 +157,29 @@ def world(make_vault: Make, tmp_path: Path, run_cli: RunCli) -> Iterator[World]:
 
 
 @pytest.mark.guarantee
-@pytest.mark.campaign
-def test_no_project_is_shown_what_another_one_learned(world: World) -> None:
-    leaks, answered, shown = [], 0, set()
+@pytest.mark.parametrize(
+    ("prompts", "questions"),
+    [
+        pytest.param(*SHORT, marks=pytest.mark.campaign),
+        pytest.param(*FULL, marks=pytest.mark.long),
+    ],
+)
+def test_no_project_is_shown_what_another_one_learned(
+    world: World, prompts: int, questions: int
+) -> None:
+    leaks, answered, shown, texts = [], 0, set(), 0
     for name, folder in world.folders.items():
         told = [("start", start_session(world, folder, f"new-{name}"))]
-        for question in world.choose_questions(PROMPTS - 5) + own_questions(world, name):
+        for question in world.choose_questions(prompts - len(THINGS)) + own_questions(world, name):
             given = {"prompt": question}
             told.append((question, run_hook(world.run, world.root, "prompt", folder, "", **given)))
-        questions = world.choose_questions(QUESTIONS)
-        told += play_in(world.root, folder, partial(read_all, questions))
+        asked = world.choose_questions(questions)
+        told += play_in(world.root, folder, partial(read_all, asked))
+        texts += len(told)
         leaks += [(name, what, code) for what, text in told for code in find_foreign(name, text)]
         answered += sum(fact.code in str(told) for fact in world.facts if fact.project == name)
         shown |= {(name, code) for code in GLOBAL.values() if code in str(told)}
+    print(f"{texts} texts, {len(leaks)} leaks, {answered} answers, {len(shown)} global facts")
     assert leaks == []
     assert answered == len(world.facts)
     assert shown == {(name, code) for name in NAMES for code in GLOBAL.values()}
@@ -188,3 +202,60 @@ def check_named_projects(world: World) -> None:
         assert fact.code in world.run(*given, fact.project, cwd=folder).out
         assert fact.code in world.run(*given, "all", "-n", "30", cwd=folder).out
         assert fact.code not in world.run(*given[:-1], cwd=folder).out
+
+
+def add_tree(folder: Path) -> Path:
+    run_git(folder, "worktree", "add", "-q", f"../{folder.name}-tree", "-b", "side")
+    return folder.parent / f"{folder.name}-tree"
+
+
+def clone(folder: Path) -> Path:
+    run_git(folder.parent, "clone", "-q", folder.name, f"{folder.name}-clone")
+    return folder.parent / f"{folder.name}-clone"
+
+
+def make_goal(name: str, number: int) -> tuple[str, str]:
+    """Return the goal of a session of a project, and the code in it."""
+    code = f"q{NAMES.index(name)}{'bcdfgh'[number] * 6}"
+    return f"Repair the {THINGS[number]} as {code} describes it", code
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param(NAMES[:2], marks=pytest.mark.campaign, id="short"),
+        pytest.param(NAMES, marks=pytest.mark.long, id="full"),
+    ],
+)
+def test_each_project_goes_on_where_it_stopped(
+    make_machines: MakeMachines, tmp_path: Path, run_cli: RunCli, names: list[str]
+) -> None:
+    anna, ben = make_machines().all
+    seen: dict[tuple[str, str], tuple[bool, list[str]]] = {}
+
+    def work_on(name: str, way: str, folder: Path, number: int, there: Any = anna) -> None:
+        """Have the next session of a project, and note down whether it was shown the last one."""
+        goal = make_goal(name, number)[0]
+        told = work_in(run_cli, there.root, folder, f"{name}-{number}", goal, env=there.env)
+        if number:
+            shown = "Last time here" in told and make_goal(name, number - 1)[1] in told
+            seen[name, way] = shown, find_foreign(name, told)
+
+    folders = {name: make_repository(tmp_path / "code" / name) for name in names}
+    for name, folder in folders.items():
+        work_on(name, "", folder, 0)
+    for name, folder in folders.items():
+        moved = folder.rename(folder.parent / f"{name}-moved")
+        work_on(name, "mv", moved, 1)
+        work_on(name, "worktree add", add_tree(moved), 2)
+        folders[name] = clone(moved)
+        work_on(name, "clone", folders[name], 3)
+    for machine in (anna, ben):
+        assert machine.run("sync").code == 0
+    (tmp_path / "ben").mkdir()
+    for name, folder in folders.items():
+        run_git(tmp_path / "ben", "clone", "-q", str(folder), name)
+        work_on(name, "sync", tmp_path / "ben" / name, 4, ben)
+    print(f"{sum(shown for shown, _ in seen.values())} of {len(seen)} went on")
+    assert len(seen) == 4 * len(names)
+    assert {key: value for key, value in seen.items() if value != (True, [])} == {}
