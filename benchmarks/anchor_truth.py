@@ -227,15 +227,15 @@ def is_changed(clone: Path, old: str, commit: str, sample: Sample) -> bool:
     origins = _blame(clone, old, commit, path)
     before, after = _read_lines(clone, old, sample.path), _read_lines(clone, commit, path)
     numbers = range(sample.first, sample.last + 1)
-    known = (n for n in numbers if re.search(r"\w{3}", before[n - 1]))
-    first = next(known)
-    shift = origins.get((sample.path, first), 0) - first
-    kept = frozenset(origins.values())
-    return not all(
-        origins.get((sample.path, number)) == number + shift
-        or (number + shift in kept and after[number + shift - 1] == before[number - 1])
-        for number in numbers
-    )
+    first = next(n for n in numbers if re.search(r"\w{3}", before[n - 1]))
+    kept = {line for lines in origins.values() for line in lines}
+
+    def is_at(number: int, line: int) -> bool:
+        is_traced = line in origins.get((sample.path, number), ())
+        return is_traced or (line in kept and after[line - 1] == before[number - 1])
+
+    shifts = [line - first for line in origins.get((sample.path, first), ())]
+    return not any(all(is_at(n, n + shift) for n in numbers) for shift in shifts)
 
 
 def _find_first(lines: Sequence[str], symbol: str) -> int:
@@ -271,10 +271,13 @@ def _find_path(clone: Path, old: str, commit: str, path: str) -> str:
 
 
 @cache
-def _blame(clone: Path, old: str, commit: str, path: str) -> dict[tuple[str, int], int]:
-    """Return where the lines of the old commit are now, by their file and number then."""
+def _blame(clone: Path, old: str, commit: str, path: str) -> dict[tuple[str, int], list[int]]:
+    """Return where the lines of the old commit are now, by their file and number then.
+
+    A line can be in several places, where it was copied.
+    """
     out = run_git(clone, "blame", "--porcelain", "-M", f"{old}..{commit}", "--", path)
-    found: dict[tuple[str, int], int] = {}
+    found: dict[tuple[str, int], list[int]] = {}
     is_old: dict[str, bool] = {}
     names: dict[str, str] = {}
     waiting: list[tuple[str, int, int]] = []
@@ -288,7 +291,7 @@ def _blame(clone: Path, old: str, commit: str, path: str) -> dict[tuple[str, int
         elif line.startswith("\t"):
             name, number, now = waiting[-1]
             if is_old.get(name):
-                found[names[name], number] = now
+                found.setdefault((names[name], number), []).append(now)
     return found
 
 

@@ -187,6 +187,12 @@ COMMANDS: dict[str, list[list[str]]] = {
     "history": [["history", "a"]],
     "blame": [["blame", "a"], ["blame", "a", "--at", "HEAD"]],
     "why": [["why", "tokens"]],
+    "trace": [
+        ["trace", "data.txt"],
+        ["trace", "data.txt:1"],
+        ["remember", "The data are one.", "--cite", "data.txt#L1"],
+        ["recall", "data are one"],
+    ],
     "restore": [["restore", "a", "--at", "HEAD~2"]],
     "undo": [["undo", "HEAD"]],
     "branch": [

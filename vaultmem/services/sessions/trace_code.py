@@ -10,7 +10,7 @@ from vaultmem.core.anchored_text import find_symbol, locate_anchor
 from vaultmem.core.anchors import CITE_PROPERTIES, AnchorCheck, AnchorStatus, parse_anchor
 from vaultmem.core.lifecycle import HIDDEN_STATES
 from vaultmem.core.text.blob import blob_id
-from vaultmem.core.text.line_diff import split_keys
+from vaultmem.core.text.line_diff import match_lines, split_keys
 from vaultmem.core.text.paths import parse_note_path
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.anchors.check import check_documents, find_versions
@@ -76,7 +76,7 @@ def trace_code(vault: Vault, place: str) -> CodeTrace:
     if git is None:
         raise RefusedError(f"{found.repository.top}: git does not work in it; see `git status`")
     notes = _find_notes(vault, found, span)
-    commits = _list_commits(git, found.path, span)
+    commits = _list_commits(git, found.path, lines, span)
     traced = _find_sessions(vault, git, found.path, found.project, commits)
     shown = anchor._replace(path=found.path).place
     return CodeTrace(shown, found.project, tuple(notes), tuple(traced))
@@ -111,14 +111,21 @@ def _is_at(vault: Vault, check: AnchorCheck, file: CodeFile, span: tuple[int, in
     return now is None or (now[0] < span[1] and span[0] < now[1])
 
 
-def _list_commits(git: GitRunner, path: str, span: tuple[int, int] | None) -> list[FileCommit]:
+def _list_commits(
+    git: GitRunner, path: str, lines: Sequence[str], span: tuple[int, int] | None
+) -> list[FileCommit]:
     """Return the commits that wrote a file or some of its lines, newest first."""
     if span is None:
         return list_path_commits(git, path, _MOST_COMMITS)
+    committed = read_versions(git, [f"HEAD:{path}"]).get(f"HEAD:{path}", b"")
+    before = split_keys(committed.decode("utf-8", "surrogateescape"))
     found: dict[str, FileCommit] = {}
-    for line in range(span[0] + 1, min(span[1], span[0] + _MOST_LINES) + 1):
-        for commit in list_line_commits(git, path, line, _MOST_COMMITS):
-            found.setdefault(commit.commit, commit)
+    for start, new_start, length in match_lines(before, lines):
+        first, last = max(span[0], new_start), min(span[1], new_start + length)
+        for line in range(first, min(last, first + _MOST_LINES)):
+            number = line - new_start + start + 1
+            for commit in list_line_commits(git, path, number, _MOST_COMMITS):
+                found.setdefault(commit.commit, commit)
     return sorted(found.values(), key=lambda each: -each.at)
 
 

@@ -292,19 +292,28 @@ def list_path_commits(git: GitRunner, path: str, limit: int) -> list[FileCommit]
 
 
 def list_line_commits(git: GitRunner, path: str, line: int, limit: int) -> list[FileCommit]:
-    """Return the newest commits that wrote a line of the file in the work tree, newest first.
+    """Return the newest commits that wrote a line of a file as HEAD has it, newest first.
 
-    None for a line that is not committed yet.
+    git does not look at the work tree, so that it runs no filter.
     """
     span = f"-L{line},{line}"
     out = git.run(
-        *("blame", "--porcelain", "--no-textconv", "--no-ignore-revs-file", span, "--", path),
+        *(
+            "blame",
+            "--porcelain",
+            "--no-textconv",
+            "--no-ignore-revs-file",
+            span,
+            "HEAD",
+            "--",
+            path,
+        ),
         check=False,
     )
     head, *rest = out.split("\n")
     name = next((each for each in rest if each.startswith("filename ")), "")
     fields = head.split()
-    if len(fields) < 3 or not name or not fields[0].strip("0"):
+    if len(fields) < 3 or not name:
         return []
     origin = f"-L{fields[1]},{fields[1]}:{name.removeprefix('filename ')}"
     return _list_commits(git, limit, "-s", origin, fields[0])
