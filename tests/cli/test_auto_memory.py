@@ -141,7 +141,10 @@ def test_files_are_read_with_title_kind_source_and_project(
         "source": "agent",
         "session": "s-7",
     }
-    assert "Keep reviews short" in run_cli("recall", "short reviews", cwd=project).out
+    named = run_cli("recall", "short reviews", "--vault", root, cwd=project).out
+    described = run_cli("recall", "about reviews", "--vault", root, cwd=project).out
+    assert "Keep reviews short" in named
+    assert str(file.relative_to(root)) in described
     other = make_repository(project.with_name("other"))
     there = run_cli("hook", "prompt", "--vault", root, "--format", "text", cwd=other, stdin="{}")
     assert "Keep reviews short" not in there.out
