@@ -57,6 +57,8 @@ class VaultCopies:
         if not (self._folder / key).is_dir():
             return False
         _copy(self._folder / key / "root", root)
+        # With the same id, it would be a copy of the vault that was made first.
+        (root / ".git/vaultmem-id").write_text(f"{os.urandom(16).hex()}\n", "ascii")
         for name, place in _places(root).items():
             if name != "root":
                 _copy(self._folder / key / name, place)

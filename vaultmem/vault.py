@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -27,6 +25,7 @@ from vaultmem.storage.scan_files import ObsidianFolder
 from vaultmem.storage.state import StateDatabase, claim_state_folder
 from vaultmem.storage.trust_record import SignedTrust, TrustStore
 from vaultmem.storage.user_files import find_user_folder
+from vaultmem.storage.vault_id import VaultId, assign_id, find_id, make_id, make_key
 from vaultmem.storage.views import Manifest, View
 
 if TYPE_CHECKING:
@@ -90,7 +89,8 @@ class Notices:
 class Store:
     """What is open of one folder, for all of its Vaults; each part is opened when first needed.
 
-    `state_folder` is outside the vault and can be deleted. `patience` is for how many seconds the
+    `state_folder` is outside the vault and can be deleted. `id` is the vault's, by which these
+    folders follow it when it is moved. `patience` is for how many seconds the
     database and the index wait for other writers.
     """
 
@@ -99,6 +99,8 @@ class Store:
         self.folders = folders
         self.patience = patience
         key = make_key(root)
+        keyed = (folders.state / "vaults", folders.data / "receipts", folders.data / "artifacts")
+        self.id = find_id(root, folders.state, keyed)
         self.state_place = claim_state_folder(folders.state / "vaults" / key)
         self.state_folder = self.state_place.path
         self.state = StateDatabase(self.state_folder, patience)
@@ -144,6 +146,29 @@ class Store:
         if found is None:
             return None
         return read_head(found[1]) or self.history.head()
+
+    def ensure_id(self) -> None:
+        """Give a vault without an id one, by which it keeps its data when it is moved."""
+        if not self.id.id and not self.state_place.lack:
+            with contextlib.suppress(OSError):
+                self.renew_id()
+
+    def renew_id(self) -> None:
+        """Give the vault a new id, so that it is no longer a copy.
+
+        Raises:
+            OSError: the disk did not accept it.
+        """
+        self.id = VaultId(make_id(self.root, self.folders.state))
+
+    def take_id(self, vault_id: str) -> None:
+        """Let this vault be the one that keeps the data of an id.
+
+        Raises:
+            OSError: the disk did not accept it.
+        """
+        assign_id(self.root, self.folders.state, vault_id)
+        self.id = VaultId(vault_id)
 
     def find_names(self) -> tuple[str, ...]:
         """Return by which names the vault is known wherever its repository is, that of HEAD first.
@@ -346,11 +371,6 @@ class Vault:
     def close(self) -> None:
         """Close the vault's store, for all that use it; it can be used again."""
         self.store.close()
-
-
-def make_key(root: Path) -> str:
-    """Return the name of what the user's folders have of the vault at a path."""
-    return hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
 
 
 def open_vault(

@@ -66,7 +66,7 @@ def test_a_sound_vault_is_ok_and_fix_changes_nothing(make_vault: Make, opened: O
 
     assert {each.verdict for each in checks.values()} == {OK}
     assert not any(each.fixed for each in checks.values())
-    assert len(checks) == 30
+    assert len(checks) == 31
     assert hash_tree(root) == before
 
 
@@ -150,6 +150,7 @@ def test_missing_ignore_lines_go_to_the_exclude_file(
     (root / ".git/info/exclude").write_text("mine")
     vault = opened(root / folder)
     vault.trust.record({})
+    vault.store.ensure_id()
 
     check = find_only(vault, "ignored files")
     lines = ["/CONTEXT.md", "/media/", "/.obsidian/workspace*.json", "**/*.tmp", "**/.vaultmem-*"]

@@ -42,6 +42,10 @@ def connect(
     hooks: Annotated[
         bool, typer.Option("--hooks", help="Also run at its events, where it has any.")
     ] = False,
+    auto_memory: Annotated[
+        bool,
+        typer.Option("--auto-memory", help="Make a folder of the vault the client's own memory."),
+    ] = False,
     remove: Annotated[bool, typer.Option("--remove", help="Take the vault out again.")] = False,
     status: Annotated[
         bool, typer.Option("--status", help="Say which clients know a vault, and change nothing.")
@@ -64,8 +68,11 @@ def connect(
     from vaultmem.errors import RefusedError
     from vaultmem.services.clients.connect import (
         Where,
+        choose_memory_place,
         connect_client,
+        describe_memory,
         disconnect_client,
+        find_top,
         show_entry,
     )
 
@@ -79,12 +86,16 @@ def connect(
         find_client(client)
         _print_entry(show_entry(client, here.open().root, where, hooks), here.as_json)
         return
+    memory = None
     if remove:
-        changes = disconnect_client(client, where, dry_run)
+        top = None if project else find_top(Path.cwd())
+        changes = disconnect_client(client, where, dry_run, Where(top, True) if top else None)
     else:
         found = find_client(client)  # A wrong name is told before a missing vault.
         opened = here.open()
-        changes = connect_client(client, opened.root, where, hooks, dry_run)
+        if auto_memory:
+            memory = choose_memory_place(opened, where, is_user=user)
+        changes = connect_client(client, opened.root, where, hooks, dry_run, memory)
         if not dry_run:
             register_here(opened)
     if here.as_json:
@@ -99,6 +110,8 @@ def connect(
         say(f"Start {client} again; it then has the vault's tools.")
         if hooks and found.hooks and found.hooks.note:
             say(found.hooks.note)
+        for line in describe_memory(found, opened.root, memory):
+            say(line)
 
 
 def skill(

@@ -16,7 +16,8 @@ from typing import Any
 from vaultmem.cli.addresses import NOTES, PathResolver, name_values
 from vaultmem.environment import current_environment, current_folder
 from vaultmem.storage.readonly_state import list_refs, query_state
-from vaultmem.vault import find_user_folders, make_key
+from vaultmem.storage.vault_id import make_key
+from vaultmem.vault import find_user_folders
 
 #: Words that are offered at most, and bytes of a note that are looked through for headings.
 _MOST, _BYTES = 300, 1024 * 1024

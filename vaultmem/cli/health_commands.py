@@ -101,6 +101,14 @@ def doctor(
     fix: Annotated[
         bool, typer.Option("--fix", help="Mend what can be mended without losing anything.")
     ] = False,
+    keep_data: Annotated[
+        str,
+        typer.Option(
+            "--keep-data",
+            metavar="here|there",
+            help="Of a copied vault: which folder keeps counts and receipts.",
+        ),
+    ] = "",
 ) -> None:
     """Check the vault, its repository and this machine.
 
@@ -111,11 +119,23 @@ def doctor(
     """
     from vaultmem.services.health.doctor import examine_vault
 
-    opened, problem = _open_anyway(here.vault, reads=not fix)
+    opened, problem = _open_anyway(here.vault, reads=not (fix or keep_data))
+    if keep_data:
+        _keep_data(opened, keep_data)
     with following(opened) as progress:
         checks = examine_vault(opened, fix, progress, settings_problem=problem)
     say_behind(opened.notices.stale)
     show_checks(checks, here.as_json)
+
+
+def _keep_data(vault: Vault, choice: str) -> None:
+    """Let one of two copies of a vault keep the counts and receipts."""
+    from vaultmem.errors import RefusedError
+    from vaultmem.services.usage import keep_data
+
+    if choice not in {"here", "there"}:
+        raise RefusedError(f'doctor: --keep-data is here or there, not "{choice}"')
+    warn(f"{keep_data(vault, choice == 'here')} keeps the counts and receipts")
 
 
 def _open_anyway(

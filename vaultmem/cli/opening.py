@@ -98,7 +98,16 @@ def open_here(
     elif _warm[0].root == opened.root:
         opened = replace(opened, store=_warm[0].store, view=_warm[0].view)
     _set_driver(opened)
+    _warn_of_copy(opened)
     return opened
+
+
+def _warn_of_copy(vault: Vault) -> None:
+    """Report once that the vault is a copy of another one, which keeps its data."""
+    source, key = vault.store.id.copied_from, "copy_reported"
+    if source and not vault.state.get(key):
+        vault.state.keep(key, "1")
+        warn(f"a copy of {source}, which keeps counts and receipts; see `vaultmem doctor`")
 
 
 def _set_driver(vault: Vault) -> None:

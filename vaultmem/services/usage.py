@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
+from pathlib import Path
 
 from vaultmem.core.text.blob import blob_id
-from vaultmem.errors import BusyError, VaultError
+from vaultmem.errors import BusyError, RefusedError, VaultError
 from vaultmem.services.search.trusted import verify_signed
 from vaultmem.services.views.attribution import gather_attribution, take_attribution
 from vaultmem.services.views.follow_renames import follow_renames, read_renames
@@ -35,9 +36,10 @@ from vaultmem.storage.git.machine_refs import (
     rename_own,
     write_files,
 )
+from vaultmem.storage.lock import hold_lock
 from vaultmem.storage.query_log import SignalStore, Surfaced
 from vaultmem.storage.session_table import ActiveSessions, Transcripts
-from vaultmem.vault import Vault
+from vaultmem.vault import Store, Vault
 
 
 def read_usage(vault: Vault) -> dict[str, Surfaced]:
@@ -127,6 +129,33 @@ def begin_anew(vault: Vault) -> None:
     rename_own(vault.state)
     if own.commit:
         drop_ref(vault.history, own)
+
+
+def keep_data(vault: Vault, here: bool) -> str:
+    """Let a copied vault keep the counts and receipts, or the one that it was copied from.
+
+    The other one gets a new id with its next write. Return the path of the one that keeps them.
+
+    Raises:
+        RefusedError: the vault is not a copy.
+        OSError: the disk did not accept it.
+    """
+    vault_id, source = vault.store.id.id, vault.store.id.copied_from
+    if not source:
+        raise RefusedError(f"{vault.root}: not a copy of another vault on this machine")
+    with vault.lock():
+        if not here:
+            vault.store.renew_id()
+            return source
+        other = Store(Path(source), vault.folders)
+        with contextlib.closing(other), hold_lock(other.state_folder / "lock"):
+            signals = SignalStore(vault.state, vault.state_folder)
+            signals.move_from(SignalStore(other.state, other.state_folder))
+            vault.store.receipts.move_from(other.receipts)
+            vault.store.artifacts.move_from(other.artifacts)
+            other.renew_id()
+            vault.store.take_id(vault_id)
+    return str(vault.root)
 
 
 def _find_open_sessions(vault: Vault) -> dict[str, float]:

@@ -85,6 +85,17 @@ class KeptFolder:
         """Write a named tuple as JSON, as `write` does."""
         self.write(name, json.dumps(as_named(value), indent=1, sort_keys=True).encode())
 
+    def move_from(self, other: KeptFolder) -> None:
+        """Move the files of another vault's folder here, but for those that are here already.
+
+        Raises:
+            OSError: the disk did not accept it.
+        """
+        for file in sorted(other.folder.glob("[!.]*")):
+            self.make()
+            if not (self.folder / file.name).exists():
+                file.rename(self.folder / file.name)
+
     def find(self, pattern: str) -> dict[str, Path]:
         """Return files by name: of this folder, and of those of the same repository elsewhere.
 
@@ -140,6 +151,10 @@ class ReceiptStore:
     def __init__(self, folder: Path, names: RepositoryNames = NAMELESS) -> None:
         self._kept = KeptFolder(folder, names)
 
+    def move_from(self, other: ReceiptStore) -> None:
+        """Move another vault's receipts here, as `KeptFolder.move_from` does."""
+        self._kept.move_from(other._kept)
+
     def write(self, name: str, text: str) -> Path:
         """Keep a receipt under its id; it is durable when this returns.
 
@@ -193,6 +208,10 @@ class ArtifactStore:
     def __init__(self, folder: Path, names: RepositoryNames = NAMELESS, limit: int = 1_000) -> None:
         self._kept = KeptFolder(folder, names)
         self._limit = limit
+
+    def move_from(self, other: ArtifactStore) -> None:
+        """Move another vault's texts here, as `KeptFolder.move_from` does."""
+        self._kept.move_from(other._kept)
 
     def keep(self, text: str) -> str:
         """Keep a text, and return the SHA-256 digest of its UTF-8 bytes.

@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -118,6 +118,10 @@ class UsageTotals(NamedTuple):
     last: float
 
 
+#: The fields of `UsageTotals` that are sums.
+_SUMS = ("calls", "sent", "flat", "empty")
+
+
 class SignalStore:
     """The state database's tables of calls; `folder` is where the lines are."""
 
@@ -203,6 +207,35 @@ class SignalStore:
                 self._surface(new, times, last, best)
             self._state.execute("DELETE FROM surfaced WHERE path = ?", (old,))
 
+    def move_from(self, other: SignalStore) -> None:
+        """Add the calls and counts of another vault's state to these, and remove them there.
+
+        They are removed last, so that nothing is lost where this is interrupted.
+        """
+        other.fold()
+        with self._state.transaction():
+            for table in ("calls", "signals"):
+                if rows := other._state.query(f"SELECT * FROM {table}"):
+                    marks = ", ".join("?" * len(rows[0]))
+                    sql = f"INSERT OR IGNORE INTO {table} VALUES ({marks})"
+                    self._state.execute_many(sql, rows)
+            for each in other.surfaced().values():
+                self._surface(*each)
+            self._add_accounts(other.accounts())
+        with other._state.transaction():
+            for table in ("calls", "signals", "surfaced", "accounts"):
+                other._state.execute(f"DELETE FROM {table}")
+
+    def _add_accounts(self, rows: Iterable[UsageTotals]) -> None:
+        columns = ", ".join(UsageTotals._fields)
+        sums = ", ".join(f"{name} = {name} + excluded.{name}" for name in _SUMS)
+        self._state.execute_many(
+            f"INSERT INTO accounts ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) "
+            f"ON CONFLICT (agent, session, kind) DO UPDATE SET {sums}, "
+            "first = min(first, excluded.first), last = max(last, excluded.last)",
+            rows,
+        )
+
     def _take(self, row: list[Any], flat: int) -> None:
         name, at, kind, query, agent, session, sent, counted, found, sections = row
         whole = flat if counted < 0 else counted
@@ -221,15 +254,8 @@ class SignalStore:
             best[path] = max(score, best.get(path, score))
         for path, score in best.items():
             self._surface(path, 1, at, score)
-        self._state.execute(
-            "INSERT INTO accounts (agent, session, kind, calls, sent, flat, empty, first, last) "
-            "VALUES (?, ?, ?, 1, ?, ?, ?, ?, ?) "
-            "ON CONFLICT (agent, session, kind) DO UPDATE SET calls = calls + 1, "
-            "sent = sent + excluded.sent, flat = flat + excluded.flat, "
-            "empty = empty + excluded.empty, first = min(first, excluded.first), "
-            "last = max(last, excluded.last)",
-            (agent, session, kind, sent, whole, int(bool(query) and not found), at, at),
-        )
+        is_empty = int(bool(query) and not found)
+        self._add_accounts([UsageTotals(agent, session, kind, 1, sent, whole, is_empty, at, at)])
 
     def _surface(self, path: str, times: int, last: float, best: float) -> None:
         self._state.execute(

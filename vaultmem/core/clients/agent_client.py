@@ -40,11 +40,25 @@ class Hooks(NamedTuple):
     note: str = ""
 
 
+class AutoMemory(NamedTuple):
+    """A client's own memory: files that it writes by itself, in `place`.
+
+    `key` is its setting for another folder, in the `user`'s settings or those of a `project` on
+    this machine alone; "" where its manual has none.
+    """
+
+    place: str
+    user: tuple[str, ...] = ()
+    project: str = ""
+    key: str = ""
+
+
 class AgentClient(NamedTuple):
     """A client: its files (see `places`; none where it has none of that scope) and their form.
 
     `key` is where its servers are, `entry` what stands there for one of them. `hooks` are its
     hooks where they are known. `paste` is where its user puts an entry that we do not write.
+    `memory` is its own memory, where its manual describes one.
     """
 
     name: str
@@ -54,6 +68,7 @@ class AgentClient(NamedTuple):
     entry: Mapping[str, Any] = _PLAIN
     hooks: Hooks | None = None
     paste: str = ""
+    memory: AutoMemory | None = None
 
 
 #: Claude Code's events, which are Codex's too, and how both have a command at one.
@@ -81,6 +96,13 @@ CLIENTS: dict[str, AgentClient] = {
                 _CLAUDE_EVENTS,
                 _GROUP,
             ),
+            # code.claude.com/docs/en/memory; no project's shared settings may have it
+            memory=AutoMemory(
+                "~/.claude/projects/PROJECT/memory",
+                ("$CLAUDE_CONFIG_DIR/settings.json", "~/.claude/settings.json"),
+                ".claude/settings.local.json",
+                "autoMemoryDirectory",
+            ),
         ),
         # developers.openai.com/codex/mcp and /hooks, openai/codex docs/config.md (CODEX_HOME)
         AgentClient(
@@ -95,6 +117,7 @@ CLIENTS: dict[str, AgentClient] = {
                 _GROUP,
                 note="Codex runs the hooks once you have looked at them, by /hooks.",
             ),
+            memory=AutoMemory("~/.codex/memories"),  # developers.openai.com/codex/memories
         ),
         # cursor.com/docs/context/mcp, cursor.com/docs/agent/hooks
         AgentClient(
@@ -136,6 +159,8 @@ CLIENTS: dict[str, AgentClient] = {
                 },
                 _GROUP,
             ),
+            # geminicli.com/docs/cli/auto-memory: files that the user has to approve
+            memory=AutoMemory("~/.gemini/GEMINI.md"),
         ),
         # modelcontextprotocol.io/docs/develop/connect-local-servers
         AgentClient("claude-desktop", ("$APPS/Claude/claude_desktop_config.json",)),

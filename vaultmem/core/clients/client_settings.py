@@ -20,8 +20,10 @@ from vaultmem.core.clients.agent_client import (
     PROGRAM,
     WORDS,
     AgentClient,
+    AutoMemory,
     Hooks,
 )
+from vaultmem.core.clients.auto_memory import is_memory_folder
 from vaultmem.core.clients.settings_formats import (
     Path,
     add_item,
@@ -220,6 +222,29 @@ def remove_hooks(hooks: Hooks, text: str) -> str | None:
             return None
         text = left
     return text
+
+
+def add_memory(memory: AutoMemory, client: str, text: str | None, folder: str) -> str:
+    """Return the settings in which a folder is the client's memory.
+
+    Raises:
+        RefusedError: they name another folder already, or are not understood.
+    """
+    found = find_node(text, (memory.key,))
+    if found is not None and not _is_our_memory(found.value, client):
+        raise RefusedError(f'"{memory.key}" is {found.value!r} already; remove it first')
+    return set_value(text, (memory.key,), folder)
+
+
+def remove_memory(memory: AutoMemory, client: str, text: str) -> str | None:
+    """Return the settings without the folder that `add_memory` wrote."""
+    found = find_node(text, (memory.key,))
+    is_ours = found is not None and _is_our_memory(found.value, client)
+    return remove_value(text, (memory.key,)) if is_ours else text
+
+
+def _is_our_memory(value: Any, client: str) -> bool:
+    return isinstance(value, str) and is_memory_folder(value, client)
 
 
 def _put(form: _Form, text: str | None, key: str, values: dict[str, Any]) -> str:

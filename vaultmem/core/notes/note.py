@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.anchors import CITE_PROPERTIES
+from vaultmem.core.clients import auto_memory
 from vaultmem.core.lifecycle import HIDDEN_STATES, SOURCES, Kind, State, most_restricted
 from vaultmem.core.notes.canvas import decode_note
 from vaultmem.core.notes.comments import drop_unseen, hide_unseen
@@ -72,7 +73,7 @@ def is_memory(path: PurePosixPath, matter: Frontmatter) -> bool:
     where vaultmem writes. In all other notes `kind: book` and `state: archived` are a person's own.
     """
     name = str(path)
-    if name.startswith(OWN_FOLDERS) or name in PINNED_FILES:
+    if name.startswith(OWN_FOLDERS) or name in PINNED_FILES or auto_memory.find_writer(name):
         return True
     for prop in matter.properties:
         if prop.name in _OWN:
@@ -283,7 +284,9 @@ def parse_note(path: PurePosixPath, data: bytes, daily: DailyNotes = _DAILY) -> 
     reader = PropertyReader(matter, is_strict=is_own)
     aliases = reader.texts(*reader.names_like("aliases", "alias"))
     tags = reader.texts(*reader.names_like("tags", "tag"))
-    agent = reader.text("agent")
+    writer = auto_memory.find_writer(str(path))
+    block = text[matter.start : matter.end] if writer else ""
+    agent = reader.text("agent") or writer
     extra = reader.unknown_text(KNOWN_PROPERTIES if is_own else KNOWN_PROPERTIES - _WORDS)
     misspelt = _find_misspelt(reader, matter, _HIDDEN if is_own else [_QUARANTINED])
     problem = find_conflict(text, fences) or matter.problem or misspelt
@@ -296,10 +299,11 @@ def parse_note(path: PurePosixPath, data: bytes, daily: DailyNotes = _DAILY) -> 
         text=text,
         visible=visible,
         title=reader.text("title")
+        or (reader.text("name") if writer else "")
         or find_title(path.stem, first_heading, aliases, visible[matter.body :]),
         aliases=aliases,
         tags=_all_tags(tags, blank_fences(visible, fences), matter.body),
-        kind=reader.member("kind", Kind, Kind.SEMANTIC_FACT),
+        kind=reader.member("kind", Kind, Kind(auto_memory.read_kind(block) or Kind.SEMANTIC_FACT)),
         state=_restrict(state, text, matter, problem),
         pinned=not problem and (reader.flag("pinned") or str(path) in PINNED_FILES),
         created=reader.timestamp("created") or reader.day("date") or read_day(str(path), daily),
@@ -307,7 +311,9 @@ def parse_note(path: PurePosixPath, data: bytes, daily: DailyNotes = _DAILY) -> 
         confidence=reader.share("confidence"),
         source=reader.text("source") or _tell_source(reader, agent),
         agent=agent,
-        session=reader.text("session") or (path.stem if path.parts[0] == "sessions" else ""),
+        session=reader.text("session")
+        or auto_memory.read_session(block)
+        or (path.stem if path.parts[0] == "sessions" else ""),
         cites=tuple(text for name in CITE_PROPERTIES for text in reader.texts(name)),
         extra=extra,
         matter=matter,
@@ -317,7 +323,7 @@ def parse_note(path: PurePosixPath, data: bytes, daily: DailyNotes = _DAILY) -> 
         encoding=encoding,
         problem=problem,
         full_text=check_full_text(reader.text("full_text")),
-        project=reader.text("project"),
+        project=reader.text("project") or (auto_memory.find_project(str(path)) if writer else ""),
     )
 
 

@@ -55,6 +55,7 @@ def operate(vault: Vault, undone: str, work: Callable[[Transaction], T]) -> T:
     """
     with naming_faults(undone), vault.lock(), _naming_commits(vault):
         is_inner = str(vault.state_folder) in UNDER_WAY
+        vault.store.ensure_id()
         for _ in range(ATTEMPTS - 1):
             operation = Transaction(vault)
             try:

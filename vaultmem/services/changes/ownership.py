@@ -27,6 +27,7 @@ from vaultmem.core.text.display import name_some
 from vaultmem.core.text.line_diff import match_lines, split_bytes
 from vaultmem.core.text.paths import is_note_name
 from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.views.attribution import find_client_author
 from vaultmem.services.views.update_index import sync_to_read, sync_vault
 from vaultmem.storage.files import (
     MAX_ATTACHMENT_MIB,
@@ -402,7 +403,10 @@ def _find_owners(vault: Vault, files: Mapping[str, File]) -> dict[str, Owner]:
 
     def find(path: str, file: File) -> Owner:
         data = file[1] if file else b""
-        return owners.find(path, blob_id(data) if file else REMOVED, lambda: data)
+        owner = owners.find(path, blob_id(data) if file else REMOVED, lambda: data)
+        if owner.author is None and (client := find_client_author(vault, path, data)):
+            return Owner(client)
+        return owner
 
     return {path: find(path, file) for path, file in sorted(files.items())}
 

@@ -7,6 +7,7 @@ from textwrap import wrap
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from vaultmem.core.clients.auto_memory import find_writer
 from vaultmem.core.commit_message import COLUMNS, cut
 from vaultmem.core.secrets.scan import mask_secrets
 from vaultmem.core.sessions.session_note import parse_session
@@ -132,7 +133,9 @@ def split_all(vault: Vault, pending: PendingFiles) -> CommitPlan:
     Raises:
         RefusedError: something looks like a credential.
     """
-    _refuse_leaks(_find_leaks(vault, pending, pending.files))
+    leaks = _find_leaks(vault, pending, pending.files)
+    _refuse_leaks(leaks)
+    pending = pending.without(_describe_leaks(leaks))
     return _split_by_owner(vault, pending, pending.files.keys())
 
 
@@ -313,7 +316,14 @@ def _find_leaks(vault: Vault, pending: PendingFiles, paths: Iterable[str]) -> di
 
 
 def _refuse_leaks(leaks: Mapping[str, list[str]]) -> None:
-    if places := [place for found in leaks.values() for place in found]:
+    """Let nothing be committed with a credential; a file of a client's own memory only waits.
+
+    Raises:
+        RefusedError: another file has one.
+    """
+    if places := [
+        place for path, found in leaks.items() if not find_writer(path) for place in found
+    ]:
         raise RefusedError(
             f"not committed, this looks like a credential: {'; '.join(places)}. To go on: "
             f"{HOW_TO_ALLOW}"

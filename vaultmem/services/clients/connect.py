@@ -14,23 +14,31 @@ from vaultmem.core.clients.agent_client import (
     CLIENTS,
     ENTRY,
     AgentClient,
+    AutoMemory,
     Hooks,
     find_client,
     find_place,
 )
+from vaultmem.core.clients.auto_memory import choose_folder
 from vaultmem.core.clients.client_settings import (
     add_entry,
     add_hooks,
+    add_memory,
     find_entry,
     make_words,
     read_entry,
     remove_entry,
     remove_hooks,
+    remove_memory,
 )
 from vaultmem.core.text.blob import blob_id
 from vaultmem.errors import RefusedError
+from vaultmem.services.projects.folder_facts import read_facts
+from vaultmem.services.projects.project_table import ensure_project
 from vaultmem.storage.displaced_files import drop_asides
 from vaultmem.storage.files import create_file, read_file, remove_file, replace_file
+from vaultmem.storage.git.head import find_git_folder
+from vaultmem.vault import Vault
 
 #: Settings larger than this (bytes) are nobody's settings.
 _MAX_BYTES = 64 * 1024 * 1024
@@ -52,7 +60,7 @@ class Where(NamedTuple):
     is_project: bool = False
     environment: Mapping[str, str] = {}
 
-    def find(self, owner: AgentClient | Hooks) -> Path | None:
+    def find(self, owner: AgentClient | Hooks | AutoMemory) -> Path | None:
         """Return a file of a client, None where it has none of that scope."""
         if self.is_project:
             place = str(self.folder / owner.project) if owner.project else ""
@@ -92,10 +100,24 @@ class Connection(NamedTuple):
     problem: str = ""
 
 
+class MemoryPlace(NamedTuple):
+    """In whose settings a client's own memory is set, and for which project ("" for all)."""
+
+    where: Where
+    project: str = ""
+
+
 def connect_client(
-    name: str, root: Path, where: Where, with_hooks: bool = False, dry_run: bool = False
+    name: str,
+    root: Path,
+    where: Where,
+    with_hooks: bool = False,
+    dry_run: bool = False,
+    memory: MemoryPlace | None = None,
 ) -> list[SettingsChange]:
     """Write the vault's entry, and the hooks if wanted, into a client's settings.
+
+    With `memory`, a folder of the vault is the client's own memory from then on.
 
     Raises:
         RefusedError: the client has no such settings or hooks, or its file cannot be understood.
@@ -111,11 +133,23 @@ def connect_client(
     if hooks and place:
         wanted: list[Edit] = [lambda text: add_hooks(client, hooks, text, words)]
         edits.setdefault(place, []).extend(wanted if with_hooks else [])
+    if memory is not None:
+        folder = root / choose_folder(name, memory.project)
+        owner = _read_memory(client)
+        place = memory.where.find(owner)
+        add: Edit = lambda text: add_memory(owner, name, text, str(folder))  # noqa: E731
+        edits.setdefault(place or file, []).append(add)
+        if not dry_run:
+            folder.mkdir(parents=True, exist_ok=True)
     return _apply(edits, where, dry_run)
 
 
-def disconnect_client(name: str, where: Where, dry_run: bool = False) -> list[SettingsChange]:
+def disconnect_client(
+    name: str, where: Where, dry_run: bool = False, project: Where | None = None
+) -> list[SettingsChange]:
     """Take our entry and hooks out of a client's settings; every other byte stays.
+
+    Its own memory is again where it was before: for the user, and for a `project`.
 
     Raises:
         RefusedError: as `connect_client` does.
@@ -127,6 +161,13 @@ def disconnect_client(name: str, where: Where, dry_run: bool = False) -> list[Se
     place = where.find(hooks) if hooks else None
     if hooks and place:
         edits.setdefault(place, []).append(lambda text: remove_hooks(hooks, text) if text else text)
+    memory = client.memory
+    for each in (where, project) if memory and memory.key else ():
+        place = each.find(memory) if each and memory else None
+        if memory and place:
+            edits.setdefault(place, []).append(
+                lambda text: remove_memory(memory, name, text) if text else text
+            )
     return _apply(edits, where, dry_run)
 
 
@@ -183,6 +224,15 @@ def _read_hooks(client: AgentClient) -> Hooks:
     if client.hooks is None:
         raise RefusedError(f"{client.name}: no hooks are known for it; leave out --hooks")
     return client.hooks
+
+
+def _read_memory(client: AgentClient) -> AutoMemory:
+    if client.memory is None or not client.memory.key:
+        raise RefusedError(
+            f"{client.name}: its manual has no setting for the folder of its own memory; "
+            "leave out --auto-memory"
+        )
+    return client.memory
 
 
 def _settings_file(client: AgentClient, where: Where) -> Path:
@@ -275,6 +325,55 @@ def _read_connection(client: AgentClient, file: Path) -> Connection | None:
     if not Path(words[0]).is_file():
         problem = f"{words[0]} is not there; connect again"
     return Connection(client.name, str(file), root, problem)
+
+
+# A client's own memory: where it is set, and what the user has to know of it.
+
+
+def find_top(folder: Path) -> Path | None:
+    """Return the work tree that a folder belongs to, None where it is in no repository."""
+    found = find_git_folder(folder)
+    return found[0] if found else None
+
+
+def choose_memory_place(vault: Vault, where: Where, is_user: bool) -> MemoryPlace:
+    """Return where a client's own memory is set: for the project of the caller's folder, if any.
+
+    A project gets a folder of its own, so that no other project reads its memories. Outside of
+    projects, and where the user's settings are asked for (`is_user`), all share one folder.
+
+    Raises:
+        RefusedError: the settings of a project are asked for, and there is no repository.
+    """
+    here = None if is_user else vault.here or Path.cwd()
+    facts = read_facts(vault, here) if here else None
+    top = find_top(here) if here and facts and facts.has_git else None
+    if top is None:
+        if where.is_project:
+            raise RefusedError(f"{where.folder}: not a project's repository; use --user")
+        return MemoryPlace(where)
+    project = ensure_project(vault, top)
+    return MemoryPlace(Where(top, is_project=True), project.name if project else top.name)
+
+
+def describe_memory(client: AgentClient, root: Path, place: MemoryPlace | None) -> list[str]:
+    """Return lines on how a client's own memory and the vault work together."""
+    memory = client.memory
+    if memory is None:
+        return []
+    own = f"{client.name} also has a memory of its own ({memory.place})"
+    if place is not None:
+        folder = root / choose_folder(client.name, place.project)
+        lines = [f"Its own memory is now in {folder}; what is in {memory.place} stays there."]
+        if not place.project:
+            lines.append("All projects share it; run this in a project for a folder of its own.")
+        return lines
+    if not memory.key:
+        return [f"{own}, which vaultmem does not read; both work side by side."]
+    return [
+        f"{own}, which vaultmem does not read.",
+        f"`vaultmem connect {client.name} --auto-memory` makes a folder of the vault that memory.",
+    ]
 
 
 # Put the skill that teaches an agent this memory where the agent looks for skills.

@@ -52,13 +52,13 @@ from vaultmem.storage.query_log import SignalStore
 from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.storage.state import StateDatabase
 from vaultmem.storage.trust_record import TrustStore
+from vaultmem.storage.vault_id import make_key
 from vaultmem.vault import (
     HOW_TO_SAY,
     UserFolders,
     Vault,
     VaultSettings,
     find_user_folders,
-    make_key,
     open_vault,
 )
 

@@ -32,7 +32,8 @@ from vaultmem.storage.git.remote import LONGEST, Remote, RemoteBranches, list_br
 from vaultmem.storage.git.vault_history import VaultHistory
 from vaultmem.storage.lock import hold_lock
 from vaultmem.storage.user_files import is_vault_name
-from vaultmem.vault import UserFolders, Vault, make_key
+from vaultmem.storage.vault_id import make_key
+from vaultmem.vault import UserFolders, Vault
 
 #: Seconds that a remote has to list its branches, where a caller cannot go on without it.
 TELLS_WITHIN = 10.0

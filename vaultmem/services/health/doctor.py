@@ -219,6 +219,7 @@ def examine_vault(
         checks += _run_all(_name_git_checks(vault, fix, at, not settings_problem))
     checks += _run_all(
         [
+            ("copied vault", partial(examine.check_copy, vault)),
             ("watcher", partial(examine.check_watcher, vault, fix)),
             ("hooks", partial(examine.check_hooks, vault)),
             ("watch limit", partial(examine.check_watch_limit, vault)),

@@ -54,6 +54,12 @@ from vaultmem.storage.user_files import find_package_folder
 from vaultmem.storage.yaml_file import check_rules
 from vaultmem.vault import Vault
 
+#: What a user of a copied vault can do.
+HOW_TO_CHOOSE = (
+    "`vaultmem doctor --keep-data here` moves them to this folder; "
+    "`vaultmem doctor --keep-data there` leaves them there and gives this folder a new id"
+)
+
 #: Seconds after which a lock is not that of a git at work.
 _STALE = 600.0
 
@@ -76,6 +82,15 @@ def check_repository(vault: Vault) -> Check:
         told, _, remedy = obstacle.partition("; ")
         return Check("git", Verdict.WARNING, f"nothing is committed now: {told}", remedy=remedy)
     return Check("git", told=told)
+
+
+def check_copy(vault: Vault) -> Check:
+    """Report whether the vault is a copy of another vault that is still on this machine."""
+    source = vault.store.id.copied_from
+    if not source:
+        return Check("copied vault", told="no")
+    told = "a copy of another vault, which keeps the counts and receipts"
+    return Check("copied vault", Verdict.WARNING, told, (source,), HOW_TO_CHOOSE)
 
 
 def check_objects(vault: Vault) -> Check:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from datetime import date
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from vaultmem.core.clients.auto_memory import INDEX_NAME, find_writer
 from vaultmem.core.commit_message import cut, name_file, name_files, name_pair
-from vaultmem.core.lifecycle import CLOSED_STATES, Mover, State
+from vaultmem.core.lifecycle import CLOSED_STATES, OPEN_STATES, OWNER_KINDS, Mover, State
 from vaultmem.core.notes.edit_properties import (
     add_to_list,
     drop_from_list,
@@ -17,16 +19,19 @@ from vaultmem.core.notes.edit_properties import (
 )
 from vaultmem.core.notes.link_syntax import link_to
 from vaultmem.core.notes.note import Note, parse_note
-from vaultmem.core.similarity.compare import KnownText
+from vaultmem.core.similarity.compare import KnownText, compare_texts
 from vaultmem.core.validity import Span, find_start, read_day
 from vaultmem.errors import RefusedError
+from vaultmem.services.changes.change import Change
 from vaultmem.services.changes.commit import CommitReport
 from vaultmem.services.changes.parts import Event
-from vaultmem.services.changes.write import Edit, write_event
+from vaultmem.services.changes.write import Edit, replace_text, write, write_event
 from vaultmem.services.lifecycle.transition import check_move, check_reason, name_mover
 from vaultmem.services.search.link_walk import NewLinks
+from vaultmem.services.similarity.similar import SimilarityQuery, find_similar
 from vaultmem.services.similarity.value_updates import list_unsaid
-from vaultmem.services.views.read_notes import read_note, resolve_address
+from vaultmem.services.views.read_notes import find_note, read_note, resolve_address
+from vaultmem.storage.journal import Author
 from vaultmem.vault import Vault
 
 #: Columns of the name of the note that replaces several, in a subject.
@@ -127,6 +132,66 @@ def supersede_several(
         body.extend([f"by {new}", *([reason] if reason else [])])
         event = Event("supersede", subject, vault.author, tuple(body), "refine")
         return write_event(vault, changes, event)
+
+
+#: How much of a note another one has to state, 0 to 1, to take its place.
+_ALL = 0.95
+
+
+def replace_repeated(vault: Vault, author: Author) -> tuple[str, ...]:
+    """Deprecate what a session wrote by vaultmem and its client's own memory states too.
+
+    The client's file stays as it is. Notes of another project than the file's stay, and so do
+    pinned ones, preferences and rules; the review lists them as duplicates. Return the deprecated
+    notes. The vault must be in sync.
+    """
+    mover, links = name_mover(vault, True), NewLinks(vault)
+    changes: dict[PurePosixPath, Edit] = {}
+    for record in vault.view.records(
+        "d.session = ? AND d.agent = ?", (author.session, author.agent)
+    ):
+        note = None if find_writer(record.path) else find_note(vault, record.path)
+        if note is None or not _may_be_replaced(note, mover):
+            continue
+        asked = SimilarityQuery(note.visible_body, note.title, path=record.path)
+        similar = find_similar(vault, asked)
+        files = [each.path for each in similar if _is_stated(note, each.note, each.is_same)]
+        if files:
+            link = links.in_property(files[0], record.path)
+            changes[note.path] = _deprecate(link, "the client's own memory states it", None)
+    if not changes:
+        return ()
+
+    def plan(change: Change) -> None:
+        change.leave(Event("write", "", vault.author, intent="refine"))
+        for path, edit in changes.items():
+            replace_text(change, change.read(path), edit)
+
+    write(vault, plan)
+    return tuple(map(str, changes))
+
+
+def _may_be_replaced(note: Note, mover: Mover) -> bool:
+    """Tell whether a note of an agent may give way to a file of its client's own memory."""
+    if note.state not in OPEN_STATES or note.kind in OWNER_KINDS or note.encoding or note.problem:
+        return False
+    if str(note.path).startswith(("sessions/", "tasks/")) or note.pinned:
+        return False
+    with contextlib.suppress(RefusedError):
+        check_supersession(note, mover)
+        return True
+    return False
+
+
+def _is_stated(note: Note, file: Note, is_same: bool) -> bool:
+    """Tell whether a file is in the memory of the note's agent, and states all of the note."""
+    path = str(file.path)
+    if find_writer(path) != note.agent or file.path.name == INDEX_NAME:
+        return False
+    if note.project not in {"", file.project} or file.state not in OPEN_STATES:
+        return False
+    known = KnownText(file.visible_body, file.title)
+    return is_same or compare_texts(note.visible_body, known).is_said(_ALL)
 
 
 def chain_edits(edits: Sequence[Edit]) -> Edit:

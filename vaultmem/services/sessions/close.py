@@ -9,6 +9,7 @@ from datetime import datetime
 from functools import cache
 from typing import NamedTuple
 
+from vaultmem.core.clients.auto_memory import choose_folder
 from vaultmem.core.notes.edit_properties import set_property
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.sessions.session import Session, Status, session_path
@@ -100,6 +101,7 @@ def close_session(
             for path, title in find_unlinked(vault, session):
                 link_decision(vault, facts.id, path, title)
             proposed = propose_said(act_in(vault, facts.id, facts.agent or None), facts)
+            _replace_repeated(vault, session)
             session, report = _end(vault, session, status, summary, now or vault.local_time())
             if report.commit:  # On a branch that is not checked out, nothing waits for another.
                 ActiveSessions(vault.state_folder).drop(facts.id)
@@ -191,6 +193,17 @@ def find_author(vault: Vault, session: Session) -> Author:
 def find_own(pending: PendingFiles, session: Session, author: Author) -> tuple[str, ...]:
     """Return the session's note, and what it wrote that no commit has."""
     return tuple(dict.fromkeys([session.facts.path, *pending.written_by(author)]))
+
+
+def _replace_repeated(vault: Vault, session: Session) -> None:
+    """Deprecate what the session wrote twice: by vaultmem, and into its client's own memory."""
+    author = find_author(vault, session)
+    if find_branch(vault) or not (vault.root / choose_folder(author.agent or "-")).is_dir():
+        return
+    from vaultmem.services.lifecycle.supersede import replace_repeated  # Much to import.
+
+    sync_vault(vault)
+    replace_repeated(act_in(vault, author.session, author.agent), author)
 
 
 def _end(

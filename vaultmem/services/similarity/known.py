@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
+from vaultmem.core.clients.auto_memory import find_writer
 from vaultmem.core.lifecycle import OPEN_STATES, OWNER_KINDS, Kind, State
 from vaultmem.core.notes.agent_changes import Saying, confirm_note, has_room
 from vaultmem.core.similarity.canonical import say_same
@@ -175,10 +176,12 @@ def absorb(vault: Vault, note: Note, new: NewMemory) -> str | None:
 def _may_take(vault: Vault, note: Note, new: NewMemory) -> bool:
     """Tell whether a note may take a memory in, and keeps who said it and how.
 
-    MEMORY.md and the like are never written to. A note that was moved takes in what is for the
-    context that it was in.
+    MEMORY.md and the like are never written to, and neither is a client's own memory. A note
+    that was moved takes in what is for the context that it was in.
     """
-    if str(note.path) in PINNED_FILES or not has_room(note, _find_wording(note, new)):
+    if find_writer(str(note.path)) or str(note.path) in PINNED_FILES:
+        return False
+    if not has_room(note, _find_wording(note, new)):
         return False
     if may_absorb(vault, note, new):
         return True

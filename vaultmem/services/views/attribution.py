@@ -13,8 +13,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from vaultmem.core.clients.auto_memory import INDEX_NAME, find_writer, read_session
 from vaultmem.core.text.line_diff import match_lines, split_bytes
 from vaultmem.errors import NoteNotFoundError, VaultError
+from vaultmem.storage.arrivals import add_waiting
+from vaultmem.storage.files import read_known
 from vaultmem.storage.git.head import common_folder
 from vaultmem.storage.git.introduced import Brought, find_brought
 from vaultmem.storage.git.log import read_commits
@@ -30,7 +33,8 @@ from vaultmem.storage.git.vault_history import (
     replace_attribution,
     write_attribution,
 )
-from vaultmem.storage.journal import REMOVED, Owners
+from vaultmem.storage.journal import REMOVED, Author, Owners
+from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
@@ -45,6 +49,9 @@ _MAP = "commit_map"
 _RENAMED = re.compile(r"([0-9a-f]{40}) ([0-9a-f]{40})")
 _FILE = re.compile(rf"{ATTRIBUTION}/[0-9a-f]{{2}}\.json")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
+
+#: Bytes at the start of a file in which its frontmatter is looked for.
+_HEAD = 4096
 
 
 def attribute_commits(vault: Vault, commit: str, since: str) -> None:
@@ -99,6 +106,51 @@ def _find_wrote(vault: Vault, each: Brought) -> tuple[Wrote | None, str]:
     matches = match_lines(split_bytes(draft.data), split_bytes(data))
     spans = ",".join(f"{start + 1}-{start + length}" for _, start, length in matches)
     return Wrote(path, spans, *draft.author) if spans else None, draft.path
+
+
+# What a client writes into its own memory in the vault, without vaultmem.
+
+
+def find_client_author(vault: Vault, path: str, data: bytes) -> Author | None:
+    """Return the client that writes to a path as its own memory, with its session; None for others.
+
+    The session is the open one that the file names, else the one of the client begun last, else
+    the one that the file names if the vault has it.
+    """
+    client = find_writer(path)
+    if not client:
+        return None
+    active = [each for each in ActiveSessions(vault.state_folder).all() if not each.recovered]
+    opened = [each.id for each in active if each.agent == client]
+    named = read_session(data[:_HEAD].decode("utf-8", "replace"))
+    if named in opened or not opened:
+        is_known = named in opened or (vault.root / f"sessions/{named}.md").is_file()
+        return Author(client, named if is_known else "")
+    return Author(client, opened[0])
+
+
+def record_client_writes(vault: Vault, paths: Iterable[str]) -> None:
+    """Record that clients wrote what is new in their own memories, and let it be compared.
+
+    The index must have what is on disk. While commits are there that the index does not know,
+    nothing is recorded: they might have brought it.
+    """
+    files = vault.manifest.files([path for path in paths if find_writer(path)])
+    head = vault.head() if files else None
+    if head is None or vault.state.get("head") != head.commit:
+        return
+    fresh: dict[str, str] = {}
+    for path, file in files.items():
+        if vault.manifest.is_committed(path, file.blob) or vault.journal.find_author(
+            path, file.blob
+        ):
+            continue
+        data = read_known(vault.root, path, file.blob)
+        author = None if data is None else find_client_author(vault, path, data)
+        if author is not None:
+            vault.journal.record(path, file.blob, author, vault.now(), data)
+            fresh[path] = author.agent
+    add_waiting(vault.state, {p: who for p, who in fresh.items() if not p.endswith(INDEX_NAME)})
 
 
 def carry_attribution(vault: Vault) -> None:

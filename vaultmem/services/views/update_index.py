@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from vaultmem.config import Config
+from vaultmem.core.clients.auto_memory import find_writer
 from vaultmem.core.notes.obsidian import DailyNotes, SetAside, find_set_aside
 from vaultmem.core.text.paths import TRANSCRIPTS, is_note_name
 from vaultmem.errors import (
@@ -394,6 +395,10 @@ def _update(
             batch.write()
     if has_index and not jobs:
         remember_index(vault)
+    if any(map(find_writer, (*found.notes, *found.others))):
+        from vaultmem.services.views.attribution import record_client_writes
+
+        record_client_writes(vault, (*found.notes, *found.others))
     report.read = len(found.notes)
     report.added = sum(path not in known for path in found.notes)
     report.removed = sum(file.document is not None for file in replaced)

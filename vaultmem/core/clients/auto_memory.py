@@ -1,0 +1,75 @@
+"""Files that a client writes as its own memory: their folder in a vault, and their properties.
+
+Claude Code writes one file for each memory, with `name`, `description` and `type` at its start, and
+lists them in MEMORY.md (code.claude.com/docs/en/memory). Its files are read as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+
+from vaultmem.core.lifecycle import Kind
+
+#: The folder of clients' own memories, with a folder for each client.
+FOLDER = "memory"
+
+#: The clients whose manual has a setting for the folder of their memory.
+WRITERS = frozenset({"claude-code"})
+
+#: In a client's folder: a folder for each project.
+_PROJECTS = "projects"
+
+#: The file that lists a client's memories; it states nothing that they do not.
+INDEX_NAME = "MEMORY.md"
+
+#: Older versions write `type` as a property, newer ones as a line of `metadata`.
+_TYPE = re.compile(r"(?m)^\s*type:\s*[\"']?(\w+)")
+_SESSION = re.compile(r"(?m)^\s*originSessionId:\s*[\"']?([\w.-]+)")
+
+#: The kinds of Claude Code's types. `feedback` is how the user wants work to be done.
+_KINDS = {
+    "user": Kind.SEMANTIC_FACT,
+    "feedback": Kind.PREFERENCE,
+    "project": Kind.SEMANTIC_FACT,
+    "reference": Kind.SEMANTIC_FACT,
+}
+
+
+def choose_folder(client: str, project: str = "") -> PurePosixPath:
+    """Return the folder of a client's memory, for a project or ("") for all of them."""
+    folder = PurePosixPath(FOLDER) / client
+    return folder / _PROJECTS / project if project else folder
+
+
+def find_writer(path: str) -> str:
+    """Return the client in whose memory a path of the vault is, "" if it is in none."""
+    if not path.startswith(f"{FOLDER}/"):
+        return ""
+    parts = path.split("/")
+    return parts[1] if len(parts) > 2 and parts[1] in WRITERS else ""
+
+
+def find_project(path: str) -> str:
+    """Return the project whose memory a path of a client's memory is in, "" if it is in none."""
+    parts = path.split("/")
+    return parts[3] if len(parts) > 4 and parts[2] == _PROJECTS else ""
+
+
+def is_memory_folder(folder: str, client: str) -> bool:
+    """Tell whether a folder of this machine is one that `choose_folder` names, in some vault."""
+    parts = PurePosixPath(folder.replace("\\", "/")).parts
+    ends = (parts[-2:], parts[-4:-1])
+    return ends[0] == (FOLDER, client) or ends[1] == (FOLDER, client, _PROJECTS)
+
+
+def read_kind(block: str) -> str:
+    """Return the kind that a memory's frontmatter gives by its type, "" if it gives none."""
+    found = _TYPE.search(block)
+    return _KINDS.get(found[1], "") if found else ""
+
+
+def read_session(block: str) -> str:
+    """Return the session that a memory's frontmatter names, "" if it names none."""
+    found = _SESSION.search(block)
+    return found[1] if found else ""

@@ -1,0 +1,154 @@
+"""The id of a vault's folder, by which the vault keeps its data on this machine when it moves.
+
+The id is a file in the git folder of the vault's work tree. `mv` and `cp -r` take it along; a
+clone and another work tree get none, so they are never taken for copies. The user's state folder
+has for each id the path of the vault that keeps its data: state, receipts and artifacts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from vaultmem.errors import VaultError
+from vaultmem.storage.atomic import make_private_folder, write_atomically
+from vaultmem.storage.git.head import find_git_folder
+from vaultmem.storage.lock import hold_lock
+
+_ID = re.compile(r"[0-9a-f]{32}")
+
+#: In the user's state folder: for each id, a file with the path of its vault and its data's name.
+_PLACES = "ids"
+
+
+class VaultId(NamedTuple):
+    """A vault's id, "" if it has none yet, and the vault that it was copied from ("" if none)."""
+
+    id: str = ""
+    copied_from: str = ""
+
+
+def make_key(root: Path) -> str:
+    """Return the name of what the user's folders have of the vault at a path."""
+    return hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
+
+
+def find_id(root: Path, state: Path, keyed: Iterable[Path]) -> VaultId:
+    """Return a vault's id; if the vault was moved, bring its data along.
+
+    `keyed` are the folders with one folder for each vault's key. Data that another vault left at
+    the new path is set aside, and that vault finds it again.
+    """
+    own = _read_id(root)
+    if not own:
+        return VaultId()
+    known = _read_place(state, own)
+    if known is not None and known.root != root and _read_id(known.root) == own:
+        return VaultId(own, str(known.root))
+    if known != _Place(root, make_key(root)):
+        with contextlib.suppress(OSError, VaultError):  # As in a sandbox: the next one does it.
+            _move_data(root, own, state, keyed)
+    return VaultId(own)
+
+
+def make_id(root: Path, state: Path) -> str:
+    """Give a vault a new id in the place of any other, and return it; "" outside of git.
+
+    Raises:
+        OSError: the disk did not accept it.
+    """
+    file = _id_file(root)
+    if file is None:
+        return ""
+    made = os.urandom(16).hex()
+    assign_id(root, state, made)
+    write_atomically(file, f"{made}\n".encode("ascii"))
+    return made
+
+
+def assign_id(root: Path, state: Path, vault_id: str) -> None:
+    """Let the vault at a path be the one that keeps the data of an id.
+
+    Raises:
+        OSError: the disk did not accept it.
+    """
+    _write_place(state, vault_id, _Place(root, make_key(root)))
+
+
+def _id_file(root: Path) -> Path | None:
+    """Return the file of a vault's id: each vault of a repository has its own."""
+    found = find_git_folder(root)
+    if found is None:
+        return None
+    work_tree, git_folder = found
+    folder = root.relative_to(work_tree)
+    ending = f"-{make_key(folder)}" if folder.parts else ""
+    return git_folder / f"vaultmem-id{ending}"
+
+
+def _read_id(root: Path) -> str:
+    try:
+        file = _id_file(root)
+        text = file.read_text(encoding="ascii").strip() if file else ""
+    except (OSError, ValueError):
+        return ""
+    return text if _ID.fullmatch(text) else ""
+
+
+class _Place(NamedTuple):
+    """The path of the vault that keeps the data of an id, and the name of its data's folders."""
+
+    root: Path
+    key: str
+
+
+def _read_place(state: Path, vault_id: str) -> _Place | None:
+    try:
+        path, _, key = (state / _PLACES / vault_id).read_bytes().partition(b"\0")
+    except OSError:
+        return None
+    return _Place(Path(os.fsdecode(path)), os.fsdecode(key)) if path and key else None
+
+
+def _write_place(state: Path, vault_id: str, place: _Place) -> None:
+    make_private_folder(state / _PLACES)
+    data = os.fsencode(place.root) + b"\0" + os.fsencode(place.key)
+    write_atomically(state / _PLACES / vault_id, data, mode=0o600)
+
+
+def _move_data(root: Path, vault_id: str, state: Path, keyed: Iterable[Path]) -> None:
+    """Rename the folders of a vault that was moved, and record its new path."""
+    make_private_folder(state / _PLACES)
+    with hold_lock(state / _PLACES / "lock"):
+        known, place = _read_place(state, vault_id), _Place(root, make_key(root))
+        if known is not None and known != place:  # Another process may have been faster.
+            aside = _set_aside(root, state)
+            for folder in keyed:
+                if (folder / known.key).is_dir():
+                    _rename(folder / place.key, folder / aside)
+                    _rename(folder / known.key, folder / place.key)
+        _write_place(state, vault_id, place)
+
+
+def _set_aside(root: Path, state: Path) -> str:
+    """Return the new name of the data that another vault left at a path, where it finds them."""
+    key = make_key(root)
+    for file in (state / _PLACES).iterdir():
+        place = _read_place(state, file.name)
+        if place is not None and place.key == key:
+            aside = f"{key}-{file.name}"
+            _write_place(state, file.name, place._replace(key=aside))
+            return aside
+    return f"{key}.before"
+
+
+def _rename(old: Path, new: Path) -> None:
+    if old.is_dir():
+        shutil.rmtree(new, ignore_errors=True)
+        old.rename(new)
