@@ -109,7 +109,7 @@ def test_an_agent_reads_no_queries_of_another_project(
 
 
 def test_a_caller_that_names_a_session_of_another_project_reads_no_queries_of_it(
-    root: Path, alpha: Path, beta: Path, opened: Opened
+    root: Path, alpha: Path, beta: Path, opened: Open
 ) -> None:
     questions = {"alpha": (QUESTION, "zulu"), "beta": ("what does a ticket cost", "xray")}
     for folder in (alpha, beta):
