@@ -20,8 +20,6 @@ from vaultmem.web.api.routes import OPERATIONS
 from vaultmem.web.rendering import choose_shared
 from vaultmem.web.web_app import create_app
 
-REFUNDS = "/api/v1/notes/notes/decisions/refunds.md"
-
 
 @pytest.fixture
 def small(make_vault: Any, tmp_path: Path) -> Any:

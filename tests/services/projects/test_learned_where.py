@@ -6,15 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Make, RunCli
+from conftest import RunCli
 from mcp.shared.exceptions import MCPDeprecationWarning
 from projects_world import make_repository, play_in, read_project, run_git, write_transcript
 from serving import call
-
-
-@pytest.fixture
-def root(make_vault: Make) -> Path:
-    return make_vault()
 
 
 @pytest.fixture

@@ -13,11 +13,6 @@ GOAL = "Book the berths by the hour instead of by the day"
 
 
 @pytest.fixture
-def root(make_vault: Make) -> Path:
-    return make_vault()
-
-
-@pytest.fixture
 def code(tmp_path: Path) -> Path:
     return make_repository(tmp_path / "code/harbour", remote="git@github.com:holm/harbour.git")
 
