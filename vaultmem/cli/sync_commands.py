@@ -29,6 +29,8 @@ from vaultmem.operations.vault_data import (
 )
 
 if TYPE_CHECKING:
+    from socket import socket
+
     from vaultmem.serve.http import HttpServer
     from vaultmem.services.syncing.sync import SyncPlan, SyncResult
     from vaultmem.services.watching.lease import Watching
@@ -345,8 +347,8 @@ def be_resident(
     from vaultmem.serve.resident import run_resident
     from vaultmem.storage.watch_socket import SOCKET_NAME
 
-    def answer(vault: Vault, loop: WatchLoop) -> WarmServer:
-        server = WarmServer(vault.state_folder / SOCKET_NAME, vault.root, loop.settle)
+    def answer(vault: Vault, loop: WatchLoop, admit: Callable[[socket], None]) -> WarmServer:
+        server = WarmServer(vault.state_folder / SOCKET_NAME, vault.root, loop.settle, admit)
         server.start()
         return server
 

@@ -24,7 +24,6 @@ from vaultmem.storage.user_files import find_user_folder
 from vaultmem.storage.watch_socket import (
     CLOSING,
     GOODBYE,
-    MCP_SOCKET_NAME,
     PLACES,
     choose_sent,
     socket_path,
@@ -66,7 +65,7 @@ def relay(root: str, agent: str, session: str, ref: str, read_only: bool) -> int
         "pid": os.getpid(),
         "places": [os.environ.get(name, "") for name in PLACES],
     }
-    place = socket_path(root, find_user_folder("state", os.environ), MCP_SOCKET_NAME)
+    place = socket_path(root, find_user_folder("state", os.environ))
     line = json.dumps(hello).encode() + b"\n"
 
     found = reach(place, root, line, again=False)
