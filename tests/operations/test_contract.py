@@ -102,6 +102,7 @@ ASKED: list[tuple[str, dict[str, Any]]] = [
     ("remember", {"text": "The ferry leaves at seven.", "tags": ["ferry"], "refs": ["a", "b"]}),
     ("remember", {"text": "Of oak.", "title": "Oak", "context": "wood", "kind": "decision"}),
     ("remember", {"text": "The crane lifts ten tons.", "confidence": 0.5, "force": True}),
+    ("remember", {"text": "Of steel since May.", "supersedes": "quay"}),
     ("pack", {}),
     ("pack", {"query": "oak pier", "budget": 300, "labels": "full"}),
     ("pack", {"query": "pier", "at": "first"}),
