@@ -47,6 +47,10 @@ OFFERED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "stats": ("stats", "history", {"action": "stats"}),
     "recent": ("recent", "history", {"action": "queries"}),
     "remember": ("remember", "remember", {}),
+    "move_note": ("state", "", {}),
+    "supersede_note": ("supersede", "", {}),
+    "checkpoint": ("checkpoint", "checkpoint", {"action": "commit"}),
+    "undo": ("undo", "", {}),
     "pack": ("pack", "context_pack", {}),
     "list_links": ("links", "", {}),
     "list_backlinks": ("links --to", "", {}),
@@ -103,6 +107,11 @@ ASKED: list[tuple[str, dict[str, Any]]] = [
     ("remember", {"text": "Of oak.", "title": "Oak", "context": "wood", "kind": "decision"}),
     ("remember", {"text": "The crane lifts ten tons.", "confidence": 0.5, "force": True}),
     ("remember", {"text": "Of steel since May.", "supersedes": "quay"}),
+    ("move_note", {"path": "boat", "state": "deprecated", "reason": "It sank."}),
+    ("supersede_note", {"path": "notes/quay.md", "by": "boat", "part": True}),
+    ("supersede_note", {"path": "quay", "by": "boat", "reason": "No quay."}),
+    ("checkpoint", {"note": "nothing new"}),
+    ("undo", {"commit": "HEAD"}),
     ("pack", {}),
     ("pack", {"query": "oak pier", "budget": 300, "labels": "full"}),
     ("pack", {"query": "pier", "at": "first"}),
@@ -184,7 +193,8 @@ class World(NamedTuple):
 @pytest.fixture
 def world(make_vault: Make, tmp_path: Path) -> World:
     root = make_vault(NOTES)
-    for words in (("checkpoint", "first"), ("branch", "first"), ("recall", "oak pier")):
+    committed = (("checkpoint", "first"), ("branch", "first"), ("tag", "boat", "wet"))
+    for words in (*committed, ("checkpoint", "second"), ("recall", "oak pier")):
         done = run_here(*words, cwd=root)
         assert done.code == 0, done.err
     return World(root, tmp_path / "copies")

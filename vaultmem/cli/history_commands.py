@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.cli.output import emit_json, say, say_behind, say_lines, say_painted, warn
-from vaultmem.cli.shared import Here, takes
+from vaultmem.cli.shared import Here, make_command, takes
 from vaultmem.core.text.display import one_line
 from vaultmem.operations.lines import align, candidate_lines, commit_lines, report_lines
+from vaultmem.operations.note_changes import UNDO
 from vaultmem.operations.note_data import (
     blame_json,
     diff_json,
@@ -20,7 +21,6 @@ from vaultmem.operations.note_data import (
     restored_json,
     shown_json,
     trace_json,
-    undone_json,
 )
 
 if TYPE_CHECKING:
@@ -435,31 +435,7 @@ def restore(
     say_candidates(done.candidates)
 
 
-@takes("vault", "agent", "session", "as_json")
-def undo(
-    here: Here,
-    commit: Annotated[
-        str, typer.Argument(metavar="COMMIT", help="The commit, by its id, branch or tag.")
-    ],
-) -> None:
-    """Take back what one commit did, as a new commit.
-
-    Nothing is taken back where a note of it was changed since.
-
-    Examples:
-      vaultmem undo HEAD
-    """
-    from vaultmem.services.history.restore_note import undo_commit
-
-    done = undo_commit(here.open_synced(), commit)
-    if here.as_json:
-        emit_json(undone_json(done))
-        return
-    say_commits(done.report.commits)
-    short = done.commit.commit[:7]
-    for path in done.paths:
-        say_painted("undone    ", "green", f"{one_line(path)}  (as before {short})")
-    say_candidates(done.report.candidates)
+undo = make_command(UNDO, "undo")
 
 
 def _list_versions(here: Here, path: str) -> None:

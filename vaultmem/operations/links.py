@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from vaultmem.core.text.display import count_things, one_line
 from vaultmem.core.text.json_values import pick
-from vaultmem.operations.curation import commit_lines, commits_data
 from vaultmem.operations.declaration import (
     Arg,
     Front,
@@ -19,6 +18,8 @@ from vaultmem.operations.declaration import (
     Tag,
     Takes,
 )
+from vaultmem.operations.lines import commit_lines
+from vaultmem.operations.note_data import commits_json
 from vaultmem.operations.schemas import record, rows
 
 if TYPE_CHECKING:
@@ -190,7 +191,7 @@ def repair_data(result: RepairResult) -> dict[str, Any]:
         "repaired": not result.is_dry,
         "links": edits_data(result.done.edits),
         "untrusted": result.done.untrusted,
-        "commits": commits_data(result.done.report.commits),
+        "commits": commits_json(result.done.report.commits),
     }
 
 

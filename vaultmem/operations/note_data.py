@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from vaultmem.services.history.commits import Log
     from vaultmem.services.history.diff import FileOperation, ShownCommit, VaultDiff
     from vaultmem.services.history.explain import ChangeStep, Ground
-    from vaultmem.services.history.restore_note import Restored, Undone
-    from vaultmem.services.lifecycle.supersede import Supersession
+    from vaultmem.services.history.restore_note import Restored
     from vaultmem.services.lifecycle.transition import Promotion, Transition
     from vaultmem.services.memory.new_note import Unconfirmed
     from vaultmem.services.packs.evaluate import Bisected, Evaluation
@@ -78,16 +77,6 @@ def restored_json(done: Restored) -> dict[str, Any]:
     }
 
 
-def undone_json(done: Undone) -> dict[str, Any]:
-    """Return a commit that was taken back, its notes, and the commit of that."""
-    return {
-        "undone": done.commit.commit,
-        "paths": done.paths,
-        "commit": done.report.commit or None,
-        "candidates": done.report.candidates,
-    }
-
-
 def primed_json(source: str, plan: PrimePlan, *, is_dry: bool) -> dict[str, Any]:
     """Return what taking in reference material did or would do."""
     return {
@@ -131,17 +120,6 @@ def moved_json(done: Transition) -> dict[str, Any]:
     """Return which notes went to another state, and the commit."""
     moves = [{"path": m.path, "from": m.before, "to": m.after} for m in done.moves]
     return {"moved": moves, "commit": done.report.commit or None}
-
-
-def superseded_json(done: Supersession) -> dict[str, Any]:
-    """Return which note no longer holds, which holds instead, and the commit."""
-    return {
-        "old": done.old,
-        "new": done.new,
-        "from": done.before,
-        "unsaid": done.unsaid,
-        "commit": done.report.commit or None,
-    }
 
 
 # Commits, changes and the origin of lines as JSON.
