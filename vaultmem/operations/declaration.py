@@ -117,6 +117,16 @@ class Arg(NamedTuple):
     excused: Mapping[Front, str] = {}
 
 
+def word(help: str, least: int = 0, most: int = 1_000, metavar: str = "") -> Arg:
+    """Return an argument that the shell takes as a word behind the command."""
+    return Arg(help, "", least, most, takes=Takes.WORD, metavar=metavar)
+
+
+def limit(help: str, most: int) -> Arg:
+    """Return an argument that says how many at most; the shell calls it -n as well."""
+    return Arg(help, "", 1, most, flags=("-n", "--limit"), metavar="N")
+
+
 class NoArguments(NamedTuple):
     """The request of an operation that asks for nothing."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from vaultmem.core.lifecycle import State
 from vaultmem.core.text.display import one_line
-from vaultmem.operations.declaration import Arg, Front, Line, Moment, Takes, declare
+from vaultmem.operations.declaration import Arg, Front, Line, Moment, Takes, declare, word
 from vaultmem.operations.lines import candidate_lines, commit_lines, report_lines
 from vaultmem.operations.note_data import moved_json, report_json
 from vaultmem.operations.schemas import STRINGS, record, rows
@@ -22,10 +22,7 @@ if TYPE_CHECKING:
 
 _STATES = [each.value for each in State if each is not State.UNREADABLE]
 
-NotePath = Annotated[
-    str,
-    Arg("The note: its path, or its name if that is enough.", "", 1, 1_000, (), Takes.WORD),
-]
+NotePath = Annotated[str, word("The note: its path, or its name if that is enough.", 1)]
 Reason = Annotated[str, Arg("Why; it stands in the note and in git.", most=1_000, metavar="TEXT")]
 
 
@@ -68,12 +65,8 @@ def state_lines(done: Transition, asked: Any) -> Iterator[Line]:
 
 def supersede(
     vault: Vault,
-    path: Annotated[
-        str, Arg("The note that no longer holds.", "", 1, 1_000, takes=Takes.WORD, metavar="OLD")
-    ],
-    by: Annotated[
-        str, Arg("The note that holds instead.", "", 1, 1_000, takes=Takes.WORD, metavar="NEW")
-    ],
+    path: Annotated[str, word("The note that no longer holds.", 1, metavar="OLD")],
+    by: Annotated[str, word("The note that holds instead.", 1, metavar="NEW")],
     part: Annotated[bool, Arg("Only what both speak of: the old note stays.")] = False,
     reason: Reason = "",
 ) -> Supersession:
@@ -135,9 +128,7 @@ def outcome_lines(report: CommitReport, _: Any) -> Iterator[Line]:
 
 def undo(
     vault: Vault,
-    commit: Annotated[
-        str, Arg("The commit, by its id, branch or tag.", "", 1, 200, takes=Takes.WORD)
-    ],
+    commit: Annotated[str, word("The commit, by its id, branch or tag.", 1, 200)],
 ) -> Undone:
     """Take back what one commit did, as a new commit.
 

@@ -237,11 +237,6 @@ def origin_json(line: BlamedLine | ChangeStep, ends: frozenset[str]) -> dict[str
     }
 
 
-def explained_json(query: str, grounds: Sequence[Ground]) -> dict[str, Any]:
-    """Return the facts and decisions that mention what was asked."""
-    return {"query": query, "grounds": list(map(ground_json, grounds))}
-
-
 def ground_json(ground: Ground) -> dict[str, Any]:
     """Return a fact or decision that mentions something, and its origins."""
     record, section = ground.hit.record, ground.hit.section
