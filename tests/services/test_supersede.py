@@ -244,7 +244,7 @@ def test_a_text_that_another_note_states_lets_that_note_replace_the_old_one(
     memory = Memory("The tokens of the shop live for 30 minutes.")
     known = remember(vault, memory)
 
-    done = remember(vault, memory, replaced=find_replaced(vault, "old"))
+    done = remember(vault, memory, supersedes="old")
 
     assert (done.path, done.outcome) == (known.path, "known")
     assert read_property(root, known.path, "supersedes") == ("[[old]]",)
@@ -270,7 +270,7 @@ def test_an_agent_replaces_no_note_of_the_owner_and_writes_nothing(
     replaced = find_replaced(vault, "old")
     memory = Memory("Tokens live 30 minutes.", kind=replaced.kind)
     with pytest.raises(RefusedError, match=why):
-        remember(vault, memory, replaced=replaced)
+        remember(vault, memory, supersedes="old")
 
     assert hash_tree(root, skip=(".git",)) == before
 
@@ -288,7 +288,7 @@ def test_the_owner_and_promoting_agents_replace_a_policy_by_one_that_instructs(
     promote_notes(vault, ["old"])
 
     memory = Memory("Ask before each push to main.", kind=Kind.POLICY_RULE)
-    done = remember(vault, memory, replaced=find_replaced(vault, "old"))
+    done = remember(vault, memory, supersedes="old")
 
     assert done.state == "active"
     assert done.path in vault.trust.notes()
@@ -305,7 +305,7 @@ def test_a_quarantined_note_that_says_nearly_the_same_lets_nothing_be_replaced(
 
     memory = Memory("Tokens of the shop live for 30 short minutes.")
     with pytest.raises(RefusedError, match="quarantined"):
-        remember(vault, memory, replaced=find_replaced(vault, "old"))
+        remember(vault, memory, supersedes="old")
 
     assert hash_tree(root, skip=(".git",)) == before
 

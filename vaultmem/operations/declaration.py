@@ -122,7 +122,7 @@ def word(help: str, least: int = 0, most: int = 1_000, metavar: str = "") -> Arg
     return Arg(help, "", least, most, takes=Takes.WORD, metavar=metavar)
 
 
-def limit(help: str, most: int) -> Arg:
+def at_most(help: str, most: int) -> Arg:
     """Return an argument that says how many at most; the shell calls it -n as well."""
     return Arg(help, "", 1, most, flags=("-n", "--limit"), metavar="N")
 

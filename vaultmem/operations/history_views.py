@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from vaultmem.core.text.display import one_line
-from vaultmem.operations.declaration import Arg, Front, Line, Moment, Takes, declare, limit, word
+from vaultmem.operations.declaration import Arg, Front, Line, Moment, Takes, at_most, declare, word
 from vaultmem.operations.lines import align
 from vaultmem.operations.note_data import (
     blame_json,
@@ -44,7 +44,7 @@ _Names = tuple[str, ...]
 def log(
     vault: Vault,
     span: Annotated[str, word("Only what B has, and A has not.", most=400, metavar="[A..B]")] = "",
-    limit: Annotated[int, limit("Commits at most.", 1_000)] = 20,
+    limit: Annotated[int, at_most("Commits at most.", 1_000)] = 20,
     event: Annotated[_Names, Arg("Only this event (repeatable).", metavar="EVENT")] = (),
     agent: Annotated[_Names, Arg("Only by this agent (repeatable).", metavar="ID")] = (),
     session: Annotated[_Names, Arg("Only of this session (repeatable).", metavar="ID")] = (),
@@ -245,7 +245,7 @@ def _brief_lines(operations: Sequence[FileOperation]) -> Iterator[Line]:
 def history(
     vault: Vault,
     path: Annotated[str, word("The note, as it is called now or was once.", 1)],
-    limit: Annotated[int, limit("Changes at most.", 10_000)] = 0,
+    limit: Annotated[int, at_most("Changes at most.", 10_000)] = 0,
     at: _At = "",
 ) -> Trace:
     """Show what each commit did to a note, newest first.
@@ -296,10 +296,7 @@ def name_writer(origin: BlamedLine | ChangeStep | NoteCommit) -> str:
 
 def blame(
     vault: Vault,
-    path: Annotated[
-        str,
-        Arg("The note, or one section of it (PATH#Heading).", "", 1, 1_000, takes=Takes.WORD),
-    ],
+    path: Annotated[str, word("The note, or one section of it (PATH#Heading).", 1)],
     at: _At = "",
 ) -> Blame:
     """Show who wrote each line of a note, when and in which session.
@@ -336,7 +333,7 @@ def why(
         str,
         Arg("What it is about.", "", 1, 1_000_000, takes=Takes.WORDS, metavar="TEXT"),
     ],
-    limit: Annotated[int, limit("Sections at most.", 50)] = 5,
+    limit: Annotated[int, at_most("Sections at most.", 50)] = 5,
 ) -> tuple[str, Sequence[Ground]]:
     """Show which notes mention a text, and who wrote them when.
 

@@ -16,7 +16,7 @@ from vaultmem.operations.declaration import (
     NoArguments,
     Operation,
     Tag,
-    Takes,
+    word,
 )
 from vaultmem.operations.lines import commit_lines
 from vaultmem.operations.note_data import commits_json
@@ -35,16 +35,7 @@ _FOR_PEOPLE = {Front.MCP: "an agent follows links by read_note; a pack names wha
 class LinkedNote(NamedTuple):
     """Whose links are listed."""
 
-    path: Annotated[
-        str,
-        Arg(
-            "The note; else the broken links of all notes.",
-            least=1,
-            most=1_000,
-            takes=Takes.WORD,
-            metavar="PATH",
-        ),
-    ]
+    path: Annotated[str, word("The note; else the broken links of all notes.", 1, metavar="PATH")]
 
 
 class NoteLinks(NamedTuple):
@@ -70,11 +61,8 @@ class RepairResult(NamedTuple):
 class RenameNoteRequest(NamedTuple):
     """Which note is renamed, and how."""
 
-    path: Annotated[str, Arg("The note.", least=1, most=1_000, takes=Takes.WORD, metavar="OLD")]
-    to: Annotated[
-        str,
-        Arg("Its new path, or a folder.", least=1, most=1_000, takes=Takes.WORD, metavar="NEW"),
-    ]
+    path: Annotated[str, word("The note.", 1, metavar="OLD")]
+    to: Annotated[str, word("Its new path, or a folder.", 1, metavar="NEW")]
     dry_run: Annotated[
         bool,
         Arg(

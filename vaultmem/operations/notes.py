@@ -347,7 +347,7 @@ def remember(vault: Vault, asked: Remember) -> Remembered:
         refs=asked.refs,
         project=_choose_project(asked),
     )
-    return service.remember(vault, memory, force=asked.force, replaced=replaced)
+    return service.remember(vault, memory, force=asked.force, supersedes=asked.supersedes)
 
 
 def _inherit(asked: Remember, old: Note) -> Remember:

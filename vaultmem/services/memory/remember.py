@@ -190,7 +190,7 @@ def find_replaced(vault: Vault, address: str) -> Note:
 
 
 def remember(
-    vault: Vault, memory: Memory, *, force: bool = False, replaced: Note | None = None
+    vault: Vault, memory: Memory, *, force: bool = False, supersedes: str = ""
 ) -> Remembered:
     """Write down a memory; when this returns it is durable on disk and indexed, not yet committed.
 
@@ -202,8 +202,9 @@ def remember(
     nobody before they were promoted. A preference that the person writes counts at once. Standing
     wishes in another memory are proposed as preferences.
 
-    A `replaced` note is superseded in the same write, which is one commit then. Only the owner and
-    agents that may promote replace an active policy, skill or preference; the new one counts.
+    The note that it `supersedes` is replaced in the same write, which is one commit then. Only the
+    owner and agents that may promote replace an active policy, skill or preference; the new one
+    counts.
 
     Raises:
         RefusedError: empty, too large, looks like a credential, or an unsafe name; or a quarantined
@@ -211,6 +212,7 @@ def remember(
         PendingError: the notes are written and name each other; their commit has to wait.
     """
     check_characters(memory)
+    replaced = find_replaced(vault, supersedes) if supersedes else None
     title = choose_title(memory)
     if memory.kind is Kind.PREFERENCE and not memory.about:
         memory = memory._replace(about=_choose_topic(memory, replaced))
