@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from vaultmem.cli.history_commands import say_operation, short_time, tell_commit
 from vaultmem.cli.options import FleetOption
-from vaultmem.cli.output import emit_json, say, say_painted, warn
+from vaultmem.cli.output import emit_json, say, say_lines, say_painted, warn
 from vaultmem.cli.quick_typer import PlainCommand, add_commands
 from vaultmem.cli.shared import Here, give_options, takes
 from vaultmem.core.text.display import count_things, one_line
 from vaultmem.errors import NoteNotFoundError, VaultError
+from vaultmem.operations.history_views import operation_lines, short_time, tell_commit
 from vaultmem.operations.note_data import bisected_json, judged_json, receipts_json, replayed_json
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def _say_found(shown: ShownCommit) -> None:
     say(f"  {commit.subject}")
     for operation in shown.operations:
         say()
-        say_operation(operation)
+        say_lines(operation_lines(operation))
 
 
 def _say_step(opened: Vault, step: JudgedCommit, left: int) -> None:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vaultmem.cli.history_commands import tell_commit
 from vaultmem.cli.opening import open_here
 from vaultmem.cli.options import FleetOption
 from vaultmem.cli.output import emit_json, following, say, say_behind, say_painted, warn
 from vaultmem.cli.shared import Here, make_command, offers, print_answer, takes
 from vaultmem.core.text.display import count_things, name_some, one_line
 from vaultmem.errors import NoVaultError, VaultError
+from vaultmem.operations.history_views import tell_commit
 from vaultmem.operations.usage_stats import RECENT, STATS, StatsRequest
 from vaultmem.operations.vault_data import checks_json, contexts_json, status_json
 

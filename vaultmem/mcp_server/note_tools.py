@@ -59,6 +59,9 @@ def _describe_remembered(done: Remembered) -> list[str]:
         from vaultmem.services.memory.remember import HELD
 
         lines.append(HELD)
+    if done.superseded:
+        besides = f" It said besides: {one_line(done.unsaid[0])[:300]}" if done.unsaid else ""
+        lines.append(f"It replaces {done.superseded}, which is deprecated.{besides}")
     for each in done.similar:
         if each.contradicts:
             lines.append(f"It contradicts {each.path}: {one_line(each.says)[:300]}")
@@ -134,7 +137,8 @@ def update_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     elif given["property"] == "state":
         blob = _change_state(vault, path, given)
     else:
-        blob = update_note(vault, path, NoteUpdate({given["property"]: given.get("value")}))
+        value = {given["property"]: given.get("value")}
+        blob = update_note(vault, path, NoteUpdate(value, reason=given.get("reason", "")))
     told = f"Changed {path}; it is {blob} now."
     return ToolAnswer(told, edited_json(path, blob), told="Changed.")
 
