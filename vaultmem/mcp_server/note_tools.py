@@ -55,7 +55,7 @@ def _describe_remembered(done: Remembered) -> list[str]:
     """Say where the memory is, and what is known that it repeats or contradicts."""
     word = "Known already" if done.outcome == "known" else "Remembered"
     lines = [f"{word}: {done.path} ({done.state})."]
-    if done.state == State.QUARANTINED:
+    if done.state == State.QUARANTINED and done.similar:
         from vaultmem.services.memory.remember import HELD
 
         lines.append(HELD)

@@ -13,6 +13,7 @@ from vaultmem.core.notes.edit_properties import add_quotes
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.notes.problems import IN_DOUBT, NEEDS_QUOTES, RESTRICTED
 from vaultmem.core.preferences import SpeakerRole, Standing, find_standing
+from vaultmem.core.secrets.suspicious import find_suspicious
 from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.paths import fold, parse_note_path
 from vaultmem.errors import NoteNotFoundError, RefusedError
@@ -202,10 +203,12 @@ def remember(vault: Vault, memory: Memory, *, force: bool = False) -> Remembered
         known = find_known(change.seen, new)
         if held := refuse_held(change.seen, new.asked, known.held):
             return put_new(change, memory, title, State.QUARANTINED, (held,))
-        known = Known(None, (), ()) if force else known
+        is_held = change.is_foreign and bool(find_suspicious(memory.text))
+        if force or is_held:  # No other note keeps words that try to instruct an agent.
+            known = Known(None, (), ())
         done = _absorb(change, known, new)
         done = done or put_new(change, memory, title, state, known.near)
-        if memory.kind in OWNER_KINDS or state in CLOSED_STATES:
+        if memory.kind in OWNER_KINDS or done.state in CLOSED_STATES:
             return done
         return done._replace(proposed=propose_wishes(change, memory.text, done.path))
 
@@ -238,7 +241,9 @@ def put_new(
         raise RefusedError(f"{path}: {why}, so nobody would find it; choose another --context")
     links = _link(seen, near, str(path))
     data = compose_note(seen, path, memory, title, state, links).encode("utf-8")
-    change.put(path, data)
+    data = change.put(path, data)
+    if change.is_foreign and str(path) in change.suspicious:
+        state = State.QUARANTINED
     near_by, project = describe_similar(near, memory.text), memory.project or ""
     return Remembered(str(path), blob_id(data), title, state, similar=near_by, project=project)
 
