@@ -21,7 +21,7 @@ from vaultmem.mcp_server.tool import (
 )
 from vaultmem.operations.declaration import LEAST, MOST, Front, describe, read_request
 from vaultmem.operations.note_data import edited_json, report_json
-from vaultmem.operations.notes import Get, Remember, note_data, remember
+from vaultmem.operations.notes import Get, Remember, describe_end, note_data, remember
 from vaultmem.operations.schemas import (
     STRINGS,
     answer,
@@ -65,6 +65,8 @@ def _describe_remembered(done: Remembered) -> list[str]:
             lines.append(_tell_replacing(each, done))
         elif each.says and not each.is_same:
             lines.append(f"Near to it: {each.path}: {one_line(each.says)[:200]}")
+    if done.ends:
+        lines.append(describe_end(done.ends, "valid_until ").capitalize() + ".")
     return [*lines, *tell_proposed(done.proposed)]
 
 

@@ -277,6 +277,18 @@ class Remember(NamedTuple):
             metavar="REF",
         ),
     ] = ()
+    valid_from: Annotated[
+        str, Arg("First day, commit or tag on which it holds.", "", most=100, metavar="DATE")
+    ] = ""
+    valid_until: Annotated[
+        str,
+        Arg(
+            "Day, commit or tag from which on it does not hold.",
+            "Day, commit or tag of its end.",
+            most=100,
+            metavar="DATE",
+        ),
+    ] = ""
     project: Annotated[
         str,
         Arg(
@@ -325,6 +337,8 @@ def remember(vault: Vault, asked: Remember) -> Remembered:
         confidence=asked.confidence,
         refs=asked.refs,
         project=_choose_project(asked),
+        valid_from=asked.valid_from,
+        valid_until=asked.valid_until,
     )
     return service.remember(vault, memory, force=asked.force)
 
@@ -358,6 +372,13 @@ def remembered_lines(done: Remembered, _: Any) -> Iterator[Line]:
     if done.outcome == "created":
         yield from _list_similar(done)
     yield from proposed_lines(done.proposed)
+    if done.ends:
+        yield Line(f"hint: {describe_end(done.ends)}")
+
+
+def describe_end(day: str, option: str = "--valid-until ") -> str:
+    """Return how to say when a memory ends whose text names an end."""
+    return f"the text names an end; if it expires on {day}, remember it again with {option}{day}"
 
 
 def _list_similar(done: Remembered) -> Iterator[Line]:
@@ -487,6 +508,7 @@ REMEMBER = Operation(
         similar=rows(path="string", contradicts="boolean"),
         proposed=rows(path="string", text="string"),
         project="string",
+        ends="string",
     ),
     moment=Moment.BRANCH,
     writes=True,

@@ -176,13 +176,13 @@ def find_caution(hit: Hit, at: float, changed_refs: Sequence[str]) -> str:
     """Return what is to be said wherever a section is shown, "" for nothing.
 
     `at` is what counts as now in seconds since the epoch, `changed_refs` what the note rests on
-    and what changed after it was written.
+    and what changed after it was written. What the search said of its validity stays.
     """
     record = hit.record
     if record.caution != record.conflict:
         return record.caution
     check = _check_claim(hit, at, changed_refs)
-    return "; ".join(filter(None, (record.conflict, record.shortened, check)))
+    return "; ".join(filter(None, (hit.caution, record.conflict, record.shortened, check)))
 
 
 def _check_claim(hit: Hit, at: float, changed_refs: Sequence[str]) -> str:

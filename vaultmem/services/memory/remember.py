@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.commit_message import name_files
 from vaultmem.core.lifecycle import CLOSED_STATES, OWNER_KINDS, Kind, State
-from vaultmem.core.notes.edit_properties import add_quotes
+from vaultmem.core.notes.edit_properties import add_quotes, set_property
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.notes.problems import IN_DOUBT, NEEDS_QUOTES, RESTRICTED
 from vaultmem.core.preferences import SpeakerRole, Standing, find_standing
 from vaultmem.core.secrets.suspicious import find_suspicious
 from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.paths import fold, parse_note_path
+from vaultmem.core.validity import find_end, read_day
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.changes.change import Change
 from vaultmem.services.changes.ownership import look_for_leaks
@@ -155,7 +156,8 @@ class Remembered(NamedTuple):
     """The note that holds the memory, and the notes that are like it.
 
     `proposed` are the standing wishes in it that wait for the owner's word. `project` is the note's
-    project, "" if it is global.
+    project, "" if it is global. `ends` is the day from which on the text says that it does not
+    hold, where the caller did not say so.
     """
 
     path: str
@@ -166,6 +168,7 @@ class Remembered(NamedTuple):
     similar: tuple[Nearby, ...] = ()
     proposed: tuple[Proposed, ...] = ()
     project: str = ""
+    ends: str = ""
 
 
 def remember(vault: Vault, memory: Memory, *, force: bool = False) -> Remembered:
@@ -206,7 +209,7 @@ def remember(vault: Vault, memory: Memory, *, force: bool = False) -> Remembered
         is_held = change.is_foreign and bool(find_suspicious(memory.text))
         if force or is_held:  # No other note keeps words that try to instruct an agent.
             known = Known(None, (), ())
-        done = _absorb(change, known, new)
+        done = _absorb(change, known, new, memory)
         done = done or put_new(change, memory, title, state, known.near)
         if memory.kind in OWNER_KINDS or done.state in CLOSED_STATES:
             return done
@@ -218,7 +221,13 @@ def remember(vault: Vault, memory: Memory, *, force: bool = False) -> Remembered
         State.ACTIVE,
     ):
         _vouch(vault, done)
-    return done
+    return done._replace(ends=_find_end(vault, memory))
+
+
+def _find_end(vault: Vault, memory: Memory) -> str:
+    """Return the day from which on a memory says that it does not hold, "" if it is known."""
+    end = None if memory.valid_until else find_end(memory.text, vault.local_time().date())
+    return end.isoformat() if end else ""
 
 
 def _vouch(vault: Vault, done: Remembered) -> None:
@@ -271,7 +280,7 @@ def _as_new(memory: Memory, state: State, project: str) -> NewMemory:
     )
 
 
-def _absorb(change: Change, known: Known, new: NewMemory) -> Remembered | None:
+def _absorb(change: Change, known: Known, new: NewMemory, memory: Memory) -> Remembered | None:
     """Let a note keep that it was said again; None if none may, or it says another thing by now."""
     target = known.target
     if target is None:
@@ -283,7 +292,11 @@ def _absorb(change: Change, known: Known, new: NewMemory) -> Remembered | None:
     text = absorb(change.seen, note, new)
     if text is None:
         return None
-    data = replace_text(change, note, lambda _: text)
+    for name in ("valid_from", "valid_until"):
+        if limit := getattr(memory, name):
+            text = set_property(text, name, read_day(limit) or limit)
+    changed = text
+    data = replace_text(change, note, lambda _: changed)
     return _describe_absorbed(target, blob_id(data), known.near, new.text)
 
 
