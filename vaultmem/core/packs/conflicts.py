@@ -12,7 +12,6 @@ from vaultmem.core.packs.pack_item import PackItem, PackPart, changed_day
 from vaultmem.core.packs.warnings import written_at
 from vaultmem.core.search.query import Hit, NoteKey
 from vaultmem.core.search.terms import count_terms
-from vaultmem.core.validity import is_invalid
 
 
 class Authority(IntEnum):
@@ -180,15 +179,12 @@ def _hand_of(hit: Hit) -> tuple[str, ...]:
 
 
 def is_first_stronger(first: Hit, second: Hit, why: str, trusted: frozenset[NoteKey]) -> bool:
-    """Tell which of two counts more: by authority, else what supersedes, else the later word.
+    """Tell which of two counts more: by authority, else what supersedes, else the later word."""
 
-    One that is not valid at the time that counts counts less in any case.
-    """
-
-    def key(hit: Hit) -> tuple[bool, int, bool, float, str]:
+    def key(hit: Hit) -> tuple[int, bool, float, str]:
         rank = rank_authority(hit, hit.note in trusted)
         is_older = why in ORDERED and hit is second
-        return (is_invalid(hit.caution), rank, is_older, -written_at(hit), hit.record.path)
+        return (rank, is_older, -written_at(hit), hit.record.path)
 
     return key(first) < key(second)
 

@@ -46,7 +46,7 @@ from vaultmem.services.search.run_query import count_pack
 from vaultmem.services.search.score import Scorer, choose_scope
 from vaultmem.services.search.search import find_places, list_sections, name_refs
 from vaultmem.services.search.trusted import trusted_documents
-from vaultmem.services.search.validity import find_span, order_valid
+from vaultmem.services.search.validity import find_span, keep_valid_relations, order_valid
 from vaultmem.services.search.vault_set import (
     ByMeaning,
     Models,
@@ -306,6 +306,7 @@ def prepare_pack(
     relevant, remarks = add_remarks(vaults, pinned, relevant, keys)
     on = find_span(vaults, asked.as_of)
     pinned, relevant = (order_valid(vaults, hits, on) for hits in (pinned, relevant))
+    remarks = remarks._replace(relations=keep_valid_relations(remarks, [*pinned, *relevant]))
     moment = source.at or max((hit.record.changed for hit in [*pinned, *relevant]), default=0)
     pinned, relevant = (vaults.change(hits, add_cautions, moment) for hits in (pinned, relevant))
     wishes = _find_wishes(vaults, asked.question, relevant, trusted)

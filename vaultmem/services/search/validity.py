@@ -14,6 +14,7 @@ from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
     from vaultmem.core.notes.record import NoteRecord
+    from vaultmem.core.packs.conflicts import Contradiction, Remarks
     from vaultmem.services.search.vault_set import VaultSet
 
 
@@ -59,6 +60,12 @@ def _rank(hit: Hit, on: Span) -> int:
     written = read_day(hit.record.created[:10]) if hit.record.created else None
     is_later = written is not None and on.end is not None and written >= on.end
     return int(is_later and not hit.record.valid_from)
+
+
+def keep_valid_relations(remarks: Remarks, hits: Sequence[Hit]) -> list[Contradiction]:
+    """Return the contradictions between notes that are valid: an expired note opposes none."""
+    invalid = {hit.note for hit in hits if is_invalid(hit.caution)}
+    return [each for each in remarks.relations if invalid.isdisjoint((each.first, each.second))]
 
 
 def label_hits(vault: Vault, hits: Sequence[Hit], on: Span) -> list[Hit]:
