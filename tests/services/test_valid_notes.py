@@ -161,3 +161,27 @@ SATURDAY = datetime.date(2026, 11, 28)
 def test_the_end_that_a_text_names(text: str, end: str | None) -> None:
     found = find_end(text, SATURDAY)
     assert (found.isoformat() if found else None) == end
+
+
+def test_curate_lists_expired_notes_and_pinned_ones_that_were_replaced(
+    make_vault: Make, run_cli: RunCli
+) -> None:
+    old = "---\npinned: true\nsuperseded_by: '[[new]]'\n---\nThe fare is 12 euros.\n"
+    ended = "---\nvalid_until: 2026-03-01\n---\nThe pier at Holm is closed.\n"
+    notes = {"notes/old.md": old, "notes/new.md": "The fare is 14.\n", "notes/ended.md": ended}
+    root = make_vault(notes)
+    found = run_cli("curate", "--json", cwd=root).json["proposals"]
+    told = {(each["action"], each["path"]): each["reason"] for each in found}
+    assert told["revalidate", "notes/ended.md"] == "expired since 2026-03-01"
+    assert told["skip_pinned", "notes/old.md"] == "superseded by [[notes/new]]"
+    items = run_cli("review", "--json", cwd=root).json["items"]
+    assert "expired since 2026-03-01" in {each["reason"] for each in items}
+
+
+@pytest.mark.parametrize("text", ["kann keine Bilder lesen", "The agent cannot read images."])
+def test_an_old_claim_of_what_an_agent_cannot_do_is_checked(
+    make_vault: Make, run_cli: RunCli, text: str
+) -> None:
+    root = make_vault({"notes/agent.md": f"---\ncreated: 2025-01-05\n---\n{text}\n"})
+    (hit,) = run_cli("recall", text, "--json", cwd=root).json["hits"]
+    assert hit["caution"].startswith("check before use: ")
