@@ -111,6 +111,7 @@ KNOWN_PROPERTIES = frozenset(
         "differs_from",
         "confirmed_by",
         "also_said",
+        "suspicious",
         "state_reason",
         "reviewed",
         "fidelity",

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import base64
 import binascii
-import html
 import re
 import unicodedata
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from string import ascii_lowercase
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -43,7 +41,7 @@ _LETTERS = re.compile(r"[A-Za-z]{3}")
 
 _SPACED = re.compile(r"(?<!\w)(?:\w ){5,400}\w(?!\w)")
 _GAP = re.compile(r"(?<=\w) (?=\w)")
-_ROT13 = str.maketrans(ascii_lowercase, ascii_lowercase[13:] + ascii_lowercase[:13])
+_ROT13 = str.maketrans("abcdefghijklmnopqrstuvwxyz", "nopqrstuvwxyzabcdefghijklm")
 _LEET = str.maketrans("0134579@$", "oieastgas")
 
 
@@ -144,7 +142,9 @@ def _find_encoded(word: str) -> Iterator[str]:
     for match in _HEX.finditer(word):
         yield _as_text(bytes.fromhex(match[0]))
     for match in _ESCAPES.finditer(word) if "\\" in word or "&#" in word else ():
-        yield html.unescape(match[0]) if match[0][0] == "&" else _unescape(match[0])
+        from html import unescape
+
+        yield unescape(match[0]) if match[0][0] == "&" else _unescape(match[0])
 
 
 def _decode_base64(text: str) -> Iterator[str]:
