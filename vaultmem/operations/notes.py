@@ -285,6 +285,18 @@ class Remember(NamedTuple):
             metavar="PATH",
         ),
     ] = ()
+    valid_from: Annotated[
+        str, Arg("First day, commit or tag on which it holds.", "", most=100, metavar="DATE")
+    ] = ""
+    valid_until: Annotated[
+        str,
+        Arg(
+            "Day, commit or tag from which on it does not hold.",
+            "Day, commit or tag of its end.",
+            most=100,
+            metavar="DATE",
+        ),
+    ] = ""
     project: Annotated[
         str,
         Arg(
@@ -346,6 +358,8 @@ def remember(vault: Vault, asked: Remember) -> Remembered:
         confidence=asked.confidence,
         cites=asked.cites,
         project=_choose_project(asked),
+        valid_from=asked.valid_from,
+        valid_until=asked.valid_until,
     )
     return service.remember(vault, memory, force=asked.force, supersedes=asked.supersedes)
 
@@ -393,6 +407,8 @@ def remembered_lines(done: Remembered, _: Any) -> Iterator[Line]:
     if done.outcome == "created":
         yield from _list_similar(done)
     yield from proposed_lines(done.proposed)
+    if done.ends:
+        yield Line(f"hint: {describe_end(done.ends)}")
     if done.offered:
         yield Line(f"hint: {describe_offer(done.offered, '--cite ')}")
 
@@ -401,6 +417,11 @@ def describe_offer(paths: Sequence[str], option: str = "") -> str:
     """Return how to cite files that a memory names."""
     named = " ".join(f"{option}{shlex.quote(path)}" for path in paths)
     return f"to check later whether this still holds, remember it again with {named}"
+
+
+def describe_end(day: str, option: str = "--valid-until ") -> str:
+    """Return how to say when a memory ends whose text names an end."""
+    return f"the text names an end; if it expires on {day}, remember it again with {option}{day}"
 
 
 def _list_similar(done: Remembered) -> Iterator[Line]:
@@ -533,6 +554,7 @@ REMEMBER = Operation(
         cited=STRINGS,
         offered=STRINGS,
         superseded="string",
+        ends="string",
     ),
     moment=Moment.BRANCH,
     writes=True,

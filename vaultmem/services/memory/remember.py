@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.commit_message import name_files
 from vaultmem.core.lifecycle import CLOSED_STATES, OWNER_KINDS, Kind, State
-from vaultmem.core.notes.edit_properties import add_quotes
+from vaultmem.core.notes.edit_properties import add_quotes, set_property
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.notes.problems import IN_DOUBT, NEEDS_QUOTES, RESTRICTED
 from vaultmem.core.preferences import SpeakerRole, Standing, find_standing
+from vaultmem.core.secrets.suspicious import find_suspicious
 from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.paths import fold, parse_note_path
+from vaultmem.core.validity import find_end, read_day
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.anchors.cite import offer_cites, pin_cites
 from vaultmem.services.changes.change import Change
@@ -159,7 +161,8 @@ class Remembered(NamedTuple):
     project, "" if it is global. `cited` is what it cites, paths as anchors; `offered` are files of
     the caller's repository that its text names and it does not cite. `superseded` is the path of
     the replaced note, `unsaid` what that note has besides, and `commit` the commit of both; they
-    are empty if nothing was replaced.
+    are empty if nothing was replaced. `ends` is the day that the text names as its end, if the
+    caller named none.
     """
 
     path: str
@@ -175,6 +178,7 @@ class Remembered(NamedTuple):
     superseded: str = ""
     unsaid: tuple[str, ...] = ()
     commit: str = ""
+    ends: str = ""
 
 
 def find_replaced(vault: Vault, address: str) -> Note:
@@ -240,11 +244,13 @@ def remember(
                     f"{held.path}: quarantined, and says nearly that; write it alone"
                 )
             return put_new(change, memory, title, State.QUARANTINED, (held,))
-        known = Known(None, (), ()) if force else known
+        is_held = change.is_foreign and bool(find_suspicious(memory.text))
+        if force or is_held:  # No other note keeps words that try to instruct an agent.
+            known = Known(None, (), ())
         known = _without(known, replaced) if replaced else known
-        done = _absorb(change, known, new)
+        done = _absorb(change, known, new, memory)
         done = done or put_new(change, memory, title, state, known.near)
-        if memory.kind not in OWNER_KINDS and state not in CLOSED_STATES:
+        if memory.kind not in OWNER_KINDS and done.state not in CLOSED_STATES:
             done = done._replace(proposed=propose_wishes(change, memory.text, done.path))
         return _supersede(change, replaced, done) if replaced else done
 
@@ -256,7 +262,7 @@ def remember(
     ):
         _vouch(vault, done)
     offered = offer_cites(vault, memory.text, memory.cites)
-    done = done._replace(cited=memory.cites, offered=offered)
+    done = done._replace(cited=memory.cites, offered=offered, ends=_find_end(vault, memory))
     return done._replace(commit=report.commit) if replaced else done
 
 
@@ -282,6 +288,12 @@ def _supersede(change: Change, replaced: Note, done: Remembered) -> Remembered:
     return done._replace(blob=blob, superseded=made.old, unsaid=made.unsaid)
 
 
+def _find_end(vault: Vault, memory: Memory) -> str:
+    """Return the day from which on a memory says that it does not hold, "" if it is known."""
+    end = None if memory.valid_until else find_end(memory.text, vault.local_time().date())
+    return end.isoformat() if end else ""
+
+
 def _vouch(vault: Vault, done: Remembered) -> None:
     """Put a preference on record, if whoever wrote it may say so."""
     from vaultmem.services.lifecycle.transition import record_trust
@@ -302,7 +314,9 @@ def put_new(
         raise RefusedError(f"{path}: {why}, so nobody would find it; choose another --context")
     links = _link(seen, near, str(path))
     data = compose_note(seen, path, memory, title, state, links).encode("utf-8")
-    change.put(path, data)
+    data = change.put(path, data)
+    if change.is_foreign and str(path) in change.suspicious:
+        state = State.QUARANTINED
     near_by, project = describe_similar(near, memory.text), memory.project or ""
     return Remembered(str(path), blob_id(data), title, state, similar=near_by, project=project)
 
@@ -330,7 +344,7 @@ def _as_new(memory: Memory, state: State, project: str) -> NewMemory:
     )
 
 
-def _absorb(change: Change, known: Known, new: NewMemory) -> Remembered | None:
+def _absorb(change: Change, known: Known, new: NewMemory, memory: Memory) -> Remembered | None:
     """Let a note keep that it was said again; None if none may, or it says another thing by now."""
     target = known.target
     if target is None:
@@ -342,7 +356,11 @@ def _absorb(change: Change, known: Known, new: NewMemory) -> Remembered | None:
     text = absorb(change.seen, note, new)
     if text is None:
         return None
-    data = replace_text(change, note, lambda _: text)
+    for name in ("valid_from", "valid_until"):
+        if limit := getattr(memory, name):
+            text = set_property(text, name, read_day(limit) or limit)
+    changed = text
+    data = replace_text(change, note, lambda _: changed)
     return _describe_absorbed(target, blob_id(data), known.near, new.text)
 
 
