@@ -96,7 +96,7 @@ def test_what_a_command_was_called_still_works_and_says_what_it_is_called_now(
 
 def test_each_topic_is_one_screen_and_named_in_the_first_help() -> None:
     topics = list_topics()
-    told = describe_commands().partition("What is behind it: ")[2].replace(".", "").split()
+    told = describe_commands().partition("One concept: ")[2].replace(".", "").split()
     assert [each.strip(",") for each in told] == topics
     for name in topics:
         done = run_here("help", name)

@@ -26,7 +26,7 @@ def checkpoint(
         typer.Argument(metavar="TEXT", help="The subject of your commit.  [default: your files]"),
     ] = None,
 ) -> None:
-    """Commit everything that changed, and say why.
+    """Commit all changes, with a reason.
 
     Your own changes are one commit with your text. Changes of other authors are committed
     first, each under the name of its author. A vault without changes commits nothing.
@@ -80,7 +80,7 @@ def promote(
         told = (
             "" if before == "active" else f"{before} to active",
             source and f"from {source}",
-            "on record" if path in done.trusted else "",
+            "trusted" if path in done.trusted else "",
         )
         say_painted("promoted  ", "green", f"{path}  ({', '.join(filter(None, told))})")
     for path in done.active:

@@ -132,10 +132,10 @@ def _property_text(change: PropertyChange) -> str:
 _CUT = "The history of this clone ends here: it is shallow. `git fetch --unshallow` gets the rest."
 
 SinceOption = Annotated[
-    str, typer.Option("--since", metavar="DATE", help="Only from this day or moment on.")
+    str, typer.Option("--since", metavar="DATE", help="Only from this day or time on.")
 ]
 UntilOption = Annotated[
-    str, typer.Option("--until", metavar="DATE", help="Only up to this day or moment.")
+    str, typer.Option("--until", metavar="DATE", help="Only up to this day or time.")
 ]
 BelowOption = Annotated[
     str, typer.Option("--path", metavar="PATH", help="Only what changed this note or folder.")
@@ -336,7 +336,7 @@ def _say_commit(shown: ShownCommit) -> None:
 # Commands about where a note's words come from: blame, why, restore, undo.
 
 _MAX_TEXT = (
-    "This clone is shallow and its history ends at {}: what is said to be from there may be older."
+    "This clone is shallow and its history ends at {}: lines from there might be older than that."
 )
 
 
@@ -347,7 +347,7 @@ def blame(
         str, typer.Argument(metavar="PATH", help="The note, or one section of it (PATH#Heading).")
     ],
 ) -> None:
-    """Show who wrote each line of a note, when and in which session.
+    """Show who wrote each line of a note, and when.
 
     Examples:
       vaultmem blame refund-rules
@@ -410,7 +410,7 @@ def restore(
         ),
     ] = "",
 ) -> None:
-    """Write a note as it once was, as a new change.
+    """Restore an older version of a note, as a new change.
 
     What it is now is committed first. A note that was renamed or moved since keeps its new path.
 
@@ -442,7 +442,7 @@ def undo(
         str, typer.Argument(metavar="COMMIT", help="The commit, by its id, branch or tag.")
     ],
 ) -> None:
-    """Take back what one commit did, as a new commit.
+    """Revert one commit, as a new commit.
 
     Nothing is taken back where a note of it was changed since.
 

@@ -182,11 +182,13 @@ def forget(
     ] = "",
     reason: Annotated[
         str,
-        typer.Option("--reason", metavar="TEXT", help="Why; committed at once, for blame to tell."),
+        typer.Option(
+            "--reason", metavar="TEXT", help="Why; committed at once, so that blame shows it."
+        ),
     ] = "",
     confirmation: Annotated[
         bool,
-        typer.Option("--confirmation", help="Not the note: only that it was said again, last."),
+        typer.Option("--confirmation", help="Not the note: only its last confirmation."),
     ] = False,
     purge: Annotated[
         bool, typer.Option("--purge", help="Say how to remove it from git's history too.")
@@ -198,7 +200,7 @@ def forget(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it, also for several.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would go.")] = False,
 ) -> None:
-    """Remove notes; git still has what was committed.
+    """Remove notes; git keeps what was committed.
 
     More than one is removed only with --yes. --purge removes nothing: it prints what has to be done
     for git to forget as well. --verify looks for texts, one a line, in all that git keeps; it ends
@@ -303,9 +305,9 @@ def pin(
     ] = "",
     remove: Annotated[bool, typer.Option("--remove", help="Pin it no longer.")] = False,
 ) -> None:
-    """Show a note in every pack, or list what is pinned.
+    """Show a note in every pack, or list the pinned notes.
 
-    Machines leave a pinned note as it is. The list says what each costs in every pack.
+    Agents cannot change a pinned note. The list shows what each costs in every pack.
 
     Examples:
       vaultmem pin refund-rules
@@ -396,7 +398,7 @@ def _warn_of_pinned(opened: Vault) -> None:
 # Commands that move notes from state to state: state, supersede.
 
 _ReasonOption = Annotated[
-    str, typer.Option("--reason", metavar="TEXT", help="Why; it stands in the note and in git.")
+    str, typer.Option("--reason", metavar="TEXT", help="Why; the note and the commit record it.")
 ]
 
 
@@ -409,7 +411,7 @@ def state_(
     ],
     reason: _ReasonOption = "",
 ) -> None:
-    """Move a note to another state, and commit that.
+    """Change the state of a note, and commit it.
 
     Candidate, active, stale, archived: one step at a time, forth or back; a candidate becomes
     active by `promote`. Quarantined is a note that cannot be trusted, with a --reason: it is out of
@@ -447,9 +449,9 @@ def supersede(
     ] = False,
     reason: _ReasonOption = "",
 ) -> None:
-    """Replace a note by another; each then names the other.
+    """Replace a note by another; each names the other.
 
-    The old one is deprecated. With --part it stays for what it says besides, and packs show the new
+    The old one is deprecated. With --part it stays for the rest of its text, and packs show the new
     one before it.
 
     Examples:
@@ -466,5 +468,5 @@ def supersede(
     say_painted("superseded  ", "yellow", f"{done.old}  ({became})")
     say_painted("by          ", "green", done.new)
     if done.unsaid and not part:
-        say(f"  it said besides: {one_line(done.unsaid[0])}")
+        say(f"  only in it: {one_line(done.unsaid[0])}")
     say_commits(done.report.commits)

@@ -200,7 +200,7 @@ def _read_input() -> bytes:
         ValueError: it is a terminal, or closed.
     """
     if sys.stdin is None or sys.stdin.isatty():
-        raise ValueError("nobody is asked about what comes from a terminal")
+        raise ValueError("standard input is a terminal")
     given = sys.stdin.buffer.read(MAX_INPUT + 1)
     sys.stdin = io.TextIOWrapper(io.BytesIO(given))
     return given

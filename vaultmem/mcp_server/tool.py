@@ -172,7 +172,8 @@ def run_tool(
     if vault.notices.branches:
         answer = _name_branch(answer, escape_bytes(vault.notices.branches[-1]))
     late = [
-        f"The index is behind: {fault}; the next call catches up." for fault in vault.notices.faults
+        f"The index is out of date: {fault}; the next call catches up."
+        for fault in vault.notices.faults
     ]
     text = "\n".join([answer.text, *late[:1]])
     data = as_plain(answer.as_data(given.get("detail", False)))

@@ -203,7 +203,7 @@ def _name_pusher(whole: Mapping[str, Any], environment: Mapping[str, str], file:
             return name
     wanted = named or ", ".join(_PUSHERS)
     raise RefusedError(
-        f"nothing says who pushes: {wanted} is not set; name the variable of your git host with "
+        f"the pusher is unknown: {wanted} is not set; name the variable of your git host with "
         f'"pusher" in {file}'
     )
 

@@ -110,7 +110,7 @@ def _list_commits(
             if not commit:  # Stands before a merge's changes, and at the end.
                 continue
             if not _COMMIT.fullmatch(commit):
-                raise FaultError("git log says what cannot be read")
+                raise FaultError("git log shows what cannot be read")
             counter.add_commit()
             yield commit, tuple(_take_changes(words, counter))
         _check_end(process.wait(), "log")

@@ -74,7 +74,7 @@ STATE = (
     Operation(
         "status",
         "GET /status",
-        "Tell what the vault holds, who watches it, what is not committed and by whom.",
+        "Return what the vault holds, who watches it, what is not committed and by whom.",
         _status,
         gives=record(vault="string", notes="integer", tokens="integer", index="object"),
         moment=Moment.BRANCH,
@@ -82,7 +82,7 @@ STATE = (
     Operation(
         "doctor",
         "GET /doctor",
-        "Check the vault, its repository and this machine; nothing is mended.",
+        "Check the vault, its repository and this machine; nothing is repaired.",
         _doctor,
         gives=record(ok="boolean", checks=rows(name="string", verdict="string", told="string")),
         long=True,
@@ -104,7 +104,7 @@ STATE = (
     Operation(
         "list_conflicts",
         "GET /conflicts",
-        "List what two sides of a merge said differently, and at which files git has stopped.",
+        "List what two sides of a merge changed differently, and at which files git has stopped.",
         _conflicts,
         gives=record(
             conflicts=rows(path="string", number="integer", ours="string", theirs="string"),
@@ -204,8 +204,8 @@ HISTORY = (
             "agent": texts("Only by these agents."),
             "session": texts("Only of these sessions."),
             "path": _BELOW,
-            "since": text("Only from this day or moment on.", 40),
-            "until": text("Only up to this day or moment.", 40),
+            "since": text("Only from this day or time on.", 40),
+            "until": text("Only up to this day or time.", 40),
             "all": flag("Also commits that vaultmem did not make."),
         },
         gives=record(commits=rows(**_COMMIT), shallow="boolean"),
@@ -222,7 +222,7 @@ HISTORY = (
     Operation(
         "diff",
         "GET /diff",
-        "Compare two moments, note by note, properties as properties.",
+        "Compare two commits, note by note, properties as properties.",
         _diff,
         {
             "from": text("A commit, branch, tag or date; else the last commit.", 200),
@@ -235,7 +235,7 @@ HISTORY = (
     Operation(
         "blame",
         "GET /blame/{path}",
-        "Tell for each line of a note, or of one section, who wrote it, when and in which event.",
+        "Return for each line of a note, or of one section, who wrote it, when and in which event.",
         _blame,
         gives=rows(line="integer", text="string", **_ORIGIN),
         moment=Moment.ASKED,
@@ -243,7 +243,7 @@ HISTORY = (
     Operation(
         "trace_note",
         "GET /history/{path}",
-        "Tell what each commit did to a note, newest first, through renames and removals.",
+        "Return what each commit did to a note, newest first, through renames and removals.",
         _trace,
         {"limit": whole("Changes at most; else all.", 1, 10_000)},
         gives=record(path="string", versions=rows(who="string", summary="string")),
@@ -272,7 +272,7 @@ HISTORY = (
     Operation(
         "plan_merge",
         "GET /merge",
-        "Tell what merging a branch would change, and what both sides changed differently.",
+        "Return what merging a branch would change, and what both sides changed differently.",
         _plan_merge,
         {"branch": text("The branch, tag or commit to merge.", 200, 1)},
         required=("branch",),
