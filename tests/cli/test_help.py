@@ -46,7 +46,12 @@ def test_the_first_help_names_every_command_with_the_first_sentence_of_its_own()
     assert len(everyday) == 12
     for each in (option for param in build_commands().params for option in param.opts):
         assert each in text
-    assert text.index("Run by other programs") < text.index("merge-driver") < text.index("Options")
+    listed = [
+        line.split()[0] for line in text.splitlines() if re.match(r"  [a-z][a-z-]* +[A-Z]", line)
+    ]
+    assert len(listed) <= 55
+    named = text.partition("For programs, and for measuring\n")[2].partition("\n\n")[0]
+    assert re.findall(r"[a-z-]+", named) == [name for name in rows if name not in listed]
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name != "merge-driver"])

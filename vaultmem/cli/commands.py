@@ -11,7 +11,8 @@ TYPE_CHECKING = False  # What `typing` has; importing that takes as long as the 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: A heading, and below it a command, its module of this package and its sentence in each line.
+#: A heading, and below it a command, its module of this package and its sentence in each line. The
+#: last group is for programs and for measuring, and only named below the others.
 _TABLE = """
 Everyday
   init          vault_commands     Make a folder a vault; existing files are not changed.
@@ -40,7 +41,6 @@ Finding
   similar       search_commands    List the notes that state the same as a text, or nearly.
   prime         exchange_commands  Import reference material, one note for each heading.
   embed         evaluate_commands  Compute the vectors that semantic recall lacks.
-  eval          evaluate_commands  Measure how well recall and packs answer your queries.
 
 History
   show          history_commands   Show who made a commit, why, and what it changed.
@@ -50,7 +50,6 @@ History
   restore       history_commands   Restore an older version of a note, as a new change.
   undo          history_commands   Revert one commit, as a new commit.
   bisect        assert_commands    Find the first commit whose pack is not as expected.
-  assert        assert_commands    Test what a pack contains, for `git bisect run`.
 
 What agents saw
   recent        health_commands    List the last recalls and packs: query, caller, notes.
@@ -60,7 +59,6 @@ What agents saw
 Upkeep
   state         note_commands      Change the state of a note, and commit it.
   supersede     note_commands      Replace a note by another; each names the other.
-  dedup         search_commands    List duplicate notes, or merge them.
   curate        curation_commands  Propose notes to merge, archive, check or fix.
   dream         curation_commands  Promote what was recalled often; DREAMS.md lists it.
   compact       curation_commands  Summarize unused notes; the full text stays in git.
@@ -82,8 +80,6 @@ Sessions, tasks and projects
   projects      project_commands   List the projects, each with its notes and sessions.
 
 Agents and other programs
-  skill         agent_commands     Install a skill: when to recall, remember and promote.
-  mcp           agent_commands     Serve the vault to an agent over MCP.
   import        exchange_commands  Import memories of other programs, or an archived vault.
 
 Watching and the page
@@ -96,10 +92,15 @@ The vault itself
   doctor        health_commands    Check the vault, its repository and this machine.
   vaults        vault_list         List your vaults and their problems.
   trust         vault_commands     Trust this vault: its active policies may instruct.
+
+Not in the list
+  assert        assert_commands    Test what a pack contains, for `git bisect run`.
+  eval          evaluate_commands  Measure how well recall and packs answer your queries.
+  dedup         search_commands    List duplicate notes, or merge them.
   index         vault_commands     Update the index, and list notes with problems.
   context       health_commands    Update CONTEXT.md and other generated files.
-
-Run by other programs
+  skill         agent_commands     Install a skill: when to recall, remember and promote.
+  mcp           agent_commands     Serve the vault to an agent over MCP.
   hook          agent_commands     Answer an agent's event; agents run this themselves.
   merge-driver  merge_driver       Merge three versions of a note into OURS, for git.
   push-check    push_check         Check a push as git's pre-receive hook, by access.yaml.
@@ -174,9 +175,12 @@ def find_home(name: str) -> str:
 def describe_commands() -> str:
     """Return what `vaultmem --help` prints: 80 columns at most, whatever the terminal has."""
     lines = [_HEAD]
-    for line in _TABLE.strip().splitlines():
+    listed, _, hidden = _TABLE.strip().rpartition("\n\n")
+    for line in listed.splitlines():
         if line.startswith(" "):
             name, _, sentence = line.split(None, 2)
             line = f"  {name:<12}  {sentence}"
         lines.append(line)
-    return "\n".join([*lines, "", _TAIL])
+    names = [row.split()[0] for row in hidden.splitlines()[1:]]
+    lines += ["", "For programs, and for measuring", f"  {', '.join(names[:6])},"]
+    return "\n".join([*lines, f"  {', '.join(names[6:])}", "", _TAIL])
