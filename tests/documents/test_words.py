@@ -54,17 +54,17 @@ DATA = {
 CODE_WORDS = {
     "cli": 285,
     "client": 28,
-    "core": 1426,
+    "core": 1425,
     "hub": 176,
     "integrations": 3,
     "mcp_server": 176,
     "operations": 222,
     "ray_fleet": 10,
     "serve": 83,
-    "services": 1609,
+    "services": 1608,
     "storage": 613,
     "web": 326,
-    ".": 86,
+    ".": 84,
 }
 
 #: Commands with their output, and words in code, are named elsewhere.

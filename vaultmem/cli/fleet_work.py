@@ -1,4 +1,4 @@
-"""What commands do with `--fleet FILE`, and how they print it, as text and as JSON."""
+"""Run commands with `--fleet FILE`, and print their results, as text and as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where `vaultmem` starts: a watcher that is alive answers at once, else the command runs here.
+"""The start of `vaultmem`: a watcher that is alive answers at once, else the command runs here.
 
 Only what asking takes is imported. Whatever goes wrong on the way, no watcher or another version
 or an answer cut short, the command runs here as if there had been none.

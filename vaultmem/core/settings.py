@@ -1,4 +1,4 @@
-"""What settings say together: the words that some take, and which of them contradict each other."""
+"""Rules over several settings: words that some take, and contradictions."""
 
 from __future__ import annotations
 

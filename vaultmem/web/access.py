@@ -1,4 +1,4 @@
-"""Who can open the page, from where, and the headers that limit a browser.
+"""Rules for opening the page: by which user, from where, and the headers that limit a browser.
 
 A browser shows the cookie that it got for a one-time code; a program shows the token. Names under
 which nobody serves (DNS rebinding) and requests that another site's page sends are refused before

@@ -1,4 +1,4 @@
-"""What a verb wants of notes: which are put, replaced or removed, and as which event."""
+"""The changes that a verb plans: which are put, replaced or removed, and as which event."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a hub is checked for, and what of it is mended."""
+"""The checks of a hub, and their repairs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What files that are pushed hold: how much, credentials, and what no clone should get."""
+"""Check the contents of pushed files: how much, credentials, and what no clone should get."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may do what in a hub: a token each, of which only the digest is kept."""
+"""The grants of a hub: a token each, of which only the digest is kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who pushes to a repository, and by which rules: a hub's token, or a name in an access.yaml.
+"""Find the user that pushes, and its rules: a hub's token, or a name in an access.yaml.
 
 access.yaml is for git hosts that run the push check as their hook:
 

@@ -1,4 +1,4 @@
-"""What a push brings: its commits, what each changes, and its objects, read within bounds.
+"""The contents of a push: its commits, what each changes, and its objects, read within bounds.
 
 Whoever pushes may have made objects by hand, so nothing is taken for granted: a few trees can name
 more files than any disk holds, and a few bytes unpack to gigabytes.
