@@ -351,7 +351,7 @@ def test_an_agent_says_that_its_memory_replaces_a_part_of_a_note(make_vault: Mak
         hint = new["told"].splitlines()[-1]
         link = hint.rpartition(" to ")[2].rstrip(".")
         assert hint.startswith(
-            f"It says more; if this part is replaced, set supersedes_part of {new['path']}"
+            f"It has more; if this part is replaced, set supersedes_part of {new['path']}"
         )
         given = {"property": "supersedes_part", "value": [link]}
         await call(client, "update_note", path=new["path"], **given)

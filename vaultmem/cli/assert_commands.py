@@ -58,9 +58,10 @@ EXPECTING = {
         typer.Option("--finds", metavar="PATH", help="The pack shows this note (repeatable)."),
     ],
     "says": Annotated[
-        list[str], typer.Option("--says", metavar="TEXT", help="The pack says this (repeatable).")
+        list[str],
+        typer.Option("--says", metavar="TEXT", help="The pack contains this text (repeatable)."),
     ],
-    "negated": Annotated[bool, typer.Option("--not", help="Expect that it shows and says none.")],
+    "negated": Annotated[bool, typer.Option("--not", help="Expect that it contains none of them.")],
     "budget": Annotated[
         int,
         typer.Option(
@@ -81,9 +82,9 @@ def register(app: typer.Typer) -> None:
 @takes("vault", "ref", "at", "as_json")
 @_takes_expected
 def assert_(asked: PackAssertion, here: Here, fleet: FleetOption = "") -> None:
-    """Test what a pack says; made for `git bisect run`.
+    """Test what a pack contains, for `git bisect run`.
 
-    The exit code is 0 if the pack is as expected, 1 if not, 125 if that cannot be told. Of a fleet,
+    The exit code is 0 if the pack is as expected, 1 if not, 125 if that is unknown. Of a fleet,
     each vault's pack is tested.
 
     Examples:
@@ -136,7 +137,7 @@ def bisect(
         str, typer.Option("--bad", metavar="B", help="A later one, where it is bad.")
     ] = "HEAD",
 ) -> None:
-    """Find the first commit at which a pack is not as expected.
+    """Find the first commit whose pack is not as expected.
 
     Nothing is checked out.
 

@@ -53,7 +53,7 @@ def promote(
         told = (
             "" if before == "active" else f"{before} to active",
             source and f"from {source}",
-            "on record" if path in done.trusted else "",
+            "trusted" if path in done.trusted else "",
         )
         say_painted("promoted  ", "green", f"{path}  ({', '.join(filter(None, told))})")
     for path in done.active:

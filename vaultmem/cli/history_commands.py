@@ -68,7 +68,7 @@ def restore(
         ),
     ] = "",
 ) -> None:
-    """Write a note as it once was, as a new change.
+    """Restore an older version of a note, as a new change.
 
     What it is now is committed first. A note that was renamed or moved since keeps its new path.
 

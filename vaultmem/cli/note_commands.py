@@ -171,11 +171,13 @@ def forget(
     ] = "",
     reason: Annotated[
         str,
-        typer.Option("--reason", metavar="TEXT", help="Why; committed at once, for blame to tell."),
+        typer.Option(
+            "--reason", metavar="TEXT", help="Why; committed at once, so that blame shows it."
+        ),
     ] = "",
     confirmation: Annotated[
         bool,
-        typer.Option("--confirmation", help="Not the note: only that it was said again, last."),
+        typer.Option("--confirmation", help="Not the note: only its last confirmation."),
     ] = False,
     purge: Annotated[
         bool, typer.Option("--purge", help="Say how to remove it from git's history too.")
@@ -187,7 +189,7 @@ def forget(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it, also for several.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would go.")] = False,
 ) -> None:
-    """Remove notes; git still has what was committed.
+    """Remove notes; git keeps what was committed.
 
     More than one is removed only with --yes. --purge removes nothing: it prints what has to be done
     for git to forget as well. --verify looks for texts, one a line, in all that git keeps; it ends
@@ -292,9 +294,9 @@ def pin(
     ] = "",
     remove: Annotated[bool, typer.Option("--remove", help="Pin it no longer.")] = False,
 ) -> None:
-    """Show a note in every pack, or list what is pinned.
+    """Show a note in every pack, or list the pinned notes.
 
-    Machines leave a pinned note as it is. The list says what each costs in every pack.
+    Agents cannot change a pinned note. The list shows what each costs in every pack.
 
     Examples:
       vaultmem pin refund-rules

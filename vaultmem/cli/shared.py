@@ -1,4 +1,4 @@
-"""What commands are made of: the options that nearly every one has, and those of a request.
+"""The parts of commands: the options that nearly every one has, and those of a request.
 
 Also how each says which extra it needs.
 """

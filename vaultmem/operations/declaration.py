@@ -45,7 +45,7 @@ BASE = "/api/v1"
 
 #: The parts of addresses; those that may have `/` in them stand at the end.
 PARTS: Mapping[str, Schema] = {
-    "path": text(f"{NOTE} A slash in it may stand as it is.", 1_000),
+    "path": text(f"{NOTE} A slash in it needs no escape.", 1_000),
     "commit": text("A commit, branch, tag or date such as 2026-10-01.", 200),
     "id": text("The id of what waits, or its beginning.", 64),
     "receipt": text("A receipt's id, or its beginning.", 64),

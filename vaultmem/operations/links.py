@@ -201,7 +201,7 @@ def repair_warnings(result: RepairResult) -> Iterator[str]:
 
 
 def rename_note(vault: Vault, asked: RenameNoteRequest) -> RenameResult:
-    """Rename or move a note; every link to it and from it holds.
+    """Rename or move a note, and update every link.
 
     Interrupted, nothing is changed.
 

@@ -120,7 +120,7 @@ class ListNotes(NamedTuple):
 def list_(vault: Vault, asked: ListNotes) -> list[tuple[str, NoteRecord]]:
     """List the notes, or those of a kind, state, tag or folder.
 
-    Notes in every state are listed, unless --state says otherwise.
+    Without --state, notes in every state are listed.
 
     Examples:
       vaultmem list --state candidate
@@ -237,7 +237,7 @@ class Remember(NamedTuple):
         str,
         Arg(
             "What to remember.",
-            Agent("Markdown; one thing, in words that stand alone.", most=200_000),
+            Agent("Markdown; one thing, in words that need no context.", most=200_000),
             most=1_000_000,
             takes=Takes.INPUT,
             metavar="TEXT",
@@ -331,7 +331,7 @@ class Remember(NamedTuple):
 
 
 def remember(vault: Vault, asked: Remember) -> Remembered:
-    """Write down a memory; the next question finds it.
+    """Store a memory; the next query finds it.
 
     A note that says the same takes it in; notes that are near are linked and named. With
     --supersedes, the old note is deprecated and each names the other, in one commit.
@@ -459,7 +459,7 @@ def proposed_lines(proposed: Sequence[Proposed]) -> Iterator[Line]:
         yield Line(f"  > {one_line(each.text)}")
     if proposed:
         paths = " ".join(shlex.quote(each.path) for each in proposed)
-        yield Line("  A standing wish. Once you promote it, every pack that it concerns shows it:")
+        yield Line("  A lasting wish. Once you promote it, every pack that it concerns shows it:")
         yield Line(f"  vaultmem promote {paths}")
 
 

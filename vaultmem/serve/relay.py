@@ -1,4 +1,4 @@
-"""What `vaultmem mcp` does: pass on what a client and the vault's resident process say.
+"""Run `vaultmem mcp`: pass on messages between a client and the vault's resident process.
 
 It imports nothing that takes long, because a client waits for it in each of its sessions.
 

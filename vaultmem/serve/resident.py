@@ -1,4 +1,4 @@
-"""What runs in a vault's resident process: it watches, and answers commands, agents and browsers.
+"""The resident process of a vault: it watches, and answers commands, agents and browsers.
 
 The main thread watches. Commands are run by one thread; agents and browsers are talked with in an
 event loop, and what they ask is done by threads that all of them share.

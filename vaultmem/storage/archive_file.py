@@ -362,7 +362,7 @@ def open_archive(file: Path) -> Iterator[ArchiveReader]:
             first = tar.next()
             source = tar.extractfile(first) if first and first.name == MANIFEST else None
             if first is None or source is None or first.size > MAX_MANIFEST:
-                raise RefusedError("it is no archive of a vault")
+                raise RefusedError("it is not an archive of a vault")
             manifest = parse_manifest(source.read())
         yield ArchiveReader(file, tar, limit, manifest)
 
@@ -375,7 +375,7 @@ def naming_archive(file: Path) -> Iterator[None]:
     except RefusedError as error:
         told = str(error)
     except (gzip.BadGzipFile, tarfile.ReadError):
-        told = "it is no archive of a vault, or is damaged"
+        told = "it is not an archive of a vault, or is damaged"
     except (EOFError, tarfile.TarError, zlib.error, ValueError, OverflowError):
         told = "it is damaged or cut short"
     except (FileExistsError, NotADirectoryError) as error:

@@ -152,7 +152,7 @@ def supersede_several(
             named = links.in_property(str(old.path), new)
             if list_unsaid(old, KnownText(by.visible_body, by.title)):
                 names.append(_take_over(old, named, "", holds, "supersedes_part"))
-                body.append(f"{old.path}: says more, and stays")
+                body.append(f"{old.path}: has more, and stays")
                 continue
             check_supersession(old, mover)
             names.append(_take_over(old, named, "", holds))

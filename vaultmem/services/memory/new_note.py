@@ -239,7 +239,7 @@ def refuse_hidden(vault: Vault, note: Note) -> None:
         RefusedError: it is.
     """
     if note.problem:
-        vault.require_person(f"{note.path}: {note.problem}; a person mends it")
+        vault.require_person(f"{note.path}: {note.problem}; a person has to fix it")
     if note.state == State.QUARANTINED:
         vault.require_person(f"{note.path}: quarantined, so only a person changes it")
 
@@ -265,7 +265,7 @@ def _replace(note: Note, old: str, new: str) -> str:
 def _set(vault: Vault, path: PurePosixPath, text: str, name: str, value: Any) -> str:
     """Return a text with a property set or removed that is whoever asks's to set."""
     if name == "state":
-        raise RefusedError(f"{path}: a state changes on record, with its reason, not as a property")
+        raise RefusedError(f"{path}: a state is changed with its reason, not as a property")
     if name in GUARDED and (name, value) != ("pinned", True):
         vault.require_person(f'{path}: "{name}" stays as it is, and only a person sets it')
     if value is None:
@@ -304,7 +304,7 @@ def forget_confirmation(vault: Vault, address: str, reason: str = "") -> Unconfi
 
     Raises:
         NoteNotFoundError: there is no such note.
-        RefusedError: nobody said it again, or an agent would change another's pinned note.
+        RefusedError: nobody confirmed it, or an agent would change another's pinned note.
         PendingError: the note is changed; the commit has to wait.
     """
     path, _ = resolve_address(vault, address)
@@ -313,11 +313,11 @@ def forget_confirmation(vault: Vault, address: str, reason: str = "") -> Unconfi
         note = change.read(path)
         last = find_confirmation(note)
         if last is None:
-            raise RefusedError(f"{path}: nobody said that again, so there is nothing to take back")
+            raise RefusedError(f"{path}: it has no confirmation to take back")
         replace_text(change, note, lambda note: drop_confirmation(note, last))
-        told = f"{last.who} said: {last.wording}" if last.wording else f"{last.who} said it again"
+        told = f"{last.who} said: {last.wording}" if last.wording else f"{last.who} confirmed it"
         body = (told, *([reason] if reason else []))
-        subject = name_files("forget", [str(path)], ", said once less")
+        subject = name_files("forget", [str(path)], ", one confirmation less")
         only = (str(path),)
         change.commit(
             Event(FORGET, subject, vault.author, body, "refine", only=only), AuthorScope.ANYBODY

@@ -151,7 +151,7 @@ class Outcome(StrEnum):
 _GLOBAL = frozenset({Kind.POLICY_RULE, Kind.PREFERENCE})
 
 #: What is said of a memory that a quarantined note nearly says.
-HELD = "It is quarantined until a person has read it: a quarantined note says nearly the same."
+HELD = "It is quarantined until a person has read it: a quarantined note states nearly the same."
 
 
 class Remembered(NamedTuple):
@@ -311,7 +311,7 @@ def put_new(
     path = name_note(seen, folder, memory, title)
     memory = memory._replace(project=place_in_project(change, memory.project, seen.here))
     if why := read_note_rules(seen).why_not(str(path)):
-        raise RefusedError(f"{path}: {why}, so nobody would find it; choose another --context")
+        raise RefusedError(f"{path}: {why}, so no query would find it; choose another --context")
     links = _link(seen, near, str(path))
     data = compose_note(seen, path, memory, title, state, links).encode("utf-8")
     data = change.put(path, data)

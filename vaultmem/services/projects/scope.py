@@ -1,4 +1,4 @@
-"""What a query may find from inside a project: its own notes and global ones."""
+"""The notes that a query may find inside a project: its own notes and global ones."""
 
 from __future__ import annotations
 

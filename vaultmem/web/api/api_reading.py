@@ -68,7 +68,7 @@ STATE = (
     Operation(
         "status",
         "GET /status",
-        "Tell what the vault holds, who watches it, what is not committed and by whom.",
+        "Return what the vault holds, who watches it, what is not committed and by whom.",
         _status,
         gives=record(vault="string", notes="integer", tokens="integer", index="object"),
         moment=Moment.BRANCH,
@@ -76,7 +76,7 @@ STATE = (
     Operation(
         "doctor",
         "GET /doctor",
-        "Check the vault, its repository and this machine; nothing is mended.",
+        "Check the vault, its repository and this machine; nothing is repaired.",
         _doctor,
         gives=record(ok="boolean", checks=rows(name="string", verdict="string", told="string")),
         long=True,
@@ -98,7 +98,7 @@ STATE = (
     Operation(
         "list_conflicts",
         "GET /conflicts",
-        "List what two sides of a merge said differently, and at which files git has stopped.",
+        "List what two sides of a merge changed differently, and at which files git has stopped.",
         _conflicts,
         gives=record(
             conflicts=rows(path="string", number="integer", ours="string", theirs="string"),
@@ -135,7 +135,7 @@ HISTORY = (
     Operation(
         "plan_merge",
         "GET /merge",
-        "Tell what merging a branch would change, and what both sides changed differently.",
+        "Return what merging a branch would change, and what both sides changed differently.",
         _plan_merge,
         {"branch": text("The branch, tag or commit to merge.", 200, 1)},
         required=("branch",),

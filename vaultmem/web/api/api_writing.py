@@ -72,7 +72,7 @@ DECIDING = (
     _write(
         "merge",
         "POST /merge",
-        "Merge a branch; what both sides changed is settled, and told.",
+        "Merge a branch; what both sides changed is decided, and reported.",
         _merge,
         fields={"branch": text("The branch, tag or commit to merge.", 200, 1)},
         required=("branch",),
@@ -97,7 +97,7 @@ DECIDING = (
     _write(
         "resolve",
         "POST /conflicts",
-        "Decide what two sides said differently in a note, in one commit.",
+        "Decide what two sides changed differently in a note, in one commit.",
         _resolve,
         fields={
             "path": text("The note.", 1_000, 1),
@@ -159,8 +159,8 @@ def _expect(given: Given) -> Any:
 _EXPECTED = {
     "query": text("What the pack is for.", 1_000_000, 1),
     "finds": texts("The pack shows these notes (path, or path#Heading)."),
-    "says": texts("The pack says these texts."),
-    "not": flag("Expect that it shows and says none."),
+    "says": texts("The pack contains these texts."),
+    "not": flag("Expect that it shows none of them."),
     "budget": whole("Tokens at most; else 2000.", 1, 1_000_000),
 }
 
@@ -196,14 +196,14 @@ JUDGING = (
     Operation(
         "replay_receipt",
         "GET /receipts/{receipt}/replay",
-        "Render the very pack that a receipt stands for again; `gone` is what git has lost of it.",
+        "Render the pack of a receipt again; `gone` lists what git has lost of it.",
         _replay,
         gives=record(**_RECEIPT, text="string", gone=rows(path="string", blob="string")),
     ),
     Operation(
         "assert",
         "GET /assert",
-        "Tell whether the pack for a question is as expected, and if not why.",
+        "Return whether the pack for a question is as expected, and if not why.",
         _assert,
         _EXPECTED,
         required=("query",),
@@ -319,7 +319,7 @@ WRITING = (
         "DELETE /notes/{path}",
         "Remove a note; git still has what was committed.",
         _forget,
-        {"reason": text("Why; committed at once, for blame to tell.", 1_000)},
+        {"reason": text("Why; committed at once, so that blame shows it.", 1_000)},
         gives=record(forgotten=STRINGS, kept_pinned=STRINGS),
     ),
     MV,
