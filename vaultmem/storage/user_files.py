@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import sys
-from pathlib import Path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 
 FILE_NAME = "vaults.json"
@@ -152,6 +151,8 @@ def find_user_folder(kind: str, environment: Mapping[str, str]) -> str:
 
 def find_package_folder(name: str) -> Path:
     """Return a folder of files: in the package where it is installed, beside it in a clone."""
+    from pathlib import Path
+
     package = Path(__file__).parents[1]
     inside = package / name
     return inside if inside.is_dir() else package.parent / name
@@ -178,11 +179,15 @@ def how_to_install(extra: str) -> str:
         extras = ()
     if extra not in extras:  # It runs from its folder alone, or was installed without that extra.
         return f"run `pip install '.[{extra}]'`"
+    import shlex
+
     return f"run `{shlex.join([*_installer(), f'{DISTRIBUTION}[{extra}]'])}`"
 
 
 def _installer() -> list[str]:
     """Return what installs into the environment of this process."""
+    from pathlib import Path
+
     prefix = Path(sys.prefix)
     if (prefix / "pipx_metadata.json").is_file():
         return ["pipx", "inject", DISTRIBUTION]
