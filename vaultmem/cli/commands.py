@@ -38,7 +38,7 @@ Notes
 
 Finding
   why           history_commands   Show which notes mention a text, and who wrote them when.
-  trace         history_commands   List the memories and decisions behind a file or line of code.
+  trace         history_commands   List memories and decisions about a line of code.
   similar       search_commands    List the notes that state the same as a text, or nearly.
   prime         exchange_commands  Import reference material, one note for each heading.
   embed         evaluate_commands  Compute the vectors that semantic recall lacks.

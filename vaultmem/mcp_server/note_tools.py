@@ -67,7 +67,7 @@ def _describe_remembered(done: Remembered) -> list[str]:
 
         lines.append(HELD)
     if done.superseded:
-        besides = f" It said besides: {one_line(done.unsaid[0])[:300]}" if done.unsaid else ""
+        besides = f" It also contains: {one_line(done.unsaid[0])[:300]}" if done.unsaid else ""
         lines.append(f"It replaces {done.superseded}, which is deprecated.{besides}")
     for each in done.similar:
         if each.contradicts:

@@ -83,7 +83,7 @@ AsOf = Annotated[
     ),
 ]
 
-_FOR_PEOPLE = {Front.MCP: "what is quarantined is shown to nobody but a person"}
+_FOR_PEOPLE = {Front.MCP: "quarantined notes are shown only to the owner"}
 
 
 #: How a pack is written; as JSON it is markdown inside.

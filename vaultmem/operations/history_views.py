@@ -33,7 +33,7 @@ _WORDS = {"add": ("added", "green"), "remove": ("removed", "red"), "replace": ("
 _CUT = "The history of this clone ends here: it is shallow. `git fetch --unshallow` gets the rest."
 
 _MAX_TEXT = (
-    "This clone is shallow and its history ends at {}: what is said to be from there may be older."
+    "This clone is shallow and its history ends at {}: lines from there might be older than that."
 )
 
 _Below = Annotated[str, Arg("Only what changed this note or folder.", most=1_000, metavar="PATH")]
@@ -49,8 +49,8 @@ def log(
     agent: Annotated[_Names, Arg("Only by this agent (repeatable).", metavar="ID")] = (),
     session: Annotated[_Names, Arg("Only of this session (repeatable).", metavar="ID")] = (),
     path: _Below = "",
-    since: Annotated[str, Arg("Only from this day or moment on.", most=40, metavar="DATE")] = "",
-    until: Annotated[str, Arg("Only up to this day or moment.", most=40, metavar="DATE")] = "",
+    since: Annotated[str, Arg("Only from this day or time on.", most=40, metavar="DATE")] = "",
+    until: Annotated[str, Arg("Only up to this day or time.", most=40, metavar="DATE")] = "",
     all_: Annotated[bool, Arg("Also commits that vaultmem did not make.")] = False,
 ) -> Log:
     """Show what happened in the vault, newest first.
@@ -299,7 +299,7 @@ def blame(
     path: Annotated[str, word("The note, or one section of it (PATH#Heading).", 1)],
     at: _At = "",
 ) -> Blame:
-    """Show who wrote each line of a note, when and in which session.
+    """Show who wrote each line of a note, and when.
 
     Examples:
       vaultmem blame refund-rules

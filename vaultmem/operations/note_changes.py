@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _STATES = [each.value for each in State if each is not State.UNREADABLE]
 
 NotePath = Annotated[str, word("The note: its path, or its name if that is enough.", 1)]
-Reason = Annotated[str, Arg("Why; it stands in the note and in git.", most=1_000, metavar="TEXT")]
+Reason = Annotated[str, Arg("Reason, stored in the note and in git.", most=1_000, metavar="TEXT")]
 
 
 def state_(
@@ -34,7 +34,7 @@ def state_(
     ],
     reason: Reason = "",
 ) -> Transition:
-    """Move a note to another state, and commit that.
+    """Change the state of a note, and commit it.
 
     Candidate, active, stale, archived: one step at a time, forth or back; a candidate becomes
     active by `promote`. Quarantined is a note that cannot be trusted, with a --reason: it is out of
@@ -70,9 +70,9 @@ def supersede(
     part: Annotated[bool, Arg("Only what both speak of: the old note stays.")] = False,
     reason: Reason = "",
 ) -> Supersession:
-    """Replace a note by another; each then names the other.
+    """Replace a note by another; each names the other.
 
-    The old one is deprecated. With --part it stays for what it says besides, and packs show the new
+    The old one is deprecated. With --part it stays for its other text, and packs show the new
     one before it.
 
     Examples:
@@ -89,7 +89,7 @@ def supersede_lines(done: Supersession, asked: Any) -> Iterator[Line]:
     yield Line("superseded  ", "yellow", f"{done.old}  ({became})")
     yield Line("by          ", "green", done.new)
     if done.unsaid and not asked.part:
-        yield Line(f"  it said besides: {one_line(done.unsaid[0])}")
+        yield Line(f"  it also contains: {one_line(done.unsaid[0])}")
     yield from commit_lines(done.report.commits)
 
 
@@ -105,7 +105,7 @@ def checkpoint(
         ),
     ] = "",
 ) -> CommitReport:
-    """Commit everything that changed, and say why.
+    """Commit all changes, with a reason.
 
     Your own changes are one commit with your text. Changes of other authors are committed
     first, each under the name of its author. A vault without changes commits nothing.
@@ -130,7 +130,7 @@ def undo(
     vault: Vault,
     commit: Annotated[str, word("The commit, by its id, branch or tag.", 1, 200)],
 ) -> Undone:
-    """Take back what one commit did, as a new commit.
+    """Revert one commit, as a new commit.
 
     Nothing is taken back where a note of it was changed since.
 

@@ -333,7 +333,7 @@ class Remember(NamedTuple):
 def remember(vault: Vault, asked: Remember) -> Remembered:
     """Store a memory; the next query finds it.
 
-    A note that says the same takes it in; notes that are near are linked and named. With
+    If a note already states the same, none is added. Similar notes are linked and named. With
     --supersedes, the old note is deprecated and each names the other, in one commit.
 
     Examples:
@@ -396,7 +396,7 @@ def remembered_lines(done: Remembered, _: Any) -> Iterator[Line]:
     if done.superseded:
         yield Line("superseded  ", "yellow", done.superseded)
         if done.unsaid:
-            yield Line(f"  it said besides: {one_line(done.unsaid[0])}")
+            yield Line(f"  it also contains: {one_line(done.unsaid[0])}")
     elif is_known:
         told = f"vaultmem forget --confirmation {shlex.quote(done.path)}"
         yield Line(f"If it is another fact: {told}")

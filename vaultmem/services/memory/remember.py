@@ -241,7 +241,7 @@ def remember(
         if held := refuse_held(change.seen, new.asked, known.held):
             if replaced:
                 raise RefusedError(
-                    f"{held.path}: quarantined, and says nearly that; write it alone"
+                    f"{held.path}: quarantined, and nearly the same text; write it alone"
                 )
             return put_new(change, memory, title, State.QUARANTINED, (held,))
         is_held = change.is_foreign and bool(find_suspicious(memory.text))
