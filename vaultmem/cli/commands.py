@@ -41,7 +41,6 @@ Finding
   trace         history_commands   List memories and decisions about a line of code.
   similar       search_commands    List the notes that state the same as a text, or nearly.
   prime         exchange_commands  Import reference material, one note for each heading.
-  embed         evaluate_commands  Compute the vectors that semantic recall lacks.
 
 History
   show          history_commands   Show who made a commit, why, and what it changed.
@@ -97,6 +96,7 @@ The vault itself
 Not in the list
   assert        assert_commands    Test what a pack contains, for `git bisect run`.
   eval          evaluate_commands  Measure how well recall and packs answer your queries.
+  embed         evaluate_commands  Compute the vectors that semantic recall lacks.
   dedup         search_commands    List duplicate notes, or merge them.
   index         vault_commands     Update the index, and list notes with problems.
   context       health_commands    Update CONTEXT.md and other generated files.
