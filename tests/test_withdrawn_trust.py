@@ -400,6 +400,7 @@ OTHERS = {
     "merge-driver": "what git merges; `merge` has a row",
 }
 READS = {
+    *("trace",),
     *("recall", "pack", "get", "list", "log", "status", "links", "why", "similar", "show", "diff"),
     *("history", "blame", "bisect", "assert", "recent", "replay", "stats"),
 }

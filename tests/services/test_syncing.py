@@ -481,7 +481,7 @@ def test_the_first_command_in_a_clone_lets_git_merge_notes(make_machines: MakeMa
     [
         ("sync_every: 5m\n", '"sync_every" is set and "sync_remote" is not'),
         ("sync_remote: origin\nsync_every: 5\n", "it takes never, or minutes or hours"),
-        ("sync_remote: https://x.org/y\n", "it takes the name of a remote of git's"),
+        ("sync_remote: https://x.org/y\n", "it takes the name of a git remote"),
     ],
 )
 def test_settings_are_checked(make_vault: Make, settings: str, told: str) -> None:

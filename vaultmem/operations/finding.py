@@ -290,7 +290,7 @@ def make_pack_ask(asked: PackRequest) -> AskPack:
 
 
 def _read_day(text: str) -> date | None:
-    from vaultmem.services.search.validity import parse_day
+    from vaultmem.services.search.valid_spans import parse_day
 
     return parse_day(text) if text else None
 

@@ -89,7 +89,7 @@ def supersede_lines(done: Supersession, asked: Any) -> Iterator[Line]:
     yield Line("superseded  ", "yellow", f"{done.old}  ({became})")
     yield Line("by          ", "green", done.new)
     if done.unsaid and not asked.part:
-        yield Line(f"  it also contains: {one_line(done.unsaid[0])}")
+        yield Line(f"  only in it: {one_line(done.unsaid[0])}")
     yield from commit_lines(done.report.commits)
 
 

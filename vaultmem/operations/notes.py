@@ -396,7 +396,7 @@ def remembered_lines(done: Remembered, _: Any) -> Iterator[Line]:
     if done.superseded:
         yield Line("superseded  ", "yellow", done.superseded)
         if done.unsaid:
-            yield Line(f"  it also contains: {one_line(done.unsaid[0])}")
+            yield Line(f"  only in it: {one_line(done.unsaid[0])}")
     elif is_known:
         told = f"vaultmem forget --confirmation {shlex.quote(done.path)}"
         yield Line(f"If it is another fact: {told}")

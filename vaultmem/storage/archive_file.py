@@ -170,7 +170,7 @@ def _check(manifest: ArchiveManifest) -> None:
         if not known or (name in links and not stays_inside(path, member.link)):
             raise RefusedError(f"{name!r} leads out of the vault, or is nothing that belongs to it")
         if links and any(f"{FILES}{above}" in links for above in _parents(path)):
-            raise RefusedError(f"{name!r} is below a link")
+            raise RefusedError(f"{name!r} is reached through a link")
 
 
 def is_kept(name: str) -> bool:

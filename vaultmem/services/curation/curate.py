@@ -27,7 +27,7 @@ from vaultmem.services.anchors.check import check_documents
 from vaultmem.services.curation.dedup import plan_merges
 from vaultmem.services.lifecycle.transition import refuse_branch
 from vaultmem.services.search.link_walk import LinkGraph, list_broken
-from vaultmem.services.search.validity import describe_validity, span_of
+from vaultmem.services.search.valid_spans import describe_validity, span_of
 from vaultmem.services.similarity.pairs import Pairs, compare_vault, read_apart
 from vaultmem.services.similarity.value_updates import are_apart, list_unsaid
 from vaultmem.services.usage import read_usage

@@ -46,7 +46,7 @@ from vaultmem.services.search.run_query import count_pack
 from vaultmem.services.search.score import Scorer, choose_scope
 from vaultmem.services.search.search import find_places, list_sections, name_refs
 from vaultmem.services.search.trusted import trusted_documents
-from vaultmem.services.search.validity import find_span, keep_valid_relations, order_valid
+from vaultmem.services.search.valid_spans import find_span, keep_valid_relations, order_valid
 from vaultmem.services.search.vault_set import (
     ByMeaning,
     Models,

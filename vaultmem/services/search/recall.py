@@ -34,7 +34,7 @@ from vaultmem.errors import VaultError
 from vaultmem.services.search.rerank import Reranker
 from vaultmem.services.search.score import DEEPEST, Depth, Scorer, look_deeper
 from vaultmem.services.search.search import merge_hits
-from vaultmem.services.search.validity import find_span, has_limits, order_valid
+from vaultmem.services.search.valid_spans import find_span, has_limits, order_valid
 from vaultmem.services.search.vault_set import VaultSet, name_vault
 from vaultmem.services.views.update_index import heals
 from vaultmem.vault import Vault
