@@ -283,6 +283,7 @@ def template(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRe
     root = tmp_path_factory.mktemp("template") / "vault"
     create_vault(root).vault.close()
     request.module.lay(root)
+    (root / ".git/vaultmem-id").unlink(missing_ok=True)  # A copy with it is a copied vault.
     return root
 
 

@@ -52,6 +52,12 @@ class RefusedError(VaultError):
     exit_code = 5
 
 
+class ArgumentError(RefusedError):
+    """An argument is not of the form that the command takes."""
+
+    exit_code = 2
+
+
 class ForbiddenError(RefusedError):
     """A vault's remote does not take this from whoever asks, for it is not theirs to do."""
 

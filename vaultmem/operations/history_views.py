@@ -60,11 +60,11 @@ def log(
       vaultmem log --path notes/payments
     """
     from vaultmem.core.text.timestamps import parse_timestamp
-    from vaultmem.errors import RefusedError
+    from vaultmem.errors import ArgumentError
     from vaultmem.services.history.commits import CommitFilter, list_commits
 
     if span and ".." not in span:
-        raise RefusedError(f'"{span}" is not A..B; --ref shows one branch, --path one note')
+        raise ArgumentError(f'"{span}" is not A..B; --ref shows one branch, --path one note')
     wanted = CommitFilter(
         frozenset(event),
         frozenset(agent),

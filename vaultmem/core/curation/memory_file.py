@@ -82,8 +82,13 @@ def choose_fact(note: Note) -> str:
     return fact if len(fact) <= _MAX_FACT else ""
 
 
+#: Characters that change the order in which a text is shown.
+_REORDERS = re.compile("[\u202a-\u202e\u2066-\u2069]")
+
+
 def format_bullet(fact: str, link: str) -> str:
     """Return the line that says something and leads to its note."""
+    fact = _REORDERS.sub("", fact)
     end = "" if fact.endswith((".", "!", "?", ":")) else ":"
     return f"- {fact}{end} {link}"
 
