@@ -75,13 +75,15 @@ class Notices:
     """What a command has to say besides its answer; its Vault and those made from it share it.
 
     `written` are the paths that were written to, `branches` the branches, not checked out, on which
-    that is. `faults` kept a cache from what was written, so the next command has to catch up.
-    `stale` says why answers are older than the notes, where they are: somebody else writes all the
-    while, or nothing can be written.
+    that is. `suspicious` are sentences about text that tries to instruct an agent. `faults` kept a
+    cache from what was written, so the next command has to catch up. `stale` says why answers are
+    older than the notes, where they are: somebody else writes all the while, or nothing can be
+    written.
     """
 
     written: list[str] = field(default_factory=list)
     branches: list[str] = field(default_factory=list)
+    suspicious: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     stale: str = ""
 

@@ -271,7 +271,9 @@ def test_an_openclaw_workspace_keeps_its_days_and_nothing_of_it_is_pinned(
             "skills/x/MEMORY.md": "not memory",
         },
     )
-    assert take(vault, "openclaw", place).count(ImportOutcome.NEW, ImportOutcome.NEAR) == 7
+    done = take(vault, "openclaw", place)
+    assert done.count(ImportOutcome.NEW, ImportOutcome.NEAR) == 6
+    assert done.count(ImportOutcome.QUARANTINED) == 1  # SOUL.md tries to instruct an agent.
     notes = notes_of(vault, "openclaw")
     assert set(notes) == {
         "memory/harbour.md",
@@ -284,6 +286,7 @@ def test_an_openclaw_workspace_keeps_its_days_and_nothing_of_it_is_pinned(
     }
     assert "created: 2026-03-04T00:00:00" in notes["memory/2026-03-04.md"]
     assert "kind: episodic_trace" in notes["memory/2026-03-04.md"]
+    assert "state: quarantined" in notes.pop("soul/soul.md")
     assert all("state: candidate" in each for each in notes.values())
     pinned = vault.view.records("d.pinned = 1")
     assert not [each for each in pinned if "imported" in each.path]

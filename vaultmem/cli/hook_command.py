@@ -72,7 +72,7 @@ def answer_hook(
     except Exception as error:  # noqa: BLE001  No trouble of ours may become the agent's.
         _keep(vault, event, error)
         return
-    follow_writes([])  # An agent takes every word for its context.
+    follow_writes([], [])  # An agent takes every word for its context.
     answer_program()
     if answer:
         say(answer)

@@ -90,7 +90,7 @@ def open_here(
         for_owner=for_owner,
         patience=patience,
     )
-    follow_writes(opened.notices.branches)
+    follow_writes(opened.notices.branches, opened.notices.suspicious)
     if opened.store.state_place.is_new:
         warn(f"{opened.store.state_place.lack}; answers come from {opened.state_folder}, made anew")
     if _warm is None:

@@ -95,21 +95,25 @@ def say_behind(why: str) -> None:
         warn(why)
 
 
-#: The branches, not checked out, that the command under way has written to.
+#: The branches, not checked out, that the command under way has written to, and what it wrote that
+#: tries to instruct an agent.
 _landed: list[str] = []
+_suspicious: list[str] = []
 
 
-def follow_writes(landed: list[str]) -> None:
-    """Tell of the branches that will be in this list: JSON as `ref`, else `say_landed`."""
-    global _landed
-    _landed = landed
+def follow_writes(landed: list[str], suspicious: list[str]) -> None:
+    """Report what these lists will hold: JSON as `ref` and `suspicious`, else `say_landed`."""
+    global _landed, _suspicious
+    _landed, _suspicious = landed, suspicious
 
 
 def say_landed() -> None:
     """Print on which branch it is that was written, where that is not what is checked out."""
     for branch in dict.fromkeys(_landed):
         say_painted("on  ", "green", f"{escape_bytes(branch)}, which is not checked out")
-    follow_writes([])
+    for sentence in dict.fromkeys(_suspicious):
+        warn(sentence)
+    follow_writes([], [])
 
 
 #: Whether a program reads what the command under way prints.
@@ -135,7 +139,9 @@ def emit_json(value: Any) -> None:
     plain = as_plain(value)
     if _landed and isinstance(plain, dict):
         plain = {**plain, "ref": escape_bytes(_landed[-1])}
-        follow_writes([])
+    if _suspicious and isinstance(plain, dict):
+        plain = {**plain, "suspicious": list(dict.fromkeys(map(escape_bytes, _suspicious)))}
+        follow_writes([], [])
     if _behind and isinstance(plain, dict):
         plain = {**plain, "behind": _behind}
     indent = 2 if sys.stdout.isatty() else None

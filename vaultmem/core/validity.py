@@ -32,6 +32,23 @@ _TIME = (
 )
 
 
+#: How the label of a note begins that is not valid at the time that counts.
+EXPIRED, EARLY = "expired since ", "not valid before "
+
+
+def describe_limits(start: date | None, end: date | None, on: Span) -> str:
+    """Return the label of what is valid from `start` on and before `end`, "" if that is `on`."""
+    if Span(start, end).overlaps(on):
+        return ""
+    is_over = end is not None and on.start is not None and end <= on.start
+    return f"{EXPIRED}{end}" if is_over else f"{EARLY}{start}"
+
+
+def is_invalid(label: str) -> bool:
+    """Tell whether the label of a hit says that it is not valid at the time that counts."""
+    return label.startswith((EXPIRED, EARLY))
+
+
 def read_day(text: str) -> date | None:
     """Return the day of an ISO 8601 date or time, None where a text is neither."""
     try:
@@ -61,10 +78,60 @@ def find_start(text: str, written: date) -> date | None:
     return said.start if said else None
 
 
+def find_end(text: str, written: date) -> date | None:
+    """Return the day from which on a text says that it does not hold any more: until Friday.
+
+    A weekday is the next one after it was `written`. A day that is past by then is none.
+    """
+    for found in _until().finditer(text):
+        end = _read_end(found, written)
+        if end is not None and end > written:
+            return end
+    return None
+
+
+def _read_end(found: re.Match[str], written: date) -> date | None:
+    if weekday := found["weekday"]:
+        number = int(read_pairs("weekdays")[weekday.casefold()])
+        return written + timedelta(days=(number - written.isoweekday() - 1) % 7 + 1)
+    if found["tomorrow"]:
+        return written + timedelta(days=1)
+    if found["week"]:
+        return written + timedelta(days=8 - written.isoweekday())
+    if found["end_month"]:
+        return _span_month(written.year, written.month).end
+    if found["end_year"]:
+        return date(written.year + 1, 1, 1)
+    span = _read_span(found, written)
+    if span is None or span.start is None:
+        return None
+    # A month or a day without a year is the next one, where others ask about the last.
+    is_next = found["month"] and not found["year"] and span.start <= written
+    return span.start.replace(year=span.start.year + 1) if is_next else span.start
+
+
+@cache
+def _until() -> re.Pattern[str]:
+    ends = "|".join(
+        f"(?P<{name}>(?i:{_join_words(sort)}))"
+        for name, sort in (
+            *(("tomorrow", "tomorrow"), ("week", "week")),
+            *(("end_month", "month"), ("end_year", "year")),
+        )
+    )
+    weekdays = "|".join(map(re.escape, read_pairs("weekdays")))
+    weekday = rf"(?:next |nächsten |kommenden )?(?P<weekday>(?i:{weekdays}))"
+    return re.compile(rf"\b(?i:{_join_words('until')}) (?:the )?(?:{weekday}|{ends}|{_TIME})\b")
+
+
+def _join_words(sort: str) -> str:
+    words = [line.partition(" ")[2] for line in read_lines("times") if line.startswith(f"{sort} ")]
+    return "|".join(re.escape(each) for each in sorted(words, key=len, reverse=True))
+
+
 @cache
 def _compiled(sort: str) -> re.Pattern[str]:
-    words = [line.partition(" ")[2] for line in read_lines("times") if line.startswith(f"{sort} ")]
-    ties = "|".join(re.escape(each) for each in sorted(words, key=len, reverse=True))
+    ties = _join_words(sort)
     time = {"past": "", "last": r"\W*$"}.get(sort, rf" (?:the )?(?:{_TIME})")
     return re.compile(rf"\b(?i:{ties})\b{time}")
 

@@ -21,7 +21,14 @@ from vaultmem.mcp_server.tool import (
 )
 from vaultmem.operations.declaration import LEAST, MOST, Front, describe, read_request
 from vaultmem.operations.note_data import edited_json, report_json
-from vaultmem.operations.notes import Get, Remember, describe_offer, note_data, remember
+from vaultmem.operations.notes import (
+    Get,
+    Remember,
+    describe_end,
+    describe_offer,
+    note_data,
+    remember,
+)
 from vaultmem.operations.schemas import (
     STRINGS,
     answer,
@@ -55,7 +62,7 @@ def _describe_remembered(done: Remembered) -> list[str]:
     """Say where the memory is, and what is known that it repeats or contradicts."""
     word = "Known already" if done.outcome == "known" else "Remembered"
     lines = [f"{word}: {done.path} ({done.state})."]
-    if done.state == State.QUARANTINED:
+    if done.state == State.QUARANTINED and done.similar:
         from vaultmem.services.memory.remember import HELD
 
         lines.append(HELD)
@@ -65,6 +72,8 @@ def _describe_remembered(done: Remembered) -> list[str]:
             lines.append(_tell_replacing(each, done))
         elif each.says and not each.is_same:
             lines.append(f"Near to it: {each.path}: {one_line(each.says)[:200]}")
+    if done.ends:
+        lines.append(describe_end(done.ends, "valid_until ").capitalize() + ".")
     lines += tell_proposed(done.proposed)
     return [*lines, f"Hint: {describe_offer(done.offered)} in cites."] if done.offered else lines
 

@@ -174,8 +174,11 @@ def run_tool(
     late = [
         f"The index is behind: {fault}; the next call catches up." for fault in vault.notices.faults
     ]
-    text = "\n".join([answer.text, *late[:1]])
+    suspicious = list(dict.fromkeys(map(escape_bytes, vault.notices.suspicious)))
+    text = "\n".join([answer.text, *suspicious, *late[:1]])
     data = as_plain(answer.as_data(given.get("detail", False)))
+    if suspicious:
+        data["told"] = "\n".join([data["told"], *suspicious])
     if vault.notices.stale:
         told = tell_behind(vault, data["told"])
         return tell_behind(vault, text), {**data, "told": told, "behind": vault.notices.stale}

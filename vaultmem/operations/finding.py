@@ -23,6 +23,8 @@ from vaultmem.operations.schemas import STRINGS, record, rows
 from vaultmem.operations.traces import anchors_data
 
 if TYPE_CHECKING:
+    from datetime import date
+
     from vaultmem.core.packs.pack_item import LeftOut, PackItem
     from vaultmem.core.packs.pack_text import Pack
     from vaultmem.core.search.query import Hit
@@ -67,6 +69,17 @@ Semantic = Annotated[
         "By meaning too, or by words alone; else as vaultmem.yaml says.",
         flags=("--semantic/--no-semantic",),
         excused={Front.MCP: "the vault's owner decides in vaultmem.yaml"},
+    ),
+]
+
+AsOf = Annotated[
+    str,
+    Arg(
+        "Prefer what was valid on this day (2026-10-01), by `valid_from` and `valid_until`.",
+        "Day: what was valid then.",
+        most=40,
+        flags=("--as-of",),
+        metavar="DATE",
     ),
 ]
 
@@ -123,6 +136,7 @@ class Recall(NamedTuple):
     expand_links: ExpandLinks = False
     semantic: Semantic = None
     at: At = ""
+    as_of: AsOf = ""
     only: Filters = Filters()
     project: ProjectScope = ""
     vaults: Vaults = ()
@@ -188,6 +202,7 @@ class PackRequest(NamedTuple):
         ),
     ] = ""
     at: At = ""
+    as_of: AsOf = ""
     project: ProjectScope = ""
     vaults: Vaults = ()
 
@@ -270,7 +285,14 @@ def make_pack_ask(asked: PackRequest) -> AskPack:
         asked.semantic,
         asked.expand_links,
         receipt=asked.receipt,
+        as_of=_read_day(asked.as_of),
     )
+
+
+def _read_day(text: str) -> date | None:
+    from vaultmem.services.search.validity import parse_day
+
+    return parse_day(text) if text else None
 
 
 def make_ask(asked: Recall) -> Ask:
@@ -286,7 +308,7 @@ def make_ask(asked: Recall) -> Ask:
         asked.query,
         asked.limit or (MOST_FITTING if asked.budget else 0),
         asked.offset,
-        only._replace(states=_choose_states(asked)),
+        only._replace(states=_choose_states(asked), as_of=_read_day(asked.as_of)),
         asked.at,
         asked.include_refs,
         asked.semantic,

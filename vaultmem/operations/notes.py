@@ -277,6 +277,18 @@ class Remember(NamedTuple):
             metavar="PATH",
         ),
     ] = ()
+    valid_from: Annotated[
+        str, Arg("First day, commit or tag on which it holds.", "", most=100, metavar="DATE")
+    ] = ""
+    valid_until: Annotated[
+        str,
+        Arg(
+            "Day, commit or tag from which on it does not hold.",
+            "Day, commit or tag of its end.",
+            most=100,
+            metavar="DATE",
+        ),
+    ] = ""
     project: Annotated[
         str,
         Arg(
@@ -325,6 +337,8 @@ def remember(vault: Vault, asked: Remember) -> Remembered:
         confidence=asked.confidence,
         cites=asked.cites,
         project=_choose_project(asked),
+        valid_from=asked.valid_from,
+        valid_until=asked.valid_until,
     )
     return service.remember(vault, memory, force=asked.force)
 
@@ -360,12 +374,19 @@ def remembered_lines(done: Remembered, _: Any) -> Iterator[Line]:
     yield from proposed_lines(done.proposed)
     if done.offered:
         yield Line(f"hint: {describe_offer(done.offered, '--cite ')}")
+    if done.ends:
+        yield Line(f"hint: {describe_end(done.ends)}")
 
 
 def describe_offer(paths: Sequence[str], option: str = "") -> str:
     """Return how to cite files that a memory names."""
     named = " ".join(f"{option}{shlex.quote(path)}" for path in paths)
     return f"to check later whether this still holds, remember it again with {named}"
+
+
+def describe_end(day: str, option: str = "--valid-until ") -> str:
+    """Return how to say when a memory ends whose text names an end."""
+    return f"the text names an end; if it expires on {day}, remember it again with {option}{day}"
 
 
 def _list_similar(done: Remembered) -> Iterator[Line]:
@@ -497,6 +518,7 @@ REMEMBER = Operation(
         project="string",
         cited=STRINGS,
         offered=STRINGS,
+        ends="string",
     ),
     moment=Moment.BRANCH,
     writes=True,

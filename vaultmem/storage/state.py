@@ -24,7 +24,7 @@ from vaultmem.storage.lock import WRITER, hold_lock
 # The tables of the state database, and the version that they are of.
 
 #: A database of another one is made anew.
-VERSION = 21
+VERSION = 23
 
 SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -34,7 +34,8 @@ CREATE TABLE documents (
     context TEXT NOT NULL, tags TEXT NOT NULL, created TEXT NOT NULL, updated TEXT NOT NULL,
     confidence REAL, source TEXT NOT NULL, agent TEXT NOT NULL, session TEXT NOT NULL,
     tokens INTEGER NOT NULL, body_digest TEXT NOT NULL, full_text TEXT NOT NULL,
-    project TEXT NOT NULL, warnings TEXT NOT NULL, sections TEXT NOT NULL,
+    project TEXT NOT NULL, valid_from TEXT NOT NULL, valid_until TEXT NOT NULL,
+    warnings TEXT NOT NULL, sections TEXT NOT NULL,
     UNIQUE (path, blob)
 );
 CREATE INDEX documents_pinned ON documents (pinned) WHERE pinned = 1;

@@ -69,6 +69,10 @@ def list_texts(note: Note, context: str) -> list[SectionTexts]:
     return _list_texts(note, note.sections, bodies, context)
 
 
+#: Characters of a date, commit or tag that says until when a note is valid.
+_LONGEST_LIMIT = 100
+
+
 def list_full_texts(note: Note, whole: Note, context: str) -> tuple[list[SectionTexts], list[int]]:
     """List the texts of a note that was shortened, and which of its sections shows each of them.
 
@@ -162,6 +166,13 @@ class AnalysedNote(NamedTuple):
     otherwise: Mapping[int, tuple[Otherwise, ...]]
 
 
+def read_limit(note: Note, name: str) -> str:
+    """Return from or until when a note is valid as it says, "" where it does not."""
+    prop = note.matter.get(name)
+    value = prop.value if prop else None
+    return "" if value is None or isinstance(value, tuple) else str(value)[:_LONGEST_LIMIT]
+
+
 def analyse_note(
     path: PurePosixPath, data: bytes, full: bytes = b"", daily: DailyNotes = _DAILY
 ) -> AnalysedNote:
@@ -193,6 +204,8 @@ def analyse_note(
         body_digest=digest_body(note),
         full_text=note.full_text,
         project=note.project,
+        valid_from=read_limit(note, "valid_from"),
+        valid_until=read_limit(note, "valid_until"),
         warnings=(*filter(None, [note.conflict]), *note.warnings),
         changed=0.0,
         problem=note.problem,

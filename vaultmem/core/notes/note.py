@@ -113,6 +113,7 @@ KNOWN_PROPERTIES = frozenset(
         "differs_from",
         "confirmed_by",
         "also_said",
+        "suspicious",
         "state_reason",
         "reviewed",
         "fidelity",

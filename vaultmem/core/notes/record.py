@@ -31,7 +31,8 @@ class NoteRecord(NamedTuple):
     them, else the file's own time. `document` is the number that the index knows it by. `problem`
     says why the note of this path cannot be taken at its word, where it is looked at, and what
     counts instead: the rest may be of an earlier text. `project` names the project that the note
-    was learned in; it is empty for a global note.
+    was learned in; it is empty for a global note. `valid_from` and `valid_until` are a date, a
+    commit or a tag as the note has it.
     """
 
     document: int
@@ -56,6 +57,8 @@ class NoteRecord(NamedTuple):
     problem: str = ""
     full_text: str = ""
     project: str = ""
+    valid_from: str = ""
+    valid_until: str = ""
 
     @property
     def written(self) -> float:

@@ -64,7 +64,8 @@ def _signs() -> tuple[frozenset[bytes], frozenset[bytes]]:
         words = frozenset().union(*sorts)
         return frozenset(word.encode().translate(_LETTERS).split()[0] for word in words)
 
-    lacking = encode(_NEGATIONS, *map(_read, ("broken", "fails", "needs")), frozenset({"t"}))
+    sorts = ("broken", "fails", "needs", "now")
+    lacking = encode(_NEGATIONS, *map(_read, sorts), frozenset({"t"}))
     return lacking, encode(*map(_read, ("strong", "weak", "machine", "host", "place")))
 
 
@@ -92,6 +93,8 @@ def _split_clauses(sentence: str) -> Iterator[tuple[str, ...]]:
 def _says_so(clause: Sequence[str], has_code: bool) -> bool:
     """Tell whether a clause lacks something of a machine, or says so of no person in strong words.
 
+    What a machine is or does "currently" may be over by now, too; and without a subject ("cannot
+    read images") a clause is about what the note is about.
     Orders ("do not ...") and conditions ("if it does not ...") say nothing of what is.
     """
     words = frozenset(clause)
@@ -109,8 +112,11 @@ def _says_so(clause: Sequence[str], has_code: bool) -> bool:
         return True
     if _find_near(clause, _NEGATIONS, _read("strong"), _REACH, _REACH):
         return is_of_machine or not is_of_person
+    if is_of_machine and words & _read("now"):
+        return True
     is_able = _find_near(clause, _NEGATIONS, _read("weak"), _REACH, _REACH)
-    return is_able and (is_of_machine or is_here)
+    has_no_subject = clause[0] in _read("ability")
+    return is_able and (is_of_machine or is_here or has_no_subject)
 
 
 def _find_near(
@@ -190,13 +196,13 @@ def find_caution(hit: Hit, at: float, changed_refs: Sequence[str]) -> str:
     """Return what is to be said wherever a section is shown, "" for nothing.
 
     `at` is what counts as now in seconds since the epoch, `changed_refs` what the note rests on
-    and what changed after it was written.
+    and what changed after it was written. What the search said of its validity stays.
     """
     record = hit.record
     if record.caution != record.conflict:
         return record.caution
     check = _check_claim(hit, at, changed_refs)
-    return "; ".join(filter(None, (record.conflict, record.shortened, check)))
+    return "; ".join(filter(None, (hit.caution, record.conflict, record.shortened, check)))
 
 
 def _check_claim(hit: Hit, at: float, changed_refs: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ import contextlib
 import fnmatch
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from enum import StrEnum
 from itertools import chain
 from typing import NamedTuple
@@ -284,7 +284,7 @@ class NoteFilter(NamedTuple):
     `paths` are shell patterns on the whole path, or folders; `since` and `until` bound the note's
     own date, else the time of its bytes (seconds since the epoch). `past` lets through what another
     note replaced, too, and `with_archived` archived notes. Of `conflicted` notes others say
-    otherwise, whatever their own state is.
+    otherwise, whatever their own state is. Notes that are not valid `as_of` a day come last.
     """
 
     kinds: frozenset[Kind] = frozenset()
@@ -301,6 +301,7 @@ class NoteFilter(NamedTuple):
     until: float | None = None
     past: bool = False
     conflicted: bool = False
+    as_of: date | None = None
 
     @property
     def wanted_states(self) -> frozenset[State]:
@@ -324,6 +325,7 @@ class NoteFilter(NamedTuple):
             any_state=self.any_state,
             with_archived=self.with_archived,
             past=self.past,
+            as_of=self.as_of,
         )
 
     def admits(self, record: NoteRecord) -> bool:

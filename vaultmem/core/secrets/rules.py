@@ -16,6 +16,9 @@ SETTINGS_NAME, IGNORE_NAME = ".gitleaks.toml", ".gitleaksignore"
 
 #: A key and its value in a line, which is how `rules.toml` is written.
 _LINE = compile_later(r"^(\w+) = (.+)$", re.MULTILINE)
+#: Keys that no scan needs.
+_FOR_READERS = frozenset({"description", "example", "counter"})
+
 _LITERAL = compile_later(r"'''(.*?)'''")
 _POSIX_CLASS = compile_later(r"\[:\^?[a-z]+:\]")
 
@@ -78,8 +81,13 @@ class SecretSettings(NamedTuple):
 
 @cache
 def read_rules() -> Rules:
-    """Return our own rules. A parser of TOML would take longer than the scan of a note."""
-    text = Path(__file__).with_name("rules.toml").read_text(encoding="utf-8")
+    """Return our own rules for credentials."""
+    return read_rules_file(Path(__file__).with_name("rules.toml"))
+
+
+def read_rules_file(path: Path) -> Rules:
+    """Return the rules of a file. A parser of TOML would take longer than the scan of a note."""
+    text = path.read_text(encoding="utf-8")
     rules, _, allowlists = text.partition("[[allowlists]]")
     return Rules(
         tuple(_make_rule(_read_lines(each)) for each in rules.split("[[rules]]")[1:]),
@@ -173,6 +181,8 @@ def _read_lines(chunk: str) -> dict[str, Any]:
     """Return the keys of a table of `rules.toml`; texts are in ''' or as in JSON."""
     found = {}
     for name, value in _LINE.findall(chunk):
+        if name in _FOR_READERS:
+            continue
         literals = _LITERAL.findall(value)
         found[name] = (
             (literals if value[0] == "[" else literals[0]) if literals else json.loads(value)

@@ -97,7 +97,7 @@ _ASCII = str.maketrans("i1|0", "lllo")
 _BY_MARK = {mark: latin for latin, marks in _ALIKE.items() for mark in marks}
 #: A small letter goes with its capital, or names would differ by case.
 _SMALL = {mark.lower(): latin for mark, latin in _BY_MARK.items() if len(mark.lower()) == 1}
-_LATIN = str.maketrans(_SMALL | _BY_MARK)
+LATIN = str.maketrans(_SMALL | _BY_MARK)
 
 #: Marks that change how the one before them is drawn, or nothing at all.
 _INVISIBLE = frozenset(map(chr, (0x34F, 0x115F, 0x1160, 0x3164, *range(0xFE00, 0xFE10))))
@@ -110,8 +110,8 @@ def fold_lookalikes(name: str) -> str:
     letters and digits is "".
     """
     seen = (c for c in name if unicodedata.category(c) != "Cf" and c not in _INVISIBLE)
-    plain = unicodedata.normalize("NFKC", "".join(seen).translate(_LATIN)).translate(_LATIN)
-    folded = plain.casefold().translate(_LATIN).translate(_ASCII)
+    plain = unicodedata.normalize("NFKC", "".join(seen).translate(LATIN)).translate(LATIN)
+    folded = plain.casefold().translate(LATIN).translate(_ASCII)
     return "".join(c for c in folded if c.isalnum() or unicodedata.category(c)[0] == "M")
 
 

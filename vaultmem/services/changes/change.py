@@ -11,6 +11,7 @@ from vaultmem.core.notes.edit_properties import write_state
 from vaultmem.core.notes.encoding import describe_encoding, open_to_edit
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.text.blob import blob_id
+from vaultmem.core.text.paths import is_note_name
 from vaultmem.errors import ChangedError, ConflictError, NoteNotFoundError, RefusedError
 from vaultmem.services.changes.commit import CommitReport
 from vaultmem.services.changes.ownership import AuthorScope
@@ -38,7 +39,8 @@ class Change:
     """What a verb wants of the notes of one place, which `seen` shows; nothing is written yet.
 
     Only a person makes a text active again that was trusted; an agent's change makes the note one
-    of the `candidates`.
+    of the `candidates`. Text that tries to instruct an agent puts a note into quarantine where it
+    is not a person's own (`is_foreign`); `suspicious` says of each note where it has such text.
     """
 
     def __init__(self, seen: Vault) -> None:
@@ -48,6 +50,8 @@ class Change:
         self.is_left = True
         self.whose = AuthorScope.OTHERS
         self.candidates: list[str] = []
+        self.is_foreign = not seen.is_person
+        self.suspicious: dict[str, str] = {}
         self._known: dict[str, str] = {}
 
     @property
@@ -99,7 +103,7 @@ class Change:
 
     def put(self, path: PurePosixPath, data: bytes, mode: int | None = None) -> bytes:
         """Make a new note, and return its bytes."""
-        data = self._demote(path, data, None)
+        data = self._restrict(path, data, None)
         self.steps[str(path)] = NoteStep("", data, mode)
         return data
 
@@ -116,15 +120,34 @@ class Change:
         """
         first = self.steps.get(str(path))
         if first is not None:
-            data = self._demote(path, data, first.data)
+            data = self._restrict(path, data, first.data)
             self.steps[str(path)] = first._replace(data=data)
             return data
         self._expect(path, blob)
         self._known.setdefault(str(path), blob)
         if blob_id(data) != blob:
-            data = self._demote(path, data, self._read_blob(str(path), blob))
+            data = self._restrict(path, data, self._read_blob(str(path), blob))
         if blob_id(data) != blob:
             self.steps[str(path)] = NoteStep(blob, data)
+        return data
+
+    def _restrict(self, path: PurePosixPath, data: bytes, before: bytes | None) -> bytes:
+        """Return a note's bytes as they may be written: quarantined, a candidate, or as given."""
+        return self._demote(path, self._contain(path, data, before), before)
+
+    def _contain(self, path: PurePosixPath, data: bytes, before: bytes | None) -> bytes:
+        """Return a note's bytes, quarantined where foreign text in it tries to instruct an agent.
+
+        Raises:
+            RefusedError: it is pinned, so that no agent may quarantine it.
+        """
+        from vaultmem.services.changes.containment import describe_found, find_new, quarantine
+
+        found = find_new(data, before) if is_note_name(str(path)) else ()
+        if found:
+            done = quarantine(path, data, found) if self.is_foreign else data
+            self.suspicious[str(path)] = describe_found(path, found, is_held=self.is_foreign)
+            return done
         return data
 
     def _demote(self, path: PurePosixPath, data: bytes, before: bytes | None) -> bytes:

@@ -118,12 +118,11 @@ def write_note(vault: Vault, path: PurePosixPath, text: str) -> str:
     check_text(path, text)
     data = text.encode("utf-8")
 
-    def plan(change: Change) -> None:
-        change.put(path, data)
+    def plan(change: Change) -> bytes:
         change.leave(Event("write", "", vault.author, intent="observe"))
+        return change.put(path, data)
 
-    write(vault, plan)
-    return blob_id(data)
+    return blob_id(write(vault, plan).value)
 
 
 def check_text(path: PurePosixPath, text: str) -> None:

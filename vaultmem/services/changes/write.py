@@ -192,6 +192,7 @@ def write(vault: Vault, plan: Callable[[Change], T]) -> WriteResult[T]:
         FaultError: the disk or the system failed; nothing was written.
     """
     candidates: list[str] = []
+    suspicious: list[str] = []
 
     def checked(change: Change) -> T:
         value = plan(change)
@@ -201,6 +202,7 @@ def write(vault: Vault, plan: Callable[[Change], T]) -> WriteResult[T]:
         files = {path: step.data for path, step in change.steps.items()}
         refuse_leaks(vault, files, change.read_before)
         candidates[:] = change.candidates
+        suspicious[:] = change.suspicious.values()
         return value
 
     with naming_faults("nothing was written"):
@@ -211,6 +213,7 @@ def write(vault: Vault, plan: Callable[[Change], T]) -> WriteResult[T]:
     else:
         done = write_to_folder(vault, checked)
     vault.notices.written.extend(done.report.paths)
+    vault.notices.suspicious.extend(suspicious)
     return done._replace(report=done.report._replace(candidates=tuple(candidates)))
 
 

@@ -21,11 +21,13 @@ from vaultmem.core.similarity.facts import read_facts
 from vaultmem.core.similarity.updates import find_update
 from vaultmem.core.text.display import count_things, one_line
 from vaultmem.core.text.paths import DREAMS, PINNED_FILES
+from vaultmem.core.validity import EXPIRED
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.anchors.check import check_documents
 from vaultmem.services.curation.dedup import plan_merges
 from vaultmem.services.lifecycle.transition import refuse_branch
 from vaultmem.services.search.link_walk import LinkGraph, list_broken
+from vaultmem.services.search.validity import describe_validity, span_of
 from vaultmem.services.similarity.pairs import Pairs, compare_vault, read_apart
 from vaultmem.services.similarity.value_updates import are_apart, list_unsaid
 from vaultmem.services.usage import read_usage
@@ -174,6 +176,9 @@ def _say_age(uses: Mapping[str, Use], record: NoteRecord, days: float) -> str:
 # Pairs of notes are found one by one. Eight values of one thing are up to 28 pairs, and one
 # question.
 
+#: Why a note that is pinned is only listed.
+_PINNED = "pinned: only a person moves it"
+
 #: Notes from which on they are a group.
 _LEAST = 3
 
@@ -283,6 +288,7 @@ def curate(
         *_find_idle(vault, open_ones, uses),
         *group_values(vault, tuple(propose_pairs(pairs, dates))),
         *find_doubtful(vault, open_ones, uses),
+        *_find_expired(vault, open_ones),
         *find_quarantined(vault, records),
         *_find_broken(vault, records),
     ]
@@ -357,11 +363,25 @@ def _find_superseded(vault: Vault, records: Sequence[NoteRecord]) -> Iterator[Pr
                 replaced.setdefault(str(old), str(new))
     for old, new in sorted(replaced.items()):
         record = by_path[old]
-        if not record.pinned and replaced.get(new) != old:
-            reason = f"superseded by [[{new.removesuffix('.md')}]]"
+        if replaced.get(new) == old:
+            continue
+        reason = f"superseded by [[{new.removesuffix('.md')}]]"
+        state = f"{new} is {by_path[new].state}"
+        if record.pinned:
+            yield Proposal(Action.SKIP_PINNED, old, record.blob, reason, (state, _PINNED))
+        else:
             by = (new, by_path[new].blob)
-            state = (f"{new} is {by_path[new].state}",)
-            yield Proposal(Action.DEPRECATE, old, record.blob, reason, state, *by)
+            yield Proposal(Action.DEPRECATE, old, record.blob, reason, (state,), *by)
+
+
+def _find_expired(vault: Vault, records: Sequence[NoteRecord]) -> Iterator[Proposal]:
+    """Yield the notes that are not valid any more by their own words."""
+    today = span_of(vault.now())
+    for record in records:
+        label = describe_validity(vault, record, today) if record.valid_until else ""
+        if label.startswith(EXPIRED):
+            evidence = (f"valid_until: {record.valid_until}",)
+            yield Proposal(Action.REVALIDATE, record.path, record.blob, label, evidence)
 
 
 def _find_idle(
@@ -383,7 +403,7 @@ def _find_idle(
         waited = "never promoted, and " if state is State.CANDIDATE else ""
         reason = f"{waited}not asked for in {count_things(int(days), 'day')}"
         if record.pinned:
-            evidence = (*describe_use(use), "pinned: only a person moves it")
+            evidence = (*describe_use(use), _PINNED)
             yield Proposal(Action.SKIP_PINNED, record.path, record.blob, reason, evidence)
         else:
             yield Proposal(action, record.path, record.blob, reason, describe_use(use))

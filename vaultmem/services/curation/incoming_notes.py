@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
+from itertools import islice
+from pathlib import PurePosixPath
 
+from vaultmem.core.commit_message import name_files
 from vaultmem.core.curation.proposal import ORDER, Proposal
+from vaultmem.core.secrets.suspicious import find_suspicious
+from vaultmem.errors import VaultError
+from vaultmem.services.changes.change import Change
+from vaultmem.services.changes.containment import describe_found, find_new, quarantine
+from vaultmem.services.changes.parts import Event
+from vaultmem.services.changes.write import write
 from vaultmem.services.curation.curate import group_values, propose_merges, propose_pairs
+from vaultmem.services.lifecycle.transition import act_as_machine
 from vaultmem.services.similarity.pairs import Pairs, compare_some, list_records
+from vaultmem.services.views.read_notes import find_note
 from vaultmem.storage.arrivals import keep_found, read_found, read_waiting
+from vaultmem.storage.git.log import walk_log
+from vaultmem.storage.git.trees import find_entry
 from vaultmem.vault import Vault
 
 #: Notes that are compared before the clock is looked at.
@@ -19,6 +33,9 @@ _BATCH = 4
 _MOST = 500
 
 _FROM = " arrived from "
+
+#: Commits of a note in which the owner's own word for its text is looked for.
+_COMMITS = 50
 
 #: Seconds for which a command compares that does something else, and one that is about it.
 BESIDE, WHOLE = 1.0, 20.0
@@ -32,6 +49,7 @@ def take_in(vault: Vault, seconds: float) -> tuple[Proposal, ...]:
     """
     end = time.monotonic() + seconds
     waiting = _find_changed(vault) | read_waiting(vault.state)
+    contain_arrivals(vault, read_waiting(vault.state))
     paths = list(waiting)
     for start in range(0, len(paths), _BATCH):
         if (start and time.monotonic() > end) or len(read_found(vault.state)) >= _MOST:
@@ -42,6 +60,59 @@ def take_in(vault: Vault, seconds: float) -> tuple[Proposal, ...]:
     if len(found) < len(read_found(vault.state)):
         keep_found(vault.state, (), partial(_join, vault, ()))
     return group_values(vault, found)
+
+
+def contain_arrivals(vault: Vault, paths: Iterable[str]) -> None:
+    """Quarantine the notes that came with text which tries to instruct an agent, in one commit.
+
+    A note that the owner committed with this text, on any machine, stays as it is.
+    """
+    machine = act_as_machine(vault)
+    suspicious = [path for path in paths if _is_suspicious(vault, path)]
+    held = {path for path in suspicious if not _is_vouched_for(vault, path)}
+    if not held:
+        return
+
+    def plan(change: Change) -> None:
+        for path in sorted(held):
+            _contain(change, PurePosixPath(path))
+        subject = name_files("state", sorted(change.steps), " to quarantined")
+        body = tuple(change.suspicious.values())
+        change.commit(Event("state", subject, machine.author, body, "refine"))
+
+    write(machine, plan)
+
+
+def _contain(change: Change, path: PurePosixPath) -> None:
+    note = change.read(path)
+    data = change.read_bytes(note)
+    if found := () if note.pinned else find_new(data, None):
+        change.replace(path, quarantine(path, data, found), note.blob)
+        change.suspicious[str(path)] = describe_found(path, found, is_held=True)
+
+
+def _is_suspicious(vault: Vault, path: str) -> bool:
+    note = find_note(vault, path)
+    return note is not None and bool(find_new(note.text.encode("utf-8"), None))
+
+
+def _is_vouched_for(vault: Vault, path: str) -> bool:
+    """Tell whether the owner committed a note with all that is suspicious in it by now."""
+    head, note = vault.head(), find_note(vault, path)
+    if head is None or note is None:
+        return False
+    rules = {each.rule for each in find_suspicious(note.text)}
+    person = vault.history.person()
+    for commit in islice(walk_log(vault.history, head.commit, path), _COMMITS):
+        is_owners = not commit.agent and commit.email == person.identity.email
+        if person.problem or not is_owners or len(commit.parents) > 1:
+            continue
+        with suppress(VaultError):
+            entry = find_entry(vault.history, commit.commit, path)
+            data = vault.history.objects.read(entry.blob)[1] if entry else b""
+            if rules <= {each.rule for each in find_new(data, None)}:
+                return True
+    return False
 
 
 def _compare(vault: Vault, paths: Sequence[str], senders: Mapping[str, str]) -> list[Proposal]:

@@ -164,6 +164,7 @@ def take_memory(
 
     def plan(change: Change) -> Taken:
         change.leave(Event("write", "", vault.author, intent="observe"))
+        change.is_foreign = True
         if followed is not None:
             replace_text(change, followed, lambda note: _follow(vault, note, memory))
             return Taken(title, ImportOutcome.CHANGED, str(followed.path))
@@ -257,6 +258,8 @@ def _put(change: Change, memory: Memory, item: MemoryItem) -> Taken:
     near = tuple(similar[:3])
     against = name_contradicted(near)
     done = put_new(change, memory, title, memory.state or State.CANDIDATE, near)
+    if done.state is State.QUARANTINED:
+        return Taken("", ImportOutcome.QUARANTINED, done.path, change.suspicious[done.path])
     if memory.kind not in OWNER_KINDS and done.state == State.CANDIDATE:
         speaker = SpeakerRole.OWNER if item.said_by == "user" else SpeakerRole.AGENT
         propose_standing(change, find_standing(memory.text, speaker), done.path)
@@ -436,6 +439,7 @@ def _begin_note(
     def plan(change: Change) -> None:
         project = place_in_project(change, None, code, opened=True)
         made = set_property(text, PROJECT, project) if project else text
+        change.is_foreign = True
         change.put(path, made.encode("utf-8"))
         change.leave(VaultEvent("write", f"write: {path}", writer.author, intent="observe"))
 

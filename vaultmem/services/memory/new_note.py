@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 from types import MappingProxyType
@@ -27,6 +28,7 @@ from vaultmem.core.notes.edit_properties import (
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.sections import derive_title, make_name
 from vaultmem.core.project import PROPERTY as PROJECT
+from vaultmem.core.validity import read_day
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.changes.change import Change
 from vaultmem.services.changes.commit import CommitReport
@@ -39,6 +41,9 @@ from vaultmem.services.views.resolve_names import choose_style, find_free_name
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.vault import Vault
 
+#: The name of a commit or tag, from or until which a note is valid.
+_REFERENCE = re.compile(r"[\w][\w./+-]{0,99}")
+
 #: List properties with wikilinks, by name.
 Links = Mapping[str, tuple[str, ...]]
 
@@ -48,7 +53,8 @@ class Memory(NamedTuple):
 
     `name` is the file's, else its title gives it. `own` are properties in place of those that
     writing gives: of what was imported, from whom and when. `project` is the name of its project,
-    "" for a global memory, None for that of the caller's folder.
+    "" for a global memory, None for that of the caller's folder. `valid_from` and `valid_until` are
+    a date, a commit or a tag.
     """
 
     text: str
@@ -64,6 +70,8 @@ class Memory(NamedTuple):
     name: str = ""
     own: Mapping[str, PropertyValue] = MappingProxyType({})
     project: str | None = None
+    valid_from: str = ""
+    valid_until: str = ""
 
 
 def choose_title(memory: Memory) -> str:
@@ -113,6 +121,8 @@ def compose_note(
         PROJECT: memory.project or None,
         CITES: memory.cites or None,
         "about": memory.about or None,
+        "valid_from": read_day(memory.valid_from) or memory.valid_from or None,
+        "valid_until": read_day(memory.valid_until) or memory.valid_until or None,
         **{name: items or None for name, items in (links or {}).items()},
         **memory.own,
     }
@@ -145,6 +155,10 @@ def check_memory(memory: Memory, data: bytes, vault: Vault, folder: str) -> None
         raise RefusedError(f"a note holds {MAX_FILE_BYTES:,} bytes at most; divide the text")
     if memory.confidence is not None and not 0 <= memory.confidence <= 1:
         raise RefusedError(f"confidence {memory.confidence:g} is not between 0 and 1")
+    for name in ("valid_from", "valid_until"):
+        limit = getattr(memory, name)
+        if limit and read_day(limit) is None and not _REFERENCE.fullmatch(limit):
+            raise RefusedError(f'{name} "{limit}": not a date (2026-10-01), a commit or a tag')
     for tag in memory.tags:
         if not tag.strip() or any(mark.isspace() or mark in "#,[]{}" for mark in tag):
             raise RefusedError(f"{json.dumps(tag)} is not a tag; use letters, digits, - _ and /")

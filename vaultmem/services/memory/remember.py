@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.commit_message import name_files
 from vaultmem.core.lifecycle import CLOSED_STATES, OWNER_KINDS, Kind, State
-from vaultmem.core.notes.edit_properties import add_quotes
+from vaultmem.core.notes.edit_properties import add_quotes, set_property
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.notes.problems import IN_DOUBT, NEEDS_QUOTES, RESTRICTED
 from vaultmem.core.preferences import SpeakerRole, Standing, find_standing
+from vaultmem.core.secrets.suspicious import find_suspicious
 from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.paths import fold, parse_note_path
+from vaultmem.core.validity import find_end, read_day
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.anchors.cite import offer_cites, pin_cites
 from vaultmem.services.changes.change import Change
@@ -156,7 +158,8 @@ class Remembered(NamedTuple):
 
     `proposed` are the standing wishes in it that wait for the owner's word. `project` is the note's
     project, "" if it is global. `cited` is what it cites, paths as anchors; `offered` are files of
-    the caller's repository that its text names and it does not cite.
+    the caller's repository that its text names and it does not cite. `ends` is the day from which
+    on the text says that it does not hold, where the caller did not say so.
     """
 
     path: str
@@ -169,6 +172,7 @@ class Remembered(NamedTuple):
     project: str = ""
     cited: tuple[str, ...] = ()
     offered: tuple[str, ...] = ()
+    ends: str = ""
 
 
 def remember(vault: Vault, memory: Memory, *, force: bool = False) -> Remembered:
@@ -207,10 +211,12 @@ def remember(vault: Vault, memory: Memory, *, force: bool = False) -> Remembered
         known = find_known(change.seen, new)
         if held := refuse_held(change.seen, new.asked, known.held):
             return put_new(change, memory, title, State.QUARANTINED, (held,))
-        known = Known(None, (), ()) if force else known
-        done = _absorb(change, known, new)
+        is_held = change.is_foreign and bool(find_suspicious(memory.text))
+        if force or is_held:  # No other note keeps words that try to instruct an agent.
+            known = Known(None, (), ())
+        done = _absorb(change, known, new, memory)
         done = done or put_new(change, memory, title, state, known.near)
-        if memory.kind in OWNER_KINDS or state in CLOSED_STATES:
+        if memory.kind in OWNER_KINDS or done.state in CLOSED_STATES:
             return done
         return done._replace(proposed=propose_wishes(change, memory.text, done.path))
 
@@ -221,7 +227,14 @@ def remember(vault: Vault, memory: Memory, *, force: bool = False) -> Remembered
     ):
         _vouch(vault, done)
     offered = offer_cites(vault, memory.text, memory.cites)
-    return done._replace(cited=memory.cites, offered=offered)
+    ends = _find_end(vault, memory)
+    return done._replace(cited=memory.cites, offered=offered, ends=ends)
+
+
+def _find_end(vault: Vault, memory: Memory) -> str:
+    """Return the day from which on a memory says that it does not hold, "" if it is known."""
+    end = None if memory.valid_until else find_end(memory.text, vault.local_time().date())
+    return end.isoformat() if end else ""
 
 
 def _vouch(vault: Vault, done: Remembered) -> None:
@@ -244,7 +257,9 @@ def put_new(
         raise RefusedError(f"{path}: {why}, so nobody would find it; choose another --context")
     links = _link(seen, near, str(path))
     data = compose_note(seen, path, memory, title, state, links).encode("utf-8")
-    change.put(path, data)
+    data = change.put(path, data)
+    if change.is_foreign and str(path) in change.suspicious:
+        state = State.QUARANTINED
     near_by, project = describe_similar(near, memory.text), memory.project or ""
     return Remembered(str(path), blob_id(data), title, state, similar=near_by, project=project)
 
@@ -272,7 +287,7 @@ def _as_new(memory: Memory, state: State, project: str) -> NewMemory:
     )
 
 
-def _absorb(change: Change, known: Known, new: NewMemory) -> Remembered | None:
+def _absorb(change: Change, known: Known, new: NewMemory, memory: Memory) -> Remembered | None:
     """Let a note keep that it was said again; None if none may, or it says another thing by now."""
     target = known.target
     if target is None:
@@ -284,7 +299,11 @@ def _absorb(change: Change, known: Known, new: NewMemory) -> Remembered | None:
     text = absorb(change.seen, note, new)
     if text is None:
         return None
-    data = replace_text(change, note, lambda _: text)
+    for name in ("valid_from", "valid_until"):
+        if limit := getattr(memory, name):
+            text = set_property(text, name, read_day(limit) or limit)
+    changed = text
+    data = replace_text(change, note, lambda _: changed)
     return _describe_absorbed(target, blob_id(data), known.near, new.text)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from datetime import date
 from functools import partial
 from typing import NamedTuple
 
@@ -45,6 +46,7 @@ from vaultmem.services.search.run_query import count_pack
 from vaultmem.services.search.score import Scorer, choose_scope
 from vaultmem.services.search.search import find_places, list_sections, name_refs
 from vaultmem.services.search.trusted import trusted_documents
+from vaultmem.services.search.validity import find_span, keep_valid_relations, order_valid
 from vaultmem.services.search.vault_set import (
     ByMeaning,
     Models,
@@ -205,7 +207,8 @@ class AskPack(NamedTuple):
     Without a question: what is pinned and most recent. `budget` is in tokens. `receipt` says
     whether one is kept, None for those of agents. `has_sessions` is as in `make_pack`; `price` is
     what a pack costs as it is shown, which the budget then holds for. `told` are lines that it says
-    of what was asked; `names_tool` is as in `tell_other_project`. The others are as in `Ask`.
+    of what was asked; `names_tool` is as in `tell_other_project`. Notes that are not valid `as_of`
+    a day come last. The others are as in `Ask`.
     """
 
     question: str = ""
@@ -223,6 +226,7 @@ class AskPack(NamedTuple):
     price: Callable[[Pack], int] | None = None
     told: tuple[str, ...] = ()
     names_tool: bool = False
+    as_of: date | None = None
 
 
 @heals
@@ -277,6 +281,7 @@ def prepare_pack(
         RefusedError: the question is too long.
     """
     query = parse_query(asked.question, limit=CANDIDATES)
+    query = query._replace(filter=query.filter._replace(as_of=asked.as_of))
     is_asked = bool(asked.question.strip())
     if is_asked:
         query, relevant = find_hits(vaults, query, query.limit, dense=dense, reranker=reranker)
@@ -299,6 +304,9 @@ def prepare_pack(
     first = vaults.names[0]
     source = _date(vaults.run(pack_source, {first: ()})[first], [*pinned, *relevant])
     relevant, remarks = add_remarks(vaults, pinned, relevant, keys)
+    on = find_span(vaults, asked.as_of)
+    pinned, relevant = (order_valid(vaults, hits, on) for hits in (pinned, relevant))
+    remarks = remarks._replace(relations=keep_valid_relations(remarks, [*pinned, *relevant]))
     moment = source.at or max((hit.record.changed for hit in [*pinned, *relevant]), default=0)
     pinned, relevant = (vaults.change(hits, add_cautions, moment) for hits in (pinned, relevant))
     wishes = _find_wishes(vaults, asked.question, relevant, trusted)

@@ -34,6 +34,7 @@ from vaultmem.errors import VaultError
 from vaultmem.services.search.rerank import Reranker
 from vaultmem.services.search.score import DEEPEST, Depth, Scorer, look_deeper
 from vaultmem.services.search.search import merge_hits
+from vaultmem.services.search.validity import find_span, has_limits, order_valid
 from vaultmem.services.search.vault_set import VaultSet, name_vault
 from vaultmem.services.views.update_index import heals
 from vaultmem.vault import Vault
@@ -107,6 +108,10 @@ def find_hits(
     return found_by, found[:wanted]
 
 
+#: Further hits that are looked at where some are not valid any more.
+_MORE = 20
+
+
 def _find_known(
     vaults: VaultSet,
     query: RecallQuery,
@@ -119,7 +124,8 @@ def _find_known(
 
     A question about the past is answered by what held then.
     """
-    past = _find_past(vaults, query)
+    is_dated = query.filter.as_of is not None
+    past = find_span(vaults, query.filter.as_of) if is_dated else _find_past(vaults, query)
     given = query.filter
     query = query._replace(filter=given._replace(past=past is not None))
     statistics = vaults.count(query)
@@ -127,8 +133,12 @@ def _find_known(
     if corrected.replaced:
         query, statistics = corrected, vaults.count(corrected)
     hits = find_sections(vaults, query, statistics, wanted, by_note, dense, reranker)
+    if has_limits(hits):  # Valid ones come first, also those that were just not wanted.
+        more = wanted + _MORE
+        hits = find_sections(vaults, query, statistics, more, by_note, dense, reranker)
     if past is not None:
         hits = vaults.change(hits, keep_valid, past)
+    hits = order_valid(vaults, hits, past or find_span(vaults, None))[:wanted]
     return query._replace(filter=given), hits
 
 

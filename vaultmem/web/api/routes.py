@@ -383,7 +383,12 @@ def _change(operation: Operation, given: Given, wanted: frozenset[str], vault: V
 
 
 def _name_branch(vault: Vault, plain: Any) -> Any:
-    """Return an answer with the branch that was written to, where that is not checked out."""
+    """Return an answer with the branch that was written to, where that is not checked out.
+
+    It has what was written that tries to instruct an agent, too.
+    """
+    if vault.notices.suspicious and isinstance(plain, dict):
+        plain["suspicious"] = list(map(escape_bytes, vault.notices.suspicious))
     return (
         {**plain, "ref": escape_bytes(vault.notices.branches[-1])}
         if vault.notices.branches

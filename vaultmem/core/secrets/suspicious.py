@@ -1,0 +1,189 @@
+"""Find text that tries to instruct an agent: rules as data, and the views of a text they see.
+
+A text is looked at as it is, without hidden marks and look-alike letters, and decoded: base64,
+hexadecimal, percent and other escapes, ROT13, reversed, spaced out, and digits for letters.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from vaultmem.core.secrets.rules import Rule, Rules, compile_regex, read_rules_file
+from vaultmem.core.secrets.scan import drop_hidden, find_candidates
+from vaultmem.core.text.display import LATIN
+
+#: The property with the names of the rules that put a note into quarantine.
+PROPERTY = "suspicious"
+
+#: Decoded texts that are looked at, their characters in all, and how deep they are in another.
+_MOST, _MOST_CHARACTERS, _DEEPEST = 200, 1_000_000, 3
+
+#: What is encoded is no shorter.
+_SHORTEST = 20
+
+#: Encoded texts: base64, hexadecimal, and escapes of characters, one behind the other.
+_BASE64 = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{20,20000}={0,2}")
+_HEX = re.compile(r"(?<![0-9A-Za-z])(?:[0-9a-fA-F]{2}){10,10000}(?![0-9A-Za-z])")
+_ESCAPES = re.compile(
+    r"(?:\\x[0-9a-fA-F]{2}){8,4000}|(?:\\u[0-9a-fA-F]{4}){8,4000}"
+    r"|(?:&#(?:x[0-9a-fA-F]{1,6}|[0-9]{1,7});){8,4000}"
+)
+_PERCENT = re.compile("%[0-9A-Fa-f]{2}")
+_LETTERS = re.compile(r"[A-Za-z]{3}")
+
+_SPACED = re.compile(r"(?<!\w)(?:\w ){5,400}\w(?!\w)")
+_GAP = re.compile(r"(?<=\w) (?=\w)")
+_ROT13 = str.maketrans("abcdefghijklmnopqrstuvwxyz", "nopqrstuvwxyzabcdefghijklm")
+_LEET = str.maketrans("0134579@$", "oieastgas")
+
+
+#: Words of which a disguised order has one.
+_WORDS = ("instruction", "anweisung", "prompt", "curl ")
+
+
+class SuspiciousFinding(NamedTuple):
+    """A place that tries to instruct an agent: its 1-based line and the rule's id."""
+
+    line: int
+    rule: str
+
+
+@cache
+def read_suspicious_rules() -> Rules:
+    """Return the rules of `suspicious.toml`, their regexes written out."""
+    rules = read_rules_file(Path(__file__).with_name("suspicious.toml"))
+    return Rules(tuple(_write_out(rule) for rule in rules.rules))
+
+
+def find_suspicious(text: str) -> list[SuspiciousFinding]:
+    """Return where a text tries to instruct an agent, each rule once, in the order of lines."""
+    found: dict[str, int] = {}
+    for line, view in _list_views(text):
+        for rule in find_candidates(view, _rules(is_raw=False)):
+            _add(found, rule, view, line)
+    if not text.isascii():
+        for rule in _rules(is_raw=True).rules:
+            _add(found, rule, text, 0)
+    return sorted(SuspiciousFinding(line, rule) for rule, line in found.items())
+
+
+def _add(found: dict[str, int], rule: Rule, view: str, line: int) -> None:
+    """Keep the first place of a rule; `line` is that of the whole view, 0 if it has its own."""
+    if rule.id not in found and (match := compile_regex(rule.regex).search(view)):
+        found[rule.id] = line or view.count("\n", 0, match.start()) + 1
+
+
+def _list_views(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the texts that are looked at in small letters, with the line of what was decoded."""
+    plain = _fold(text)
+    yield 0, plain
+    yield from ((0, view) for view in _list_disguised(plain) if _says_more(view, plain))
+    yield from ((1, view) for view in (plain[::-1],) if _says_more(view, plain))
+    if _PERCENT.search(text):
+        yield 0, _fold(unquote(text))
+    left, length = _MOST, 0
+    for line, decoded in _decode(text, _DEEPEST):
+        left, length = left - 1, length + len(decoded)
+        if left < 0 or length > _MOST_CHARACTERS:
+            return
+        yield line, _fold(decoded)
+
+
+def _list_disguised(plain: str) -> Iterator[str]:
+    """Yield a text with letters for digits, joined where it is spaced out, and as ROT13."""
+    yield plain.translate(_ROT13)
+    yield plain.translate(_LEET)
+    if _SPACED.search(plain):
+        yield _SPACED.sub(lambda match: _GAP.sub("", match[0]), plain)
+
+
+def _says_more(view: str, plain: str) -> bool:
+    """Tell whether a view has words of an order that the text itself has not."""
+    return any(view.count(word) > plain.count(word) for word in _WORDS)
+
+
+def _fold(text: str) -> str:
+    """Return a text in small letters, with Latin letters for those that look like them."""
+    if text.isascii():
+        return drop_hidden(text)[0].lower()
+    shown = drop_hidden(text)[0]
+    return unicodedata.normalize("NFKC", shown).translate(_letters()).lower()
+
+
+@cache
+def _letters() -> dict[int, str]:
+    """Return the letters to replace, without those of other Latin alphabets."""
+    return {code: latin for code, latin in LATIN.items() if code > 0x250}
+
+
+def _decode(text: str, depth: int) -> Iterator[tuple[int, str]]:
+    """Yield what is encoded in the long words of a text, and in that, each with its line."""
+    for line, words in enumerate(map(str.split, text.split("\n")), 1):
+        for word in words:
+            for decoded in _find_encoded(word) if len(word) >= _SHORTEST else ():
+                if len(_LETTERS.findall(decoded)) > 1:
+                    yield line, decoded
+                    inner = _decode(decoded, depth - 1) if depth > 1 else ()
+                    yield from ((line, each) for _, each in inner)
+
+
+def _find_encoded(word: str) -> Iterator[str]:
+    """Yield what is encoded in a word."""
+    for match in _BASE64.finditer(word):
+        yield from _decode_base64(match[0])
+    for match in _HEX.finditer(word):
+        yield _as_text(bytes.fromhex(match[0]))
+    for match in _ESCAPES.finditer(word) if "\\" in word or "&#" in word else ():
+        from html import unescape
+
+        yield unescape(match[0]) if match[0][0] == "&" else _unescape(match[0])
+
+
+def _decode_base64(text: str) -> Iterator[str]:
+    """Yield the text that base64 holds, if it is text."""
+    if text.isalpha() and (text.islower() or text.isupper()):
+        return
+    whole = text.rstrip("=").replace("-", "+").replace("_", "/")
+    try:
+        data = base64.b64decode(whole[: len(whole) // 4 * 4 + (len(whole) % 4 > 1) * 4] + "==")
+    except (binascii.Error, ValueError):
+        return
+    if decoded := _as_text(data):
+        yield decoded
+
+
+def _as_text(data: bytes) -> str:
+    """Return bytes as a text, "" if they are not UTF-8 that can be printed."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return ""
+    return text if sum(map(str.isprintable, text)) * 10 >= len(text) * 9 else ""
+
+
+def _unescape(text: str) -> str:
+    """Return the characters that escapes of hexadecimal numbers name."""
+    return "".join(chr(int(code, 16)) for code in re.findall(r"[xu]([0-9a-fA-F]{2,4})", text))
+
+
+@cache
+def _rules(*, is_raw: bool) -> Rules:
+    """Return the rules for the characters as they are, or those for words."""
+    rules = read_suspicious_rules().rules
+    return Rules(tuple(each for each in rules if (not each.keywords) is is_raw))
+
+
+def _write_out(rule: Rule) -> Rule:
+    """Return a rule with its spaces and "~4 " as regular expressions."""
+    if not rule.keywords:
+        return rule
+    words = re.sub(r"~(\d) ", r"(?:[^\\W_]{1,30}[\\W_]{1,6}){0,\1}?", rule.regex)
+    return rule._replace(regex=words.replace(" ", r"(?:[\W_]{1,6})"))

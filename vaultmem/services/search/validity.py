@@ -1,0 +1,110 @@
+"""Label the notes that are not valid at a time, and put them last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from vaultmem.core.search.query import Hit
+from vaultmem.core.text.timestamps import parse_timestamp
+from vaultmem.core.validity import Span, describe_limits, is_invalid, read_day
+from vaultmem.errors import VaultError
+from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.core.notes.record import NoteRecord
+    from vaultmem.core.packs.conflicts import Contradiction, Remarks
+    from vaultmem.services.search.vault_set import VaultSet
+
+
+def has_limits(hits: Sequence[Hit]) -> bool:
+    """Tell whether a note of the hits says from or until when it is valid."""
+    return any(hit.record.valid_from or hit.record.valid_until for hit in hits)
+
+
+def span_of(at: float) -> Span:
+    """Return the day of a time in seconds since the epoch."""
+    day = datetime.fromtimestamp(int(at)).date()
+    return Span(day, day + timedelta(days=1))
+
+
+def find_span(vaults: VaultSet, as_of: date | None) -> Span:
+    """Return the day that is asked about, else that of the viewed commit, else today."""
+    return Span(as_of, as_of + timedelta(days=1)) if as_of else span_of(vaults.viewed_at)
+
+
+def parse_day(text: str) -> date:
+    """Return the day that `--as-of` names.
+
+    Raises:
+        RefusedError: it is no date.
+    """
+    return datetime.fromtimestamp(int(parse_timestamp(text))).date()
+
+
+def order_valid(vaults: VaultSet, hits: Sequence[Hit], on: Span) -> list[Hit]:
+    """Return hits with those last that are not valid then, each labelled.
+
+    Before these come notes that were written later and do not say since when they are valid.
+    """
+    if not has_limits(hits):
+        return list(hits)
+    labelled = vaults.change(hits, label_hits, on)
+    return sorted(labelled, key=lambda hit: _rank(hit, on))
+
+
+def _rank(hit: Hit, on: Span) -> int:
+    if is_invalid(hit.caution):
+        return 2
+    written = read_day(hit.record.created[:10]) if hit.record.created else None
+    is_later = written is not None and on.end is not None and written >= on.end
+    return int(is_later and not hit.record.valid_from)
+
+
+def keep_valid_relations(remarks: Remarks, hits: Sequence[Hit]) -> list[Contradiction]:
+    """Return the contradictions between notes that are valid: an expired note opposes none."""
+    invalid = {hit.note for hit in hits if is_invalid(hit.caution)}
+    return [each for each in remarks.relations if invalid.isdisjoint((each.first, each.second))]
+
+
+def label_hits(vault: Vault, hits: Sequence[Hit], on: Span) -> list[Hit]:
+    """Return hits with a label on those that are not valid at a time."""
+    labels = [hit.caution or describe_validity(vault, hit.record, on) for hit in hits]
+    return [hit._replace(caution=label) for hit, label in zip(hits, labels, strict=True)]
+
+
+def describe_validity(vault: Vault, record: NoteRecord, on: Span) -> str:
+    """Return that a note is expired, or not valid yet; "" if it is valid or does not say."""
+    if not (record.valid_from or record.valid_until):
+        return ""
+    start, end = (find_day(vault, each) for each in (record.valid_from, record.valid_until))
+    if record.valid_from and start is None and is_reference(record.valid_from):
+        return f"not valid before {record.valid_from}"
+    return describe_limits(start, end, on)
+
+
+def is_reference(text: str) -> bool:
+    """Tell whether a limit names a commit or a tag."""
+    return bool(text) and read_day(text) is None and " " not in text
+
+
+def find_day(vault: Vault, text: str) -> date | None:
+    """Return the day of a date, or of a commit or tag that the checked out commit contains.
+
+    A tag that does not exist yet, or is on another branch only, has no day here.
+    """
+    day = read_day(text) if text else None
+    if day is not None or not is_reference(text) or text.startswith("-"):
+        return day
+    head = vault.head()
+    if head is None or not head.commit:
+        return None
+    history = vault.history
+    try:
+        commit = history.git.run("rev-parse", "--verify", "-q", f"{text}^{{commit}}", check=False)
+        if commit and history.refs.is_ancestor(commit, head.commit):
+            return datetime.fromtimestamp(history.commit_time(commit)).date()
+    except VaultError:
+        return None
+    return None
