@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import MakeVault
+from conftest import Make
 from projects_world import run_git
 
 from vaultmem.core.anchors import Anchor, parse_anchor
@@ -40,7 +40,7 @@ def code(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def vault(make_vault: MakeVault, opened: Callable[..., Vault], code: Path) -> Vault:
+def vault(make_vault: Make, opened: Callable[..., Vault], code: Path) -> Vault:
     vault = opened(make_vault())
     ensure_project(vault, code)
     return vault

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import MakeVault, RunCli
+from conftest import Make, RunCli
 from projects_world import run_git
 
 from vaultmem.core.notes.frontmatter import read_frontmatter
@@ -25,7 +25,7 @@ def refund_limit(amount):
 
 
 @pytest.fixture
-def root(make_vault: MakeVault, home: Path) -> Path:
+def root(make_vault: Make, home: Path) -> Path:
     return make_vault()
 
 
@@ -157,7 +157,7 @@ def test_an_edit_that_is_not_committed_is_what_was_cited(
 
 
 def test_paths_without_a_version_are_dated_by_the_note(
-    run_cli: RunCli, make_vault: MakeVault, code: Path
+    run_cli: RunCli, make_vault: Make, code: Path
 ) -> None:
     root = make_vault({}, code / "memory")
     shutil.rmtree(root / ".git")

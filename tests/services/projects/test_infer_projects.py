@@ -8,7 +8,7 @@ from pathlib import Path
 from time import perf_counter
 
 import pytest
-from conftest import MakeVault
+from conftest import Make
 from projects_world import make_repository, read_project, run_git, write_transcript
 
 from vaultmem.services.curation.infer_projects import infer_projects
@@ -24,7 +24,7 @@ WAYS = ["property", "transcript", "transcript", "gone", "plain", "name"]
 
 
 def make_old_vault(
-    make_vault: MakeVault, opened: Opened, folder: Path, projects: int, count: int
+    make_vault: Make, opened: Opened, folder: Path, projects: int, count: int
 ) -> tuple[Vault, dict[str, str]]:
     """Return a vault of old notes, and the project of each path that a session knows."""
     chance = random.Random(projects)
@@ -66,7 +66,7 @@ def make_old_vault(
     [(2, 40), pytest.param(20, 1_000, marks=pytest.mark.campaign)],
 )
 def test_each_old_note_gets_the_project_of_its_session_or_none(
-    make_vault: MakeVault, opened: Opened, tmp_path: Path, projects: int, count: int
+    make_vault: Make, opened: Opened, tmp_path: Path, projects: int, count: int
 ) -> None:
     vault, expected = make_old_vault(make_vault, opened, tmp_path / "world", projects, count)
     begin = perf_counter()

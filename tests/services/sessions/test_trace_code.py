@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import MakeVault, RunCli
+from conftest import Make, RunCli
 from projects_world import play_in, run_git
 
 CODE = """\
@@ -34,7 +34,7 @@ def code(tmp_path: Path, home: Path) -> Path:
 
 
 @pytest.fixture
-def root(make_vault: MakeVault, run_cli: RunCli, code: Path) -> Path:
+def root(make_vault: Make, run_cli: RunCli, code: Path) -> Path:
     """Return a vault with two memories on the code, and a session that wrote a commit of it."""
     root = make_vault()
     env = {"VAULTMEM_VAULT": str(root), "VAULTMEM_AGENT": "claude"}
