@@ -95,6 +95,7 @@ Watching and the page
 
 The vault itself
   doctor        health_commands    Check the vault, its repository and this machine.
+  check         health_commands    Report what a change introduces or breaks in notes.
   vaults        vault_list         List your vaults, and how they are.
   trust         vault_commands     Say that this vault is yours: its policies count.
   index         vault_commands     Bring the index up to date, and name notes with problems.
