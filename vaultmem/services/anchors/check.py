@@ -155,29 +155,33 @@ def compare_since(
     `moved_to` is the file in which it is now, if that is another. An anchor of another repository
     was not the same.
     """
-    anchor, places = cited.anchor, _Checkouts(vault).find_places(cited)
-    path = next((path for found, path in places if found == repository), "")
-    git = repository.open() if path else None
+    anchor = cited.anchor
+    places = _Checkouts(vault).find_places(cited)
+    paths = [path for found, path in places if found == repository]
+    git = repository.open() if paths else None
     if git is None:
         return AnchorSince(False)
-    place = _Place(0, cited, path)
-    names = _name_versions(
-        place, {} if anchor.is_pinned else find_bases(git, {path: cited.written})
-    )
-    then = {f"{commit}:{each}": each for each in (path, moved_to) if each}
+    names = [name for path in paths for name in _name_since(git, cited, path)]
+    then = {f"{commit}:{path}": path for path in (moved_to, *paths) if path}
     versions = read_versions(git, [*names, *then]) | _read_cited_blobs(vault, [anchor.blob])
     old = next((versions[name] for name in names if name in versions), None)
     if old is None:
         return AnchorSince(False)
     was_same = any(
-        compare_anchor(anchor._replace(path=each), old, versions[name]).status is AnchorStatus.HOLDS
-        for name, each in then.items()
+        compare_anchor(anchor._replace(path=path), old, versions[name]).status is AnchorStatus.HOLDS
+        for name, path in then.items()
         if name in versions
     )
-    now = moved_to or path
-    data = read_present(repository, now)
-    span = None if data is None else locate_anchor(anchor._replace(path=now), old, data)
-    return AnchorSince(was_same, now if data is not None else "", span[0] + 1 if span else 1)
+    for path in filter(None, (moved_to, *paths)):
+        if (data := read_present(repository, path)) is not None:
+            span = locate_anchor(anchor._replace(path=path), old, data)
+            return AnchorSince(was_same, path, span[0] + 1 if span else 1)
+    return AnchorSince(was_same)
+
+
+def _name_since(git: GitRunner, cited: CitedAnchor, path: str) -> tuple[str, ...]:
+    bases = {} if cited.anchor.is_pinned else find_bases(git, {path: cited.written})
+    return _name_versions(_Place(0, cited, path), bases)
 
 
 class _Place(NamedTuple):
