@@ -312,7 +312,9 @@ def _check_places(
     left = [each for each in open_ones if each.number not in checks]
     git = repository.open() if left else None
     if git is not None:
-        found = dict(_compare(vault, repository, git, left, contents))
+        compared = [*_compare(vault, repository, git, left, contents)]
+        # Where a path can be in two places, the file was in one of them: that it moved decides.
+        found = dict(sorted(compared, key=lambda each: each[1].status is AnchorStatus.MOVED))
         cache.write(left, found)
         checks |= found
     for each in open_ones:

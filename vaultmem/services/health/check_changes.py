@@ -39,7 +39,7 @@ from vaultmem.services.packs.question_file import WantedNotes
 from vaultmem.services.projects.folder_facts import read_facts
 from vaultmem.services.projects.scope import find_name, view_for_file
 from vaultmem.services.search.link_walk import FoundLink, LinkGraph, check_place
-from vaultmem.services.similarity.pairs import Pair, compare_some
+from vaultmem.services.similarity.pairs import Pair, compare_sentences, compare_some
 from vaultmem.services.views.open_view import look_at
 from vaultmem.services.watching.generated_context import find_context_file
 from vaultmem.storage.files import UnsafeFileError, read_file
@@ -323,29 +323,38 @@ def _find_line(text: str, words: str) -> int:
 
 def _find_contradictions(change: _Change) -> Iterator[ChangeFinding]:
     notes = {each.path: each for each in change.notes}
-    pairs = compare_some(change.now, list(notes)).contradicting
+    old_texts = [decode_text(each.old).text for each in change.files.values() if each.old]
+    pairs = {
+        pair.names: pair
+        for pair in (
+            *compare_sentences(change.now, list(notes), old_texts),
+            *compare_some(change.now, list(notes)).contradicting,
+        )
+    }
     if not pairs:
         return
-    touched = {path for pair in pairs for path in pair.names if path in notes}
+    touched = {path for names in pairs for path in names if path in notes}
     old_paths = [notes[path].old_path for path in touched if notes[path].old is not None]
+    renamed = change.renamed
     before = {
-        frozenset(change.renamed.get(path, path) for path in pair.names)
+        frozenset(renamed.get(path, path) for path in pair.names)
         for pair in compare_some(change.then, old_paths).contradicting
     }
-    for pair in pairs:
-        if pair.names not in before:
-            yield _describe_pair(change, pair, notes)
+    for names, pair in pairs.items():
+        if names not in before:
+            yield _describe_pair(change, pair, is_ours=str(pair.ours.path) in notes)
 
 
-def _describe_pair(change: _Change, pair: Pair, notes: Mapping[str, _File]) -> ChangeFinding:
-    is_ours = str(pair.ours.path) in notes
+def _describe_pair(change: _Change, pair: Pair, *, is_ours: bool) -> ChangeFinding:
     note, other = (pair.ours, pair.theirs) if is_ours else (pair.theirs, pair.ours)
-    told, line = [], 1
-    for each in pair.likeness.differences[:2]:
-        here, there = (each.ours, each.theirs) if is_ours else (each.theirs, each.ours)
-        told.append(f'"{here or "nothing"}" here, "{there or "nothing"}" there')
-        line = line if line > 1 else _find_line(note.text, here)
-    message = f"contradicts {other.path}: {'; '.join(told)}; correct or supersede one of them"
+    sides = [
+        (each.ours, each.theirs) if is_ours else (each.theirs, each.ours)
+        for each in pair.likeness.differences
+    ]
+    told = [f'"{here or "nothing"}" here, "{there or "nothing"}" there' for here, there in sides]
+    lines = (_find_line(note.text, here) for here, _ in sides)
+    line = next((line for line in lines if line > 1), 1)
+    message = f"contradicts {other.path}: {'; '.join(told[:2])}; correct or supersede one of them"
     return change.find(FindingKind.CONTRADICTION, str(note.path), line, message)
 
 
