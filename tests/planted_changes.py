@@ -1,7 +1,7 @@
 """A code repository with a vault in `.memory/`, and changes of it: with a planted fault, or none.
 
-Each change is made by a function of the world and a source of chance. It leaves the work tree as
-somebody would who does not notice the fault, or who did all that the change needs.
+A function of the world and a source of chance makes each change. The author of a change with a
+fault does not notice it; the author of another one did all that the change needs.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def write_code(name: str) -> str:
 class World:
     """The repository, its vault, and the commit that each change starts from."""
 
-    def __init__(self, top: Path, is_inside: bool = True) -> None:
+    def __init__(self, top: Path) -> None:
         self.top = top
         top.mkdir(parents=True)
         git(top, "init", "-q")

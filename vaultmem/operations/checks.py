@@ -65,8 +65,7 @@ def check_lines(found: ChangeReport, asked: CheckRequest) -> Iterator[Line]:
         colour = "red" if each.is_problem else "dim"
         yield Line(f"{each.kind:<13}", colour, f" {each.path}:{each.line}: {each.message}")
     problems = sum(each.is_problem for each in found.findings)
-    files = count_things(found.files, "changed file")
-    yield Line(f"{count_things(problems, 'finding')} since {found.base[:7]}  ({files})")
+    yield Line(f"{count_things(problems, 'finding')} since {found.base[:7]}")
 
 
 def annotate(each: ChangeFinding) -> str:

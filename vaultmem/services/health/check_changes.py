@@ -82,7 +82,7 @@ class ChangeFinding(NamedTuple):
 
     @property
     def is_problem(self) -> bool:
-        """Return whether somebody has to repair it."""
+        """Return whether it has to be repaired."""
         return self.kind is not FindingKind.PACK
 
 
@@ -291,7 +291,7 @@ def _find_anchors(
             is_new = old is not None and str(check.anchor) not in old
             if not (since.was_same or is_new):
                 continue
-            message = f"{record.path} cites {check}; check that the note is still true"
+            message = f"{record.path} cites {check}; check the note"
             if since.path:
                 yield ChangeFinding(FindingKind.ANCHOR, since.path, since.line, message)
             else:
