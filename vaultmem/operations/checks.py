@@ -28,7 +28,7 @@ class CheckRequest(NamedTuple):
 def check(vault: Vault, asked: CheckRequest) -> ChangeReport:
     """Report what a change introduces or breaks in notes.
 
-    The exit code is 0 if nothing is found, 1 if something is, 125 if that cannot be told. In a code
+    The exit code is 0 if nothing is found, 1 if something is, 125 if it cannot decide. In a code
     repository with a vault elsewhere, only anchors to this code are checked.
 
     Examples:
