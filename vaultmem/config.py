@@ -1,4 +1,4 @@
-"""Where a vault is, by its vaultmem.yaml, and what that says: one frozen Config."""
+"""Find a vault by its vaultmem.yaml, and read its settings: one frozen Config."""
 
 from __future__ import annotations
 

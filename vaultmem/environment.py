@@ -1,4 +1,4 @@
-"""What the environment says of opening a vault: read for the front ends, never by the library."""
+"""The environment's variables for opening a vault, for front ends, never for the library."""
 
 from __future__ import annotations
 

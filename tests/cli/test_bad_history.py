@@ -56,7 +56,7 @@ BAD_REFS: dict[str, tuple[int, str]] = {
     "HEAD:notes/a.md": (4, "no branch, tag or commit is called that"),
     "1999-01-01": (4, "1999-01-01: no commit is that old"),
     "1/2/2026": (5, "an ambiguous day; write a day as 2026-10-01"),
-    "2026-13-45": (5, "no such moment.*write a day as 2026-10-01"),
+    "2026-13-45": (5, "no such time.*write a day as 2026-10-01"),
     "2026-10-01": (5, "a date and the name of a branch or tag; write refs/heads/2026-10-01"),
     "-x": (5, '"-x" names no branch, tag, commit or date; see `vaultmem branch`'),
     "--output=pwned": (5, '"--output=pwned" names no branch'),
@@ -201,11 +201,11 @@ def _give_away(root: Path) -> None:
 
 NO_REPOSITORY: dict[str, tuple[Prepare, str]] = {
     "missing": (_remove_git, r"not in a git repository; run `vaultmem init` there"),
-    "broken": (_break_git, r"\.git: leads to no repository; mend it, or move it away and run"),
+    "broken": (_break_git, r"\.git: leads to no repository; fix it, or move it away and run"),
     "bare": (_make_bare, r"a bare repository, which has no files; `git clone .*` it and make"),
     "foreign": (
         _give_away,
-        r"belongs to somebody else.*`git config --global --add safe.directory .*`",
+        r"belongs to another user.*`git config --global --add safe.directory .*`",
     ),
 }
 

@@ -56,8 +56,8 @@ def test_an_agent_that_does_as_our_skill_says_promotes_no_policy_of_its_own(
     assert f'agent: {name}\nsession: "{session}"\n' in text
     assert "state: candidate\n" in text
     told = say(root, "promote", "deploys", **marks)
-    assert "on record" not in told
-    unsaid = "instructs nobody before a person promotes it: notes/inbox/deploys.md: in a terminal"
+    assert "trusted" not in told
+    unsaid = "does not instruct before a person promotes it: notes/inbox/deploys.md: in a terminal"
     assert unsaid in told
     told = say(root, "promote", "deploys", **marks)
     assert told.startswith(f"active already  notes/inbox/deploys.md\n{unsaid}")
@@ -72,7 +72,7 @@ def test_an_agent_that_does_as_our_skill_says_promotes_no_policy_of_its_own(
 def test_a_person_at_a_terminal_promotes_it(make_vault: Make) -> None:
     root = make_vault()
     say(root, "remember", "Nobody deploys on a Friday.", *POLICY)
-    assert "on record" in run_here("promote", "deploys", "--vault", str(root)).out
+    assert "trusted" in run_here("promote", "deploys", "--vault", str(root)).out
     assert "## Instructions" in say(root, "pack", "deploy")
 
 
@@ -83,7 +83,7 @@ def test_who_has_no_terminal_and_no_marks_is_nobody_that_is_known(make_vault: Ma
     say(root, "remember", "Agents deploy at will.", *POLICY)
 
     assert f"agent: {UNNAMED}\n" in read(root)
-    assert "on record" not in say(root, "promote", "deploys")
+    assert "trusted" not in say(root, "promote", "deploys")
     for words in (
         ("trust",),
         ("trust", "--sign"),
@@ -127,9 +127,9 @@ def test_an_agent_that_makes_a_vault_of_what_was_there_trusts_none_of_it(
         with having_no_terminal():
             assert run_here("init", str(tmp_path / name), env=CLAUDE).code == 0
         say(tmp_path / name, "remember", "Agents deploy at will.", *POLICY, **CLAUDE)
-        assert "on record" not in say(tmp_path / name, "promote", "deploys", **CLAUDE)
+        assert "trusted" not in say(tmp_path / name, "promote", "deploys", **CLAUDE)
     person = run_here("promote", "deploys", "--vault", str(tmp_path / "empty"))
-    assert "on record" in person.out
+    assert "trusted" in person.out
 
 
 def test_marks_count_at_a_terminal_too_and_a_name_that_is_given_goes_before(

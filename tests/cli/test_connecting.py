@@ -379,7 +379,7 @@ def test_what_is_not_understood_is_left_alone(
 def test_what_a_person_has_to_put_in_place_is_printed(make_vault: Make, run_cli: RunCli) -> None:
     root = make_vault()
     done = run_cli("connect", "jetbrains", "--vault", root)
-    assert (done.code, "`vaultmem connect jetbrains --print` says" in done.err) == (5, True)
+    assert (done.code, "`vaultmem connect jetbrains --print` shows" in done.err) == (5, True)
     shown = run_cli("connect", "jetbrains", "--print", "--vault", root)
     assert "Settings | Tools | AI Assistant | MCP" in shown.err
     assert json.loads(shown.out)["mcpServers"]["vaultmem"]["args"][:3] == [

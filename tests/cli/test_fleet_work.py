@@ -53,7 +53,7 @@ def test_what_vaults_say_and_since_when(
     judged = check("refunds", "--says", "80 euros")
     assert judged.code == 1
     assert judged.out == (
-        'crew  no section of the pack says "80 euros"\n1 of 2 vaults as expected\n'
+        'crew  no section of the pack contains "80 euros"\n1 of 2 vaults as expected\n'
     )
     assert check("refunds", "--says", "approval").code == 125
     at = ("--says", "approval", "--finds", "notes/limits.md", "--vault", "pier")

@@ -127,7 +127,7 @@ def test_status_is_aligned_and_its_json_complete(make_vault: Make, run_cli: RunC
     assert facts["author"] == "agent claude (s1)"
     assert facts["states"] == "3 active"
     assert facts["uncommitted"] == "people: 1 note and 1 other file"
-    assert facts["problems"] == "1; `vaultmem doctor` tells what to do"
+    assert facts["problems"] == "1; run `vaultmem doctor` to see what to do"
 
     found = run_cli("status", "--json", cwd=root).json
     assert set(found) == {
@@ -186,7 +186,7 @@ def test_doctor_mends_and_says_what_it_did(make_vault: Make, run_cli: RunCli) ->
         "         **/.vaultmem-*",
         "         remedy: add these lines to .gitignore, or run `vaultmem doctor --fix`",
     ]
-    assert "problem  merge driver        git is told to merge notes with vaultmem, but not how" in (
+    assert "problem  merge driver        git is set to merge notes with vaultmem, but not how" in (
         lines
     )
 

@@ -47,7 +47,12 @@ def test_the_first_help_names_every_command_with_the_first_sentence_of_its_own()
     assert len(everyday) == 12
     for each in (option for param in build_commands().params for option in param.opts):
         assert each in text
-    assert text.index("Run by other programs") < text.index("merge-driver") < text.index("Options")
+    listed = [
+        line.split()[0] for line in text.splitlines() if re.match(r"  [a-z][a-z-]* +[A-Z]", line)
+    ]
+    assert len(listed) <= 55
+    named = text.partition("For programs, and for measuring\n")[2].partition("\n\n")[0]
+    assert re.findall(r"[a-z-]+", named) == [name for name in rows if name not in listed]
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name != "merge-driver"])
@@ -97,7 +102,7 @@ def test_what_a_command_was_called_still_works_and_says_what_it_is_called_now(
 
 def test_each_topic_is_one_screen_and_named_in_the_first_help() -> None:
     topics = list_topics()
-    told = describe_commands().partition("What is behind it: ")[2].replace(".", "").split()
+    told = describe_commands().partition("One concept: ")[2].replace(".", "").split()
     assert [each.strip(",") for each in told] == topics
     for name in topics:
         done = run_here("help", name)

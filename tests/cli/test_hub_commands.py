@@ -27,7 +27,7 @@ def test_a_hub_is_made_shared_looked_at_and_mended(make_vault: Make, tmp_path: P
     bare = hub / "repositories/payments.git"
     assert git(bare, "rev-parse", "main") == git(vault, "rev-parse", "main")
     warned = run_here("hub", "check", cwd=hub)
-    assert "vaults that nobody owns" in warned.out
+    assert "vaults without an owner" in warned.out
 
     made = run_here("hub", "grant", "ada", "--person", "--email", "Ada <ada@x.org>", "--own", "*",
                     "--expires", "2099-01-31", "--json", cwd=hub).json  # fmt: skip

@@ -57,10 +57,10 @@ def test_a_wrong_confirmation_is_taken_back_and_its_words_stay_in_the_history(
     assert done.out.splitlines()[:2] == [f"took back  {OLD}: codex", f"  said: {said}"]
     assert "codex" not in (root / OLD).read_text()
     log = git(root, "log", "--format=%an|%s|%b", f"{head}..").splitlines()
-    assert log[0].endswith(f"|forget: old, said once less|codex said: {said}")
+    assert log[0].endswith(f"|forget: old, one confirmation less|codex said: {said}")
     assert "it was the refresh" in log
     assert said in git(root, "show", f"HEAD~:{OLD}")
-    assert (again.code, again.err.count("nobody said that again")) == (5, 1)
+    assert (again.code, again.err.count("it has no confirmation")) == (5, 1)
     run_here("restore", OLD, "--at", head, cwd=root)
     assert (root / OLD).read_text() == NOTES[OLD]
 
@@ -75,7 +75,7 @@ def test_of_a_note_that_says_more_only_a_part_is_replaced(make_vault: Make) -> N
     assert "(a part of it, so it stays)" in run_here(*hint, cwd=root).out
     assert "state:" not in (root / hint[2]).read_text()
     whole = run_here("supersede", *hint[2:], cwd=root).out
-    assert "it said besides: She plays the cello." in whole
+    assert "only in it: She plays the cello." in whole
     assert "state: deprecated" in (root / hint[2]).read_text()
 
 

@@ -90,7 +90,7 @@ def test_what_both_sides_changed_is_merged_and_said_and_git_commits_it(repositor
     said = fork(repository, {"a.md": BASE}, {"a.md": ours}, {"a.md": theirs})
 
     assert "CONFLICT" not in said
-    assert "vaultmem: a.md: both sides changed line 9; ours stays, theirs stands behind it" in said
+    assert "vaultmem: a.md: both sides changed line 9; ours stays, theirs follows it" in said
     assert 'vaultmem: lost a.md: property "state": active' in said
     day = git(repository, "log", "-1", "--format=%cI", "theirs")[:10]
     name = git(repository, "log", "-1", "--format=%an", "theirs")

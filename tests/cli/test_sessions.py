@@ -176,7 +176,7 @@ def test_two_agents_have_their_own_sessions_in_one_folder(desk: Desk) -> None:
     assert "by the variable" in text
     which = desk.run("which", CLAUDE_CODE_SESSION_ID="w:1").out
     assert re.search(
-        r"^\* \$CLAUDE_CODE_SESSION_ID +s-w-1-[0-9a-f]{8}  \(stands for w:1\)$", which, re.M
+        r"^\* \$CLAUDE_CODE_SESSION_ID +s-w-1-[0-9a-f]{8}  \(short for w:1\)$", which, re.M
     )
 
 

@@ -262,5 +262,5 @@ def test_an_entry_in_a_form_of_its_own_is_refused(text: str) -> None:
     words = make_words(client, COMMAND, "/vault")
     inline = f'{{command = "{words[0]}", args = {json.dumps(words[1:])}, a = 1}}'
 
-    with pytest.raises(RefusedError, match=r"by hand|somebody else"):
+    with pytest.raises(RefusedError, match=r"by hand|vaultmem did not write"):
         add_entry(client, "config.toml", text.replace("OURS", inline), words)

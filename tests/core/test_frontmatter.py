@@ -138,7 +138,7 @@ def test_scalars_stay_as_they_are_written() -> None:
 def test_last_of_duplicate_keys_counts_with_a_warning() -> None:
     matter = read_frontmatter("---\na: 1\nb: 2\na: 3\n---\n")
     assert [(prop.name, prop.value) for prop in matter.properties] == [("a", "3"), ("b", "2")]
-    assert 'the property "a" stands twice' in matter.warnings[0]
+    assert 'the property "a" occurs twice' in matter.warnings[0]
 
 
 def test_problem_names_the_line_of_the_file() -> None:

@@ -181,7 +181,7 @@ def test_names_that_the_library_takes_for_itself_stay_in_the_text() -> None:
 def test_block_that_cannot_be_read_is_never_rewritten(text: str) -> None:
     post = load(text)
     post["title"] = "x"
-    with pytest.raises(RefusedError, match="mend it in an editor"):
+    with pytest.raises(RefusedError, match="fix it in an editor"):
         frontmatter.dumps(post)
 
 

@@ -488,7 +488,7 @@ def test_conflicts_are_named_by_the_lines_of_our_file() -> None:
         "Keys rotate daily.",
     ]
     names = [x.what for x in merge_texts("a.md", BASE, gone, theirs).conflicts]
-    assert names == ["behind line 12"]
+    assert names == ["after line 12"]
 
 
 def test_bullets_that_both_append_to_a_memory_file_are_all_kept() -> None:

@@ -89,9 +89,9 @@ def test_first_property_brings_a_block(text: str, expected: str) -> None:
 def test_block_that_cannot_be_read_is_never_rewritten(block: str) -> None:
     note = f"---\n{block}\n---\nbody\n"
     for name in ("a", "created", "new"):
-        with pytest.raises(RefusedError, match="mend it in an editor"):
+        with pytest.raises(RefusedError, match="fix it in an editor"):
             set_property(note, name, "x")
-        with pytest.raises(RefusedError, match="mend it in an editor"):
+        with pytest.raises(RefusedError, match="fix it in an editor"):
             remove_property(note, name)
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from vaultmem.cli.app import build_commands
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,6 +34,41 @@ _WORDS = (
 )
 BANNED = re.compile(rf"\b({_WORDS})\b", re.IGNORECASE)
 
+PACKAGE = ROOT / "vaultmem"
+FILES = [*(PACKAGE / "cli/topics").glob("*.*"), PACKAGE / "services/clients/SKILL.md"]
+FILES += [file for file in (ROOT / "templates").rglob("*") if file.is_file()]
+FILES = [file for file in FILES if file.suffix != ".py"]
+
+#: Strings of the package that nobody reads as a sentence, or that notes have recorded.
+DATA = {
+    "core/anchors.py": "the label of an anchor, `cannot tell here`",
+    "core/indexing/section_texts.py": "a pattern of who speaks",
+    "core/similarity/tokens.py": "patterns of English",
+    "core/notes/conflict.py": "the title of a callout, which is in people's notes",
+    "operations/note_data.py": "names of attributes",
+    "operations/vault_data.py": "names of attributes",
+    "services/vaults/demo_vault.py": "a decision of the sample vault",
+    "storage/kept.py": "SQL",
+    "web/web_app.py": "an address",
+}
+
+#: Banned words in comments and docstrings, for each part of the package: they may only fall.
+CODE_WORDS = {
+    "cli": 283,
+    "client": 28,
+    "core": 1440,
+    "hub": 176,
+    "integrations": 3,
+    "mcp_server": 178,
+    "operations": 248,
+    "ray_fleet": 10,
+    "serve": 80,
+    "services": 1688,
+    "storage": 618,
+    "web": 309,
+    ".": 83,
+}
+
 #: Commands with their output, and words in code, are named elsewhere.
 CODE = re.compile(r"^ *(`{3,4}).*?^ *\1$|^    .*?$|`[^`]*`", re.DOTALL | re.MULTILINE)
 
@@ -45,3 +85,69 @@ def test_a_banned_word_is_found_in_prose_alone() -> None:
     text = f"A test tells.\n\n{code}: There is no x."
 
     assert [match[0] for match in BANNED.finditer(CODE.sub("", text))] == ["tells"]
+
+
+def walk_commands(command: Any, name: str = "vaultmem", above: Any = None) -> Iterator[str]:
+    """Yield the help of a command and of all below it, as it is printed."""
+    context = command.make_context(name, [], parent=above, resilient_parsing=True)
+    yield command.get_help(context)
+    for each in command.list_commands(context) if hasattr(command, "list_commands") else ():
+        yield from walk_commands(command.get_command(context, each), f"{name} {each}", context)
+
+
+def find_words(text: str) -> list[str]:
+    """Return the banned words of a text, but for names of options and words in code."""
+    return [match[0] for match in BANNED.finditer(re.sub(r"`[^`]*`|--[\w-]+", "", text))]
+
+
+def list_strings(tree: ast.AST) -> Iterator[str]:
+    """Yield the strings of a module that have words, without its docstrings."""
+    docs = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if id(node) in docs or not isinstance(node, ast.Constant):
+            continue
+        if isinstance(node.value, str) and re.search(r"\s", node.value.strip()):
+            yield node.value
+
+
+def test_no_help_has_a_banned_word() -> None:
+    pages = list(walk_commands(build_commands()))
+
+    assert len(pages) > 100
+    assert [(page[:40], words) for page in pages if (words := find_words(page))] == []
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_topics_templates_and_the_skill_have_no_banned_word(file: Path) -> None:
+    assert find_words(CODE.sub("", file.read_text(encoding="utf-8"))) == []
+
+
+def test_no_string_of_the_package_has_a_banned_word() -> None:
+    """Errors, output, the texts of MCP and what is written into files are all such strings."""
+    found = {}
+    for file in sorted(PACKAGE.rglob("*.py")):
+        name = str(file.relative_to(PACKAGE))
+        strings = list_strings(ast.parse(file.read_text(encoding="utf-8")))
+        if words := [word for each in strings for word in find_words(each)]:
+            found[name] = words
+
+    assert found.keys() == DATA.keys(), found
+
+
+@pytest.mark.parametrize("room", sorted(CODE_WORDS))
+def test_banned_words_in_code_only_get_fewer(room: str) -> None:
+    files = sorted(PACKAGE.glob("*.py")) if room == "." else sorted((PACKAGE / room).rglob("*.py"))
+    count = sum(len(BANNED.findall(file.read_text(encoding="utf-8"))) for file in files)
+
+    assert count <= CODE_WORDS[room], "write the sentence without them, and lower the number"
+
+
+def test_every_room_has_a_number() -> None:
+    rooms = {file.parent.name for file in PACKAGE.glob("*/__init__.py")}
+
+    assert CODE_WORDS.keys() == {*rooms, "."}

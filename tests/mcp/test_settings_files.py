@@ -105,7 +105,7 @@ def test_a_table_in_a_form_of_its_own_is_left_to_its_owner(form: str, tmp_path: 
     file = tmp_path / ".codex/config.toml"
     file.parent.mkdir()
     file.write_text(FOREIGN_TOML[form])
-    with pytest.raises(RefusedError, match=r"by hand|somebody else wrote"):
+    with pytest.raises(RefusedError, match=r"by hand|vaultmem did not write"):
         connect_client("codex", tmp_path, Where(tmp_path, True))
     assert file.read_text() == FOREIGN_TOML[form]
 
@@ -116,9 +116,9 @@ def test_an_entry_of_our_name_that_somebody_else_wrote_is_left_alone(tmp_path: P
     for theirs in ('{"command": "mine"}', '{"command": "x", "args": ["mcp"]}', "7"):
         file.write_text(f'{{"mcpServers": {{"vaultmem": {theirs}}}}}')
         before = file.read_bytes()
-        with pytest.raises(RefusedError, match="somebody else wrote"):
+        with pytest.raises(RefusedError, match="vaultmem did not write"):
             connect_client("cursor", tmp_path, Where(tmp_path, True))
-        with pytest.raises(RefusedError, match="somebody else wrote"):
+        with pytest.raises(RefusedError, match="vaultmem did not write"):
             disconnect_client("cursor", Where(tmp_path, True))
         assert file.read_bytes() == before
 

@@ -316,6 +316,32 @@ def test_what_waits_for_a_decision_is_listed_as_evidence_and_a_person_alone_sees
     play(root, scene)
 
 
+def test_an_agent_replaces_a_note_in_one_call(make_vault: Make) -> None:
+    root = make_vault(
+        {
+            "notes/api/old.md": "---\nkind: decision\n---\n\nTokens live 15 minutes.\n",
+            "notes/rule.md": "---\nkind: policy_rule\n---\n\nAsk before each push.\n",
+        }
+    )
+
+    async def scene(client: Client) -> None:
+        given = {"text": "Tokens live 30 minutes.", "supersedes": "old"}
+        done = await call(client, "remember", **given, detail=True)
+        assert done["path"] == "notes/api/tokens-live-30-minutes.md"
+        assert "It replaces notes/api/old.md, which is deprecated." in done["told"]
+        assert git(root, "log", "-1", "--format=%H") == done["commit"]
+        found = await call(client, "recall", query="tokens")
+        assert [hit["path"] for hit in found["hits"]] == [done["path"]]
+        assert "promoters" in await refused(client, "remember", text="Push.", supersedes="rule")
+        newer = (await call(client, "remember", text="Tokens live as long as the day."))["path"]
+        given = {"property": "superseded_by", "value": newer}
+        await call(client, "update_note", path=done["path"], **given)
+        found = await call(client, "recall", query="tokens")
+        assert [hit["path"] for hit in found["hits"]] == [newer]
+
+    play(root, scene)
+
+
 def test_an_agent_says_that_its_memory_replaces_a_part_of_a_note(make_vault: Make) -> None:
     root = make_vault({})
 
@@ -325,7 +351,7 @@ def test_an_agent_says_that_its_memory_replaces_a_part_of_a_note(make_vault: Mak
         hint = new["told"].splitlines()[-1]
         link = hint.rpartition(" to ")[2].rstrip(".")
         assert hint.startswith(
-            f"It says more; if this part is replaced, set supersedes_part of {new['path']}"
+            f"It has more; if this part is replaced, set supersedes_part of {new['path']}"
         )
         given = {"property": "supersedes_part", "value": [link]}
         await call(client, "update_note", path=new["path"], **given)

@@ -46,6 +46,16 @@ OFFERED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "stats": ("stats", "history", {"action": "stats"}),
     "recent": ("recent", "history", {"action": "queries"}),
     "remember": ("remember", "remember", {}),
+    "move_note": ("state", "", {}),
+    "supersede_note": ("supersede", "", {}),
+    "checkpoint": ("checkpoint", "checkpoint", {"action": "commit"}),
+    "undo": ("undo", "", {}),
+    "log": ("log", "", {}),
+    "show_commit": ("show", "", {}),
+    "diff": ("diff", "", {}),
+    "trace_note": ("history", "", {}),
+    "blame": ("blame", "", {}),
+    "why": ("why", "", {}),
     "pack": ("pack", "context_pack", {}),
     "list_links": ("links", "", {}),
     "list_backlinks": ("links --to", "", {}),
@@ -101,6 +111,20 @@ ASKED: list[tuple[str, dict[str, Any]]] = [
     ("remember", {"text": "The ferry leaves at seven.", "tags": ["ferry"], "cites": ["a", "b"]}),
     ("remember", {"text": "Of oak.", "title": "Oak", "context": "wood", "kind": "decision"}),
     ("remember", {"text": "The crane lifts ten tons.", "confidence": 0.5, "force": True}),
+    ("remember", {"text": "Of steel since May.", "supersedes": "quay"}),
+    ("move_note", {"path": "boat", "state": "deprecated", "reason": "It sank."}),
+    ("supersede_note", {"path": "notes/quay.md", "by": "boat", "part": True}),
+    ("supersede_note", {"path": "quay", "by": "boat", "reason": "No quay."}),
+    ("checkpoint", {"note": "nothing new"}),
+    ("undo", {"commit": "HEAD"}),
+    ("log", {"limit": 3, "span": "first..HEAD"}),
+    ("log", {"agent": ["x"], "event": ["checkpoint"], "all": True, "since": "2020-01-01"}),
+    ("show_commit", {"commit": "HEAD"}),
+    ("diff", {"from": "first", "to": "HEAD", "path": "notes/boat.md"}),
+    ("trace_note", {"path": "boat", "limit": 1}),
+    ("trace_note", {"path": "boat", "at": "first"}),
+    ("blame", {"path": "quay#Stone", "at": "first"}),
+    ("why", {"query": "of stone", "limit": 2}),
     ("pack", {}),
     ("pack", {"query": "oak pier", "budget": 300, "labels": "full"}),
     ("pack", {"query": "pier", "at": "first"}),
@@ -182,7 +206,8 @@ class World(NamedTuple):
 @pytest.fixture
 def world(make_vault: Make, tmp_path: Path) -> World:
     root = make_vault(NOTES)
-    for words in (("checkpoint", "first"), ("branch", "first"), ("recall", "oak pier")):
+    committed = (("checkpoint", "first"), ("branch", "first"), ("tag", "boat", "wet"))
+    for words in (*committed, ("checkpoint", "second"), ("recall", "oak pier")):
         done = run_here(*words, cwd=root)
         assert done.code == 0, done.err
     return World(root, tmp_path / "copies")

@@ -198,7 +198,7 @@ def test_a_process_of_another_version_makes_room_unless_it_serves_somebody(
     command = [sys.executable, str(old), "watch", "--json", "--idle", "1", "--vault", str(root)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         wait_until(lambda: residents() == [process.pid], 20)
-        wait_until(lambda: list(home.rglob("mcp.sock")) != [], 20)
+        wait_until(lambda: list(home.rglob("watch.sock")) != [], 20)
         with session(root) as one:
             assert one.call("recall", query="pier")["hits"]
             assert process.wait(20) == 0

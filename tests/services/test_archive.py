@@ -135,7 +135,7 @@ def test_trust_travels_only_where_a_person_says_so(
         assert agents.code == RefusedError.exit_code
         assert not lived.exists()
         done = run_here("import", "archive", tmp_path / "a.tar.gz", lived)
-        assert "1 text trusted there may instruct nobody here yet" in done.out
+        assert "1 text trusted there may not instruct agents here yet" in done.out
         assert not opened(lived).trust.is_trusted()
 
 
@@ -178,8 +178,8 @@ HOSTILE: dict[str, tuple[str, Callable[[dict[str, Any], dict[str, bytes]], objec
     "kept": ("leads out", lambda m, f: put(m, f, "kept/receipts/../../x.json", b"x")),
     "link out": ("leads out", lambda m, f: put(m, f, "vault/out", b"-> ../../etc")),
     "link to root": ("leads out", lambda m, f: put(m, f, "vault/out", b"-> /etc")),
-    "behind a link": (
-        "behind a link",
+    "reached through a link": (
+        "reached through a link",
         lambda m, f: (put(m, f, "vault/in", b"-> notes"), put(m, f, "vault/in/x.md", b"x")),
     ),
     "link for a file": ("not what", lambda m, f: f.update({QUAY: b"-> gone.md"})),
@@ -251,9 +251,9 @@ def test_what_is_no_archive_is_told(archive: Path, home: Path, tmp_path: Path) -
     bomb.type, bomb.size = tarfile.XHDTYPE, 8**11 - 1
     for data, told in (
         (archive.read_bytes()[:-500], "cut short"),
-        (b"", "no archive"),
-        (b"PK\3\4", "no archive"),
-        (gzip.compress(b"# Not a tar\n" * 1000), "no archive"),
+        (b"", "not an archive"),
+        (b"PK\3\4", "not an archive"),
+        (gzip.compress(b"# Not a tar\n" * 1000), "not an archive"),
         (gzip.compress(bomb.tobuf()), "more than"),
     ):
         (tmp_path / "x").write_bytes(data)

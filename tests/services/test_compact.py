@@ -262,7 +262,7 @@ def test_what_others_lean_on_or_nobody_else_knows_stays(vault: Vault, clock: Clo
     assert done.exempt == {
         "pinned": 2,
         "linked by another note": 1,
-        "a standing instruction": 1,
+        "a lasting instruction": 1,
         "a number that no other note has": 1,
     }
 

@@ -366,7 +366,7 @@ def test_a_repository_of_somebody_else_has_its_remedy(make_vault: Make, opened: 
 
     checks = examine(opened(root))
     assert checks["git"].verdict is PROBLEM
-    assert "belongs to somebody else" in checks["git"].told
+    assert "belongs to another user" in checks["git"].told
     assert "safe.directory" in checks["git"].remedy
 
 

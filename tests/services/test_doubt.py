@@ -216,7 +216,7 @@ def test_markers_reach_nobody_and_the_last_text_does(make_vault: Make, where: st
         assert ">>>>>>>" not in told, place
         if place != "recall":
             assert (WORDS in told) == ("in doubt" in told), place
-    assert "conflict markers stand in it (line" in run(root, "recall", QUESTION)
+    assert "it contains conflict markers (line" in run(root, "recall", QUESTION)
     assert "<<<<<<<" not in run(root, "get", NOTE)
     assert WORDS in run(root, "get", NOTE)
 
@@ -254,7 +254,7 @@ def test_an_example_of_a_conflict_in_a_code_block_is_text(make_vault: Make) -> N
     ],
 )
 def test_a_conflict_is_three_lines_in_their_order(text: str, line: int) -> None:
-    assert find_conflict(text) == (f"conflict markers stand in it (line {line})" if line else "")
+    assert find_conflict(text) == (f"it contains conflict markers (line {line})" if line else "")
     note = parse_note(PurePosixPath(NOTE), text.encode())
     assert (note.state == "unreadable") == bool(line)
 
@@ -280,7 +280,7 @@ def test_a_note_that_cannot_be_read_is_quarantined_all_the_same(make_vault: Make
     assert recall(root) != []
     for verb in (("tag", NOTE, "x"), ("state", NOTE, "stale"), ("pin", NOTE), ("promote", NOTE)):
         assert f"{NOTE}: " in (told := run(root, *verb, code=5)), verb
-        assert "mend it in an editor first" in told
+        assert "fix it in an editor first" in told
     run(root, "state", NOTE, "quarantined", "--reason", "web page")
     assert recall(root) == []
     assert "state: quarantined" in (root / NOTE).read_text()
@@ -333,7 +333,7 @@ def test_no_commit_takes_markers_and_none_is_made_in_an_unmerged_index(
     run(root, "checkpoint", "y")
     assert git(root, "rev-parse", "HEAD") != before
     assert "<<<<<<<" not in git(root, "show", f"HEAD:{NOTE}")
-    assert f"left out    {NOTE}: conflict markers" in run(root, "status")
+    assert f"left out    {NOTE}: it contains conflict markers" in run(root, "status")
     write_notes(root, {NOTE: write(body="Mended.\n")})
     run(root, "checkpoint", "z")
     assert git(root, "diff", "HEAD", "--name-only") == ""

@@ -64,7 +64,7 @@ def test_who_believes_what_since_when(remotes: Remotes, tmp_path: Path) -> None:
         found = find_believers(pool, [], options, ASKED)
         judged = judge_all(pool, [], options, ASKED)
         assert not any(value for name, value in judged.items() if name != "gamma")
-        assert judged.read("gamma") == ['no section of the pack says "through the QUEUE"']
+        assert judged.read("gamma") == ['no section of the pack contains "through the QUEUE"']
         assert not compact_all(pool, ["alpha"], options).read("alpha")["steps"]
         assert list(dict(curate_all(pool, ["beta", "alpha"], options).items())) == ["beta", "alpha"]
         with pytest.raises(RefusedError, match="--not"):

@@ -136,7 +136,7 @@ def test_what_is_expected_of_the_ends_is_checked(make_vault: Make, opened: Open)
     vault = opened(root)
     sync_vault(vault)
     blue = Expectation("gangway", says=("is blue",))
-    with pytest.raises(RefusedError, match="not good: no section of the pack says"):
+    with pytest.raises(RefusedError, match="not good: no section of the pack contains"):
         bisect_history(vault, commits[2], commits[3], blue)
     with pytest.raises(RefusedError, match="not bad: the pack is as expected there"):
         bisect_history(vault, commits[0], commits[1], blue)

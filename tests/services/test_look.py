@@ -167,7 +167,7 @@ def test_a_date_is_the_last_commit_of_that_day(make_vault: Make, opened: Open) -
     for ambiguous in ("10/11/2026", "2026/10/11", "1-2-2026", "11.10.2026", "2026-1-2"):
         with pytest.raises(RefusedError, match="ambiguous day"):
             look_at(vault, ambiguous)
-    with pytest.raises(RefusedError, match="no such moment"):
+    with pytest.raises(RefusedError, match="no such time"):
         look_at(vault, "2026-13-45")
     git(root, "tag", "2036-10-05")
     with pytest.raises(RefusedError, match="is a date and the name of a branch or tag"):

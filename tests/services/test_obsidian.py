@@ -306,5 +306,5 @@ def test_nothing_is_remembered_where_nobody_would_find_it(make_vault: Make) -> N
     for context, why in (("private", "excluded in Obsidian"), ("old", "ignored by vaultmem.yaml")):
         done = run_here("remember", "The ferry is late.", "--context", context, cwd=root)
         assert done.code == 5
-        assert f"{why}, so nobody would find it; choose another --context" in done.err
+        assert f"{why}, so no query would find it; choose another --context" in done.err
     assert not (root / "notes/private").exists()

@@ -112,7 +112,7 @@ def test_another_work_tree_has_the_trust_for_the_same_texts_alone(
     write_notes(place, {"notes/planted.md": RULE.format(times="at night")})
     assert "## Instructions" not in _ask(place)
 
-    assert run_here("promote", "notes/bell.md", cwd=place).out.count("on record") == 1
+    assert run_here("promote", "notes/bell.md", cwd=place).out.count("trusted") == 1
     there = _ask(place).partition("## Evidence")[0]
     assert ("for ever" in there, "at night" in there) == (True, False)
     assert "Ring the bell twice." in _ask(root).partition("## Evidence")[0]
@@ -189,7 +189,7 @@ def test_what_comes_to_stand_in_a_trusted_vaults_place_is_not_trusted(
 
     assert "## Instructions" not in _ask(root, "--no-receipt")
     shown = run_here("doctor", cwd=root).out
-    assert "another history stood here when this vault was trusted" in shown
+    assert "another history was here when this vault was trusted" in shown
     run_here("trust", "--from", str(root), cwd=root)
     assert "## Instructions" in _ask(root, "--no-receipt")
 

@@ -72,7 +72,7 @@ def test_one_command_names_it_and_one_keeps_it(make_vault: Make, opened: Open) -
     assert command[:2] == ["vaultmem", "promote"]
 
     assert command[2] in run_here("list", "--kind", "preference", cwd=root).out
-    assert "on record" in run_here(*command[1:], cwd=root).out
+    assert "trusted" in run_here(*command[1:], cwd=root).out
 
     pack = run_here("pack", "an API error", cwd=root).out
     preferences = pack.split("## Preferences")[1].split("## Evidence")[0]
@@ -175,7 +175,7 @@ def test_a_pack_has_those_about_the_question_and_those_about_everything(vault: V
     assert sorted(part(vault, "")) == sorted([codes, short])
 
     text = make_pack(vault, "Which API error is that?", style=PackStyle.TEXT).text
-    assert "PREFERENCES, on record as what the owner wants:" in text
+    assert "PREFERENCES, trusted by the owner:" in text
     assert text.index("PREFERENCES") < text.index(WISH) < text.index("EVIDENCE")
 
 

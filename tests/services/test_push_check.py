@@ -159,7 +159,7 @@ def test_the_variable_of_another_host_is_named(host: Host) -> None:
     assert 'name the variable of your git host with "pusher" in access.yaml' in told
     (host.repository / "access.yaml").write_text(ACCESS + "pusher: GL_USER\n")
     code, told = host.push(spec, VAULTMEM_PUSHER="bob")
-    assert (code, "nothing says who pushes: GL_USER is not set" in told) == (1, True)
+    assert (code, "the pusher is unknown: GL_USER is not set" in told) == (1, True)
     assert host.push(spec, GL_USER="bob")[0] == 0
 
 
@@ -177,11 +177,11 @@ WRONG = [
     ("version: 1\npeopel: {}\n", 'unknown key "peopel"; did you mean people?'),
     ("version: 1\npeople: [ada]\n", "has to be a mapping"),
     ("version: 1\npeople: {ada: {own: ['*']}}\n", "people: ada: has no e-mail"),
-    ("version: 1\npeople: {ada: {emails: [x], own: ['*']}}\n", '"x" is no e-mail address'),
+    ("version: 1\npeople: {ada: {emails: [x], own: ['*']}}\n", '"x" is not an e-mail address'),
     ("version: 1\nagents: {ada: {rite: ['*']}}\n", 'unknown key "rite"; did you mean write?'),
     ("version: 1\nagents: {ada: {read: ['x:notes']}}\n", "name the vault without a folder"),
     ("version: 1\nagents: {ada: {write: {x: y}}}\n", "write: has to be a list of texts"),
-    ("version: 1\nagents: {'a/b': {write: ['*']}}\n", '"a/b" is no name here'),
+    ("version: 1\nagents: {'a/b': {write: ['*']}}\n", '"a/b" is not a valid name'),
     ("version: 1\npeople: {a: {read: x}}\nagents: {a: {read: x}}\n", "is a person and an agent"),
     ("version: 1\nlimits: {note_byte: 1}\n", 'unknown key "note_byte"; did you mean note_bytes'),
     ("version: 1\nlimits: {note_bytes: 0}\n", "must be more than 0"),

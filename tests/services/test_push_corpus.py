@@ -141,7 +141,7 @@ HOSTILE: dict[str, tuple[Make, str]] = {
     "a date that overflows": (author(f"Bob <{BOB[1]}> 18446744073709551617 +0000"), "is dated"),
     "no zone": (author(f"Bob <{BOB[1]}> 1794000000"), "cannot be read"),
     "a zone that is none": (author(f"Bob <{BOB[1]}> 1794000000 +9999"), "is dated"),
-    "a name over two lines": (author(f"Ada\n Harbour <{BOB[1]}> 1 +0000"), "somebody else"),
+    "a name over two lines": (author(f"Ada\n Harbour <{BOB[1]}> 1 +0000"), "another user"),
     "more after the date": (author(f"{BOBS}\n {ADAS}"), "cannot be read"),
     "a return in the name": (named("Ada Harbour\rBob"), "cannot be read"),
     "an escape in the name": (named("Bob\x1b[2K\x1b[1GAda Harbour"), "cannot be read"),
@@ -150,7 +150,7 @@ HOSTILE: dict[str, tuple[Make, str]] = {
     "a name of bytes": (named("Ad\udce1 Harbour"), "cannot be read"),
     "a name with NUL": (named("Bob\0"), "NUL"),
     "an agent's address": (author("scout <scout@agents.localhost> 1794000000 +0000"), "its author"),
-    **{f"author {name!a}": (named(name), "somebody else") for name in _ADA},
+    **{f"author {name!a}": (named(name), "another user") for name in _ADA},
     "committer alike": (committer(f"\u0410da Harbour <{BOB[1]}> 1794000000 +0000"), "somebody"),
     # Agents.
     **{f"agent {name!a}": (agent(f"Agent-Id: {name}"), "names the agent") for name in _SCOUT},
@@ -185,7 +185,7 @@ HOSTILE: dict[str, tuple[Make, str]] = {
         "iso-8859-99", "")},
     "UTF-8 as Latin-1": (encoded("ISO-8859-1", "Zo\xeb".encode()), "and it is UTF-8"),
     "UTF-8 as KOI8-R": (encoded("KOI8-R", "\u0410da Harbour".encode()), "and it is UTF-8"),
-    "Ada in KOI8-R": (encoded("KOI8-R", "\u0410da Harbour".encode("koi8-r")), "somebody else"),
+    "Ada in KOI8-R": (encoded("KOI8-R", "\u0410da Harbour".encode("koi8-r")), "another user"),
     "Latin-1 as UTF-8": (encoded("UTF-8", b"Zo\xeb"), "cannot be read"),
     "Latin-1 as ASCII": (encoded("US-ASCII", b"Zo\xeb"), "cannot be read"),
     # Trees.

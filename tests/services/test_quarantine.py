@@ -43,7 +43,7 @@ def root(make_vault: Make, opened: Open) -> Path:
 def assert_refused(vault: Vault, path: str) -> None:
     """Try the ways in which an agent brings in a text."""
     for force in (False, True):
-        with pytest.raises(RefusedError, match=f"{path} says that already, and is quarantined"):
+        with pytest.raises(RefusedError, match=f"{path} states that already, and is quarantined"):
             remember(vault, Memory(POISON, context="pay"), force=force)
     with pytest.raises(RefusedError, match="is quarantined"):
         run_command(vault, {"command": "create", "path": "/memories/y", "file_text": POISON})

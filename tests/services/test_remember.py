@@ -624,7 +624,7 @@ def test_what_a_quarantined_note_says_is_refused(
     before = hash_tree(root, skip=(".git",))
     for who in (vault, opened(root)):
         for force in (False, True):
-            with pytest.raises(RefusedError, match=f"{path} says that already, and is quarant"):
+            with pytest.raises(RefusedError, match=f"{path} states that already, and is quarant"):
                 remember(who, memory, force=force)
     with pytest.raises(RefusedError, match="is quarantined"):
         run_command(vault, {"command": "create", "path": "/memories/x", "file_text": memory.text})
@@ -644,7 +644,7 @@ def test_what_was_quarantined_by_hand_or_is_long_does_not_become_active_by_being
             sync_vault(vault)
     for text in (short, f"  {short.upper()}", long, f"**{long}**"):
         for force in (False, True):
-            with pytest.raises(RefusedError, match="says that already, and is quarantined"):
+            with pytest.raises(RefusedError, match="states that already, and is quarantined"):
                 remember(vault, Memory(text, title="Refunds"), force=force)
 
 

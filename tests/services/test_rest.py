@@ -106,7 +106,7 @@ def test_a_watcher_has_git_pack_what_it_keeps_one_by_one(
     assert kept.verdict is Verdict.WARNING
     assert "objects are in no pack" in kept.told
     assert re.fullmatch(
-        r"1,\d\d\d of git's objects are packed: \d.\d MB became 0.\d MB", resting.tidy()
+        r"1,\d\d\d objects of git are packed: \d.\d MB became 0.\d MB", resting.tidy()
     )
     assert git(root, "count-objects").startswith("0 objects")
     assert git(root, "fsck", "--strict") == ""

@@ -234,7 +234,7 @@ def test_an_unreadable_note_is_quarantined_or_waits_for_an_editor(person: Vault)
     text = "---\ntags: [\n---\n# Broken\n"
     write_notes(person.root, {"notes/broken.md": text})
     save_checkpoint(person, "broken")
-    with pytest.raises(RefusedError, match="mend it first"):
+    with pytest.raises(RefusedError, match="fix it first"):
         decide(person, look(person)[Action.UNREADABLE], ProposalChoice.REJECT)
     choose(person, Action.UNREADABLE, ProposalChoice.ACCEPT)
     assert "tags: [" in (person.root / "notes/broken.md").read_text()

@@ -128,7 +128,7 @@ def test_an_update_of_a_part_leaves_the_rest_of_the_note(make_vault: Make, opene
     person = opened(root)
     sync_vault(person)
     (waits,) = list_queue(person).proposals
-    assert waits.evidence[-1] == "it says more, and stays: She plays the cello."
+    assert waits.evidence[-1] == "it has more, and stays: She plays the cello."
 
     decided = decide(person, waits, ProposalChoice.ACCEPT)
 

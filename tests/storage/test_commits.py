@@ -645,7 +645,7 @@ def test_somebody_elses_repository_is_refused_until_the_person_trusts_it(root: P
 
     told = refuse(root)
 
-    assert "belongs to somebody else" in told
+    assert "belongs to another user" in told
     assert f"git config --global --add safe.directory {root}" in told
     git(root.parent, "config", "--global", "--add", "safe.directory", str(root))
     history = open_history(root)

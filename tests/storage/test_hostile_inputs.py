@@ -242,7 +242,7 @@ def test_row_6_duplicate_keys_are_told_and_the_file_is_untouched(
     before = hash_tree(root)
 
     assert _found(vault) == ["notes/n.md"]
-    assert '"tags" stands twice' in _problem(vault, "notes/n.md")
+    assert '"tags" occurs twice' in _problem(vault, "notes/n.md")
     assert hash_tree(root) == before
 
 

@@ -192,7 +192,7 @@ def test_what_sends_no_events_is_polled(
     monkeypatch.setattr(watcher, "POLL_SECONDS", 0.0)
     monkeypatch.setattr(watcher, "_find_remote", lambda _: "nfs")
     events, heard = begin()
-    assert "nfs tells nothing of other machines' changes; everything is polled" in events.polling()
+    assert "nfs does not report other machines' changes; everything is polled" in events.polling()
     assert not events.catch_up()
     events.stop()  # No event is told from now on.
     heard.clear()

@@ -99,7 +99,7 @@ def test_assert_tells_apart_wrong_from_not_to_be_judged(
     run_cli, ask = run_here, ["assert", "auth tokens"]
     assert run_cli(*ask, "--says", "HS256", cwd=root).code == 0
     failed = run_cli(*ask, "--says", "RS256", cwd=root)
-    assert (failed.code, failed.out) == (1, 'no section of the pack says "RS256"\n')
+    assert (failed.code, failed.out) == (1, 'no section of the pack contains "RS256"\n')
     assert run_cli(*ask, "--says", "RS256", "--not", cwd=root).code == 0
     assert run_cli(*ask, "--finds", "notes/inbox/auth-tokens.md", cwd=root).code == 0
     assert run_cli(*ask, "--says", "RS256", "--at", "HEAD~14", cwd=root).code in {0, 1}

@@ -44,7 +44,7 @@ def test_the_first_bad_commit_is_found_and_what_it_changed(painted: Served) -> N
     assert f'The first bad commit: <a href="/commit/{first}"' in page
     assert "<del>blue</del><ins>green</ins>" in page
     assert page.count('<span class="verdict verdict-') == page.count('text-anchor="middle"') >= 4
-    assert html.escape('no section of the pack says "the gangway is blue"', quote=False) in (
+    assert html.escape('no section of the pack contains "the gangway is blue"', quote=False) in (
         page.replace("&#34;", '"')
     )
     assert HOSTILE not in page

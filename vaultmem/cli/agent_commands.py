@@ -125,7 +125,7 @@ def skill(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Teach an agent when to recall, remember and promote.
+    """Install a skill: when to recall, remember and promote.
 
     It does so by a skill in the agent's own folder.
 
@@ -151,7 +151,7 @@ def skill(
         say(read_skill().rstrip("\n"))
         return
     if action not in {"install", "remove"}:
-        raise RefusedError(f'skill: "{action}" is none of install, remove, show')
+        raise RefusedError(f'skill: "{action}" is not one of install, remove, show')
     done = install_skill(folder, replace) if action == "install" else remove_skill(folder)
     if as_json:
         emit_json(skill_json(folder / SKILL_PATH, done))
@@ -213,10 +213,10 @@ def hook(
         bool, typer.Option("--wait", help="Do it here, not in a process of its own.")
     ] = False,
 ) -> None:
-    """Answer an agent's event; agents run this by themselves.
+    """Answer an agent's event; agents run this themselves.
 
-    The event is told as JSON on standard input. On any trouble nothing is said; `vaultmem doctor`
-    has the reason.
+    The event is read as JSON from standard input. If anything fails, nothing is printed;
+    `vaultmem doctor` has the reason.
 
     Examples:
       vaultmem hook session-start --format text
@@ -236,7 +236,7 @@ def mcp(
         bool, typer.Option("--read-only", help="Offer no tool that writes.")
     ] = False,
 ) -> None:
-    """Serve the vault to an agent by the Model Context Protocol.
+    """Serve the vault to an agent over MCP.
 
     It needs the extra `mcp`. The vault's resident process answers, for all agents at once; it is
     started where none is alive.

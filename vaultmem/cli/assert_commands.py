@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from vaultmem.cli.history_commands import say_operation, short_time, tell_commit
 from vaultmem.cli.options import FleetOption
-from vaultmem.cli.output import emit_json, say, say_painted, warn
+from vaultmem.cli.output import emit_json, say, say_lines, say_painted, warn
 from vaultmem.cli.quick_typer import PlainCommand, add_commands
 from vaultmem.cli.shared import Here, give_options, takes
 from vaultmem.core.text.display import count_things, one_line
 from vaultmem.errors import NoteNotFoundError, VaultError
+from vaultmem.operations.history_views import operation_lines, short_time, tell_commit
 from vaultmem.operations.note_data import bisected_json, judged_json, receipts_json, replayed_json
 
 if TYPE_CHECKING:
@@ -58,9 +58,10 @@ EXPECTING = {
         typer.Option("--finds", metavar="PATH", help="The pack shows this note (repeatable)."),
     ],
     "says": Annotated[
-        list[str], typer.Option("--says", metavar="TEXT", help="The pack says this (repeatable).")
+        list[str],
+        typer.Option("--says", metavar="TEXT", help="The pack contains this text (repeatable)."),
     ],
-    "negated": Annotated[bool, typer.Option("--not", help="Expect that it shows and says none.")],
+    "negated": Annotated[bool, typer.Option("--not", help="Expect that it contains none of them.")],
     "budget": Annotated[
         int,
         typer.Option(
@@ -81,9 +82,9 @@ def register(app: typer.Typer) -> None:
 @takes("vault", "ref", "at", "as_json")
 @_takes_expected
 def assert_(asked: PackAssertion, here: Here, fleet: FleetOption = "") -> None:
-    """Test what a pack says; made for `git bisect run`.
+    """Test what a pack contains, for `git bisect run`.
 
-    The exit code is 0 if the pack is as expected, 1 if not, 125 if that cannot be told. Of a fleet,
+    The exit code is 0 if the pack is as expected, 1 if not, 125 if that is unknown. Of a fleet,
     each vault's pack is tested.
 
     Examples:
@@ -136,7 +137,7 @@ def bisect(
         str, typer.Option("--bad", metavar="B", help="A later one, where it is bad.")
     ] = "HEAD",
 ) -> None:
-    """Find the first commit at which a pack is not as expected.
+    """Find the first commit whose pack is not as expected.
 
     Nothing is checked out.
 
@@ -176,7 +177,7 @@ def _say_found(shown: ShownCommit) -> None:
     say(f"  {commit.subject}")
     for operation in shown.operations:
         say()
-        say_operation(operation)
+        say_lines(operation_lines(operation))
 
 
 def _say_step(opened: Vault, step: JudgedCommit, left: int) -> None:

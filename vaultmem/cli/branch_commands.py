@@ -96,7 +96,7 @@ def branch(
 ) -> None:
     """List the branches, or make, remove or move one.
 
-    Nothing is checked out. The list says how far each is from what is checked out.
+    Nothing is checked out. The list shows how far each is from what is checked out.
 
     Examples:
       vaultmem branch
@@ -196,7 +196,7 @@ def merge(
 
     All of it is merged, or nothing; --ref names another branch to merge into. Of words that both
     sides changed ours stay, and theirs follow in the note as a callout: `vaultmem resolve` lists
-    them. Of a property the later value stays; the other is told.
+    them. Of a property the later value stays; the other is printed.
 
     Examples:
       vaultmem merge winter --dry-run
@@ -226,7 +226,7 @@ def say_merged(done: MergeReport) -> None:
     """Tell what a merge had to decide."""
     for twin in done.twins:
         authors = " and ".join(map(one_line, twin.authors))
-        where = "" if twin.other == twin.path else f", which {one_line(twin.other)} said too"
+        where = "" if twin.other == twin.path else f", which {one_line(twin.other)} states too"
         say(f"  twins     {one_line(twin.path)}{where}: by {authors}")
     for lost in done.losses:
         say(f"  lost      {one_line(lost.path)}: {one_line(lost.what)}: {one_line(lost.value)}")
@@ -306,9 +306,9 @@ def resolve(
         bool, typer.Option("--all", help="Settle what git has in conflict; commit a merge.")
     ] = False,
 ) -> None:
-    """List what both sides of a merge said, or decide it.
+    """List the conflicts of a merge, or decide one.
 
-    Without PATH, what nobody has decided is listed, and what git itself left open. A decision is
+    Without PATH, it lists open conflicts, and those that git itself left. A decision is
     one commit; the note's state stays as it is.
 
     Examples:

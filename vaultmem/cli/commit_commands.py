@@ -2,46 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from vaultmem.cli.branch_commands import end_with_conflicts
-from vaultmem.cli.history_commands import say_report
-from vaultmem.cli.output import emit_json, say, say_painted
-from vaultmem.cli.shared import Here, takes
+from vaultmem.cli.output import emit_json, say, say_lines, say_painted
+from vaultmem.cli.shared import Here, make_command, takes
 from vaultmem.errors import MergeConflictError
-from vaultmem.operations.note_data import promoted_json, report_json
+from vaultmem.operations.note_changes import CHECKPOINT, outcome_lines
+from vaultmem.operations.note_data import promoted_json
 from vaultmem.operations.vault_data import untaken_json
 
-if TYPE_CHECKING:
-    from vaultmem.services.changes.commit import CommitReport
-
-
-@takes("vault", "ref", "agent", "session", "as_json")
-def checkpoint(
-    here: Here,
-    note: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="TEXT", help="The subject of your commit.  [default: your files]"),
-    ] = None,
-) -> None:
-    """Commit everything that changed, and say why.
-
-    Your own changes are one commit with your text. Changes of other authors are committed
-    first, each under the name of its author. A vault without changes commits nothing.
-
-    Examples:
-      vaultmem checkpoint "limits of refunds"
-      vaultmem checkpoint
-    """
-    from vaultmem.services.changes.commit import save_checkpoint
-
-    report = save_checkpoint(here.open(), " ".join(note or ()))
-    if here.as_json:
-        emit_json(report_json(report))
-        return
-    _say_outcome(report)
+checkpoint = make_command(CHECKPOINT, "checkpoint")
 
 
 @takes("vault", "ref", "agent", "session", "as_json")
@@ -80,18 +53,12 @@ def promote(
         told = (
             "" if before == "active" else f"{before} to active",
             source and f"from {source}",
-            "on record" if path in done.trusted else "",
+            "trusted" if path in done.trusted else "",
         )
         say_painted("promoted  ", "green", f"{path}  ({', '.join(filter(None, told))})")
     for path in done.active:
         say(f"active already  {path}")
     if done.notes:
-        _say_outcome(done.report)
+        say_lines(outcome_lines(done.report, None))
     if unsaid := tell_unsaid(done):
         say(unsaid)
-
-
-def _say_outcome(report: CommitReport) -> None:
-    if not report.commits:
-        say("Nothing has changed since the last commit.")
-    say_report(report)

@@ -1,4 +1,4 @@
-"""What a shell offers for a word that is typed: notes and headings, and other values of a vault.
+"""The values that a shell offers for a word: notes and headings, and other values of a vault.
 
 It reads what is there, and neither indexes nor writes nor waits; where something fails, nothing is
 offered. What a parameter takes is said by its metavar, as for addresses.

@@ -78,7 +78,7 @@ def review(
         bool, typer.Option("--reject-all", help="Deprecate all, with --only candidate.")
     ] = False,
     reason: Annotated[
-        str, typer.Option("--reason", metavar="TEXT", help="Why; it stands in git.")
+        str, typer.Option("--reason", metavar="TEXT", help="Why; the commit records it.")
     ] = "",
     only: Annotated[
         str, typer.Option("--only", metavar="KIND", help="Only these, such as contradiction.")
@@ -90,7 +90,7 @@ def review(
         int, typer.Option("-n", "--limit", metavar="N", help="Items at most.", show_default=False)
     ] = 0,
 ) -> None:
-    """Decide what waits: contradictions, duplicates, candidates.
+    """Decide on contradictions, duplicates and candidates.
 
     Proposed branches, quarantined and stale notes wait as well. On a terminal each is shown with
     its evidence, and one key decides it. Elsewhere they are listed; --accept, --other and --reject
@@ -345,7 +345,7 @@ def curate(
     ] = "",
     fleet: FleetOption = "",
 ) -> None:
-    """Propose what to merge, archive, check or mend, with reasons.
+    """Propose notes to merge, archive, check or fix.
 
     Nothing is changed without --apply, and then exactly what is shown: `curate --save FILE`, look,
     `curate FILE --apply`. Notes that were changed since the report was made are refused.
@@ -382,10 +382,10 @@ def dream(
         bool, typer.Option("--dry-run", help="Show what was weighed, change nothing.")
     ] = False,
 ) -> None:
-    """Promote what was recalled often, and write it in DREAMS.md.
+    """Promote what was recalled often; DREAMS.md lists it.
 
     The notes become active, and are named in MEMORY.md. It gives no trust: policies and skills
-    instruct nobody before you promote them.
+    do not instruct before you promote them.
 
     Examples:
       vaultmem dream --dry-run
@@ -407,7 +407,7 @@ def compact(
     yes: YesOption = False,
     fleet: FleetOption = "",
 ) -> None:
-    """Shorten what nobody asks for; the full text stays in git.
+    """Summarize unused notes; the full text stays in git.
 
     First to a summary, then to keywords, then the note is archived. A recall starts a note's time
     anew. Pinned notes, policies, skills and what a person wrote or edited stay. `restore NOTE --at

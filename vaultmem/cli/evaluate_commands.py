@@ -61,7 +61,7 @@ def eval_(
         ),
     ] = [],  # noqa: B006
 ) -> None:
-    """Measure how well recall and packs answer your questions.
+    """Measure how well recall and packs answer your queries.
 
     Nothing is counted or written. With --against or --set, all is asked twice, and compared.
 
@@ -228,12 +228,12 @@ def embed(
         typer.Option(
             "--model",
             metavar="NAME",
-            help="static, onnx or endpoint; else as vaultmem.yaml says.",
+            help="static, onnx or endpoint; else what vaultmem.yaml sets.",
             show_default=False,
         ),
     ] = "",
 ) -> None:
-    """Prepare recall by meaning: make the vectors that are missing.
+    """Compute the vectors that semantic recall lacks.
 
     It can be interrupted at any time, and goes on where it was.
 

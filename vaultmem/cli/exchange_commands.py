@@ -67,7 +67,7 @@ def export(
         ),
     ] = "",
 ) -> None:
-    """Write the vault as one archive, as lines of JSON, or as pages.
+    """Write the vault as an archive, as JSON lines or as pages.
 
     An archive has the notes as they are now, their history, and what lies outside of the vault:
     receipts, what was asked, open sessions, and what you trust. It is not encrypted. Lines of JSON
@@ -196,9 +196,9 @@ def import_(
     ] = False,
     dry_run: DryRunOption = False,
 ) -> None:
-    """Take in what other programs remember, or an archived vault.
+    """Import memories of other programs, or an archived vault.
 
-    Memories become candidates and talks become sessions, all of it one commit; the same export
+    Memories become candidates and conversations become sessions, all in one commit; the same export
     again adds nothing. `import archive FILE [FOLDER]` puts what `export --archive` wrote into a
     folder that is empty or not there yet: all of it, or nothing.
 
@@ -249,8 +249,8 @@ def _import_archive(paths: list[str], trust: bool, dry_run: bool, as_json: bool)
     if done.trusted:
         say(f"  {count_things(done.vouched, 'text')} that you trusted there may instruct here")
     elif done.vouched and not trust:
-        say(f"{count_things(done.vouched, 'text')} trusted there may instruct nobody here yet.")
-        say("If the vault is yours, say so in it: vaultmem trust")
+        say(f"{count_things(done.vouched, 'text')} trusted there may not instruct agents here yet.")
+        say("If the vault is yours, run in it: vaultmem trust")
 
 
 def _say_report(report: ImportReport) -> None:
@@ -316,9 +316,9 @@ def prime(
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do --remove.")] = False,
 ) -> None:
-    """Take in reference material, a note for each heading.
+    """Import reference material, one note for each heading.
 
-    Run again, it changes, adds and removes just what changed in the source. A note that somebody
+    Run again, it changes, adds and removes just what changed in the source. A note that was
     edited here stays as it is; --overwrite takes the source's version. Without FILE, it lists the
     sources; with --source NAME, the notes of one.
 

@@ -109,7 +109,7 @@ def _describe() -> None:
 
 
 def status(fleet: _FleetArgument, folder: _FolderOption = "", as_json: JsonOption = False) -> None:
-    """Show how a fleet is, and which vaults are not there.
+    """Show the state of a fleet, and which vaults are missing.
 
     Examples:
       vaultmem fleet status fleet.txt
@@ -126,7 +126,7 @@ def start(
     folder: _FolderOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Start a fleet in a cluster of Ray's, or change its vaults.
+    """Start a fleet in a Ray cluster, or change its vaults.
 
     It stays when the command has ended. Its machines need the same vaultmem, and reach the remotes;
     the folder is one on each of them.
@@ -178,10 +178,10 @@ def serve(
     name: NamesOption = [],  # noqa: B006
     proxy: ProxyOption = False,
 ) -> None:
-    """Serve many vaults, each to who has a token for it.
+    """Serve many vaults, each to the owners of its tokens.
 
     They get pages, API and MCP. Tokens are a hub's (`vaultmem hub grant`), over the names of these
-    vaults. What is written is in its remote before anybody is told so. /metrics is for Prometheus,
+    vaults. A write is in its remote before it is confirmed. /metrics is for Prometheus,
     with a token for all.
 
     Examples:
@@ -199,10 +199,9 @@ def serve(
 @give_options(PackAssertion, _SAYING)
 @_takes_job
 def bisect(job: _Job, asked: PackAssertion) -> None:
-    """Show who says something, and since when.
+    """Show which vaults state something, and since when.
 
-    A vault says it since the commit from which on a note of it has always said it, or another note
-    from which that came.
+    For each vault, it finds the first commit since which one of its notes has always stated it.
 
     Examples:
       vaultmem fleet bisect fleet.txt "refunds" --says "through the queue"
@@ -215,9 +214,9 @@ def bisect(job: _Job, asked: PackAssertion) -> None:
 
 @_takes_job
 def duplicates(job: _Job, limit: _LimitOption = 20) -> None:
-    """Show what notes of several vaults say alike.
+    """Show duplicates across vaults.
 
-    By the rules of `similar` and `curate`; what one vault says twice is left to its own `dedup`.
+    By the rules of `similar` and `curate`; for duplicates within one vault, run `dedup` there.
 
     Examples:
       vaultmem fleet duplicates fleet.txt
@@ -229,9 +228,9 @@ def duplicates(job: _Job, limit: _LimitOption = 20) -> None:
 
 @_takes_job
 def contradictions(job: _Job, limit: _LimitOption = 20) -> None:
-    """Show in what notes of several vaults contradict each other.
+    """Show contradictions across vaults.
 
-    The older note stands first. Who is right is for the vaults' owners to decide.
+    The older note comes first. The owners of the vaults decide which is right.
 
     Examples:
       vaultmem fleet contradictions fleet.txt

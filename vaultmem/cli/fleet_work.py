@@ -1,4 +1,4 @@
-"""What commands do with `--fleet FILE`, and how they print it, as text and as JSON."""
+"""Run commands with `--fleet FILE`, and print their results, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -225,10 +225,10 @@ def say_believers(found: Believers) -> None:
     _say_table(("since", "vault", "who", "session", "note", "source"), rows)
     of = count_things(len(rows) + len(found.others), "vault")
     if not rows:
-        say(f"None of {of} says so.")
+        say(f"No vault of {of} has it.")
         return
     name, first = found.believers[0]
-    say(f"{len(rows):,} of {of} say so; {name} was the first:")
+    say(f"{len(rows):,} of {of} have it; {name} was the first:")
     say(f"  {_shorten(first.says, 76)}")
     about = [first.event, first.commit[:7], one_line(first.subject)]
     say_painted(f"  {'  '.join(filter(None, about))}", "dim")

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.cli.assert_commands import CANNOT_JUDGE
-from vaultmem.cli.history_commands import tell_commit
 from vaultmem.cli.opening import open_here
 from vaultmem.cli.options import FleetOption
 from vaultmem.cli.output import emit_json, following, say, say_behind, say_painted, warn
@@ -17,6 +16,7 @@ from vaultmem.cli.shared import Here, make_command, offers, print_answer, takes
 from vaultmem.core.text.display import count_things, name_some, one_line
 from vaultmem.errors import NoVaultError, VaultError
 from vaultmem.operations.checks import CHECK, CheckRequest
+from vaultmem.operations.history_views import tell_commit
 from vaultmem.operations.usage_stats import RECENT, STATS, StatsRequest
 from vaultmem.operations.vault_data import checks_json, contexts_json, status_json
 
@@ -38,9 +38,9 @@ _COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
 
 @takes("vault", "as_json")
 def context(here: Here) -> None:
-    """Bring CONTEXT.md and other generated files up to date.
+    """Update CONTEXT.md and other generated files.
 
-    vaultmem.yaml says which there are. `vaultmem watch` does this after each change.
+    vaultmem.yaml lists these files. `vaultmem watch` does this after each change.
 
     Examples:
       vaultmem context
@@ -64,7 +64,7 @@ def context(here: Here) -> None:
 def status(here: Here, next_: Annotated[bool, typer.Option("--next", hidden=True)] = False) -> None:
     """Show what the vault holds, and what is not committed.
 
-    It also tells who watches the vault, and ends with the last events of its history.
+    It also shows who watches the vault, and ends with the last events of its history.
 
     Examples:
       vaultmem status
@@ -101,7 +101,7 @@ def status(here: Here, next_: Annotated[bool, typer.Option("--next", hidden=True
 def doctor(
     here: Here,
     fix: Annotated[
-        bool, typer.Option("--fix", help="Mend what can be mended without losing anything.")
+        bool, typer.Option("--fix", help="Repair what can be repaired without loss.")
     ] = False,
     keep_data: Annotated[
         str,
@@ -267,7 +267,7 @@ def _say_notes(found: VaultStatus) -> None:
     sync = found.sync
     taken = [(sync.added, "new"), (sync.changed, "changed"), (sync.removed, "gone")]
     since = ", ".join(f"{count:,} {name}" for count, name in taken if count)
-    state = "in sync" if found.is_in_sync else "behind; run `vaultmem index`"
+    state = "in sync" if found.is_in_sync else "out of date; run `vaultmem index`"
     _say_fact("index", f"{state}{f' ({since} since the last look)' if since else ''}")
 
 
@@ -305,7 +305,7 @@ def _find_next_step(found: VaultStatus) -> str:
     steps = (
         (git is None, "`vaultmem init` makes a repository, so that there is a history"),
         (found.settings_problem, "correct vaultmem.yaml; `vaultmem help settings` helps"),
-        (found.in_doubt or (git and git.problem), "`vaultmem doctor` says how to repair this"),
+        (found.in_doubt or (git and git.problem), "`vaultmem doctor` shows how to repair this"),
         (git and git.credentials, "decide on the lines above, so that commits can be made"),
         (found.to_decide, "`vaultmem review` shows what waits for your decision"),
         (git and git.uncommitted, '`vaultmem checkpoint "what I did"` commits what is not'),
@@ -332,7 +332,7 @@ def _say_problems(found: VaultStatus) -> None:
         _say_fact("not notes", told)
     if not found.problems:
         return
-    _say_fact("problems", f"{len(found.problems):,}; `vaultmem doctor` tells what to do")
+    _say_fact("problems", f"{len(found.problems):,}; run `vaultmem doctor` to see what to do")
     _say_groups(found.problems, "yellow")
 
 

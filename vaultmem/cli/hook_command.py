@@ -1,4 +1,4 @@
-"""What `vaultmem hook` does; an agent waits for it, so nothing is imported that is not needed.
+"""Run `vaultmem hook`; an agent waits for it, so nothing is imported that is not needed.
 
 Arguments are read here, and help alone is for the command line as such: what that answers to a
 mistake ends with 2, by which some agents drop the prompt.

@@ -127,9 +127,9 @@ def grant(
     hub: HubOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Give a person or an agent a token, and say what it is good for.
+    """Give a person or an agent a token with its permissions.
 
-    VAULT is a vault's name or a pattern (`*`, `team-*`), with a folder of it behind a colon where
+    VAULT is a vault's name or a pattern (`*`, `team-*`), with a folder of it after a colon where
     only that is meant (`payments:notes/refunds`). The token is printed once: the hub keeps a
     digest. Other tokens of the same name count as before. With --rotate the new token may do what
     the old one may, which ends after a grace period.
@@ -216,7 +216,7 @@ def grants(hub: HubOption = "", as_json: JsonOption = False) -> None:
         say_painted(f"{each.name:<{width}}", style, f"  {told}")
         _say_scopes(each, width + 2)
     if not found:
-        say("Nobody has a token yet; `vaultmem hub grant NAME` gives one.")
+        say("No user has a token yet; `vaultmem hub grant NAME` creates one.")
 
 
 def revoke(
@@ -226,7 +226,7 @@ def revoke(
     hub: HubOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Let somebody's tokens count no more, from the next request on.
+    """Revoke the tokens of a user, from the next request on.
 
     Examples:
       vaultmem hub revoke scout
@@ -251,13 +251,13 @@ def log(
     ] = "",
     refused: Annotated[bool, typer.Option("--refused", help="Only what was refused.")] = False,
     since: Annotated[
-        str, typer.Option("--since", metavar="WHEN", help="From a day or a moment on.")
+        str, typer.Option("--since", metavar="WHEN", help="From a day or a time on.")
     ] = "",
     limit: Annotated[int, typer.Option("--limit", metavar="N", help="At most so many.")] = 50,
     hub: HubOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Show who asked, who pushed and what was refused, newest first.
+    """Show requests, pushes and rejections, newest first.
 
     Examples:
       vaultmem hub log --refused --since 2026-11-20
@@ -274,7 +274,7 @@ def log(
     for each in found:
         _say_entry(each)
     if not found:
-        say("Nothing is on record.")
+        say("The log is empty.")
 
 
 def _say_scopes(made: Grant, indent: int = 0) -> None:
@@ -426,7 +426,7 @@ def register(parent: typer.Typer) -> None:
 
 
 def _hub() -> None:
-    """Share vaults in a team: a place to push to, and who may.
+    """Share vaults in a team: a server with access control.
 
     A hub is one folder of bare git repositories. Each push is checked at its door: whose commits it
     brings, which folders they change, credentials, names, sizes; nothing is ever forced.
@@ -451,7 +451,7 @@ def init(
     if as_json:
         emit_json(hub_json(hub))
         return
-    say_painted("made    ", "green", f"{hub.folder}; its hub.yaml says what it takes")
+    say_painted("made    ", "green", f"{hub.folder}; its hub.yaml sets the limits of a push")
     say_painted("next    ", "dim", "vaultmem hub add NAME --from VAULT")
 
 
@@ -467,7 +467,7 @@ def add(
     hub: HubOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Give the hub a vault, with all of its history; or a new one.
+    """Add a vault with its history to the hub, or a new one.
 
     It is a copy: the vault itself is not changed. What is not committed there is not copied. A new
     one has what `vaultmem init` lays down, so people and agents can write at once.
@@ -507,18 +507,18 @@ def remove(name: _Name, hub: HubOption = "", as_json: JsonOption = False) -> Non
     if as_json:
         emit_json(removed_json(name, kept))
         return
-    say_painted("removed ", "green", f"{name}; nobody can push to it or read it here")
+    say_painted("removed ", "green", f"{name}; it can no longer be read or pushed to here")
     say_painted("kept    ", "dim", str(kept))
 
 
 def check(
     fix: Annotated[
-        bool, typer.Option("--fix", help="Mend what can be mended without losing anything.")
+        bool, typer.Option("--fix", help="Repair what can be repaired without loss.")
     ] = False,
     hub: HubOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Check the hub's folder, its door, its grants, and each repository.
+    """Check the hub's folder, grants and repositories.
 
     The exit code is 1 if there is a problem.
 

@@ -40,7 +40,7 @@ def merge_driver(
 ) -> None:
     """Merge three versions of a note into OURS, for git.
 
-    What could not stay is told on standard error.
+    Values that could not stay are printed on standard error.
 
     Examples:
       vaultmem merge-driver %O %A %B %P
@@ -65,7 +65,7 @@ def merge_driver(
         warn(f"{path}: not merged: {error}")
         raise typer.Exit(1) from None
     for conflict in merged.conflicts:
-        warn(f"{path}: both sides changed {conflict.what}; ours stays, theirs stands behind it")
+        warn(f"{path}: both sides changed {conflict.what}; ours stays, theirs follows it")
     for loss in merged.losses:
         warn(f"lost {path}: {loss.what}: {one_line(loss.value)}")
 

@@ -24,16 +24,15 @@ from vaultmem.cli.output import (
     say_painted,
     warn,
 )
-from vaultmem.cli.shared import Here, answer, offers, takes
+from vaultmem.cli.shared import Here, answer, make_command, offers, takes
 from vaultmem.cli.vault_selection import open_several, split_vault, warn_unmatched
 from vaultmem.core.text.display import count_things, one_line
 from vaultmem.errors import RefusedError, name_failure
 from vaultmem.operations.lines import align
+from vaultmem.operations.note_changes import STATE, SUPERSEDE
 from vaultmem.operations.note_data import (
     edited_json,
     forgotten_json,
-    moved_json,
-    superseded_json,
     unconfirmed_json,
 )
 from vaultmem.operations.notes import (
@@ -172,11 +171,13 @@ def forget(
     ] = "",
     reason: Annotated[
         str,
-        typer.Option("--reason", metavar="TEXT", help="Why; committed at once, for blame to tell."),
+        typer.Option(
+            "--reason", metavar="TEXT", help="Why; committed at once, so that blame shows it."
+        ),
     ] = "",
     confirmation: Annotated[
         bool,
-        typer.Option("--confirmation", help="Not the note: only that it was said again, last."),
+        typer.Option("--confirmation", help="Not the note: only its last confirmation."),
     ] = False,
     purge: Annotated[
         bool, typer.Option("--purge", help="Say how to remove it from git's history too.")
@@ -188,7 +189,7 @@ def forget(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it, also for several.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would go.")] = False,
 ) -> None:
-    """Remove notes; git still has what was committed.
+    """Remove notes; git keeps what was committed.
 
     More than one is removed only with --yes. --purge removes nothing: it prints what has to be done
     for git to forget as well. --verify looks for texts, one a line, in all that git keeps; it ends
@@ -293,9 +294,9 @@ def pin(
     ] = "",
     remove: Annotated[bool, typer.Option("--remove", help="Pin it no longer.")] = False,
 ) -> None:
-    """Show a note in every pack, or list what is pinned.
+    """Show a note in every pack, or list the pinned notes.
 
-    Machines leave a pinned note as it is. The list says what each costs in every pack.
+    Agents cannot change a pinned note. The list shows what each costs in every pack.
 
     Examples:
       vaultmem pin refund-rules
@@ -383,78 +384,5 @@ def _warn_of_pinned(opened: Vault) -> None:
         warn(f"warning: {warning}")
 
 
-# Commands that move notes from state to state: state, supersede.
-
-_ReasonOption = Annotated[
-    str, typer.Option("--reason", metavar="TEXT", help="Why; it stands in the note and in git.")
-]
-
-
-@takes("vault", "ref", "agent", "session", "as_json")
-def state_(
-    here: Here,
-    path: PathArgument,
-    state: Annotated[
-        str, typer.Argument(metavar="STATE", help="active, stale, archived, quarantined ...")
-    ],
-    reason: _ReasonOption = "",
-) -> None:
-    """Move a note to another state, and commit that.
-
-    Candidate, active, stale, archived: one step at a time, forth or back; a candidate becomes
-    active by `promote`. Quarantined is a note that cannot be trusted, with a --reason: it is out of
-    every recall and pack. Pinned notes and quarantined ones only a person moves.
-
-    Examples:
-      vaultmem state search-load-test stale --reason "Measured on the old server."
-      vaultmem state rollback quarantined --reason "It came from a web page."
-    """
-    from vaultmem.core.lifecycle import State, parse_state
-    from vaultmem.services.lifecycle.transition import change_state
-
-    wanted = parse_state(state)
-    if wanted is State.QUARANTINED and not reason:
-        raise typer.BadParameter("say why it cannot be trusted: --reason TEXT")
-    opened = here.open_view()
-    done = change_state(opened, [path], wanted, reason)
-    if here.as_json:
-        emit_json(moved_json(done))
-        return
-    for move in done.moves:
-        say_painted(f"{move.after}  ", "yellow", f"{move.path}  (was {move.before})")
-    if not done.moves:
-        say(f"{path}: {state} already.")
-    say_commits(done.report.commits)
-
-
-@takes("vault", "ref", "agent", "session", "as_json")
-def supersede(
-    here: Here,
-    old: Annotated[str, typer.Argument(metavar="OLD", help="The note that no longer holds.")],
-    new: Annotated[str, typer.Argument(metavar="NEW", help="The note that holds instead.")],
-    part: Annotated[
-        bool, typer.Option("--part", help="Only what both speak of: the old note stays.")
-    ] = False,
-    reason: _ReasonOption = "",
-) -> None:
-    """Replace a note by another; each then names the other.
-
-    The old one is deprecated. With --part it stays for what it says besides, and packs show the new
-    one before it.
-
-    Examples:
-      vaultmem supersede expired-sessions-linger session-tokens-opaque
-    """
-    from vaultmem.services.lifecycle.supersede import supersede_note
-
-    opened = here.open_view()
-    done = supersede_note(opened, old, new, reason, part=part)
-    if here.as_json:
-        emit_json(superseded_json(done))
-        return
-    became = "a part of it, so it stays" if part else f"{done.before} to deprecated"
-    say_painted("superseded  ", "yellow", f"{done.old}  ({became})")
-    say_painted("by          ", "green", done.new)
-    if done.unsaid and not part:
-        say(f"  it said besides: {one_line(done.unsaid[0])}")
-    say_commits(done.report.commits)
+state_ = make_command(STATE, "state")
+supersede = make_command(SUPERSEDE, "supersede")

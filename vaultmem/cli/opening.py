@@ -277,7 +277,7 @@ def _tell_written() -> str:
 def _tell_behind() -> None:
     """Say which fault kept the index, or what else is kept of it, from what was written."""
     for fault in {text: None for vault in _opened for text in vault.notices.faults[:1]}:
-        warn(f"it is written, but the index is behind: {fault}; the next command catches up")
+        warn(f"it is written, but the index is out of date: {fault}; the next command catches up")
 
 
 def _find_hint(opened: Iterable[Vault]) -> str:

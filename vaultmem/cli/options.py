@@ -19,7 +19,7 @@ VaultOption = Annotated[
     typer.Option(
         "--vault",
         metavar="DIR",
-        help="The vault's folder or name; else the one around this folder.",
+        help="Vault folder or name.  [default: the vault around this folder]",
         show_default=False,
     ),
 ]
@@ -28,7 +28,7 @@ VaultsOption = Annotated[
     typer.Option(
         "--vault",
         metavar="DIR",
-        help="A vault's folder or name (repeatable); else the one here.",
+        help="Vault folder or name (repeatable).  [default: the vault here]",
         show_default=False,
     ),
 ]
@@ -49,7 +49,7 @@ AgentOption = Annotated[
     typer.Option(
         "--agent",
         metavar="ID",
-        help="Who is writing; else the agent that runs this, or you.",
+        help="Agent that writes.  [default: the calling agent, or you]",
         show_default=False,
     ),
 ]
@@ -58,7 +58,7 @@ SessionOption = Annotated[
     typer.Option(
         "--session",
         metavar="ID",
-        help="The session of that agent; else its own.",
+        help="Session of that agent.  [default: its current session]",
         show_default=False,
     ),
 ]
@@ -67,7 +67,7 @@ RefOption = Annotated[
     typer.Option(
         "--ref",
         metavar="REF",
-        help="The branch to work on; else what is checked out.",
+        help="Branch to read or write.  [default: checked-out branch]",
         show_default=False,
     ),
 ]

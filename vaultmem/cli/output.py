@@ -66,7 +66,7 @@ def confirm(what: str, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise RefusedError(f"nobody is there to be asked; add --yes to make {what}")
+        raise RefusedError(f"standard input is not a terminal; add --yes to make {what}")
     typer.confirm(f"Make {what}?", abort=True)
 
 

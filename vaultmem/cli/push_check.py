@@ -28,7 +28,7 @@ def main(environment: Mapping[str, str], lines: bytes, access_file: str = "") ->
     try:
         received = receive(Path.cwd(), environment, lines, time.time(), _limit_time, access_file)
     except VaultError as error:
-        received = Received([f"not taken in: {error}"], True)
+        received = Received([f"rejected: {error}"], True)
     for line in received.lines:
         print(f"vaultmem: {line}", file=sys.stderr)
     return 1 if received.is_refused else 0
@@ -70,7 +70,7 @@ def push_check(
         ),
     ] = "",
 ) -> None:
-    """Check a push as git's pre-receive hook, by an access.yaml.
+    """Check a push as git's pre-receive hook, by access.yaml.
 
     Run it in the hook `pre-receive` of a bare repository. It reads the updates that git names, and
     rejects the push with reasons and exit code 1. FILE is found from the repository's folder.

@@ -213,7 +213,7 @@ def similar(
         list[str], typer.Argument(metavar="TEXT|PATH", help="A text, or the path of a note.")
     ],
 ) -> None:
-    """List the notes that say the same as a text, or nearly.
+    """List the notes that state the same as a text, or nearly.
 
     In place of a text, the path of a note can be given. What differs is shown.
 
@@ -241,7 +241,7 @@ def dedup(
     apply: Annotated[bool, typer.Option("--apply", help="DuplicateMerge what is shown.")] = False,
     yes: YesOption = False,
 ) -> None:
-    """List the notes that say the same as another, or merge them.
+    """List duplicate notes, or merge them.
 
     --apply merges them, in one commit. The note that is merged stays where it is, deprecated, and
     names the one that counts, so that links to it lead on. Pinned notes and those of a person are

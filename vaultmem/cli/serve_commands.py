@@ -53,7 +53,7 @@ def serve(
         bool, typer.Option("--write", help="Let browsers write, too, in your name.")
     ] = False,
     read_only: Annotated[
-        bool, typer.Option("--read-only", help="Let nobody write, agents and programs neither.")
+        bool, typer.Option("--read-only", help="Reject every write, of agents and programs too.")
     ] = False,
     opens: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     link: Annotated[
@@ -150,7 +150,7 @@ def _print_link(vault: Vault, as_json: bool, opens: bool) -> None:
 
     found = find_watcher(vault)
     if found is None or not found.address:
-        raise RefusedError(f"{vault.root}: nobody serves it; `vaultmem serve` does")
+        raise RefusedError(f"{vault.root}: no server runs; start one with `vaultmem serve`")
     page = f"{found.address}/enter?code={make_code(vault.state_folder)}"
     if opens:
         _open(page)
@@ -205,7 +205,7 @@ NamesOption = Annotated[
 ]
 ProxyOption = Annotated[
     bool,
-    typer.Option("--proxy", help="A proxy in front has HTTPS, and says from where requests come."),
+    typer.Option("--proxy", help="A proxy in front has HTTPS and sends X-Forwarded headers."),
 ]
 
 

@@ -46,7 +46,7 @@ def register(parent: typer.Typer) -> None:
         ),
     )
     app = new_group({**before, "list": _make_list, **after})
-    parent.add_typer(app, name=NAME, help="Keep sessions: what an agent did, and where it stands.")
+    parent.add_typer(app, name=NAME, help="Keep sessions: what an agent did, and what is open.")
 
 
 def _make_list() -> Callable[..., None]:

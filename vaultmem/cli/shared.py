@@ -1,4 +1,4 @@
-"""What commands are made of: the options that nearly every one has, and those of a request.
+"""The parts of commands: the options that nearly every one has, and those of a request.
 
 Also how each says which extra it needs.
 """
@@ -25,7 +25,7 @@ from vaultmem.cli.options import (
     read_text,
     split_names,
 )
-from vaultmem.cli.output import emit_json, say_lines, warn
+from vaultmem.cli.output import emit_json, say_behind, say_lines, warn
 from vaultmem.operations.declaration import (
     Front,
     Moment,
@@ -116,11 +116,12 @@ def name_operations(**operations: str) -> dict[str, Callable[[], Callable[..., N
 def make_command(operation: Operation, name: str) -> Callable[..., None]:
     """Return the command of an operation that asks for no more than its request."""
     named = ["vault", "ref", "at", "agent", "session", "as_json"]
-    if operation.moment is not Moment.SEEN:
+    if operation.moment not in {Moment.SEEN, Moment.ASKED}:
         named.remove("at")
     if operation.moment is Moment.NOW:
         named.remove("ref")
-    if not (operation.writes or _list_shared(operation.request)):
+    shared = {each.name for each in _list_shared(operation.request)} - {"at"}
+    if not (operation.writes or shared):
         named = [each for each in named if each not in {"agent", "session"}]
 
     def command(here: Here, asked: Any) -> None:
@@ -132,9 +133,12 @@ def make_command(operation: Operation, name: str) -> Callable[..., None]:
 
 def answer(operation: Operation, here: Here, asked: Any) -> None:
     """Print what an operation answers to a request."""
-    opened = here.open_view if operation.syncs else here.open
     asked = _fill(asked, here)
-    done = operation.run(opened(reads=not operation.writes), asked)
+    opens = here.open_synced if operation.moment is Moment.ASKED else here.open_view
+    opened = (opens if operation.syncs else here.open)(reads=not operation.writes)
+    done = operation.run(opened, asked)
+    if not operation.syncs:
+        say_behind(opened.notices.stale)
     print_answer(operation, here, asked, done)
 
 
@@ -173,10 +177,11 @@ def _annotate(argument: Argument) -> Any:
     if arg.takes in _BEHIND:
         reads = "; - reads standard input." if arg.takes is Takes.INPUT else ""
         told = arg.help.removesuffix(".") + reads if reads else arg.help
-        return Annotated[kind, typer.Argument(metavar=arg.metavar, help=told)]
+        metavar = arg.metavar or argument.name.upper()
+        return Annotated[kind, typer.Argument(metavar=metavar, help=told)]
     flags = arg.flags or (f"--{argument.name.replace('_', '-')}",)
-    metavar, shows = arg.metavar or None, bool(argument.default)
-    option = typer.Option(*flags, metavar=metavar, help=arg.help, show_default=shows)
+    shows = bool(argument.default)
+    option = typer.Option(*flags, metavar=arg.metavar or None, help=arg.help, show_default=shows)
     return Annotated[kind | None if argument.is_optional else kind, option]
 
 

@@ -1,4 +1,4 @@
-"""Where `vaultmem` starts: a watcher that is alive answers at once, else the command runs here.
+"""The start of `vaultmem`: a watcher that is alive answers at once, else the command runs here.
 
 Only what asking takes is imported. Whatever goes wrong on the way, no watcher or another version
 or an answer cut short, the command runs here as if there had been none.
@@ -213,7 +213,7 @@ def _read_input() -> bytes:
         ValueError: it is a terminal, or closed.
     """
     if sys.stdin is None or sys.stdin.isatty():
-        raise ValueError("nobody is asked about what comes from a terminal")
+        raise ValueError("standard input is a terminal")
     given = sys.stdin.buffer.read(MAX_INPUT + 1)
     sys.stdin = io.TextIOWrapper(io.BytesIO(given))
     return given

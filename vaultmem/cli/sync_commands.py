@@ -29,6 +29,8 @@ from vaultmem.operations.vault_data import (
 )
 
 if TYPE_CHECKING:
+    from socket import socket
+
     from vaultmem.serve.http import HttpServer
     from vaultmem.services.syncing.sync import SyncPlan, SyncResult
     from vaultmem.services.watching.lease import Watching
@@ -51,11 +53,11 @@ def sync(
     ] = False,
     unasked: Annotated[bool, typer.Option("--unasked", hidden=True)] = False,
 ) -> None:
-    """Commit, take in what other machines pushed, and push.
+    """Commit, merge what other machines pushed, and push.
 
-    Nothing is ever forced or asked for. A remote that cannot be reached is no error: what waits
-    goes with the next sync. Exit code 5: the remote, or what came, was refused; 8: both sides
-    changed what is no file of the vault. What could not go is then in a ref of its own there.
+    It never forces a push or asks a question. If the remote is offline, the next sync pushes the
+    commits. Exit code 5: the remote, or its commits, were refused; 8: both sides changed a file
+    outside of the vault. Commits that could not be merged are then in a ref of the remote.
 
     Examples:
       vaultmem sync git@example.org:maren/notes.git
@@ -303,7 +305,7 @@ def watch(
         ),
     ] = 0.0,
 ) -> None:
-    """Index what is saved, and commit what asks for it.
+    """Index notes as they are saved, and commit agents' changes.
 
     Other commands are answered at once meanwhile. A note whose state a person changes from
     candidate to active is promoted, a session note whose status is set is closed, and a file
@@ -345,8 +347,8 @@ def be_resident(
     from vaultmem.serve.resident import run_resident
     from vaultmem.storage.watch_socket import SOCKET_NAME
 
-    def answer(vault: Vault, loop: WatchLoop) -> WarmServer:
-        server = WarmServer(vault.state_folder / SOCKET_NAME, vault.root, loop.settle)
+    def answer(vault: Vault, loop: WatchLoop, admit: Callable[[socket], None]) -> WarmServer:
+        server = WarmServer(vault.state_folder / SOCKET_NAME, vault.root, loop.settle, admit)
         server.start()
         return server
 

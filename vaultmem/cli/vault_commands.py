@@ -58,9 +58,9 @@ def init(
         ),
     ] = None,
 ) -> None:
-    """Make a vault of a folder; nothing that is there is changed.
+    """Make a folder a vault; existing files are not changed.
 
-    What it will add, commit and leave out is said first. A folder outside git becomes a repository
+    It first lists what it will add, commit and leave out. A folder outside git becomes a repository
     with a first commit; where files are there, you are asked. In an existing repository nothing is
     committed. The vault is put on your list of vaults.
 
@@ -221,7 +221,7 @@ def _say_plan(plan: InitPlan) -> None:
         return
     say(str(plan.root))
     if plan.repository is None:
-        _say_step("makes", "a git repository, for there is none")
+        _say_step("makes", "a git repository")
     elif plan.repository == plan.root:
         _say_step("uses", "the git repository that is here; nothing is committed")
     else:
@@ -261,7 +261,7 @@ def _name_added(paths: Sequence[str]) -> str:
 
 @takes("vault", "as_json")
 def index(here: Here) -> None:
-    """Bring the index up to date, and name notes with problems.
+    """Update the index, and list notes with problems.
 
     Other commands do the first by themselves.
 
@@ -325,10 +325,10 @@ def trust(
         ),
     ] = None,
 ) -> None:
-    """Say that this vault is yours: its policies count.
+    """Trust this vault: its active policies may instruct.
 
-    So do its active skills and preferences. A vault that somebody else made is evidence only,
-    until you say this.
+    So do its active skills and preferences. A vault from another person is evidence only, until
+    you trust it.
 
     Examples:
       vaultmem trust
@@ -382,11 +382,11 @@ def _say_trusted(paths: list[str], as_json: bool, signer: str = "", allowed: str
     count = f"{len(paths)} active policies, skills and preferences"
     if signer:
         say(f"{count} are signed by {signer}; `vaultmem sync` takes that to your other machines,")
-        say("and `vaultmem trust --allow-signer` there says that your key counts.")
+        say("and `vaultmem trust --allow-signer` there makes your key count.")
     elif allowed:
         say(f"What {allowed} signs counts on this machine; {count} are trusted now.")
     else:
-        say(f"{count} are on record from now on.")
+        say(f"{count} are trusted from now on.")
 
 
 def _tell_unknown(vault: Vault) -> None:
@@ -395,8 +395,8 @@ def _tell_unknown(vault: Vault) -> None:
     if unknown := verify_signed(vault):
         lists = "a list was" if unknown == 1 else f"{unknown} lists were"
         warn(
-            f"{lists} signed with a key that does not count here; "
-            "`vaultmem trust --allow-signer FILE` says that it is yours"
+            f"{lists} signed with a key that does not count here; if it is yours, "
+            "run `vaultmem trust --allow-signer FILE`"
         )
 
 
@@ -410,7 +410,7 @@ def _say_problems(problems: list[tuple[str, str]]) -> None:
     say(f"\n{were} not read, or not fully (none was changed):")
     for group in group_problems(problems):
         say_painted("  ", "yellow", describe_group(group))
-    say("  `vaultmem doctor` says what repairs them.")
+    say("  `vaultmem doctor` shows what repairs them.")
 
 
 # The command that shows what vaultmem is, on a copy of the sample vault: demo.
@@ -432,7 +432,7 @@ def demo(
         bool, typer.Option("--no-open", help="Show it here, and no page in a browser.")
     ] = False,
 ) -> None:
-    """Show a sample vault in a browser: notes, a week of history.
+    """Show a sample vault, with a week of history, in a browser.
 
     An agent believes something wrong in it: find out since when. Without a screen, the link is
     printed; without the extra `web` or a terminal, you see the history here. The copy is removed

@@ -27,7 +27,7 @@ def register(parent: typer.Typer) -> None:
 
 
 def list_all(context: typer.Context, as_json: JsonOption = False) -> None:
-    """List your vaults, and how they are.
+    """List your vaults and their problems.
 
     A name of the list is what `--vault` takes, unless there is a folder of that name.
 

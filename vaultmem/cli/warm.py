@@ -116,14 +116,21 @@ class _Command(NamedTuple):
 
 
 class WarmServer:
-    """Answers one caller after the other, until it is closed.
+    """Answers one caller after the other, until it is closed, and lets others `admit` agents.
 
     One thread only says that somebody is there; each caller has a thread that listens to them, so
     that a slow one is in nobody's way; and one thread runs the commands.
     """
 
-    def __init__(self, path: Path, root: Path, settle: Callable[[float], bool]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        root: Path,
+        settle: Callable[[float], bool],
+        admit: Callable[[socket.socket], None],
+    ) -> None:
         self._root = root
+        self._admit = admit
         self._settle: Callable[[], bool] = partial(settle, _SETTLED)
         self._free = threading.Semaphore(_WAITING)
         self._listener = Listener(os.fspath(path), _WAITING)
@@ -168,19 +175,31 @@ class WarmServer:
             threading.Thread(target=self._converse, args=[connection], daemon=True).start()
 
     def _converse(self, connection: socket.socket) -> None:
-        """Listen to one caller, and pass on the answer."""
+        """Listen to one caller, and pass on the answer; an agent is left to who admits them."""
+        is_agent = False
         try:
-            with connection, contextlib.suppress(OSError):
-                answer: _Answer = None
-                with contextlib.suppress(ValueError):
-                    words = self._read_question(connection)
-                    work: Future[_Answer] = Future()
-                    self._work.put((work, words))
-                    answer = _wait(work, connection)
-                connection.settimeout(_PATIENCE)
-                _send(connection, answer)
+            connection.settimeout(_PATIENCE)
+            is_agent = connection.recv(1, socket.MSG_PEEK) == b"{"
+            if not is_agent:
+                self._answer_command(connection)
+        except OSError:
+            pass
         finally:
             self._free.release()
+        if is_agent:
+            self._admit(connection)
+        else:
+            connection.close()
+
+    def _answer_command(self, connection: socket.socket) -> None:
+        answer: _Answer = None
+        with contextlib.suppress(ValueError):
+            words = self._read_question(connection)
+            work: Future[_Answer] = Future()
+            self._work.put((work, words))
+            answer = _wait(work, connection)
+        connection.settimeout(_PATIENCE)
+        _send(connection, answer)
 
     def _serve(self) -> None:
         wait: float | None = _SOON

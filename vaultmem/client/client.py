@@ -77,7 +77,7 @@ class Client:
         except (OSError, ValueError, KeyError, TypeError):
             address = ""
         if not address:
-            raise VaultError(f"{root}: nobody serves it; `vaultmem serve` does")
+            raise VaultError(f"{root}: no server runs; start one with `vaultmem serve`")
         return cls(address, token, agent=agent, session=session, timeout=timeout)
 
     def notes(self, **chosen: Any) -> list[NoteRecord]:
@@ -132,7 +132,7 @@ class Client:
         return str(self._change("POST", "rename", note, {"to": to}, ref=ref)["to"])
 
     def move(self, note: Version, state: str, reason: str = "", *, ref: str = "") -> None:
-        """Move a note to another state, and commit that."""
+        """Change the state of a note, and commit it."""
         self._change("POST", "state", note, {"state": state, "reason": reason}, ref=ref)
 
     def promote(self, note: Version, *, ref: str = "") -> None:
@@ -246,7 +246,9 @@ class Client:
         try:
             yield
         except ConnectionRefusedError:
-            raise VaultError(f"{self.url}: nobody answers there; `vaultmem serve` does") from None
+            raise VaultError(
+                f"{self.url}: no server answers there; start one with `vaultmem serve`"
+            ) from None
         except TimeoutError:
             told = f"no answer within {self._timeout:g} s; what was asked may be done all the same"
             raise FaultError(f"{self.url}: {told}") from None

@@ -1,4 +1,4 @@
-"""What the server answers: the JSON of the commands, typed as far as programs go by it."""
+"""The answers of the server: the JSON of the commands, typed as far as programs go by it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What settings say together: the words that some take, and which of them contradict each other."""
+"""Rules over several settings: words that some take, and contradictions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
 SHAPES: Mapping[str, tuple[str, str]] = {
     "sync_remote": (
         r"[A-Za-z0-9][A-Za-z0-9._/-]*",
-        "the name of a remote of git's, such as origin",
+        "the name of a git remote, such as origin",
     ),
     "sync_every": (r"never|[1-9][0-9]{0,3}[mh]", "never, or minutes or hours, such as 5m or 1h"),
 }

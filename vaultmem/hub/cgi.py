@@ -212,7 +212,7 @@ async def _read_head(stdout: asyncio.StreamReader) -> tuple[int, list[tuple[byte
     else:
         if headers or status != 200:
             return status, headers
-    raise RefusedRequestError(502, "git did not answer; the hub's log says more")
+    raise RefusedRequestError(502, "git did not answer; see the hub's log")
 
 
 async def _read_complaint(process: asyncio.subprocess.Process) -> bytes:

@@ -116,7 +116,7 @@ _Found = tuple[Grant | None, tuple[int, str]]
 
 _UNKNOWN = "That token does not count (any more); the hub's owner gives out others."
 _PATIENCE = "Too many wrong tokens came from your address; wait a minute."
-_NOBODY = "Nobody comes in without a token; the hub's owner gives them out (`vaultmem hub grant`)."
+_NOBODY = "This hub needs a token; its owner creates them with `vaultmem hub grant`."
 
 
 class HubSite(NamedTuple):

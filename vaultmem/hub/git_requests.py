@@ -187,7 +187,7 @@ class GitApp:
         """
         push = await to_thread.run_sync(read_push, body, exchange.allowed)
         if push is None:
-            raise RefusedRequestError(400, "that is no push as git sends it")
+            raise RefusedRequestError(400, "this is not a push in git's format")
         if push.refusal is None:
             return False
         refs, told = push.updates[:KEPT], [str(push.refusal)]

@@ -83,7 +83,7 @@ class Doorkeeper:
         except Exception as fault:  # noqa: BLE001  Whoever asked is told.
             came = written.error or "written"
             written = HubWriteResult(
-                error=FaultError(str(fault), f"{came}; and that is not on record")
+                error=FaultError(str(fault), f"{came}; and that could not be logged")
             )
         if written.error:
             told.set_exception(written.error)

@@ -91,7 +91,9 @@ def _create(vault: Vault, given: Mapping[str, Any]) -> str:
     text = str(given["file_text"])
     check_rewrite(path, None, text)
     if held := refuse_held(vault, SimilarityQuery(parse_note(path, text.encode("utf-8")).body)):
-        raise RefusedError(f"{held.path} says nearly that, and is quarantined; nothing was written")
+        raise RefusedError(
+            f"{held.path} states nearly the same, and is quarantined; nothing was written"
+        )
     try:
         write_note(vault, path, text)
     except ConflictError:

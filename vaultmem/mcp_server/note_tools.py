@@ -66,6 +66,9 @@ def _describe_remembered(done: Remembered) -> list[str]:
         from vaultmem.services.memory.remember import HELD
 
         lines.append(HELD)
+    if done.superseded:
+        besides = f" It also contains: {one_line(done.unsaid[0])[:300]}" if done.unsaid else ""
+        lines.append(f"It replaces {done.superseded}, which is deprecated.{besides}")
     for each in done.similar:
         if each.contradicts:
             lines.append(f"It contradicts {each.path}: {one_line(each.says)[:300]}")
@@ -83,7 +86,7 @@ def _tell_replacing(each: Nearby, done: Remembered) -> str:
     if not each.says_more:
         return "If it replaces that, say so: set superseded_by there with update_note."
     link = f"[[{each.path.removesuffix('.md')}]]"
-    return f"It says more; if this part is replaced, set supersedes_part of {done.path} to {link}."
+    return f"It has more; if this part is replaced, set supersedes_part of {done.path} to {link}."
 
 
 def tell_proposed(proposed: Sequence[Proposed]) -> list[str]:
@@ -143,7 +146,8 @@ def update_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     elif given["property"] == "state":
         blob = _change_state(vault, path, given)
     else:
-        blob = update_note(vault, path, NoteUpdate({given["property"]: given.get("value")}))
+        value = {given["property"]: given.get("value")}
+        blob = update_note(vault, path, NoteUpdate(value, reason=given.get("reason", "")))
     told = f"Changed {path}; it is {blob} now."
     return ToolAnswer(told, edited_json(path, blob), told="Changed.")
 
@@ -165,7 +169,7 @@ def _change_state(vault: Vault, path: PurePosixPath, given: dict[str, Any]) -> s
 
     state = parse_state(str(given.get("value")))
     if (read_note(vault, path).state, state) == (State.CANDIDATE, State.ACTIVE):
-        raise RefusedError(f"{path}: promote makes a candidate active, on record")
+        raise RefusedError(f"{path}: promote makes a candidate active and trusted")
     change_state(vault, [str(path)], state, given.get("reason", ""))
     return read_as_written(see_at(vault, {}), path).blob
 
@@ -323,7 +327,7 @@ def _merge(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     lines += map(one_line, data["paths"])
     lines += [f"both changed  {_name_place(each)}" for each in data["conflicts"]]
     lines += [f"lost  {_name_place(each)}" for each in data["losses"]]
-    lines += [f"both said  {one_line(each.path)}" for each in data["twins"]]
+    lines += [f"both have  {one_line(each.path)}" for each in data["twins"]]
     # What notes say is read with read_note, labelled and quoted.
     told = {name: list(map(_name_place, data[name])) for name in ("conflicts", "losses")}
     return ToolAnswer("\n".join(lines), detail={**_moved(""), **data, **told})

@@ -208,7 +208,7 @@ _PACK_RESOURCE = types.Resource(
 
 _RESUME = """\
 Below is what this memory holds for going on with the work{about}. It is evidence: check what you \
-rely on against the repository. Say in a few lines where things stand and what the next step is, \
+rely on against the repository. Sum up the current state and the next step in a few lines, \
 then ask before you begin.
 
 {pack}"""
@@ -221,7 +221,7 @@ and end with a checkpoint."""
 
 _END = """\
 The session ends{about}. For each decision, lesson or fact that the next session will need and \
-this memory does not have yet, call remember once, in words that stand alone. Then close the \
+this memory does not have yet, call remember once, in words that need no context. Then close the \
 session with the session tool, with a summary and what is still open."""
 
 _PROMPTS = {

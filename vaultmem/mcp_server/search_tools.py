@@ -608,7 +608,7 @@ HISTORY = Tool(
     "History",
     "What happened to this memory: log (path, since, until, session, commit: A..B), show (commit), "
     "diff (from, commit, path; detail adds text), blame (who wrote each line; path, at), why "
-    "(which facts mention a query, on whose word; at), trace (memories and decisions behind code; "
+    "(which facts mention a query, on whose word; at), trace (memories and decisions about code; "
     "path: FILE:LINE), belief (what was recalled of a query then; "
     "at), review (contradictions, duplicates, candidates to decide), branches, conflicts "
     "(checkpoint resolves them), queries (recent recalls and packs; path, session, since), stats "

@@ -172,7 +172,8 @@ def run_tool(
     if vault.notices.branches:
         answer = _name_branch(answer, escape_bytes(vault.notices.branches[-1]))
     late = [
-        f"The index is behind: {fault}; the next call catches up." for fault in vault.notices.faults
+        f"The index is out of date: {fault}; the next call catches up."
+        for fault in vault.notices.faults
     ]
     suspicious = list(dict.fromkeys(map(escape_bytes, vault.notices.suspicious)))
     text = "\n".join([answer.text, *suspicious, *late[:1]])

@@ -1,18 +1,21 @@
 """An operation, declared once: what it is asked, what it does, and its answer.
 
 A request is a named tuple whose fields are annotated with an `Arg`. From it the shell has its
-options, HTTP and MCP have their schemas, and each reads what it was given.
+options, HTTP and MCP have their schemas, and each reads what it was given. `declare` makes the
+request from a function's arguments.
 """
 
 from __future__ import annotations
 
 import re
+from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from functools import cache
-from inspect import cleandoc
+from functools import cache, partial, wraps
+from inspect import Parameter, cleandoc, signature
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_type_hints
 
+from vaultmem.core.text.json_values import pick
 from vaultmem.operations.schemas import (
     NOTE,
     Schema,
@@ -42,7 +45,7 @@ BASE = "/api/v1"
 
 #: The parts of addresses; those that may have `/` in them stand at the end.
 PARTS: Mapping[str, Schema] = {
-    "path": text(f"{NOTE} A slash in it may stand as it is.", 1_000),
+    "path": text(f"{NOTE} A slash in it needs no escape.", 1_000),
     "commit": text("A commit, branch, tag or date such as 2026-10-01.", 200),
     "id": text("The id of what waits, or its beginning.", 64),
     "receipt": text("A receipt's id, or its beginning.", 64),
@@ -112,6 +115,16 @@ class Arg(NamedTuple):
     flags: tuple[str, ...] = ()
     metavar: str = ""
     excused: Mapping[Front, str] = {}
+
+
+def word(help: str, least: int = 0, most: int = 1_000, metavar: str = "") -> Arg:
+    """Return an argument that the shell takes as a word behind the command."""
+    return Arg(help, "", least, most, takes=Takes.WORD, metavar=metavar)
+
+
+def at_most(help: str, most: int) -> Arg:
+    """Return an argument that says how many at most; the shell calls it -n as well."""
+    return Arg(help, "", 1, most, flags=("-n", "--limit"), metavar="N")
 
 
 class NoArguments(NamedTuple):
@@ -293,8 +306,9 @@ class Operation(NamedTuple):
     where the method has one.
 
     One that `writes` comes after those before it; with `changes`, it changes the note at `path`,
-    has to be told which version of it, and `place` returns of its answer where the note is then;
-    without a `request`, `run` returns that besides. What takes `long` keeps no others waiting.
+    has to be told which version of it, and `place` returns of its answer where the note is then,
+    if not there; without a `request`, `run` returns that besides. What takes `long` keeps no others
+    waiting.
     """
 
     name: str
@@ -395,5 +409,34 @@ class Operation(NamedTuple):
         if self.request is None:
             done, path = self.run(vault, given)
             return done, path
-        answer = self.run(vault, read_request(self.request, given))
-        return self.data(answer), self.place(answer)
+        from vaultmem.services.views.read_notes import resolve_whole
+
+        if self.place is not NotImplemented:
+            answer = self.run(vault, read_request(self.request, given))
+            return self.data(answer), self.place(answer)
+        path = resolve_whole(vault, given["path"])
+        return self.answer(vault, given), path
+
+
+def declare(
+    function: Callable[..., Any], name: str, address: str, data: Any = _as_it_is, **facts: Any
+) -> Operation:
+    """Return the operation of a function whose arguments behind the vault are the request.
+
+    `data` are the names of what its JSON has, as `pick` reads them, or a function as `Operation`
+    has it; `facts` are the operation's other fields.
+    """
+    _, *given = signature(function).parameters.values()
+    names = [each.name for each in given]
+    defaults = [each.default for each in given if each.default is not Parameter.empty]
+    kind: Any = namedtuple  # What its fields are, a type checker cannot know.
+    request = kind(function.__name__, names, defaults=defaults, module=function.__module__)
+    request.__annotations__ = {each.name: each.annotation for each in given}
+
+    @wraps(function)
+    def run(vault: Vault, asked: Any) -> Any:
+        return function(vault, **asked._asdict())
+
+    if isinstance(data, str):
+        data = partial(pick, names=data)
+    return Operation(name, address, run=run, request=request, data=data, **facts)

@@ -66,7 +66,7 @@ ExpandLinks = Annotated[
 Semantic = Annotated[
     bool | None,
     Arg(
-        "By meaning too, or by words alone; else as vaultmem.yaml says.",
+        "By meaning too, or by words alone; else what vaultmem.yaml sets.",
         flags=("--semantic/--no-semantic",),
         excused={Front.MCP: "the vault's owner decides in vaultmem.yaml"},
     ),
@@ -83,7 +83,7 @@ AsOf = Annotated[
     ),
 ]
 
-_FOR_PEOPLE = {Front.MCP: "what is quarantined is shown to nobody but a person"}
+_FOR_PEOPLE = {Front.MCP: "quarantined notes are shown only to the owner"}
 
 
 #: How a pack is written; as JSON it is markdown inside.
@@ -130,7 +130,7 @@ class Recall(NamedTuple):
         bool, Arg("Also archived and deprecated notes.", Agent(is_listed=False))
     ] = False
     include_quarantined: Annotated[
-        bool, Arg("Also quarantined notes, behind a warning.", excused=_FOR_PEOPLE)
+        bool, Arg("Also quarantined notes, after a warning.", excused=_FOR_PEOPLE)
     ] = False
     include_refs: IncludeRefs = ()
     expand_links: ExpandLinks = False
@@ -208,7 +208,7 @@ class PackRequest(NamedTuple):
 
 
 def recall(vault: Vault, asked: Recall) -> SearchAnswer:
-    """Find the notes that answer a question, best first.
+    """Find the notes that answer a query, best first.
 
     Each is shown by its best section, with the reason why it was found.
 
@@ -392,7 +392,7 @@ _PARTS = {
     "passage": "its best passage",
     "named": "a title of the question's words",
     "neighbours": "notes written just before and after",
-    "recency": "its age, beside the best answer",
+    "recency": "its age, compared with the best answer",
     "semantic": "in meaning; words and meaning are blended",
 }
 
@@ -483,7 +483,7 @@ def _explain(hit: Hit) -> Iterator[Line]:
             yield Line(f"      {value:7.3f}  {what}")
     yield Line(f"      {hit.state_weight:7.3f}  times, for state {hit.record.state}")
     if hit.rerank is not None:
-        told = "by the reranker, in whose order the best sections stand"
+        told = "by the reranker, which orders the best sections"
         yield Line(f"      {hit.rerank:7.3f}  {told}")
     place = " of this place" * (hit.rerank is not None)
     yield Line(f"      {hit.score:7.3f}  score{place}")

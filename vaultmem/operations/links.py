@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from vaultmem.core.text.display import count_things, one_line
 from vaultmem.core.text.json_values import pick
-from vaultmem.operations.curation import commit_lines, commits_data
 from vaultmem.operations.declaration import (
     Arg,
     Front,
@@ -17,8 +16,10 @@ from vaultmem.operations.declaration import (
     NoArguments,
     Operation,
     Tag,
-    Takes,
+    word,
 )
+from vaultmem.operations.lines import commit_lines
+from vaultmem.operations.note_data import commits_json
 from vaultmem.operations.schemas import record, rows
 
 if TYPE_CHECKING:
@@ -34,16 +35,7 @@ _FOR_PEOPLE = {Front.MCP: "an agent follows links by read_note; a pack names wha
 class LinkedNote(NamedTuple):
     """Whose links are listed."""
 
-    path: Annotated[
-        str,
-        Arg(
-            "The note; else the broken links of all notes.",
-            least=1,
-            most=1_000,
-            takes=Takes.WORD,
-            metavar="PATH",
-        ),
-    ]
+    path: Annotated[str, word("The note; else the broken links of all notes.", 1, metavar="PATH")]
 
 
 class NoteLinks(NamedTuple):
@@ -69,11 +61,8 @@ class RepairResult(NamedTuple):
 class RenameNoteRequest(NamedTuple):
     """Which note is renamed, and how."""
 
-    path: Annotated[str, Arg("The note.", least=1, most=1_000, takes=Takes.WORD, metavar="OLD")]
-    to: Annotated[
-        str,
-        Arg("Its new path, or a folder.", least=1, most=1_000, takes=Takes.WORD, metavar="NEW"),
-    ]
+    path: Annotated[str, word("The note.", 1, metavar="OLD")]
+    to: Annotated[str, word("Its new path, or a folder.", 1, metavar="NEW")]
     dry_run: Annotated[
         bool,
         Arg(
@@ -190,7 +179,7 @@ def repair_data(result: RepairResult) -> dict[str, Any]:
         "repaired": not result.is_dry,
         "links": edits_data(result.done.edits),
         "untrusted": result.done.untrusted,
-        "commits": commits_data(result.done.report.commits),
+        "commits": commits_json(result.done.report.commits),
     }
 
 
@@ -212,7 +201,7 @@ def repair_warnings(result: RepairResult) -> Iterator[str]:
 
 
 def rename_note(vault: Vault, asked: RenameNoteRequest) -> RenameResult:
-    """Rename or move a note; every link to it and from it holds.
+    """Rename or move a note, and update every link.
 
     Interrupted, nothing is changed.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from vaultmem.core.text.json_values import as_named
+from vaultmem.core.text.json_values import as_named, pick
 
 if TYPE_CHECKING:
     from vaultmem.core.notes.changes import PropertyChange
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from vaultmem.services.history.commits import Log
     from vaultmem.services.history.diff import FileOperation, ShownCommit, VaultDiff
     from vaultmem.services.history.explain import ChangeStep, Ground
-    from vaultmem.services.history.restore_note import Restored, Undone
-    from vaultmem.services.lifecycle.supersede import Supersession
+    from vaultmem.services.history.restore_note import Restored
     from vaultmem.services.lifecycle.transition import Promotion, Transition
     from vaultmem.services.memory.new_note import Unconfirmed
     from vaultmem.services.packs.evaluate import Bisected, Evaluation
@@ -56,49 +55,20 @@ def forgotten_json(
 
 def unconfirmed_json(done: Unconfirmed) -> dict[str, Any]:
     """Return who no longer counts as having said a note again, and in which words they did."""
-    return {
-        "path": done.path,
-        "who": done.confirmation.who,
-        "wording": done.confirmation.wording,
-        "commits": commits_json(done.report.commits),
-    }
+    told = pick(done, "path who=confirmation.who wording=confirmation.wording")
+    return {**told, "commits": commits_json(done.report.commits)}
 
 
 def restored_json(done: Restored) -> dict[str, Any]:
     """Return a note that is again as it was in a commit."""
-    return {
-        "path": done.path,
-        "path_then": done.path_then or None,
-        "blob": done.blob,
-        "old_blob": done.old_blob or None,
-        "commit": done.commit,
-        "changed": done.is_changed,
-        "commits": commits_json(done.commits),
-        "candidates": done.candidates,
-    }
-
-
-def undone_json(done: Undone) -> dict[str, Any]:
-    """Return a commit that was taken back, its notes, and the commit of that."""
-    return {
-        "undone": done.commit.commit,
-        "paths": done.paths,
-        "commit": done.report.commit or None,
-        "candidates": done.report.candidates,
-    }
+    told = pick(done, "path path_then? blob old_blob? commit changed=is_changed candidates")
+    return {**told, "commits": commits_json(done.commits)}
 
 
 def primed_json(source: str, plan: PrimePlan, *, is_dry: bool) -> dict[str, Any]:
     """Return what taking in reference material did or would do."""
-    return {
-        "source": source,
-        "dry_run": is_dry,
-        "added": plan.added,
-        "changed": plan.changed,
-        "removed": plan.removed,
-        "unchanged": len(plan.unchanged),
-        "kept": plan.kept,
-    }
+    told = {"source": source, "dry_run": is_dry, "unchanged": len(plan.unchanged)}
+    return {**told, **pick(plan, "added changed removed kept")}
 
 
 def unprimed_json(plan: Unpriming, *, is_dry: bool) -> dict[str, Any]:
@@ -108,12 +78,8 @@ def unprimed_json(plan: Unpriming, *, is_dry: bool) -> dict[str, Any]:
 
 def report_json(report: CommitReport) -> dict[str, Any]:
     """Return the commits that an event made."""
-    return {
-        "commit": report.commit or None,
-        "commits": commits_json(report.commits),
-        "paths": report.paths,
-        "skipped": report.skipped,
-    }
+    told = pick(report, "commit? paths skipped")
+    return {**told, "commits": commits_json(report.commits)}
 
 
 def commits_json(commits: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
@@ -133,37 +99,13 @@ def moved_json(done: Transition) -> dict[str, Any]:
     return {"moved": moves, "commit": done.report.commit or None}
 
 
-def superseded_json(done: Supersession) -> dict[str, Any]:
-    """Return which note no longer holds, which holds instead, and the commit."""
-    return {
-        "old": done.old,
-        "new": done.new,
-        "from": done.before,
-        "unsaid": done.unsaid,
-        "commit": done.report.commit or None,
-    }
-
-
 # Commits, changes and the origin of lines as JSON.
 
 
 def commit_json(commit: Commit) -> dict[str, Any]:
     """Return who made a commit, when and why."""
-    return {
-        "commit": commit.commit,
-        "time": commit.time,
-        "author": commit.author,
-        "email": commit.email,
-        "subject": commit.subject,
-        "body": commit.body,
-        "event": commit.event,
-        "agent": commit.agent,
-        "claimed_by": commit.claimed_by or None,
-        "session": commit.session,
-        "intent": commit.intent,
-        "confidence": read_confidence(commit),
-        "tool_call": commit.tool_call,
-    }
+    names = "commit time author email subject body event agent claimed_by? session intent tool_call"
+    return {**pick(commit, names), "confidence": read_confidence(commit)}
 
 
 def log_json(found: Log) -> dict[str, Any]:
@@ -190,11 +132,7 @@ def operation_json(operation: FileOperation) -> dict[str, Any]:
     """Return what changed in a file."""
     file, note = operation.file, operation.note
     return {
-        "op": file.op,
-        "path": file.path,
-        "from": file.previous or None,
-        "blob": file.blob or None,
-        "old_blob": file.old_blob or None,
+        **pick(file, "op path from?=previous blob? old_blob?"),
         "properties": [_property_json(change) for change in note.properties] if note else [],
         "body": {
             "added": note.added,
@@ -218,10 +156,7 @@ def _version_json(version: NoteCommit) -> dict[str, Any]:
 
     return {
         "commit": commit_json(version.commit) if version.commit else None,
-        "who": version.who,
-        "agent": version.agent,
-        "claimed_by": version.claimed_by or None,
-        "session": version.session,
+        **pick(version, "who agent claimed_by? session"),
         "summary": summarise_operation(version.operation),
         **operation_json(version.operation),
     }
@@ -240,41 +175,22 @@ def line_json(line: BlamedLine, ends: frozenset[str]) -> dict[str, Any]:
 def origin_json(line: BlamedLine | ChangeStep, ends: frozenset[str]) -> dict[str, Any]:
     """Return who wrote something, and the commit that brought it; all null but `who` if none."""
     commit = line.commit
+    names = "commit time author email subject event intent tool_call"
     return {
-        "commit": commit.commit if commit else None,
+        **(pick(commit, names) if commit else dict.fromkeys(names.split())),
+        **pick(line, "who agent claimed_by? session"),
         "committed": commit is not None,
-        "time": commit.time if commit else None,
-        "who": line.who,
-        "agent": line.agent,
-        "claimed_by": line.claimed_by or None,
-        "author": commit.author if commit else None,
-        "email": commit.email if commit else None,
-        "subject": commit.subject if commit else None,
-        "event": commit.event if commit else None,
-        "session": line.session,
-        "intent": commit.intent if commit else None,
         "confidence": read_confidence(commit) if commit else None,
-        "tool_call": commit.tool_call if commit else None,
         "shallow": commit is not None and commit.commit in ends,
     }
-
-
-def explained_json(query: str, grounds: Sequence[Ground]) -> dict[str, Any]:
-    """Return the facts and decisions that mention what was asked."""
-    return {"query": query, "grounds": list(map(ground_json, grounds))}
 
 
 def ground_json(ground: Ground) -> dict[str, Any]:
     """Return a fact or decision that mentions something, and its origins."""
     record, section = ground.hit.record, ground.hit.section
     return {
-        "path": record.path,
-        "heading": section.heading or None,
-        "line": section.line,
-        "blob": record.blob,
-        "title": record.title,
-        "kind": record.kind,
-        "state": record.state,
+        **pick(record, "path blob title kind state"),
+        **pick(section, "heading? line"),
         "text": ground.hit.text,
         "steps": [{**origin_json(step, ground.ends), "lines": step.lines} for step in ground.steps],
         "supersedes": [
@@ -328,10 +244,7 @@ def evaluation_json(made: Evaluation) -> dict[str, Any]:
         "left_out": made.left_out or None,
         "runs": [
             {
-                "at": run.at or None,
-                "commit": run.commit or None,
-                "settings": run.settings,
-                "lacks": run.lacks or None,
+                **pick(run, "at? commit? settings lacks?"),
                 **_figures_json(run.figures),
             }
             for run in made.runs
@@ -339,11 +252,7 @@ def evaluation_json(made: Evaluation) -> dict[str, Any]:
         "difference": _figures_json(made.difference) if made.difference else None,
         "questions": [
             {
-                "line": question.line,
-                "question": question.text,
-                "at": question.at or None,
-                "notes": question.notes,
-                "says": question.says,
+                **pick(question, "line question=text at? notes says"),
                 "answers": [run.judged[number] for run in made.runs],
             }
             for number, question in enumerate(made.questions)
@@ -369,10 +278,7 @@ def receipts_json(receipts: Iterable[Receipt]) -> dict[str, Any]:
 
 def replayed_json(replay: Replay) -> dict[str, Any]:
     """Return a receipt, the text of the pack that it stands for, and what of it git has lost."""
-    gone = [
-        {"path": each.path, "heading": each.heading or None, "blob": each.blob}
-        for each in replay.gone
-    ]
+    gone = [pick(each, "path heading? blob") for each in replay.gone]
     return {**receipt_json(replay.receipt), "text": replay.text, "gone": gone}
 
 

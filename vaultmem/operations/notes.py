@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.text.display import one_line
 from vaultmem.core.text.json_values import pick
+from vaultmem.core.text.paths import note_context
 from vaultmem.operations.declaration import (
     RAW,
     Agent,
@@ -25,6 +26,7 @@ from vaultmem.operations.filters import Filters, ListScope
 from vaultmem.operations.schemas import STRINGS, record, rows
 
 if TYPE_CHECKING:
+    from vaultmem.core.notes.note import Note
     from vaultmem.core.notes.record import NoteRecord
     from vaultmem.services.exchange.archives import WholeNote
     from vaultmem.services.exchange.import_reference import PrimedSource
@@ -118,7 +120,7 @@ class ListNotes(NamedTuple):
 def list_(vault: Vault, asked: ListNotes) -> list[tuple[str, NoteRecord]]:
     """List the notes, or those of a kind, state, tag or folder.
 
-    Notes in every state are listed, unless --state says otherwise.
+    Without --state, notes in every state are listed.
 
     Examples:
       vaultmem list --state candidate
@@ -235,7 +237,7 @@ class Remember(NamedTuple):
         str,
         Arg(
             "What to remember.",
-            Agent("Markdown; one thing, in words that stand alone.", most=200_000),
+            Agent("Markdown; one thing, in words that need no context.", most=200_000),
             most=1_000_000,
             takes=Takes.INPUT,
             metavar="TEXT",
@@ -249,8 +251,14 @@ class Remember(NamedTuple):
         str, Arg("What it is about: its folder.", "Folder.", most=200, metavar="NAME")
     ] = ""
     kind: Annotated[
-        str, Arg("What it records.", "Else semantic_fact.", words=_KINDS, metavar="KIND")
-    ] = "semantic_fact"
+        str,
+        Arg(
+            "What it records.  [default: semantic_fact]",
+            "Else semantic_fact.",
+            words=_KINDS,
+            metavar="KIND",
+        ),
+    ] = ""
     state: Annotated[
         str,
         Arg(
@@ -308,29 +316,42 @@ class Remember(NamedTuple):
             },
         ),
     ] = False
+    supersedes: Annotated[
+        str,
+        Arg(
+            "Note that it replaces; its kind, folder, tags and project are kept.",
+            "The note that it replaces.",
+            most=1_000,
+            metavar="NOTE",
+        ),
+    ] = ""
     force: Annotated[bool, Arg("Make a new note, whatever is known already.", "Though known.")] = (
         False
     )
 
 
 def remember(vault: Vault, asked: Remember) -> Remembered:
-    """Write down a memory; the next question finds it.
+    """Store a memory; the next query finds it.
 
-    A note that says the same takes it in; notes that are near are linked and named.
+    If a note already states the same, none is added. Similar notes are linked and named. With
+    --supersedes, the old note is deprecated and each names the other, in one commit.
 
     Examples:
       vaultmem remember "The pier at Holm is closed until May." --tag holm
+      vaultmem remember "The pier at Holm is open again." --supersedes pier-holm
       vaultmem remember "I write British English." --global
       git log -1 --format=%B | vaultmem remember - --kind decision
     """
     from vaultmem.core.lifecycle import parse_kind, parse_state
     from vaultmem.services.memory import remember as service
 
+    replaced = service.find_replaced(vault, asked.supersedes) if asked.supersedes else None
+    asked = _inherit(asked, replaced) if replaced else asked
     memory = service.Memory(
         text=asked.text,
         title=asked.title,
         context=asked.context,
-        kind=parse_kind(asked.kind),
+        kind=parse_kind(asked.kind or Kind.SEMANTIC_FACT),
         state=parse_state(asked.state) if asked.state else None,
         tags=asked.tags,
         pinned=asked.pin,
@@ -340,7 +361,17 @@ def remember(vault: Vault, asked: Remember) -> Remembered:
         valid_from=asked.valid_from,
         valid_until=asked.valid_until,
     )
-    return service.remember(vault, memory, force=asked.force)
+    return service.remember(vault, memory, force=asked.force, supersedes=asked.supersedes)
+
+
+def _inherit(asked: Remember, old: Note) -> Remember:
+    """Return a request with the old note's kind, folder, tags and project, where it names none."""
+    return asked._replace(
+        kind=asked.kind or old.kind.value,
+        context=asked.context or note_context(old.path),
+        tags=asked.tags or old.tags,
+        project=asked.project or ("" if asked.global_ else old.project or "global"),
+    )
 
 
 def _choose_project(asked: Remember) -> str | None:
@@ -362,7 +393,11 @@ def remembered_lines(done: Remembered, _: Any) -> Iterator[Line]:
     project = f", project {done.project}" if done.project else ""
     place = f"{done.path}  ({done.state}{project})"
     yield Line("known already  " if is_known else "remembered  ", "green", place)
-    if is_known:
+    if done.superseded:
+        yield Line("superseded  ", "yellow", done.superseded)
+        if done.unsaid:
+            yield Line(f"  it also contains: {one_line(done.unsaid[0])}")
+    elif is_known:
         told = f"vaultmem forget --confirmation {shlex.quote(done.path)}"
         yield Line(f"If it is another fact: {told}")
     if done.state == "quarantined" and done.similar:
@@ -372,10 +407,10 @@ def remembered_lines(done: Remembered, _: Any) -> Iterator[Line]:
     if done.outcome == "created":
         yield from _list_similar(done)
     yield from proposed_lines(done.proposed)
-    if done.offered:
-        yield Line(f"hint: {describe_offer(done.offered, '--cite ')}")
     if done.ends:
         yield Line(f"hint: {describe_end(done.ends)}")
+    if done.offered:
+        yield Line(f"hint: {describe_offer(done.offered, '--cite ')}")
 
 
 def describe_offer(paths: Sequence[str], option: str = "") -> str:
@@ -424,7 +459,7 @@ def proposed_lines(proposed: Sequence[Proposed]) -> Iterator[Line]:
         yield Line(f"  > {one_line(each.text)}")
     if proposed:
         paths = " ".join(shlex.quote(each.path) for each in proposed)
-        yield Line("  A standing wish. Once you promote it, every pack that it concerns shows it:")
+        yield Line("  A lasting wish. Once you promote it, every pack that it concerns shows it:")
         yield Line(f"  vaultmem promote {paths}")
 
 
@@ -518,6 +553,7 @@ REMEMBER = Operation(
         project="string",
         cited=STRINGS,
         offered=STRINGS,
+        superseded="string",
         ends="string",
     ),
     moment=Moment.BRANCH,

@@ -83,6 +83,14 @@ def rows(**properties: Schema | str) -> Schema:
     return {"type": "array", "items": record(**properties)}
 
 
+def fields(names: str) -> dict[str, Schema | str]:
+    """Return properties by their names: texts, or "name:integer"; with `?` behind, or null."""
+    pairs = (each.partition(":") for each in names.split())
+    return {
+        name.rstrip("?"): f"{kind or 'string'}{'?' * name.endswith('?')}" for name, _, kind in pairs
+    }
+
+
 def _of_type(name: str) -> Schema:
     if name.endswith("?"):
         return {"type": [name[:-1], "null"]}

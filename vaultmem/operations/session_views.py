@@ -51,7 +51,7 @@ _WIDTH = 60
 _BUDGETED = {Front.MCP: "as many as the answer has room for"}
 #: Why only the shell is asked.
 _TERMINAL = {
-    Front.HTTP: "a program says in which session it works",
+    Front.HTTP: "a program names its session itself",
     Front.MCP: "the server knows which session is open in it",
 }
 
@@ -152,7 +152,7 @@ class ListedSessions(NamedTuple):
 
 
 def show(vault: Vault, asked: ShowSession) -> ShownSession:
-    """Show how a session stands, and what it decided.
+    """Show the status of a session, and its decisions.
 
     What it asked and touched is shown too.
 
@@ -233,7 +233,7 @@ def restore(vault: Vault, asked: RestoreRequest) -> Restore:
 
 
 def which(vault: Vault, asked: Which) -> SessionIdentity:
-    """Say which session is meant here, and why not another.
+    """Show which session is current here, and why.
 
     Examples:
       vaultmem session which
@@ -433,7 +433,7 @@ SHOW = _view(
     data=shown_data,
     lines=shown_lines,
     gives=record(**FACTS),
-    excused={Front.MCP: "restore tells an agent what it needs of a session"},
+    excused={Front.MCP: "restore gives an agent what it needs of a session"},
 )
 
 LIST = _view(

@@ -132,7 +132,9 @@ class Close(NamedTuple):
         str,
         Arg("How it ended: ok, error, canceled.", words=ENDS, metavar="STATUS"),
     ] = "ok"
-    summary: Annotated[str, Arg("Where things stand at its end.", most=20_000, metavar="TEXT")] = ""
+    summary: Annotated[
+        str, Arg("The state of the work at its end.", most=20_000, metavar="TEXT")
+    ] = ""
     learned: Annotated[
         tuple[str, ...],
         Arg("What MEMORY.md should know (repeatable).", flags=("--learn",), metavar="TEXT"),
@@ -185,7 +187,7 @@ class TurnRequest(NamedTuple):
 
     role: Annotated[
         str,
-        Arg("Who said it: user, assistant ...", "", 1, 100, takes=Takes.WORD, metavar="ROLE"),
+        Arg("The speaker: user, assistant ...", "", 1, 100, takes=Takes.WORD, metavar="ROLE"),
     ]
     text: Text
     session: Shared = ""
@@ -351,7 +353,7 @@ def touch(vault: Vault, asked: Touch) -> Session:
 
 
 def turn(vault: Vault, asked: TurnRequest) -> Counted:
-    """Add what was said to the session's transcript.
+    """Add a turn to the session's transcript.
 
     The transcript stays on this machine.
 
@@ -369,7 +371,7 @@ def turn(vault: Vault, asked: TurnRequest) -> Counted:
 
 
 def summarize(vault: Vault, asked: Summarize) -> Session:
-    """Add a paragraph to the summary: where things stand.
+    """Add a paragraph to the summary of the session.
 
     Examples:
       vaultmem session summarize "The slip is decided, not written."

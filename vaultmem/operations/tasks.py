@@ -121,7 +121,7 @@ class HandOff(NamedTuple):
     text: Annotated[
         str,
         Arg(
-            "Keep a word for whoever goes on.",
+            "A message for the next agent or person.",
             Agent(most=50_000),
             most=200_000,
             flags=("--note",),
@@ -188,7 +188,7 @@ def add(vault: Vault, asked: Add) -> Task:
 
 
 def set_(vault: Vault, asked: Set) -> Task:
-    """Say how a task stands, or what is next.
+    """Set the status of a task, or its next step.
 
     Examples:
       vaultmem task set --status doing --next "Change the template"
@@ -232,7 +232,7 @@ def list_(vault: Vault, asked: ListTasks) -> list[Task]:
 
 
 def show(vault: Vault, asked: ShowTask) -> Task:
-    """Show how a task stands, and what is next.
+    """Show the status of a task, and its next step.
 
     Which sessions worked on it is shown too.
 
@@ -258,7 +258,7 @@ def history(vault: Vault, asked: TaskHistoryRequest) -> Viewed:
 
 
 def hand_off(vault: Vault, asked: HandOff) -> Viewed:
-    """Print all that is known of a task, for whoever goes on.
+    """Print all that is known of a task, for the next agent.
 
     With --note, a word is left for them in handoffs/.
 
@@ -282,9 +282,9 @@ def _view(vault: Vault, task: Task, asked: TaskHistoryRequest | HandOff) -> View
 
 
 def family(vault: Vault, asked: Family) -> Viewed:
-    """Print sessions that follow one another as one account.
+    """Print sessions that follow one another as one report.
 
-    It says what it rests on.
+    The report names its sources.
 
     Examples:
       vaultmem session family s-0431
@@ -307,7 +307,7 @@ def _word(vault: Vault, found: TaskHistory, summarizer: str) -> Viewed:
 
 
 def expand(vault: Vault, asked: Expand) -> Expanded:
-    """Print the full view that an artifact's digest stands for.
+    """Print the full view of an artifact's digest.
 
     Examples:
       vaultmem task expand 1f0c2b9a77e4
@@ -446,7 +446,7 @@ EXPAND = Operation(
     request=Expand,
     lines=expanded_lines,
     gives=record(artifact="string", text="string"),
-    excused={Front.MCP: "a larger budget says more"},
+    excused={Front.MCP: "a larger budget shows more"},
 )
 
 FAMILY = _render(

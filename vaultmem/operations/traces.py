@@ -1,4 +1,4 @@
-"""The operation trace: the memories and decisions behind a line of code."""
+"""The operation trace: the memories and decisions about a line of code."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class TraceRequest(NamedTuple):
 
 
 def trace(vault: Vault, asked: TraceRequest) -> CodeTrace:
-    """List the memories and decisions behind a file or line of code.
+    """List memories and decisions about a line of code.
 
     These are the notes that cite it, and the decisions of the sessions that made its commits.
 

@@ -61,7 +61,7 @@ class RecentRequest(NamedTuple):
 
 
 def stats(vault: Vault, asked: StatsRequest) -> Stats:
-    """Show what recalls and packs cost in tokens, and saved.
+    """Show how many tokens recalls and packs cost, and saved.
 
     They save against flat memory: the whole vault in the prompt, once for each pack. Of a
     fleet, what each vault holds is shown, and at which commit it is.
@@ -146,7 +146,7 @@ def _session_lines(found: Stats) -> Iterator[Line]:
 
 
 def recent(vault: Vault, asked: RecentRequest) -> list[ShownSections]:
-    """Show what was shown last: what, to whom, for which question.
+    """List the last recalls and packs: query, caller, notes.
 
     What is pinned in every pack is left out; a pack's receipt has it (`vaultmem replay`). With
     --says, packs are read from their receipts, so notes count as they were then, pinned ones too.

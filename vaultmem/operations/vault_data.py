@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vaultmem.core.text.json_values import as_named
+from vaultmem.core.text.json_values import as_named, pick
 from vaultmem.operations.note_data import commit_json, report_json
 
 if TYPE_CHECKING:
@@ -106,11 +106,7 @@ def switched_json(name: str, commit: str, files: int) -> dict[str, Any]:
 
 def merge_json(done: MergeReport) -> dict[str, Any]:
     """Return what was merged into what, and what both sides had changed or made."""
-    return {
-        "merged": bool(done.commit),
-        "commit": done.commit or None,
-        **_told_json(done),
-    }
+    return {"merged": bool(done.commit), "commit": done.commit or None, **_told_json(done)}
 
 
 def planned_json(plan: MergeReport) -> dict[str, Any]:
@@ -123,14 +119,7 @@ def planned_json(plan: MergeReport) -> dict[str, Any]:
 
 
 def _told_json(told: MergeReport) -> dict[str, Any]:
-    return {
-        "source": told.source,
-        "into": told.into,
-        "paths": told.paths,
-        "losses": told.losses,
-        "conflicts": told.conflicts,
-        "twins": told.twins,
-    }
+    return pick(told, "source into paths losses conflicts twins")
 
 
 def unmerged_json(conflicts: Sequence[Conflict]) -> dict[str, Any]:
@@ -159,16 +148,8 @@ def resolved_json(done: Resolved) -> dict[str, Any]:
 
 def pinned_json(notes: Sequence[PinnedNote], tokens: int, budget: int) -> dict[str, Any]:
     """Return what is pinned, what it costs in each pack, and what a pack may cost."""
-    shown = [
-        {
-            "path": each.record.path,
-            "title": each.record.title,
-            "kind": each.record.kind,
-            "sections": each.sections,
-            "tokens": each.tokens,
-        }
-        for each in notes
-    ]
+    names = "path=record.path title=record.title kind=record.kind sections tokens"
+    shown = [pick(each, names) for each in notes]
     return {"pinned": shown, "tokens": tokens, "budget": budget}
 
 
@@ -294,9 +275,7 @@ def indexed_json(vault: Vault, report: SyncReport) -> dict[str, Any]:
     return {
         "notes": notes,
         "tokens": tokens,
-        "added": report.added,
-        "changed": report.changed,
-        "removed": report.removed,
+        **pick(report, "added changed removed"),
         "seconds": round(report.seconds, 3),
         "problems": _problems_json(vault.manifest.problems()),
     }
@@ -306,49 +285,25 @@ def status_json(vault: Vault, found: VaultStatus) -> dict[str, Any]:
     """Return what a vault holds, who watches it, and what is not committed."""
     return {
         "vault": vault.show_folder(str(vault.root)),
-        "settings_problem": found.settings_problem or None,
         "git": None if found.git is None else _git_json(found.git),
-        "agent": found.author.agent or None,
-        "session": found.author.session or None,
-        "ref": found.ref or None,
-        "watcher": found.watcher,
-        "notes": found.notes,
-        "tokens": found.tokens,
-        "kinds": found.kinds,
-        "states": found.states,
-        "proposed": found.proposed,
-        "to_decide": found.to_decide,
-        "index": {
-            "in_sync": found.is_in_sync,
-            "problem": found.sync_problem or None,
-            "added": found.sync.added,
-            "changed": found.sync.changed,
-            "removed": found.sync.removed,
-        },
-        "waiting": found.waiting,
-        "in_doubt": _problems_json(found.in_doubt),
-        "trust_problem": found.trust_problem or None,
-        "problems": _problems_json(found.problems),
+        **pick(found, "settings_problem? agent?=author.agent session?=author.session ref? watcher"),
+        **pick(found, "notes tokens kinds states proposed to_decide waiting trust_problem?"),
         "passed_over": found.passed_over,
+        "index": {
+            **pick(found, "in_sync=is_in_sync problem?=sync_problem"),
+            **pick(found.sync, "added changed removed"),
+        },
+        "in_doubt": _problems_json(found.in_doubt),
+        "problems": _problems_json(found.problems),
     }
 
 
 def _git_json(git: GitStatus) -> dict[str, Any]:
-    return {
-        "problem": git.problem or None,
-        "branch": git.head.branch or None,
-        "commit": git.head.commit or None,
-        "obstacle": git.obstacle or None,
-        "person_problem": git.person_problem or None,
-        "uncommitted": git.uncommitted,
-        "skipped": git.left_out,
-        "credentials": git.credentials,
-        "kept_out": git.kept_out,
-        "sync": git.sync,
-        "proposals": git.proposals,
-        "moved_links": git.moved_links,
-        "events": list(map(commit_json, git.events)),
-    }
+    names = (
+        "problem? branch?=head.branch commit?=head.commit obstacle? person_problem? uncommitted "
+        "skipped=left_out credentials kept_out sync proposals moved_links"
+    )
+    return {**pick(git, names), "events": list(map(commit_json, git.events))}
 
 
 def _problems_json(problems: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
@@ -357,11 +312,7 @@ def _problems_json(problems: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
 
 def contexts_json(rendered: Iterable[RenderedContext]) -> dict[str, Any]:
     """Return the files that are rendered from a vault, and which of them changed."""
-    contexts = [
-        {"path": each.path, "changed": each.changed, "problem": each.problem or None}
-        for each in rendered
-    ]
-    return {"contexts": contexts}
+    return {"contexts": [pick(each, "path changed problem?") for each in rendered]}
 
 
 def checks_json(checks: Sequence[Check], *, is_ok: bool) -> dict[str, Any]:
@@ -433,17 +384,10 @@ def log_json(entries: Iterable[AuditEntry]) -> dict[str, Any]:
 
 
 def _describe(grant: Grant) -> dict[str, Any]:
-    times = {name: getattr(grant, name) or None for name in ("used", "expires", "revoked")}
     return {
-        "id": grant.id,
-        "name": grant.name,
-        "kind": grant.kind.value,
+        **pick(grant, "id name kind=kind.value emails agents created"),
+        **pick(grant, "used? expires? revoked? replaced_by?"),
         "scopes": {scope.value: list(each) for scope, each in grant.scopes.items()},
-        "emails": list(grant.emails),
-        "agents": list(grant.agents),
-        "created": grant.created,
-        **times,
-        "replaced_by": grant.replaced_by or None,
     }
 
 
@@ -456,40 +400,23 @@ def sync_json(report: SyncResult, review: int, proposals: int) -> dict[str, Any]
     `review` counts what came and is to be decided, `proposals` the proposed branches that wait.
     """
     merged = report.merged
+    names = (
+        "outcome=outcome.value remote branch checkpoint? fetched followed pushed waiting rescued? "
+        "told? evidence? conflicts token_ends? removed kept"
+    )
     return {
-        "outcome": report.outcome.value,
-        "remote": report.remote,
-        "branch": report.branch,
-        "checkpoint": report.checkpoint or None,
-        "fetched": report.fetched,
+        **pick(report, names),
         "merged": None if merged is None else merge_json(merged),
-        "followed": report.followed,
-        "pushed": report.pushed,
-        "waiting": report.waiting,
-        "rescued": report.rescued or None,
-        "told": report.told or None,
-        "evidence": report.evidence or None,
-        "conflicts": report.conflicts,
-        "token_ends": report.token_ends or None,
         "review": review,
         "proposals": proposals,
-        "removed": report.removed,
-        "kept": report.kept,
         "left_out": dict(report.left_out),
     }
 
 
 def sync_plan_json(plan: SyncPlan) -> dict[str, Any]:
     """Return what a sync would do."""
-    return {
-        "remote": plan.remote,
-        "branch": plan.branch,
-        "uncommitted": plan.uncommitted,
-        "fetched": plan.fetched,
-        "waiting": plan.waiting,
-        "merge": None if plan.merge is None else planned_json(plan.merge),
-        "told": plan.told or None,
-    }
+    told = pick(plan, "remote branch uncommitted fetched waiting told?")
+    return {**told, "merge": None if plan.merge is None else planned_json(plan.merge)}
 
 
 # What looks after a vault as JSON: curate, dream, compact, dedup.
@@ -522,16 +449,7 @@ def _item_json(item: Item) -> dict[str, Any]:
         "reason": proposal.reason,
         "evidence": proposal.evidence,
         "notes": [
-            {
-                "path": side.path,
-                "title": side.title,
-                "state": side.state,
-                "agent": side.agent or None,
-                "session": side.session or None,
-                "written": side.written or None,
-                "commit": side.commit or None,
-                "text": side.text,
-            }
+            pick(side, "path title state agent? session? written? commit? text")
             for side in item.sides
         ],
     }
@@ -539,45 +457,25 @@ def _item_json(item: Item) -> dict[str, Any]:
 
 def decided_json(decided: Iterable[DecisionResult]) -> dict[str, Any]:
     """Return what was decided, and the commit of each decision."""
-    return {
-        "decided": [
-            {
-                "id": each.proposal.id,
-                "action": each.proposal.action,
-                "path": each.proposal.path,
-                "choice": each.choice,
-                "told": each.told,
-                "commit": each.report.commit or None,
-            }
-            for each in decided
-        ]
-    }
+    names = (
+        "id=proposal.id action=proposal.action path=proposal.path choice told commit?=report.commit"
+    )
+    return {"decided": [pick(each, names) for each in decided]}
 
 
 def dream_json(done: Dream) -> dict[str, Any]:
     """Return what was weighed, what was promoted, and what may leave MEMORY.md."""
     return {
-        "candidates": done.candidates,
+        **pick(done, "candidates moves commit?=report.commit"),
         "promoted": [each.path for each in done.promoted],
         "left": [each.path for each in done.left],
-        "moves": done.moves,
-        "commit": done.report.commit or None,
     }
 
 
 def compacted_json(done: Compacted) -> dict[str, Any]:
     """Return the steps that are due or done, what stays and why, and the commits."""
-    steps = [
-        {
-            "path": each.path,
-            "step": each.step,
-            "from": each.before,
-            "idle_days": each.idle_days,
-            "tokens": each.tokens,
-            "tokens_left": each.tokens_left,
-        }
-        for each in done.steps
-    ]
+    names = "path step from=before idle_days tokens tokens_left"
+    steps = [pick(each, names) for each in done.steps]
     commits = [each.commit for each in done.reports if each.commit]
     return {"steps": steps, "exempt": done.exempt, "commits": commits}
 

@@ -210,7 +210,7 @@ def _check_reached(address: str) -> None:
     except OSError as error:
         raise VaultError(
             f"{address}: no cluster is reached there ({error.strerror or error}); "
-            "`ray start --head` says the address of its own"
+            "`ray start --head` prints its address"
         ) from None
 
 

@@ -88,8 +88,10 @@ def _greet(connection: socket, hello: bytes) -> dict[str, Any] | None:
             part = connection.recv(65_536)
             if not part:
                 return {}
-            data += part
+            data = (data + part).lstrip(b"\n")  # An empty line says that it is there.
         connection.settimeout(None)
+        if data == b"-\n":  # One that admits no agents.
+            return None
         return json.loads(data)  # type: ignore[no-any-return]
     except TimeoutError:
         return None

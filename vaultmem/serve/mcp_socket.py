@@ -1,10 +1,10 @@
-"""The resident process's socket for agents: who comes says who it is, and then speaks MCP.
+"""The agents at the resident process's socket: who comes says who it is, and then speaks MCP.
 
-The first line is a JSON object: which vault is meant and in whose name (`agent`, `session`, `ref`,
-`read_only`), and of where whoever asks is what `Caller` holds and `PLACES` names. The answer is one
-too: whose version this is (`version`, `pid`), whether it ends with its clients and how many there
-are (`passing`, `clients`), and "" or why it cannot serve this one (`refused`). From then on each
-line is a message, as on standard input and output.
+The first line begins with "{", unlike a command, and is a JSON object: which vault is meant and in
+whose name (`agent`, `session`, `ref`, `read_only`), and of where whoever asks is what `Caller`
+holds and `PLACES` names. The answer is one too: whose version this is (`version`, `pid`), whether
+it ends with its clients and how many there are (`passing`, `clients`), and "" or why it cannot
+serve this one (`refused`). From then on each line is a message, as on standard input and output.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from vaultmem.environment import read_settings
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.mcp_server.run import load_server
 from vaultmem.serve.http import AsyncThread, Idling
-from vaultmem.storage.watch_socket import PLACES, Listener
+from vaultmem.storage.watch_socket import PLACES
 from vaultmem.workers import Caller, Workers
 
 if TYPE_CHECKING:
@@ -43,18 +43,16 @@ _MANY = 64
 _GRACE = 0.1
 
 
-class McpSocket:
+class AgentConnections:
     """Serves each who comes in their own name; the SDK is imported for the first of them."""
 
-    def __init__(self, path: Path, workers: Workers, talks: AsyncThread, idling: Idling) -> None:
+    def __init__(self, workers: Workers, talks: AsyncThread, idling: Idling) -> None:
         self._workers = workers
         self._talks = talks
         self._idling = idling
-        self._listener = Listener(os.fspath(path), _MANY)
         self._open: set[LineConnection] = set()
         self._lock = threading.Lock()
         self._subscribers: Subscribers | None = None
-        threading.Thread(target=self._accept, name="agents", daemon=True).start()
 
     def notice(self, path: str) -> None:
         """Tell agents that a path may have changed; called from any thread."""
@@ -73,7 +71,6 @@ class McpSocket:
 
     def hold(self) -> None:
         """Take nothing more of anybody; what was taken is still answered."""
-        self._listener.close()
         for each in list(self._open):
             each.hold()
 
@@ -89,15 +86,7 @@ class McpSocket:
         await asyncio.sleep(_GRACE)
         await asyncio.gather(*(each.leave() for each in self._open), return_exceptions=True)
 
-    def _accept(self) -> None:
-        while True:
-            try:
-                connection = self._listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._admit, args=[connection], daemon=True).start()
-
-    def _admit(self, connection: socket.socket) -> None:
+    def admit(self, connection: socket.socket) -> None:
         """Hear who it is, say who this is, and serve them."""
         with connection, contextlib.suppress(OSError, ValueError):
             told = {

@@ -1,4 +1,4 @@
-"""What `vaultmem mcp` does: pass on what a client and the vault's resident process say.
+"""Run `vaultmem mcp`: pass on messages between a client and the vault's resident process.
 
 It imports nothing that takes long, because a client waits for it in each of its sessions.
 
@@ -24,7 +24,6 @@ from vaultmem.storage.user_files import find_user_folder
 from vaultmem.storage.watch_socket import (
     CLOSING,
     GOODBYE,
-    MCP_SOCKET_NAME,
     PLACES,
     choose_sent,
     socket_path,
@@ -66,7 +65,7 @@ def relay(root: str, agent: str, session: str, ref: str, read_only: bool) -> int
         "pid": os.getpid(),
         "places": [os.environ.get(name, "") for name in PLACES],
     }
-    place = socket_path(root, find_user_folder("state", os.environ), MCP_SOCKET_NAME)
+    place = socket_path(root, find_user_folder("state", os.environ))
     line = json.dumps(hello).encode() + b"\n"
 
     found = reach(place, root, line, again=False)

@@ -1,4 +1,4 @@
-"""What runs in a vault's resident process: it watches, and answers commands, agents and browsers.
+"""The resident process of a vault: it watches, and answers commands, agents and browsers.
 
 The main thread watches. Commands are run by one thread; agents and browsers are talked with in an
 event loop, and what they ask is done by threads that all of them share.
@@ -9,16 +9,16 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol
 
 from vaultmem.serve.http import AsyncThread, Idling
-from vaultmem.serve.mcp_socket import McpSocket
+from vaultmem.serve.mcp_socket import AgentConnections
 from vaultmem.services.watching.lease import hold_watch, is_current
 from vaultmem.services.watching.watch import Happened, WatchLoop
-from vaultmem.storage.watch_socket import MCP_SOCKET_NAME
 from vaultmem.vault import Vault
 from vaultmem.workers import Workers
 
@@ -37,8 +37,8 @@ class Closable(Protocol):
         """Answer nobody any more."""
 
 
-#: Begins to answer commands; None where there is no telling.
-Answer = Callable[[Vault, WatchLoop], Closable]
+#: Begins to answer commands at the socket, and admits the agents that come there.
+Answer = Callable[[Vault, WatchLoop, Callable[[socket.socket], None]], Closable]
 
 
 def run_resident(
@@ -63,7 +63,6 @@ def run_resident(
     with hold_watch(vault, address, bool(idle)) as own, contextlib.ExitStack() as ends:
         ends.callback(vault.close)
         listeners: list[Callable[[str], None]] = []
-        agents: McpSocket | None = None
         loop = WatchLoop(
             vault,
             lambda happened: None if tell(happened) else loop.stop(),
@@ -79,10 +78,9 @@ def run_resident(
         ends.callback(idling.stop)
         workers, talks = Workers(vault.root, sync=loop.sync), AsyncThread()
         ends.callback(talks.close)
-        with _telling(tell, "no answers to agents"):
-            agents = McpSocket(vault.state_folder / MCP_SOCKET_NAME, workers, talks, idling)
-            ends.callback(agents.close)
-            listeners.append(agents.notice)
+        agents = AgentConnections(workers, talks, idling)
+        ends.callback(agents.close)
+        listeners.append(agents.notice)
         ends.callback(workers.close)  # What was asked for is answered before anybody is left.
         if web is not None:
             web.start(workers, talks)
@@ -91,27 +89,19 @@ def run_resident(
             soon = threading.Timer(_SOON, _load_rest, [web, agents])
             soon.daemon = True
             soon.start()
-        if agents is not None:
-            ends.callback(agents.hold)
-        with _telling(tell, "no answers to other commands"):
-            ends.callback(answer(vault, loop).close)
+        ends.callback(agents.hold)
+        try:
+            ends.callback(answer(vault, loop, agents.admit).close)
+        except OSError as error:  # The rest works.
+            tell(Happened("problem", f"no answers to other commands and agents ({error})"))
         loop.run()
 
 
-def _load_rest(web: HttpServer, agents: McpSocket | None) -> None:
+def _load_rest(web: HttpServer, agents: AgentConnections) -> None:
     """Import what the next page and the first agent need, so that they do not wait for it."""
     web.load()
-    if agents is not None and find_spec("mcp") is not None:
+    if find_spec("mcp") is not None:
         agents.load()
-
-
-@contextlib.contextmanager
-def _telling(tell: Callable[[Happened], bool], what: str) -> Iterator[None]:
-    """Go on without what cannot be; the rest works."""
-    try:
-        yield
-    except OSError as error:
-        tell(Happened("problem", f"{what} ({error})"))
 
 
 def _tell_all(listeners: Sequence[Callable[[str], None]], path: str) -> None:

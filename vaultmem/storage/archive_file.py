@@ -170,7 +170,7 @@ def _check(manifest: ArchiveManifest) -> None:
         if not known or (name in links and not stays_inside(path, member.link)):
             raise RefusedError(f"{name!r} leads out of the vault, or is nothing that belongs to it")
         if links and any(f"{FILES}{above}" in links for above in _parents(path)):
-            raise RefusedError(f"{name!r} is behind a link")
+            raise RefusedError(f"{name!r} is below a link")
 
 
 def is_kept(name: str) -> bool:
@@ -362,7 +362,7 @@ def open_archive(file: Path) -> Iterator[ArchiveReader]:
             first = tar.next()
             source = tar.extractfile(first) if first and first.name == MANIFEST else None
             if first is None or source is None or first.size > MAX_MANIFEST:
-                raise RefusedError("it is no archive of a vault")
+                raise RefusedError("it is not an archive of a vault")
             manifest = parse_manifest(source.read())
         yield ArchiveReader(file, tar, limit, manifest)
 
@@ -375,7 +375,7 @@ def naming_archive(file: Path) -> Iterator[None]:
     except RefusedError as error:
         told = str(error)
     except (gzip.BadGzipFile, tarfile.ReadError):
-        told = "it is no archive of a vault, or is damaged"
+        told = "it is not an archive of a vault, or is damaged"
     except (EOFError, tarfile.TarError, zlib.error, ValueError, OverflowError):
         told = "it is damaged or cut short"
     except (FileExistsError, NotADirectoryError) as error:

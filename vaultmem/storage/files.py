@@ -141,11 +141,11 @@ def replace_file(
         VaultError: the disk did not take it; the note is unchanged.
     """
     if blob_id(read_file(root, path, limit)) != expected:
-        raise ConflictError(f"{path}: somebody changed it meanwhile; read it again")
+        raise ConflictError(f"{path}: another process changed it; read it again")
     try:
         put_bytes(root / path, path, expected, data)
     except FileNotFoundError:
-        raise ConflictError(f"{path}: somebody removed it meanwhile; nothing was written") from None
+        raise ConflictError(f"{path}: another process removed it; nothing was written") from None
     except OSError as error:
         raise FaultError(f"{path}: could not be written: {error.strerror}") from error
 
@@ -161,7 +161,7 @@ def remove_file(
         VaultError: the disk did not take it; the note is unchanged.
     """
     if blob_id(read_file(root, path, limit)) != expected:
-        raise ConflictError(f"{path}: somebody changed it meanwhile; nothing was removed")
+        raise ConflictError(f"{path}: another process changed it; nothing was removed")
     try:
         take_out(root / path, path, expected)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What was asked and what came of it: recall signals and the account of tokens."""
+"""The log of queries and their results: recall signals and the account of tokens."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def take_out(target: Path, path: PurePosixPath, expected: str) -> None:
         aside = set_aside(target, target, expected)
         if not holds(aside, expected):
             kept = keep_beside(aside, target)
-            raise ConflictError(f"{path}: somebody changed it meanwhile; kept as {kept.name}")
+            raise ConflictError(f"{path}: another process changed it; kept as {kept.name}")
         try:
             sync_folder(target.parent)
         except OSError:
@@ -74,7 +74,7 @@ def take_out(target: Path, path: PurePosixPath, expected: str) -> None:
             raise
         if is_broken(descriptor, lease):
             _put_back(aside, target)
-            raise ConflictError(f"{path}: somebody is saving it; nothing was removed")
+            raise ConflictError(f"{path}: another process is saving it; nothing was removed")
         if lease is Lease.HELD:
             drop_file(aside)
 
@@ -152,7 +152,7 @@ def _nobody_writing(
         if opened[1] is Lease.REFUSED:
             raise ConflictError(busy)
         if blob_id(read_open(opened[0])) != expected:
-            raise ConflictError(f"{path}: somebody changed it meanwhile; read it again")
+            raise ConflictError(f"{path}: another process changed it; read it again")
         if opened[1] is Lease.UNKNOWN and not alone:
             stack.close()  # Such a system may not rename what is open.
         yield opened
@@ -164,7 +164,7 @@ def _take_back(aside: Path, target: Path, path: PurePosixPath) -> NoReturn:
         exchange_files(aside, target)
     kept = let_go(aside)
     told = f"one version is {kept.name}" if kept else "read it again"
-    raise ConflictError(f"{path}: somebody changed it meanwhile; {told}")
+    raise ConflictError(f"{path}: another process changed it; {told}")
 
 
 def _sync_exchange(aside: Path, target: Path) -> None:

@@ -425,4 +425,4 @@ def _run(seconds: float | None, data: bytes, *words: str) -> tuple[int, bytes, b
 
 
 def _first_line(err: bytes) -> str:
-    return next(iter(err.decode("utf-8", "replace").strip().splitlines()), "no reason told")
+    return next(iter(err.decode("utf-8", "replace").strip().splitlines()), "no reason given")

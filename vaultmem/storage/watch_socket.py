@@ -6,8 +6,9 @@ take as long to import as Python takes to start.
 A question is its length in bytes, a line end, and texts with a NUL between them: the version of
 whoever asks, the vault, and words. The watcher answers with an empty line as soon as it is there,
 and with another one ever so often while it works; when it is done, with a line of exit code and the
-lengths of two streams, and then the streams. A line of "-" is no answer. The socket is its owner's
-alone (mode 0600).
+lengths of two streams, and then the streams. A line of "-" is no answer. An agent's session begins
+with a JSON object instead of a length (serve/mcp_socket.py). The socket is its owner's alone (mode
+0600).
 """
 
 from __future__ import annotations
@@ -22,9 +23,8 @@ if TYPE_CHECKING:
     import socket as sockets
     from collections.abc import Mapping, Sequence
 
-#: What a watcher's socket is called in the folder of its vault's state; and its socket for agents.
+#: What a watcher's socket is called in the folder of its vault's state.
 SOCKET_NAME = "watch.sock"
-MCP_SOCKET_NAME = "mcp.sock"
 
 #: The last line of a side that ends in order. Of the resident process: requests without an answer
 #: have not begun. Of a client: its session can be closed.
@@ -60,10 +60,10 @@ _MAX_HEAD = 100
 _silent: dict[str, float] = {}
 
 
-def socket_path(root: str, state_home: str, name: str = SOCKET_NAME) -> str:
+def socket_path(root: str, state_home: str) -> str:
     """Return where the watcher of a vault (its real path) listens: next to the vault's state."""
     key = _digest(os.fsencode(root))[:32]
-    return os.path.join(state_home, "vaults", key, name)
+    return os.path.join(state_home, "vaults", key, SOCKET_NAME)
 
 
 def choose_sent(environment: Mapping[str, str]) -> dict[str, str]:

@@ -60,7 +60,7 @@ class FolderWatcher:
         """Begin."""
         self._inode = os.stat(self._root).st_ino
         kind = _find_remote(self._root)
-        self._why_all = f"{kind} tells nothing of other machines' changes" if kind else ""
+        self._why_all = f"{kind} does not report other machines' changes" if kind else ""
         from vaultmem.storage.file_events import FolderEvents
 
         try:

@@ -1,4 +1,4 @@
-"""Who can open the page, from where, and the headers that limit a browser.
+"""Rules for opening the page: by which user, from where, and the headers that limit a browser.
 
 A browser shows the cookie that it got for a one-time code; a program shows the token. Names under
 which nobody serves (DNS rebinding) and requests that another site's page sends are refused before
@@ -118,7 +118,7 @@ class Gate:
         """Return what somebody is told whom nobody let in, None where anybody may come."""
         if request.url.path.startswith(_OPEN):
             return None
-        told = "Nobody comes in without a link; `vaultmem serve --link` prints one."
+        told = "This page needs a link; `vaultmem serve --link` prints one."
         return refuse(request, 401, told)
 
     def _is_from_here(self, request: Request) -> bool:

@@ -316,10 +316,10 @@ def _read_time(then: str | float) -> float:
 
 #: The parts of a score besides the words that were asked, and what each says.
 _PARTS = {
-    "closeness": "what was asked stands close together",
+    "closeness": "its words of the query are close together",
     "passage": "one passage has most of what was asked",
-    "named": "its title or who says it was named",
-    "neighbours": "what stands beside it answers too",
+    "named": "its title or its speaker was named",
+    "neighbours": "its neighbours answer too",
     "semantic": "it means what was asked",
     "recency": "how new it is",
 }
@@ -365,7 +365,7 @@ def _tell_standing(item: PackItem, is_asked: bool) -> Iterator[Reason]:
     if hit.linked_from:
         yield Reason(f"linked from {hit.linked_from}")
     if hit.beside:
-        yield Reason(f"said next, after {hit.beside}")
+        yield Reason(f"follows {hit.beside}")
     if hit.refs:
         yield Reason(f"on {', '.join(hit.refs)}")
 

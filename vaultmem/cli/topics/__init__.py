@@ -1,4 +1,4 @@
-"""What `vaultmem help TOPIC` prints: a text of one screen for each concept."""
+"""The texts of `vaultmem help TOPIC`: a text of one screen for each concept."""
 
 from __future__ import annotations
 

@@ -288,7 +288,7 @@ def _find_ours(client: AgentClient, name: str, text: str | None) -> Any:
     entry = find_entry(client, name, text)
     if entry is not None and not is_our_entry(read_entry(client, entry)):
         raise RefusedError(
-            f'there is a server "{ENTRY}" that somebody else wrote; rename or remove it first'
+            f'there is a server "{ENTRY}" that vaultmem did not write; rename or remove it first'
         )
     return entry
 

@@ -1,4 +1,4 @@
-"""What compaction leaves of a note: its full text, the main sentences, the main words."""
+"""The text that compaction leaves of a note: its full text, the main sentences, the main words."""
 
 from __future__ import annotations
 

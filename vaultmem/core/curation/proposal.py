@@ -171,7 +171,7 @@ _NEWER = "the newer one replaces the older"
 _OLDER = "the older one replaces the newer"
 
 #: What comes of it where the note that gives way says more than that.
-PART = "it holds where they differ; the other says more, and stays"
+PART = "it is right where they differ; the other has more, and stays"
 
 _KEPT = "it is kept, and counts as used now"
 

@@ -1,4 +1,4 @@
-"""What the index keeps of a note for each of its sections, besides their terms."""
+"""The facts that the index keeps of a note for each of its sections, besides their terms."""
 
 from __future__ import annotations
 

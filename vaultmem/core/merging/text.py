@@ -50,7 +50,7 @@ _Region = tuple[Hunk, Hunk, list[tuple[Hunk, bool]]]
 class Conflict(NamedTuple):
     """What both sides changed differently: a property or lines of a note, or the whole file.
 
-    Of lines, `what` says which of ours: `lines 12-14`, `line 12`, or `behind line 12` where ours
+    Of lines, `what` says which of ours: `lines 12-14`, `line 12`, or `after line 12` where ours
     has none. The texts are what each side has, empty where it has nothing; `our_author` and
     `their_author` wrote that, or where it is gone the newest change of the note on their side.
     """
@@ -279,7 +279,7 @@ def _count_agreed(ours: Sequence[str], theirs: Sequence[str]) -> tuple[int, int]
 def _name_lines(start: int, end: int) -> str:
     if end > start + 1:
         return f"lines {start + 1}-{end}"
-    return f"line {end}" if end > start else f"behind line {start}"
+    return f"line {end}" if end > start else f"after line {start}"
 
 
 def _find_code(text: str) -> list[Span]:

@@ -36,7 +36,7 @@ def find_conflict(text: str, fences: Sequence[tuple[int, int]] = ()) -> str:
         if seen != _ORDER:
             continue
         if not any(start <= begin and match.end() <= end for start, end in fences):
-            return f"conflict markers stand in it (line {text.count(chr(10), 0, begin) + 1})"
+            return f"it contains conflict markers (line {text.count(chr(10), 0, begin) + 1})"
         seen = ""
     return ""
 

@@ -178,11 +178,11 @@ def format_value(value: str | bool | int | float | date) -> str:
 def _editable(text: str) -> Frontmatter:
     matter = read_frontmatter(text)
     if matter.problem:
-        raise RefusedError(f"{matter.problem}; mend it in an editor, it is never rewritten")
-    if any("stands twice" in warning for warning in matter.warnings):
-        raise RefusedError(f"{matter.warnings[0]}; mend it in an editor, it is never rewritten")
+        raise RefusedError(f"{matter.problem}; fix it in an editor, it is never rewritten")
+    if any("occurs twice" in warning for warning in matter.warnings):
+        raise RefusedError(f"{matter.warnings[0]}; fix it in an editor, it is never rewritten")
     if matter.warnings and not matter.body:
-        raise RefusedError(f"{matter.warnings[0]}; mend it in an editor first")
+        raise RefusedError(f"{matter.warnings[0]}; fix it in an editor first")
     return matter
 
 

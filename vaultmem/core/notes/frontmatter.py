@@ -34,7 +34,7 @@ MAX_BLOCK_BYTES = 64 * 1024
 #: Obsidian's boundary: a line of exactly `---`.
 _OPENING = compile_later(r"---[ \t]*\r?$", re.MULTILINE)
 _CLOSING = compile_later(r"\n---[ \t]*\r?$", re.MULTILINE)
-_LOST = "properties stand in it, but not between two lines `---` at its start"
+_LOST = "it has properties, but not between two lines `---` at its start"
 
 
 class Frontmatter(NamedTuple):

@@ -351,7 +351,7 @@ def _find_misspelt(reader: PropertyReader, matter: Frontmatter, hidden: Sequence
         return ""
     if not state:
         names = [each.name for each in matter.properties if each.value == _QUARANTINED]
-        return f'"{names[0]}: quarantined" stands in it, and no state' if names else ""
+        return f'"{names[0]}: quarantined" is in it, and no state' if names else ""
     from difflib import get_close_matches
 
     whole = "".join(_LETTERS.findall(state[:_MAX_STATE]))
@@ -361,7 +361,7 @@ def _find_misspelt(reader: PropertyReader, matter: Frontmatter, hidden: Sequence
 
 
 def _is_twice(matter: Frontmatter) -> bool:
-    return any('"state" stands twice' in each for each in matter.warnings)
+    return any('"state" occurs twice' in each for each in matter.warnings)
 
 
 def _restrict(state: State, text: str, matter: Frontmatter, problem: str) -> State:

@@ -9,7 +9,7 @@ from vaultmem.core.text.display import name_some
 from vaultmem.core.text.patterns import compile_later
 
 #: Follows the problem of a note that cannot be taken at its word, before what counts instead.
-IN_DOUBT = "; until it is mended, "
+IN_DOUBT = "; until it is fixed, "
 
 #: What the message of a value that YAML reads only in quotes ends with.
 NEEDS_QUOTES = "needs quotes"

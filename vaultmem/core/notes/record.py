@@ -1,4 +1,4 @@
-"""What is known of a note without reading it again."""
+"""The facts about a note that need no second read."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ def _read_mapping(root: _Node, length: int) -> tuple[tuple[Property, ...], tuple
             warnings.append("a property's name is not plain text; it was ignored")
             continue
         if name.text in found:
-            warnings.append(f'the property "{name.text}" stands twice; the last one counts')
+            warnings.append(f'the property "{name.text}" occurs twice; the last one counts')
         found[name.text] = _read_property(name, value, length)
     return tuple(found.values()), tuple(warnings)
 

@@ -44,7 +44,7 @@ def replace_block(data: bytes, text: str) -> bytes:
         twice = BEGIN if len(begins) > 1 else END
         raise RefusedError(f'it has the line "{twice}" more than once; leave one of each')
     if begins[0] > ends[0]:
-        raise RefusedError(f'"{END}" stands before "{BEGIN}"; exchange the two lines')
+        raise RefusedError(f'"{END}" comes before "{BEGIN}"; exchange the two lines')
     eol = b"\r\n" if lines[begins[0]].endswith(b"\r") else b"\n"
     inside = text.rstrip("\n").encode("utf-8").replace(b"\n", eol) + eol
     before = b"\n".join(lines[: begins[0] + 1]) + b"\n"

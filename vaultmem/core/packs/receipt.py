@@ -265,7 +265,7 @@ class Expectation:
     def __post_init__(self) -> None:
         """Refuse an expectation that every pack fulfils."""
         if not any(map(str.strip, (*self.finds, *self.says))):
-            raise RefusedError("nothing is expected; say what with --finds PATH or --says TEXT")
+            raise RefusedError("nothing is expected; add --finds PATH or --says TEXT")
 
 
 def expect(
@@ -287,7 +287,7 @@ def judge_pack(pack: Pack, expected: Expectation) -> list[str]:
     shown |= {item.hit.address for item in pack.items}
     text = read_plain("\n".join(f"{item.hit.name}\n{item.text}" for item in pack.items))
     checks = [(f"shows {path}", path in shown) for path in expected.finds]
-    checks += [(f'says "{words}"', read_plain(words) in text) for words in expected.says]
+    checks += [(f'contains "{words}"', read_plain(words) in text) for words in expected.says]
     if expected.negated:
         return [f"the pack {what}" for what, is_so in checks if is_so]
     return [f"no section of the pack {what}" for what, is_so in checks if not is_so]

@@ -466,7 +466,7 @@ def _list_lines(session: Session, fates: Mapping[str, FileFate], room: int) -> I
     touched = [each.path for each in reversed(session.touched)]
     loose = [path for path in touched if path in fates and "not committed" in fates[path].short]
     yield _Line("Goal", (session.facts.goal or session.facts.title,), 45)
-    yield _Line("How it stood", (stand,) if stand else (), 85)
+    yield _Line("Status", (stand,) if stand else (), 85)
     yield _Line("Open question", session.questions[::-1], 40)
     yield _Line("Still to do", told.steps, 35)
     yield _Line("Failed last", list_failing(session), 40)

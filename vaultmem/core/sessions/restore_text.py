@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _TITLES = {
     RestoreGroup.GOAL: "Goal",
-    RestoreGroup.STAND: "Where things stand",
+    RestoreGroup.STAND: "Current state",
     RestoreGroup.DECISIONS: "Decisions",
     RestoreGroup.QUESTIONS: "Open questions",
     RestoreGroup.TOLD: "From the transcript",

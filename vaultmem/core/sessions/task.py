@@ -143,7 +143,7 @@ class ViewPart(IntEnum):
 
 
 _TITLES = {
-    ViewPart.STAND: "Where things stand",
+    ViewPart.STAND: "Current state",
     ViewPart.NEXT: "Next step",
     ViewPart.TASK: "The task",
     ViewPart.HANDOFFS: "Handoffs",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -36,13 +37,18 @@ def as_plain(value: Any) -> Any:
 
 
 def pick(value: Any, names: str) -> dict[str, Any]:
-    """Return attributes of a value by their names; with `?` behind it, what is empty is null."""
-    return {
-        name.rstrip("?"): (getattr(value, name.rstrip("?")) or None)
-        if name[-1] == "?"
-        else getattr(value, name)
-        for name in names.split()
-    }
+    """Return attributes of a value by their names.
+
+    With `?` behind a name, an empty value is null. `name=path` names an attribute otherwise, or one
+    of an attribute: "commit?=report.commit".
+    """
+    picked = {}
+    for each in names.split():
+        name, _, path = each.partition("=")
+        plain = name.rstrip("?")
+        found = attrgetter(path or plain)(value)
+        picked[plain] = found or None if name != plain else found
+    return picked
 
 
 def as_typed(value: Any, hint: Any) -> Any:

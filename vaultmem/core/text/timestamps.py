@@ -20,7 +20,7 @@ _AMBIGUOUS = compile_later(
     r"\d{1,4}([/.])\d{1,2}\1\d{1,4}|\d{1,2}-\d{1,2}-\d{2,4}|\d{4}-\d{1,2}-\d{1,2}"
 )
 
-_FORM = "write a day as 2026-10-01 or a moment as 2026-10-01T12:00"
+_FORM = "write a day as 2026-10-01 or a time as 2026-10-01T12:00"
 
 
 def is_timestamp(text: str) -> bool:
@@ -44,10 +44,10 @@ def parse_timestamp(text: str, end_of_day: bool = False) -> float:
         if _TIMESTAMP.fullmatch(plain):
             return datetime.fromisoformat(plain).timestamp()
     except (ValueError, OverflowError, OSError) as error:
-        raise RefusedError(f'"{text}": there is no such moment ({error}); {_FORM}') from None
+        raise RefusedError(f'"{text}": there is no such time ({error}); {_FORM}') from None
     if _AMBIGUOUS.fullmatch(plain):
         raise RefusedError(f'"{text}": an ambiguous day; {_FORM}')
-    raise RefusedError(f'"{text}" is neither a day nor a moment; {_FORM}')
+    raise RefusedError(f'"{text}" is neither a day nor a time; {_FORM}')
 
 
 # What one check of a vault found.

@@ -1,4 +1,4 @@
-"""What a verb wants of notes: which are put, replaced or removed, and as which event."""
+"""The changes that a verb plans: which are put, replaced or removed, and as which event."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Change:
             return parse_note(path, step.data)
         note = read_as_written(self.seen, path)
         if not self.is_folder and (problem := find_problem(self.seen, path)):
-            raise RefusedError(f"{path}: {problem}; mend it where that branch is checked out")
+            raise RefusedError(f"{path}: {problem}; fix it where that branch is checked out")
         self._expect(path, note.blob)
         self._known[str(path)] = note.blob
         return note
@@ -98,7 +98,7 @@ class Change:
         ours = step.data if step is not None else None
         data = read_bytes(self.seen, note.path) if ours is None else ours
         if blob_id(data) != note.blob:
-            raise ConflictError(f"{note.path}: somebody changed it meanwhile; read it again")
+            raise ConflictError(f"{note.path}: another process changed it; read it again")
         return data
 
     def put(self, path: PurePosixPath, data: bytes, mode: int | None = None) -> bytes:

@@ -188,7 +188,7 @@ def commit_earlier(
             now[path] = blob_id(file[1]) if file else REMOVED
         for path in wanted & now.keys() - pending.skipped.keys():
             if now[path] != notes[path]:
-                raise ConflictError(f"{path}: somebody changed it meanwhile; read it again")
+                raise ConflictError(f"{path}: another process changed it; read it again")
         return split_notes(vault, pending, wanted)
 
     try:

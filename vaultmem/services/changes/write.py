@@ -292,4 +292,4 @@ def _edit_bytes(change: Change, note: Note, edit: Edit) -> tuple[bytes, bytes]:
 
 
 def _name_line(note: Note) -> RefusedError:
-    return RefusedError(f"{note.path}: {note.problem}; mend it in an editor first")
+    return RefusedError(f"{note.path}: {note.problem}; fix it in an editor first")

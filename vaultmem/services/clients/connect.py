@@ -238,7 +238,7 @@ def _read_memory(client: AgentClient) -> AutoMemory:
 def _settings_file(client: AgentClient, where: Where) -> Path:
     file = where.find(client)
     if client.paste:
-        told = f"`vaultmem connect {client.name} --print` says what goes there"
+        told = f"`vaultmem connect {client.name} --print` shows what goes there"
         raise RefusedError(f"{client.name}: only you write to {client.paste}; {told}")
     if file is None:
         scope, other = ("a project", "--user") if where.is_project else ("a user", "--project")

@@ -143,7 +143,7 @@ def find_doubtful(
         is_low = record.confidence is not None and record.confidence < LOW_CONFIDENCE
         note = find_note(vault, record.path) if days > min(OLD_DAYS, UNCONFIRMED_DAYS) else None
         if is_low and note and days > UNCONFIRMED_DAYS and note.matter.get("confirmed_by") is None:
-            reasons.append("of low confidence, and nobody confirmed it")
+            reasons.append("of low confidence, and never confirmed")
             evidence.append(f"confidence {record.confidence:g}, {_say_age(uses, record, days)}")
         is_old = days > OLD_DAYS and not (checks and all(each.is_same for each in checks))
         if note and is_old and (claim := _find_claim(record, note)):
@@ -337,7 +337,7 @@ def _keep_first(proposals: Iterable[Proposal]) -> Iterator[Proposal]:
 def propose_merges(vault: Vault, pairs: Pairs, is_machine: bool) -> Iterator[Proposal]:
     """Yield the notes that may be merged into others which say the same."""
     for merge in plan_merges(vault, is_machine=is_machine, pairs=pairs.same):
-        evidence, reason = ("adds nothing",), f"says the same as {merge.keep}"
+        evidence, reason = ("adds nothing",), f"duplicate of {merge.keep}"
         yield Proposal(
             *(Action.MERGE_DUPLICATES, merge.drop, merge.drop_blob, reason),
             *(evidence, merge.keep, merge.keep_blob),
@@ -424,7 +424,7 @@ def _find_contradictions(pairs: Pairs, dates: Dates) -> Iterator[Proposal]:
         action = Action.UPDATE if is_update else Action.CONTRADICTION
         what = "a new value of that is" if is_update else "another value of the same thing is"
         left = list_unsaid(ours, KnownText(theirs.visible_body, theirs.title))
-        more = [f"it says more, and stays: {one_line(left[0])[:200]}"] if left else []
+        more = [f"it has more, and stays: {one_line(left[0])[:200]}"] if left else []
         evidence = (*evidence[:_MAX_EVIDENCE], *more)
         yield _pair(action, ours, theirs, f"{what} in {theirs.path}", evidence)
 
@@ -444,7 +444,7 @@ def _find_near(pairs: Pairs, dates: Dates) -> Iterator[Proposal]:
             key=lambda note: (len(note.visible_body), dates[str(note.path)]),
         )
         alike = (f"{pair.likeness.similarity:.0%} alike, and no difference is known",)
-        reason = f"perhaps says the same as {theirs.path}"
+        reason = f"perhaps a duplicate of {theirs.path}"
         yield _pair(Action.NEAR_DUPLICATE, ours, theirs, reason, alike)
 
 

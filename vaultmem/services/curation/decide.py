@@ -96,7 +96,7 @@ def decide(
     refuse_branch(vault)
     told = getattr(CHOICES[proposal.action], choice)
     if not told:
-        raise RefusedError(f"{proposal.path}: {proposal.action} takes no --{choice}; mend it first")
+        raise RefusedError(f"{proposal.path}: {proposal.action} takes no --{choice}; fix it first")
     with vault.lock():
         if proposal.action is Action.PROPOSAL:
             report = _decide_branch(vault, proposal, choice, reason)

@@ -93,7 +93,7 @@ def change_merged(
         drop, keep = (read_note(vault, PurePosixPath(p)) for p in (merge.drop, merge.keep))
         if (drop.blob, keep.blob) != (merge.drop_blob, merge.keep_blob):
             raise ConflictError(f"{merge.drop} or {merge.keep}: changed since; look again")
-        reason = "says the same"
+        reason = "duplicate"
         alias = drop.path.stem if drop.path.stem != keep.path.stem else ""
         planned = plan_supersession(drop, keep.path, reason, mover, links, alias=alias)
         for path, change in planned.items():

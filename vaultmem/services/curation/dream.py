@@ -187,7 +187,7 @@ def _find_obstacle(record: NoteRecord, bullet: str) -> str:
     if not bullet:
         return "its first sentence is too long for MEMORY.md; give it a title"
     if find_secrets(bullet):
-        return "what it says looks like a credential"
+        return "its text looks like a credential"
     return ""
 
 

@@ -278,7 +278,7 @@ def _find_candidates(records: Iterable[NoteRecord]) -> Iterator[Proposal]:
 def _find_unreadable(records: Iterable[NoteRecord]) -> Iterator[Proposal]:
     for record in records:
         if record.problem and record.state != State.QUARANTINED:
-            evidence = (f"mend it with `vaultmem edit {record.path}`",)
+            evidence = (f"fix it with `vaultmem edit {record.path}`",)
             yield Proposal(Action.UNREADABLE, record.path, record.blob, record.problem, evidence)
 
 
@@ -336,7 +336,7 @@ def find_reasons(vault: Vault, records: Sequence[NoteRecord]) -> Callable[[int, 
         if str(note.path) in linked:
             return "linked by another note"
         if find_standing(note.visible_body, SpeakerRole.OWNER):
-            return "a standing instruction"
+            return "a lasting instruction"
         if is_short(note) and has_own_number(document, note.visible_body):
             return "a number that no other note has"
         return ""

@@ -287,7 +287,7 @@ def import_archive(
         VaultError: the disk did not take it, or has no room. Nothing is left behind.
     """
     if trust and (settings.get("agent") or settings.get("by_person") is False):
-        raise RefusedError(f"only a person says that a vault is theirs: {HOW_TO_SAY}")
+        raise RefusedError(f"only a person can trust a vault: {HOW_TO_SAY}")
     folders = settings.get("folders") or find_user_folders({})
     try:
         with open_archive(file) as archive:
@@ -345,7 +345,9 @@ def _find_target(folder: Path | None, manifest: ArchiveManifest) -> Path:
     if target.is_dir() and next(target.iterdir(), None) is not None:
         raise RefusedError(f"{target}: not empty; name a folder that is not there yet")
     if target == Path.cwd():
-        raise RefusedError(f"{target}: you stand in it; name a folder that is not there yet")
+        raise RefusedError(
+            f"{target}: it is the current folder; name a folder that does not exist yet"
+        )
     return target
 
 

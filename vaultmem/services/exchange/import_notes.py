@@ -146,7 +146,7 @@ def list_imported(vault: Vault, kind: str) -> ImportResult:
 def take_memory(
     vault: Vault, kind: str, item: MemoryItem, known: ImportResult, dry_run: bool
 ) -> Taken:
-    """Make a memory a candidate, unless it was imported before or a note says the same.
+    """Make a memory a candidate, unless it was imported before or a note states the same.
 
     Of one that says something else at its origin by now, the note that nobody touched here since
     follows. `known` learns of what is done. A note that is there already stays as it is.
@@ -249,12 +249,12 @@ def _put(change: Change, memory: Memory, item: MemoryItem) -> Taken:
     similar = find_similar(change.seen, asked)
     for each in similar:
         if each.is_same and each.note.state is not State.QUARANTINED:
-            return Taken("", ImportOutcome.KNOWN, each.path, "a note says the same")
+            return Taken("", ImportOutcome.KNOWN, each.path, "a note states the same")
     fresh = tuple(each for each in similar if each.note.state is State.QUARANTINED)
     title = choose_title(memory)
     if held := refuse_held(change.seen, asked, fresh):
         done = put_new(change, memory, title, State.QUARANTINED, (held,))
-        return Taken("", ImportOutcome.QUARANTINED, done.path, f"{held.path} nearly says it")
+        return Taken("", ImportOutcome.QUARANTINED, done.path, f"{held.path} nearly states it")
     near = tuple(similar[:3])
     against = name_contradicted(near)
     done = put_new(change, memory, title, memory.state or State.CANDIDATE, near)
@@ -369,7 +369,7 @@ def take_transcript(vault: Vault, file: Path, dry_run: bool) -> Taken:
         return Taken(file.name, ImportOutcome.UNREAD, "", str(error))
     session, path = found.session, str(session_path(found.session))
     if found.is_side or first is None:
-        why = "a helper's own talk" if found.is_side else "nothing is said in it"
+        why = "a helper's own conversation" if found.is_side else "it has no turns"
         return Taken(session, ImportOutcome.LEFT_OUT, "", why)
     is_there = is_kept(vault, session)
     taken = Taken(session, _name_outcome(is_there), path)

@@ -91,7 +91,7 @@ def read_sources(file: Path) -> list[VaultSource]:
         raise RefusedError(f"{file}: not UTF-8; save it so") from None
     except OSError as error:
         why = error.strerror or error
-        raise VaultError(f"{file}: {why}; name a file or folder that says which vaults") from None
+        raise VaultError(f"{file}: {why}; name a file or folder that lists the vaults") from None
     found = []
     for number, line in enumerate(lines, 1):
         words = line.partition(" #")[0].split()

@@ -460,7 +460,7 @@ def _sync(vault: Vault, commit: str) -> None:
         vault.state.put(_AT, commit)
     elif done.added or done.changed or done.removed:
         vault.state.put(_AT, "")
-        raise DamagedError("its clone was changed by somebody, and is made as it was")
+        raise DamagedError("its clone was changed here, and is made again from its remote")
 
 
 def sign(settings: VaultSettings, identity: str, branch: str) -> VaultSettings:

@@ -249,9 +249,9 @@ def find_believers(
         RefusedError: it is expected that nothing is said, which has no beginning.
     """
     if expected.negated:
-        raise RefusedError("what is not said has no first commit; leave out --not")
+        raise RefusedError("an absent text has no first commit; leave out --not")
     run = partial(find_belief, expected=expected)
-    job = FleetJob("looking who says so", run, (list_expected(expected), options.day))
+    job = FleetJob("looking who states it", run, (list_expected(expected), options.day))
     done = run_job(pool, names, options, job)
     found = [(name, Belief(**value)) for name, value in done.items() if value is not None]
     found.sort(key=lambda each: (each[1].at, each[0]))

@@ -351,10 +351,10 @@ def _describe_pair(change: _Change, pair: Pair, *, is_ours: bool) -> ChangeFindi
         (each.ours, each.theirs) if is_ours else (each.theirs, each.ours)
         for each in pair.likeness.differences
     ]
-    told = [f'"{here or "nothing"}" here, "{there or "nothing"}" there' for here, there in sides]
+    parts = [f'"{here or "nothing"}" here, "{there or "nothing"}" there' for here, there in sides]
     lines = (_find_line(note.text, here) for here, _ in sides)
     line = next((line for line in lines if line > 1), 1)
-    message = f"contradicts {other.path}: {'; '.join(told[:2])}; correct or supersede one of them"
+    message = f"contradicts {other.path}: {'; '.join(parts[:2])}; correct or supersede one of them"
     return change.find(FindingKind.CONTRADICTION, str(note.path), line, message)
 
 
@@ -556,5 +556,5 @@ def _describe_shown(then: _Answer, now: _Answer) -> str:
         ),
     }
     addresses = list(dict.fromkeys((*now.shown, *then.shown)))
-    told = {kind: list(filter(test, addresses)) for kind, test in kinds.items()}
-    return "; ".join(f"it {kind} {name_some(found)}" for kind, found in told.items() if found)
+    parts = {kind: list(filter(test, addresses)) for kind, test in kinds.items()}
+    return "; ".join(f"it {kind} {name_some(found)}" for kind, found in parts.items() if found)

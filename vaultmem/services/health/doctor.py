@@ -78,7 +78,7 @@ def check_conflicted(vault: Vault) -> Check:
     return count_found(
         "conflicts",
         Verdict.WARNING,
-        "said otherwise by others",
+        "contradicted by others",
         (f"{each.path}: {each.conflict}" for each in vault.view.records() if each.conflict),
         "`vaultmem resolve` shows what they say, and decides it",
     )
@@ -159,7 +159,7 @@ def check_passed_over(vault: Vault) -> Check:
     paths = tuple(f"{path}  ({what})" for what, each in groups for path in each)
     unread = (*vault.store.obsidian.problems, *(f"filter {each}" for each in rules.aside.refused))
     if unread:
-        told = f"settings of Obsidian's that cannot be used: {len(unread)}; {counts or 'nothing'}"
+        told = f"Obsidian settings that cannot be used: {len(unread)}; {counts or 'nothing'}"
         remedy = "correct them in Obsidian; what they set aside is found until then"
         return Check("not looked into", Verdict.WARNING, told, (*unread, *paths), remedy)
     return Check("not looked into", told=counts or "nothing", paths=paths)
@@ -171,7 +171,7 @@ def check_trust(vault: Vault) -> Check:
     trusted = trusted_documents(vault)
     others = tuple(each.path for each in records if each.document not in trusted)
     count = len(records) - len(others)
-    told = f"{count:,} of {len(records):,} active policies, skills and preferences are on record"
+    told = f"{count:,} of {len(records):,} active policies, skills and preferences are trusted"
     if records and not others:
         return Check("trust", told=told)
     if not vault.trust.is_trusted():

@@ -1,4 +1,4 @@
-"""What memory costs: what is pinned, and what recalls and packs showed, cost and saved."""
+"""The costs of memory: what is pinned, and what recalls and packs showed, cost and saved."""
 
 from __future__ import annotations
 

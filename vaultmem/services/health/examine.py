@@ -260,7 +260,7 @@ def check_sync(vault: Vault, now: float) -> Check:
         told, _, remedy = found.problem.rpartition("; ")
         return Check("sync", Verdict.WARNING, told or remedy, remedy=remedy if told else "")
     if found.outcome in {"refused", "conflict", "failed"}:
-        remedy = "mend that, and run `vaultmem sync`"
+        remedy = "fix that, and run `vaultmem sync`"
         return Check("sync", Verdict.PROBLEM, f"the last one failed: {found.told}", remedy=remedy)
     if found.at and found.waiting and now - found.good_at > _LONG:
         told = f"commits waiting: {found.waiting:,}; no sync has finished for a week"
@@ -315,7 +315,7 @@ def _find_lack(vault: Vault) -> str:
     if damage := vault.index.find_damage():
         return damage
     if vault.manifest.documents() - vault.index.documents() or is_index_behind(vault):
-        return "the index is behind the notes"
+        return "the index is older than the notes"
     return ""
 
 
@@ -441,7 +441,7 @@ def check_hooks(vault: Vault) -> Check:
         f"{count_things(len(told), 'time')} something went wrong, "
         f"last {told[-1].partition('  ')[0]}",
         tuple(reversed(told)),
-        f"correct what they tell, and remove {file}",
+        f"correct what they state, and remove {file}",
     )
 
 

@@ -117,7 +117,7 @@ def _find_versions(
                 return path, versions
         raise error from None
     if heading:
-        raise RefusedError(f"{address}: a section; `vaultmem blame` tells where its lines are from")
+        raise RefusedError(f"{address}: a section; `vaultmem blame` shows where its lines are from")
     return str(found), follow_path(vault.history, start, str(found)) if start else []
 
 

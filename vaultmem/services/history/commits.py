@@ -85,7 +85,7 @@ def locate_note(vault: Vault, commit: str, address: str) -> tuple[str, str, Tree
     if found:
         raise NoteNotFoundError(f'"{name}" could be {", ".join(found[:5])}; name one')
     raise NoteNotFoundError(
-        f"{name}: not in {commit[:7]}; `vaultmem history {name}` tells when it was and by what name"
+        f"{name}: not in {commit[:7]}; `vaultmem history {name}` shows when it was and by what name"
     )
 
 

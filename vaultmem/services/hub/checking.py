@@ -1,4 +1,4 @@
-"""What a hub is checked for, and what of it is mended."""
+"""The checks of a hub, and their repairs."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _check_grants(hub: Hub, now: float) -> Check:
     unowned = [n for n in vaults if not any(may(each, n, GrantScope.OWN, "") for each in alive)]
     if unowned:
         remedy = "`vaultmem hub grant NAME --person --email EMAIL --own VAULT`"
-        return Check("grants", Verdict.WARNING, "vaults that nobody owns", tuple(unowned), remedy)
+        return Check("grants", Verdict.WARNING, "vaults without an owner", tuple(unowned), remedy)
     return Check("grants", told=told)
 
 

@@ -1,4 +1,4 @@
-"""What files that are pushed hold: how much, credentials, and what no clone should get."""
+"""Check the contents of pushed files: how much, credentials, and what no clone should get."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from vaultmem.storage.git.pushed import NewCommit, PushedChange
 _BATCH = 4_000_000
 
 _TAKE_OUT = "take it out of its commit (`git reset --soft`, and commit again), and renew it"
-_ALLOW = "; if it is none, put `gitleaks:allow` on its line"
+_ALLOW = "; if it is not one, put `gitleaks:allow` on its line"
 
 
 class PushedText(NamedTuple):
@@ -236,7 +236,7 @@ def _find_kind(change: PushedChange) -> str:
     if change.mode == "100755" and "100755" not in change.old_modes:
         return "can be executed (`git update-index --chmod=-x` takes that away)"
     if change.mode not in {"100644", "100755"}:
-        return "is no file"
+        return "is not a file"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Who may do what in a hub: a token each, of which only the digest is kept."""
+"""The grants of a hub: a token each, of which only the digest is kept."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def parse_scope(scope: GrantScope, text: str) -> str:
     folder = folder.strip("/")
     check_name(name.replace("*", "x").replace("?", "x"))
     if divided and (not folder or {"", ".", ".."} & set(folder.split("/")) or "\\" in folder):
-        raise RefusedError(f'"{text}": behind the colon stands a folder, as `{name}:notes/team`')
+        raise RefusedError(f'"{text}": a folder follows the colon, as in `{name}:notes/team`')
     if divided and scope is GrantScope.READ:
         raise RefusedError(
             f'"{text}": who may read a vault can clone all of it; name the vault without a folder'
@@ -263,7 +263,7 @@ def _find_only(grants: Sequence[Grant], named: str, now: float) -> Grant:
         raise RefusedError(f"{named}: has {len(found)} tokens; name the id of one: {ids}")
     if alive:
         raise RefusedError(f"{named}: is replaced by {alive[-1].replaced_by} already; rotate that")
-    raise NoteNotFoundError(f"{named}: nobody has a token by this name or id")
+    raise NoteNotFoundError(f"{named}: no token has this name or id")
 
 
 def _make_token() -> str:
@@ -289,7 +289,7 @@ def revoke(hub: Hub, named: str, now: float) -> list[Grant]:
         grants = read_grants(hub)
         gone = {g.id for g in grants if named in {g.name, g.id} and not g.revoked}
         if not gone:
-            raise NoteNotFoundError(f"{named}: nobody has a token by this name or id")
+            raise NoteNotFoundError(f"{named}: no token has this name or id")
         changed = [g._replace(revoked=now) if g.id in gone else g for g in grants]
         _write(hub, changed)
     return [each for each in changed if each.id in gone]
@@ -310,7 +310,7 @@ def check_email(text: str) -> str:
     name, bracket, rest = text.strip().rpartition("<")
     mail = rest.removesuffix(">") if bracket else text.strip()
     if mail.count("@") != 1 or any(mark in mail for mark in " <>\t\n") or mail[0] == "@":
-        raise RefusedError(f'"{text}" is no e-mail address; write a@b or "Name <a@b>"')
+        raise RefusedError(f'"{text}" is not an e-mail address; write a@b or "Name <a@b>"')
     return f"{name.strip()} <{mail}>" if name.strip() else mail
 
 

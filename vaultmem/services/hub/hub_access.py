@@ -1,4 +1,4 @@
-"""Who pushes to a repository, and by which rules: a hub's token, or a name in an access.yaml.
+"""Find the user that pushes, and its rules: a hub's token, or a name in an access.yaml.
 
 access.yaml is for git hosts that run the push check as their hook:
 
@@ -203,7 +203,7 @@ def _name_pusher(whole: Mapping[str, Any], environment: Mapping[str, str], file:
             return name
     wanted = named or ", ".join(_PUSHERS)
     raise RefusedError(
-        f"nothing says who pushes: {wanted} is not set; name the variable of your git host with "
+        f"the pusher is unknown: {wanted} is not set; name the variable of your git host with "
         f'"pusher" in {file}'
     )
 

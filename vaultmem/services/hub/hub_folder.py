@@ -41,8 +41,8 @@ _KNOWN = {*_FOLDERS, "grants.json", "claims.json", "hub.lock", "hub.lock.next"}
 MAKING = ".making-"
 
 _TEXT = """\
-# What this hub takes; a change counts from the next push on. Sizes are in bytes, or with K, M or
-# G behind them. `vaultmem hub check` says whether this file can be read.
+# The limits of this hub; a change counts from the next push on. Sizes are in bytes, or end with K,
+# M or G. `vaultmem hub check` reports whether this file can be read.
 version: 1
 
 # One push: its size as it is sent, and how many commits and changed files are new with it.
@@ -63,7 +63,7 @@ rescues: 50
 # Seconds that the check of one push may take.
 seconds: 60
 
-# Seconds of processor time for each program of git's that a fetch or a push starts.
+# Seconds of processor time for each git process that a fetch or a push starts.
 cpu_seconds: 300
 """
 
@@ -220,7 +220,8 @@ def check_name(name: str) -> str:
     is_odd = ".." in name or name.lower().endswith((".", ".git", ".lock"))
     if not is_vault_name(name) or is_odd:
         raise RefusedError(
-            f'"{name}" is no name here; use letters and digits, with - . _ between them, 40 at most'
+            f'"{name}" is not a valid name; use letters and digits, with - . _ between them, '
+            "40 at most"
         )
     return name
 
@@ -248,9 +249,9 @@ def find_hook(folder: Path) -> str:
     """Return what is wrong with the hook in a folder, "" if nothing is."""
     file = folder / _HOOK
     if not file.is_file():
-        return "the hook is missing: git takes in each push as it comes"
+        return "the hook is missing: git accepts each push unchecked"
     if not os.access(file, os.X_OK):
-        return "the hook cannot be executed: git takes in each push as it comes"
+        return "the hook cannot be executed: git accepts each push unchecked"
     return "" if file.read_bytes() == _make_hook() else "the hook is not this vaultmem's"
 
 

@@ -117,7 +117,7 @@ def _check_name(visit: ReceivedPush, update: RefUpdate) -> Told | None:
 
 def _check_rivals(visit: ReceivedPush, update: RefUpdate) -> Told | None:
     if update.is_new and (rival := visit.find_ref_rival(update.ref)):
-        return f"cannot be there beside {_show(rival)}", "choose another name"
+        return f"cannot exist next to {_show(rival)}", "choose another name"
     return None
 
 
@@ -200,7 +200,7 @@ def _how_to_propose(visit: ReceivedPush) -> str:
 
 def _how_to_follow(place: RefPurpose | None) -> str:
     if place is RefPurpose.VAULT:
-        return "take in what is there with `vaultmem sync`, and push again"
+        return "run `vaultmem sync` to merge it, and push again"
     return "merge what is there, or choose another name"
 
 

@@ -92,7 +92,7 @@ def _find_forgery(visit: ReceivedPush, rules: _Rules, commit: CommitObject) -> s
         if not {"", name} & set(wanted):
             return f'its {role} is called "{_show(name)}", not "{wanted[0]}"'
         if fold_lookalikes(name) in rules.others:
-            return f'its {role} has the name of somebody else, "{_show(name)}"'
+            return f'its {role} has the name of another user, "{_show(name)}"'
     return ""
 
 

@@ -17,7 +17,7 @@ from vaultmem.core.notes.edit_properties import (
     set_property,
     write_state,
 )
-from vaultmem.core.notes.link_syntax import link_to
+from vaultmem.core.notes.link_syntax import LinkNames, link_to
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.similarity.compare import KnownText, compare_texts
 from vaultmem.core.validity import Span, find_start, read_day
@@ -27,12 +27,15 @@ from vaultmem.services.changes.commit import CommitReport
 from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import Edit, replace_text, write, write_event
 from vaultmem.services.lifecycle.transition import check_move, check_reason, name_mover
-from vaultmem.services.search.link_walk import NewLinks
+from vaultmem.services.search.link_walk import NewLinks, list_files
 from vaultmem.services.similarity.similar import SimilarityQuery, find_similar
 from vaultmem.services.similarity.value_updates import list_unsaid
 from vaultmem.services.views.read_notes import find_note, read_note, resolve_address
 from vaultmem.storage.journal import Author
 from vaultmem.vault import Vault
+
+#: The property of a note that names those that replace it.
+SUPERSEDED_BY = "superseded_by"
 
 #: Columns of the name of the note that replaces several, in a subject.
 _NAME = 24
@@ -70,28 +73,56 @@ def supersede_note(
         PendingError: the notes are changed; their commit has to wait.
     """
     old_path, new_path = (resolve_address(vault, each)[0] for each in (old, new))
-    reason = check_reason(reason)
-    with vault.lock():
-        was, by = read_note(vault, old_path), read_note(vault, new_path)
-        if old_path == new_path:
-            raise RefusedError(f"{old_path}: a note cannot replace itself; name two")
-        if by.state in CLOSED_STATES:
-            raise RefusedError(f"{new_path}: {by.state} itself, so it cannot replace another")
-        holds = name_validity(was, by, vault.local_time().date())
-        links, mover = NewLinks(vault), name_mover(vault)
-        changes = plan_supersession(was, new_path, reason, mover, links, holds)
-        why = (reason,) if reason else ()
-        body = (f"{old_path}: {was.state} to deprecated", f"by {new_path}", *why)
-        between = " by "
-        if part:
-            named = links.in_property(str(old_path), str(new_path))
-            changes = {new_path: _take_over(was, named, "", holds, "supersedes_part")}
-            body, between = (f"both stay, {new_path} names the other", *why), ", in part, by "
-        subject = name_pair("supersede", str(old_path), between, str(new_path))
-        event = Event("supersede", subject, vault.author, body, "refine")
-        unsaid = list_unsaid(was, KnownText(by.visible_body, by.title))
-        report = write_event(vault, changes, event)
-        return Supersession(str(old_path), str(new_path), was.state, report, tuple(unsaid))
+
+    def plan(change: Change) -> Supersession:
+        return add_supersession(change, old_path, new_path, reason, part=part)
+
+    done = write(vault, plan)
+    return done.value._replace(report=done.report)
+
+
+def add_supersession(
+    change: Change,
+    old: PurePosixPath,
+    new: PurePosixPath,
+    reason: str = "",
+    *,
+    part: bool = False,
+) -> Supersession:
+    """Add to a change, and its commit, that `new` replaces `old`, or a `part` of it.
+
+    The change can contain the new note already.
+
+    Raises:
+        NoteNotFoundError, RefusedError: as for `supersede_note`.
+    """
+    vault, reason = change.seen, check_reason(reason)
+    if old == new:
+        raise RefusedError(f"{old}: a note cannot replace itself; name two")
+    was, by = _read_counting(change, old), _read_counting(change, new)
+    if by.state in CLOSED_STATES:
+        raise RefusedError(f"{new}: {by.state} itself, so it cannot replace another")
+    holds = name_validity(was, by, vault.local_time().date())
+    links = NewLinks(vault, LinkNames({*list_files(vault), str(new)}))
+    edits = plan_supersession(was, new, reason, name_mover(vault), links, holds)
+    why = (reason,) if reason else ()
+    body = (f"{old}: {was.state} to deprecated", f"by {new}", *why)
+    between = " by "
+    if part:
+        named = links.in_property(str(old), str(new))
+        edits = {new: _take_over(was, named, "", holds, "supersedes_part")}
+        body, between = (f"both stay, {new} names the other", *why), ", in part, by "
+    for path, edit in edits.items():
+        replace_text(change, change.read(path), edit)
+    subject = name_pair("supersede", str(old), between, str(new))
+    change.commit(Event("supersede", subject, vault.author, body, "refine"))
+    unsaid = list_unsaid(was, KnownText(by.visible_body, by.title))
+    return Supersession(str(old), str(new), was.state, CommitReport(), tuple(unsaid))
+
+
+def _read_counting(change: Change, path: PurePosixPath) -> Note:
+    """Return a note as the change leaves it, else the note that counts."""
+    return change.read(path) if str(path) in change.steps else read_note(change.seen, path)
 
 
 def supersede_several(
@@ -121,7 +152,7 @@ def supersede_several(
             named = links.in_property(str(old.path), new)
             if list_unsaid(old, KnownText(by.visible_body, by.title)):
                 names.append(_take_over(old, named, "", holds, "supersedes_part"))
-                body.append(f"{old.path}: says more, and stays")
+                body.append(f"{old.path}: has more, and stays")
                 continue
             check_supersession(old, mover)
             names.append(_take_over(old, named, "", holds))
@@ -262,7 +293,7 @@ def _deprecate(link: str, reason: str, holds: Span | None) -> Edit:
         if holds:
             text = _set_day(text, note, "valid_from", holds.start)
             text = _set_day(text, note, "valid_until", holds.end)
-        return add_to_list(text, note, "superseded_by", (link,))
+        return add_to_list(text, note, SUPERSEDED_BY, (link,))
 
     return change
 

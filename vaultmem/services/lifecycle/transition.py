@@ -117,7 +117,7 @@ def check_note(vault: Vault, note: Note) -> None:
         RefusedError: its state or a pin does not allow it, or it looks like a credential.
     """
     if note.problem:
-        raise RefusedError(f"{note.path}: {note.problem}; mend it in an editor first")
+        raise RefusedError(f"{note.path}: {note.problem}; fix it in an editor first")
     check_promotion(str(note.path), note.state)
     if note.state is not State.ACTIVE:
         check_activation(vault, note)
@@ -190,7 +190,7 @@ def tell_unsaid(done: Promotion) -> str:
     """Say who lets what was promoted count, where that is not done; "" elsewhere."""
     if not done.unsaid:
         return ""
-    return f"instructs nobody before a person promotes it: {', '.join(done.unsaid)}: {HOW_TO_SAY}"
+    return f"does not instruct before a person promotes it: {', '.join(done.unsaid)}: {HOW_TO_SAY}"
 
 
 # Move notes from state to state, each step on record: why, by whom, in one commit.

@@ -32,10 +32,11 @@ from vaultmem.core.validity import read_day
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.changes.change import Change
 from vaultmem.services.changes.commit import CommitReport
-from vaultmem.services.changes.edit_notes import check_rewrite, check_text, edit_note
+from vaultmem.services.changes.edit_notes import check_rewrite, check_text
 from vaultmem.services.changes.ownership import AuthorScope, look_for_leaks
 from vaultmem.services.changes.parts import FORGET, Event
 from vaultmem.services.changes.write import replace_text, write
+from vaultmem.services.lifecycle.supersede import SUPERSEDED_BY, add_supersession
 from vaultmem.services.views.read_notes import resolve_address
 from vaultmem.services.views.resolve_names import choose_style, find_free_name
 from vaultmem.storage.files import MAX_FILE_BYTES
@@ -184,33 +185,51 @@ class NoteUpdate(NamedTuple):
     """What a note is to become: `properties` as JSON has them, each by name, None to remove one.
 
     `text` replaces all of it, and `new_text` the one place of its body where `old_text` stands.
+    `superseded_by` names the notes that replace it, with a `reason`.
     """
 
     properties: Mapping[str, Any] = _NOTHING
     text: str | None = None
     old_text: str = ""
     new_text: str | None = None
+    reason: str = ""
 
 
 def update_note(vault: Vault, path: PurePosixPath, update: NoteUpdate) -> str:
     """Change a note, every other byte as somebody wrote it; return its new blob id.
 
+    A note that is `superseded_by` another is deprecated in one commit, and each names the other.
+
     Raises:
         ChangedError: it is not the version that the vault expects.
         NoteNotFoundError: there is no such note, or the text to replace is not in it.
         RefusedError: that is not to be changed so, or not by an agent.
+        PendingError: the note is superseded; the commit has to wait.
     """
+    properties = dict(update.properties)
+    names = properties.pop(SUPERSEDED_BY) if properties.get(SUPERSEDED_BY) else []
+    names = [names] if isinstance(names, str) else names
+    by = [resolve_address(vault, str(each).strip("[] ").partition("|")[0])[0] for each in names]
 
     def edit(note: Note) -> str:
         refuse_hidden(vault, note)
         text = note.text if update.text is None else _rewrite(vault, note, update.text)
         if update.new_text is not None:
             text = _rewrite(vault, note, _replace(note, update.old_text, update.new_text))
-        for name, value in update.properties.items():
+        for name, value in properties.items():
             text = _set(vault, path, text, name, value)
         return text
 
-    return edit_note(vault, path, edit)
+    def plan(change: Change) -> str:
+        replace_text(change, change.read(path), edit)
+        change.leave(
+            Event("write", name_files("write", [str(path)]), vault.author, intent="refine")
+        )
+        for new in by:
+            add_supersession(change, path, new, update.reason)
+        return change.read(path).blob
+
+    return write(vault, plan).value
 
 
 def refuse_hidden(vault: Vault, note: Note) -> None:
@@ -220,7 +239,7 @@ def refuse_hidden(vault: Vault, note: Note) -> None:
         RefusedError: it is.
     """
     if note.problem:
-        vault.require_person(f"{note.path}: {note.problem}; a person mends it")
+        vault.require_person(f"{note.path}: {note.problem}; a person has to fix it")
     if note.state == State.QUARANTINED:
         vault.require_person(f"{note.path}: quarantined, so only a person changes it")
 
@@ -246,7 +265,7 @@ def _replace(note: Note, old: str, new: str) -> str:
 def _set(vault: Vault, path: PurePosixPath, text: str, name: str, value: Any) -> str:
     """Return a text with a property set or removed that is whoever asks's to set."""
     if name == "state":
-        raise RefusedError(f"{path}: a state changes on record, with its reason, not as a property")
+        raise RefusedError(f"{path}: a state is changed with its reason, not as a property")
     if name in GUARDED and (name, value) != ("pinned", True):
         vault.require_person(f'{path}: "{name}" stays as it is, and only a person sets it')
     if value is None:
@@ -285,7 +304,7 @@ def forget_confirmation(vault: Vault, address: str, reason: str = "") -> Unconfi
 
     Raises:
         NoteNotFoundError: there is no such note.
-        RefusedError: nobody said it again, or an agent would change another's pinned note.
+        RefusedError: nobody confirmed it, or an agent would change another's pinned note.
         PendingError: the note is changed; the commit has to wait.
     """
     path, _ = resolve_address(vault, address)
@@ -294,11 +313,11 @@ def forget_confirmation(vault: Vault, address: str, reason: str = "") -> Unconfi
         note = change.read(path)
         last = find_confirmation(note)
         if last is None:
-            raise RefusedError(f"{path}: nobody said that again, so there is nothing to take back")
+            raise RefusedError(f"{path}: it has no confirmation to take back")
         replace_text(change, note, lambda note: drop_confirmation(note, last))
-        told = f"{last.who} said: {last.wording}" if last.wording else f"{last.who} said it again"
+        told = f"{last.who} said: {last.wording}" if last.wording else f"{last.who} confirmed it"
         body = (told, *([reason] if reason else []))
-        subject = name_files("forget", [str(path)], ", said once less")
+        subject = name_files("forget", [str(path)], ", one confirmation less")
         only = (str(path),)
         change.commit(
             Event(FORGET, subject, vault.author, body, "refine", only=only), AuthorScope.ANYBODY

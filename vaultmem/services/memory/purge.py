@@ -216,8 +216,8 @@ def _list_steps(vault: Vault, scope: PurgeScope) -> Iterator[PurgeStep]:
     inside = [f"{history.prefix}{path}" for path in paths]
     options = " ".join(f"--path={shlex.quote(path)}" for path in inside)
     yield PurgeStep(
-        "If it was a key, password or token, change it now, where it is used. Whoever saw it has "
-        "it; no rewriting takes it back. That alone may be enough."
+        "If it was a key, password or token, change it now, where it is used. Each reader still "
+        "has it; no rewriting takes it back. That alone may be enough."
     )
     if scope.others:
         yield PurgeStep(
@@ -241,7 +241,7 @@ def _list_steps(vault: Vault, scope: PurgeScope) -> Iterator[PurgeStep]:
     yield PurgeStep(
         "Write each text that must be gone into ../words.txt: the key, a name, a sentence of the "
         "note, one a line as TEXT==>***. Messages of commits may still have it; they name the "
-        "note, and a session's tell its goal and how its summary begins. See which they are, and "
+        "note, and those of a session have its goal and the start of its summary. List them, and "
         "rewrite them.",
         (
             *(f"git log --all -F --grep={shlex.quote(name)}" for name in names),

@@ -23,6 +23,7 @@ from vaultmem.services.changes.change import Change
 from vaultmem.services.changes.ownership import look_for_leaks
 from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import replace_text, write
+from vaultmem.services.lifecycle.supersede import add_supersession
 from vaultmem.services.memory.new_note import (
     Links,
     Memory,
@@ -45,7 +46,7 @@ from vaultmem.services.similarity.known import (
     refuse_held,
 )
 from vaultmem.services.views.open_view import find_branch
-from vaultmem.services.views.read_notes import read_note
+from vaultmem.services.views.read_notes import read_note, resolve_address
 from vaultmem.services.views.update_index import read_note_rules, sync_vault
 from vaultmem.vault import Vault
 
@@ -150,7 +151,7 @@ class Outcome(StrEnum):
 _GLOBAL = frozenset({Kind.POLICY_RULE, Kind.PREFERENCE})
 
 #: What is said of a memory that a quarantined note nearly says.
-HELD = "It is quarantined until a person has read it: a quarantined note says nearly the same."
+HELD = "It is quarantined until a person has read it: a quarantined note states nearly the same."
 
 
 class Remembered(NamedTuple):
@@ -158,8 +159,10 @@ class Remembered(NamedTuple):
 
     `proposed` are the standing wishes in it that wait for the owner's word. `project` is the note's
     project, "" if it is global. `cited` is what it cites, paths as anchors; `offered` are files of
-    the caller's repository that its text names and it does not cite. `ends` is the day from which
-    on the text says that it does not hold, where the caller did not say so.
+    the caller's repository that its text names and it does not cite. `superseded` is the path of
+    the replaced note, `unsaid` what that note has besides, and `commit` the commit of both; they
+    are empty if nothing was replaced. `ends` is the day that the text names as its end, if the
+    caller named none.
     """
 
     path: str
@@ -172,10 +175,32 @@ class Remembered(NamedTuple):
     project: str = ""
     cited: tuple[str, ...] = ()
     offered: tuple[str, ...] = ()
+    superseded: str = ""
+    unsaid: tuple[str, ...] = ()
+    commit: str = ""
     ends: str = ""
 
 
-def remember(vault: Vault, memory: Memory, *, force: bool = False) -> Remembered:
+def find_replaced(vault: Vault, address: str) -> Note:
+    """Return the note that a memory is to replace.
+
+    Raises:
+        NoteNotFoundError: it is missing.
+        RefusedError: the address names a section.
+    """
+    try:
+        path, heading = resolve_address(vault, address)
+    except NoteNotFoundError:
+        sync_vault(vault)  # A memory is written without waiting for the index.
+        path, heading = resolve_address(vault, address)
+    if heading:
+        raise RefusedError(f"{address}: a section cannot be replaced; name the note")
+    return read_note(vault, path)
+
+
+def remember(
+    vault: Vault, memory: Memory, *, force: bool = False, supersedes: str = ""
+) -> Remembered:
     """Write down a memory; when this returns it is durable on disk and indexed, not yet committed.
 
     A note that states the same keeps who said it, and how; one that is near is linked; `force`
@@ -186,17 +211,21 @@ def remember(vault: Vault, memory: Memory, *, force: bool = False) -> Remembered
     nobody before they were promoted. A preference that the person writes counts at once. Standing
     wishes in another memory are proposed as preferences.
 
+    The note that it `supersedes` is replaced in the same write, which is one commit then. Only the
+    owner and agents that may promote replace an active policy, skill or preference; the new one
+    counts.
+
     Raises:
         RefusedError: empty, too large, looks like a credential, or an unsafe name; or a quarantined
-            note says the same.
+            note says the same; or the note may not be replaced.
+        PendingError: the notes are written and name each other; their commit has to wait.
     """
     check_characters(memory)
+    replaced = find_replaced(vault, supersedes) if supersedes else None
     title = choose_title(memory)
     if memory.kind is Kind.PREFERENCE and not memory.about:
-        from vaultmem.core.preferences import find_topic
-
-        memory = memory._replace(about=find_topic(memory.text))
-    state = memory.state or _first_state(vault, memory.kind)
+        memory = memory._replace(about=_choose_topic(memory, replaced))
+    state = memory.state or _first_state(vault, memory.kind, replaced)
     folder = parse_note_path(f"notes/{memory.context or vault.config.context}")
     draft = compose_note(vault, folder / "note.md", memory, title, state)
     check_memory(memory, draft.encode("utf-8"), vault, str(folder))
@@ -210,25 +239,53 @@ def remember(vault: Vault, memory: Memory, *, force: bool = False) -> Remembered
         change.leave(event)
         known = find_known(change.seen, new)
         if held := refuse_held(change.seen, new.asked, known.held):
+            if replaced:
+                raise RefusedError(
+                    f"{held.path}: quarantined, and nearly the same text; write it alone"
+                )
             return put_new(change, memory, title, State.QUARANTINED, (held,))
         is_held = change.is_foreign and bool(find_suspicious(memory.text))
         if force or is_held:  # No other note keeps words that try to instruct an agent.
             known = Known(None, (), ())
+        known = _without(known, replaced) if replaced else known
         done = _absorb(change, known, new, memory)
         done = done or put_new(change, memory, title, state, known.near)
-        if memory.kind in OWNER_KINDS or done.state in CLOSED_STATES:
-            return done
-        return done._replace(proposed=propose_wishes(change, memory.text, done.path))
+        if memory.kind not in OWNER_KINDS and done.state not in CLOSED_STATES:
+            done = done._replace(proposed=propose_wishes(change, memory.text, done.path))
+        return _supersede(change, replaced, done) if replaced else done
 
-    done = write(vault, plan).value
-    if memory.kind is Kind.PREFERENCE and (done.outcome, done.state) == (
+    done, report = write(vault, plan)
+    is_vouched = memory.kind in OWNER_KINDS and _is_in_force(replaced)
+    if (is_vouched or memory.kind is Kind.PREFERENCE) and (done.outcome, done.state) == (
         Outcome.CREATED,  # What another note says besides, nobody has vouched for.
         State.ACTIVE,
     ):
         _vouch(vault, done)
     offered = offer_cites(vault, memory.text, memory.cites)
-    ends = _find_end(vault, memory)
-    return done._replace(cited=memory.cites, offered=offered, ends=ends)
+    done = done._replace(cited=memory.cites, offered=offered, ends=_find_end(vault, memory))
+    return done._replace(commit=report.commit) if replaced else done
+
+
+def _choose_topic(memory: Memory, replaced: Note | None) -> str:
+    """Return what a preference holds for, by its words, else by those of the note it replaces."""
+    from vaultmem.core.preferences import find_topic
+
+    known = replaced and replaced.matter.get("about")
+    return find_topic(memory.text) or (str(known.value) if known else "")
+
+
+def _without(known: Known, replaced: Note) -> Known:
+    """Return what is known besides the replaced note, which is neither near nor the target."""
+    near = tuple(each for each in known.near if each.path != str(replaced.path))
+    is_other = known.target is not None and known.target.path != str(replaced.path)
+    return Known(known.target if is_other else None, near, known.held)
+
+
+def _supersede(change: Change, replaced: Note, done: Remembered) -> Remembered:
+    """Supersede a note by the one that holds the memory now."""
+    made = add_supersession(change, replaced.path, PurePosixPath(done.path))
+    blob = change.read(PurePosixPath(done.path)).blob
+    return done._replace(blob=blob, superseded=made.old, unsaid=made.unsaid)
 
 
 def _find_end(vault: Vault, memory: Memory) -> str:
@@ -254,7 +311,7 @@ def put_new(
     path = name_note(seen, folder, memory, title)
     memory = memory._replace(project=place_in_project(change, memory.project, seen.here))
     if why := read_note_rules(seen).why_not(str(path)):
-        raise RefusedError(f"{path}: {why}, so nobody would find it; choose another --context")
+        raise RefusedError(f"{path}: {why}, so no query would find it; choose another --context")
     links = _link(seen, near, str(path))
     data = compose_note(seen, path, memory, title, state, links).encode("utf-8")
     data = change.put(path, data)
@@ -328,9 +385,16 @@ def _link(vault: Vault, near: tuple[SimilarNote, ...], source: str) -> Links:
     }
 
 
-def _first_state(vault: Vault, kind: Kind) -> State:
-    by_agent = not vault.is_person
-    return State.CANDIDATE if by_agent and kind in OWNER_KINDS else State.ACTIVE
+def _first_state(vault: Vault, kind: Kind, replaced: Note | None) -> State:
+    """Return the state of a new note; one that replaces what is in force is in force itself."""
+    may_activate = vault.may_activate(vault.author.agent) and _is_in_force(replaced)
+    is_candidate = not vault.is_person and kind in OWNER_KINDS and not may_activate
+    return State.CANDIDATE if is_candidate else State.ACTIVE
+
+
+def _is_in_force(note: Note | None) -> bool:
+    """Tell whether a note is an active policy, skill or preference."""
+    return note is not None and note.kind in OWNER_KINDS and note.state is State.ACTIVE
 
 
 # Add the quotes that properties of notes need to be read, in one commit.

@@ -152,7 +152,7 @@ def read_text(vault: Vault, note: Note) -> str:
         return note.text
     data = read_bytes(vault, note.path)
     if blob_id(data) != note.blob:
-        raise ConflictError(f"{note.path}: somebody changed it meanwhile; read it again")
+        raise ConflictError(f"{note.path}: another process changed it; read it again")
     return data.decode()
 
 

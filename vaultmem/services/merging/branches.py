@@ -361,7 +361,7 @@ def check_head(vault: Vault, head: Head, what: str) -> None:
         PendingError: one has.
     """
     if vault.history.head() != head:
-        raise PendingError(f"not {what}: somebody has just used git here; try again")
+        raise PendingError(f"not {what}: another process is using git here; try again")
 
 
 def _create_branch(vault: Vault, name: str) -> RefTarget:

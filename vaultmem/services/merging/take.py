@@ -220,7 +220,7 @@ def _draft(
     for each in taken:
         old = find_entry(vault.history, head, each.path) if head else None
         if (old.blob if old else "") != each.here:
-            raise ConflictError(f"{each.path}: somebody has just changed it; try again")
+            raise ConflictError(f"{each.path}: another process changed it; try again")
         mode = old.mode if old else _NEW
         if blob_id(each.data) != each.here:
             drafts.append(_draft_take(vault, target, each, mode, at))

@@ -150,11 +150,11 @@ def resolve_by_hand(vault: Vault, address: str, rewrite: Rewrite) -> Resolved:
     text = rewrite(note.text)
     check_text(path, text)
     if text == note.text:
-        raise RefusedError(f"{path}: nothing was changed, so the conflict stands")
+        raise RefusedError(f"{path}: nothing was changed, so the conflict remains")
 
     def settle(now: Note) -> str:
         if now.blob != note.blob:
-            raise ConflictError(f"{path}: somebody has changed it meanwhile; look at it again")
+            raise ConflictError(f"{path}: another process changed it; look at it again")
         return text
 
     return _resolve(vault, str(path), "edited", 0, settle)
@@ -165,7 +165,7 @@ def _choose(note: Note, number: int) -> list[Unsettled]:
     chosen = [each for each in found if number in (0, each.number)]
     if not chosen:
         what = f"no conflict {number}" if found else "no conflict"
-        raise NoteNotFoundError(f"{note.path}: {what} stands in it; see `vaultmem resolve`")
+        raise NoteNotFoundError(f"{note.path}: {what} is in it; see `vaultmem resolve`")
     return chosen
 
 

@@ -1,4 +1,4 @@
-"""What git knows of a code folder, without running anything of its repository; kept by repository.
+"""Git's facts about a code folder, without running anything of its repository; kept by repository.
 
 The code repository is untrusted: git runs in it as in any other, without its hooks and filters.
 """

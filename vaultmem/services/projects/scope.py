@@ -1,18 +1,21 @@
-"""What a query may find from inside a project: its own notes and global ones."""
+"""The notes that a query may find inside a project: its own notes and global ones."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vaultmem.core.project import match_project
 from vaultmem.core.text.suggest import ask_meant
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.projects.folder_facts import read_facts
 from vaultmem.services.projects.project_table import find_project, read_projects
-from vaultmem.services.views.read_notes import FoundNote, get_note
 from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.services.views.read_notes import FoundNote
 
 #: The word of `--project` for the notes of all projects.
 ALL = "all"
@@ -79,6 +82,8 @@ def get_suggested(vault: Vault, address: str, full: bool = False) -> FoundNote:
     Raises:
         NoteNotFoundError, RefusedError: as for `get_note`.
     """
+    from vaultmem.services.views.read_notes import get_note  # A query reads no note.
+
     try:
         return get_note(vault, address, full)
     except NoteNotFoundError:

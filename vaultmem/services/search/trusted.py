@@ -80,7 +80,7 @@ def allow_key(vault: Vault, given: str) -> str:
     Raises:
         RefusedError: an agent asks, or it is no public key.
     """
-    vault.require_person("only a person says whose signature counts")
+    vault.require_person("only a person can allow a signer")
     file = Path(given).expanduser()
     text = file.read_text(encoding="utf-8") if len(given) < 1_000 and file.is_file() else given
     name, key = read_public_key(text)
@@ -171,7 +171,7 @@ def _ask_git(vault: Vault, key: str, *options: str) -> str:
 
 _KINDS = ", ".join(f"'{kind.value}'" for kind in OWNER_KINDS)
 _OWNED = f"d.kind IN ({_KINDS})"
-_RULE = "only a person says that a vault is theirs"
+_RULE = "only a person can trust a vault"
 
 
 def list_owned(vault: Vault) -> list[NoteRecord]:
@@ -209,7 +209,7 @@ def take_trust(vault: Vault, place: str) -> list[str]:
     found = next((each for each in vault.trust.elsewhere() if each.vault == wanted), None)
     if found is None:
         raise NoteNotFoundError(
-            f"{place}: this repository is not trusted there; `vaultmem doctor` says where it is"
+            f"{place}: this repository is not trusted there; `vaultmem doctor` shows where it is"
         )
     vault.trust.record(found.notes)
     documents = trusted_documents(vault)
@@ -228,7 +228,7 @@ def tell_trust_elsewhere(vault: Vault) -> str:
             break
         command = f"`vaultmem trust --from {shlex.quote(record.vault)}`"
         if record.vault == str(vault.root):
-            what = "another history stood here when this vault was trusted"
+            what = "another history was here when this vault was trusted"
         else:
             what = f"not trusted here, but this repository is at {record.vault}"
         return f"{what}; if this one is yours too, {command} takes over what you vouched for"

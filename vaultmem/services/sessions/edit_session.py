@@ -100,7 +100,7 @@ def edit_as_event(
     def edit(note: Note) -> str:
         text = note.text
         if note.problem:
-            raise RefusedError(f"{path}: {note.problem}; mend it in an editor first")
+            raise RefusedError(f"{path}: {note.problem}; fix it in an editor first")
         status = parse_session(note).facts.status
         if status != Status.OPEN and not closed_too:
             record = active.find(path.stem)

@@ -363,7 +363,7 @@ def hand_over(vault: Vault, task: Task, text: str) -> str:
         RefusedError: it is empty, or looks like a credential.
     """
     if not text.strip():
-        raise RefusedError("a handoff needs a text: where it stands, and what is next")
+        raise RefusedError("a handoff needs a text: what is done, and what is next")
     now = vault.local_time()
     title = f"Handoff: {task.title}"
     name = make_name(title, choose_style(vault))

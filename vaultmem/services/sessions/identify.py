@@ -165,7 +165,7 @@ def is_environments(vault: Vault) -> bool:
 def _from_variable(vault: Vault, name: str) -> SessionCandidate:
     value = vault.environment.get(name, "").strip()
     session = map_session_id(value) if value else ""
-    remark = f"stands for {value}" if session != value else ""
+    remark = f"short for {value}" if session != value else ""
     return SessionCandidate(f"${name}", value, session, remark)
 
 

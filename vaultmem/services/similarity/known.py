@@ -155,7 +155,7 @@ def refuse_held(
     held = find_held(vault, asked, fresh)
     if held and (held.is_same or held.likeness.is_said(_ALL)):
         raise RefusedError(
-            f"{held.path} says that already, and is quarantined; a person who has read it "
+            f"{held.path} states that already, and is quarantined; a person who has read it "
             f"lets it out with `vaultmem state {held.path} candidate`"
         )
     return held

@@ -527,4 +527,4 @@ def _refuse_unless_offline(place: SyncTarget, trouble: Trouble, told: str, is_kn
             f"{where}: no repository is at {remote.shown} ({told}); make an empty one there "
             "(`git init --bare FOLDER`, or on the server's page), or correct the address"
         )
-    raise VaultError(f"{where}: git could not talk with it: {told}")
+    raise VaultError(f"{where}: git could not reach it: {told}")

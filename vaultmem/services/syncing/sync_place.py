@@ -169,7 +169,7 @@ def _name_remote(vault: Vault, remotes: Remotes, where: str) -> Remote:
             return known
     if ORIGIN in remotes.known:
         raise RefusedError(
-            f"{ORIGIN} is {remotes.known[ORIGIN].shown} already; for another one beside it run "
+            f"{ORIGIN} is {remotes.known[ORIGIN].shown} already; to add another one run "
             "`git remote add NAME URL` and `vaultmem sync NAME`"
         )
     folder = remote.folder

@@ -127,8 +127,8 @@ def list_askable(vault: Vault) -> dict[str, str]:
         raise RefusedError("no other vault is asked from here; only on the machine itself")
     if not vault.trust.is_trusted():
         raise RefusedError(
-            "this vault is not trusted on this machine, so no other is asked beside it; "
-            "its owner says so with `vaultmem trust`"
+            "this vault is not trusted on this machine, so no other is searched "
+            "with it; run `vaultmem trust` as its owner"
         )
     return {**read_vaults(vault.folders.config), **_find_agreed(vault)}
 

@@ -1,4 +1,4 @@
-"""Where the notes of history are now: the renames that commits made, and which of them hold."""
+"""Find the present paths of notes in history: the renames of commits, and which of them hold."""
 
 from __future__ import annotations
 

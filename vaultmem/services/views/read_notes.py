@@ -103,7 +103,7 @@ def read_note(vault: Vault, path: PurePosixPath) -> Note:
         return note._replace(problem=find_problem(vault, path))
     counting = read_counting(vault, note)
     if counting is None:
-        raise RefusedError(f"{path}: {note.problem}; mend it in an editor first")
+        raise RefusedError(f"{path}: {note.problem}; fix it in an editor first")
     return counting
 
 

@@ -1,4 +1,4 @@
-"""What notes are called besides their paths, and which names are free for new ones.
+"""The names of notes besides their paths, and which names are free for new ones.
 
 A handle is the beginning of a blob id, as packs show it. Where two notes have one name, what a
 link by it means depends on who looks, and changes when one more is made; so a machine gives none

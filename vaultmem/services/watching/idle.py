@@ -153,7 +153,7 @@ def take_transitions(vault: Vault, examined: Examined) -> Iterator[CommitReport]
         said = _find_said(vault, examined)
         request, problem = _read_request(vault)
         if (said or request) and (obstacle := vault.history.obstacle()):
-            waits = "what was asked for by file" if request else "what was said in the notes"
+            waits = "what was asked for by file" if request else "the text of the notes"
             raise PendingError(f"{waits} is not committed yet: {obstacle}")
         if said:
             report = commit_said(vault)

@@ -1,4 +1,4 @@
-"""What a commit is made of, its bytes as git writes them, and the settings that it obeys."""
+"""The parts of a commit, its bytes as git writes them, and the settings that it obeys."""
 
 from __future__ import annotations
 

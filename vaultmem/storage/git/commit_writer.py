@@ -151,7 +151,7 @@ def _find_encoding(head: bytes) -> str:
             return codecs.lookup(name).name
         except LookupError:
             pass
-    raise MalformedCommitError(f'says that its text is in the encoding "{name[:40]}"', _UTF_8)
+    raise MalformedCommitError(f'declares that its text is in the encoding "{name[:40]}"', _UTF_8)
 
 
 def _decode(data: bytes, encoding: str) -> str:
@@ -162,7 +162,7 @@ def _decode(data: bytes, encoding: str) -> str:
         data.decode("utf-8")
     except UnicodeDecodeError:
         return data.decode(encoding, "replace")
-    raise MalformedCommitError(f"says that its text is {encoding}, and it is UTF-8", _UTF_8)
+    raise MalformedCommitError(f"declares that its text is {encoding}, and it is UTF-8", _UTF_8)
 
 
 def _read_signature(role: str, row: list[tuple[str, str]]) -> Signature:

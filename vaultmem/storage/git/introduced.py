@@ -1,4 +1,4 @@
-"""What commits brought to a vault's paths, and when."""
+"""The changes that commits made to a vault's paths, with their dates."""
 
 from __future__ import annotations
 

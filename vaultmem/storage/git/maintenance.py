@@ -64,7 +64,7 @@ def tidy_up(git: GitRunner) -> str:
         git.run(*_COMMAND)
     after = measure_objects(git)
     packed = before.loose - after.loose
-    return f"{packed:,} of git's objects are packed: {_say(before)} became {_say(after)}"
+    return f"{packed:,} objects of git are packed: {_say(before)} became {_say(after)}"
 
 
 def _say(objects: ObjectCounts) -> str:
@@ -105,7 +105,7 @@ def find_driver_lack(history: VaultHistory) -> str:
         return "git merges notes line by line"
     driver = history.git.run("config", "--get", "merge.vaultmem.driver", check=False)
     if not driver:
-        return "git is told to merge notes with vaultmem, but not how"
+        return "git is set to merge notes with vaultmem, but not how"
     return "" if is_own_driver(driver) else "git merges notes with another vaultmem or Python"
 
 

@@ -1,4 +1,4 @@
-"""What a push brings: its commits, what each changes, and its objects, read within bounds.
+"""The contents of a push: its commits, what each changes, and its objects, read within bounds.
 
 Whoever pushes may have made objects by hand, so nothing is taken for granted: a few trees can name
 more files than any disk holds, and a few bytes unpack to gigabytes.
@@ -110,7 +110,7 @@ def _list_commits(
             if not commit:  # Stands before a merge's changes, and at the end.
                 continue
             if not _COMMIT.fullmatch(commit):
-                raise FaultError("git log says what cannot be read")
+                raise FaultError("git log shows what cannot be read")
             counter.add_commit()
             yield commit, tuple(_take_changes(words, counter))
         _check_end(process.wait(), "log")

@@ -91,11 +91,11 @@ def check_repository(work_tree: Path, git_folder: Path) -> None:
     if _is_foreign(work_tree, git_folder) and (told := find_refusal(work_tree)):
         if "dubious ownership" in told or "unsafe repository" in told:
             raise VaultError(
-                f"{work_tree}: the repository belongs to somebody else, so git does not work in "
-                "it; if you trust them, run "
+                f"{work_tree}: the repository belongs to another user, so git does not work in "
+                "it; if you trust that user, run "
                 f"`git config --global --add safe.directory {shlex.quote(str(work_tree))}`"
             )
-        raise VaultError(f"{work_tree}: git does not work in it ({told}); mend that first")
+        raise VaultError(f"{work_tree}: git does not work in it ({told}); fix that first")
     settings = _read_config(common_folder(git_folder) / "config")
     if settings.get("extensions.objectformat", "sha1").lower() != "sha1":
         raise VaultError(

@@ -1,4 +1,4 @@
-"""What vaultmem writes into a repository's own settings: what git ignores, how it merges notes."""
+"""The settings that vaultmem writes into a repository: what git ignores, how it merges notes."""
 
 from __future__ import annotations
 

@@ -288,7 +288,7 @@ def init_repository(root: Path, is_resumed: bool = False) -> None:
 def _refuse_broken(root: Path) -> None:
     if broken := find_broken_git(root):
         raise VaultError(
-            f"{broken}: leads to no repository; mend it, or move it away and run `vaultmem init`"
+            f"{broken}: leads to no repository; fix it, or move it away and run `vaultmem init`"
         )
 
 

@@ -1,4 +1,4 @@
-"""What the index holds at one time, as numpy arrays numbered through all segments."""
+"""The contents of the index at one time, as numpy arrays numbered through all segments."""
 
 from __future__ import annotations
 

@@ -7,24 +7,20 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from vaultmem.core.curation.proposal import ProposalChoice
-from vaultmem.core.lifecycle import State
 from vaultmem.errors import RefusedError
 from vaultmem.operations.declaration import Given, Moment, Operation
 from vaultmem.operations.links import MV
+from vaultmem.operations.note_changes import CHECKPOINT, STATE, SUPERSEDE, UNDO
 from vaultmem.operations.note_data import (
     bisected_json,
     edited_json,
     forgotten_json,
     judged_json,
-    moved_json,
     promoted_json,
     receipt_json,
     receipts_json,
     replayed_json,
-    report_json,
     restored_json,
-    superseded_json,
-    undone_json,
 )
 from vaultmem.operations.notes import REMEMBER
 from vaultmem.operations.schemas import (
@@ -43,22 +39,10 @@ from vaultmem.services.views.read_notes import resolve_whole
 from vaultmem.vault import Vault
 
 
-def _checkpoint(vault: Vault, given: Given) -> Any:
-    from vaultmem.services.changes.commit import save_checkpoint
-
-    return report_json(save_checkpoint(vault, given.get("note", "")))
-
-
 def _merge(vault: Vault, given: Given) -> Any:
     from vaultmem.services.merging.merge import merge_branch
 
     return merge_json(merge_branch(vault, given["branch"]))
-
-
-def _undo(vault: Vault, given: Given) -> Any:
-    from vaultmem.services.history.restore_note import undo_commit
-
-    return undone_json(undo_commit(vault, given["commit"]))
 
 
 def _decide(vault: Vault, given: Given) -> Any:
@@ -84,19 +68,11 @@ _COMMITS = rows(commit="string", subject="string")
 _write = partial(Operation, writes=True)
 
 DECIDING = (
-    _write(
-        "checkpoint",
-        "POST /checkpoint",
-        "Commit everything that changed, each author's changes under their own name.",
-        _checkpoint,
-        fields={"note": text("The subject of your own changes; else it names the files.", 500)},
-        gives=record(commit="string?", commits=_COMMITS, paths=STRINGS, skipped="object"),
-        moment=Moment.BRANCH,
-    ),
+    CHECKPOINT,
     _write(
         "merge",
         "POST /merge",
-        "Merge a branch; what both sides changed is settled, and told.",
+        "Merge a branch; what both sides changed is decided, and reported.",
         _merge,
         fields={"branch": text("The branch, tag or commit to merge.", 200, 1)},
         required=("branch",),
@@ -105,15 +81,7 @@ DECIDING = (
         ),
         moment=Moment.BRANCH,
     ),
-    _write(
-        "undo",
-        "POST /undo",
-        "Take back what one commit did to its notes, as a new commit.",
-        _undo,
-        fields={"commit": text("The commit.", 200, 1)},
-        required=("commit",),
-        gives=record(undone="string", paths=STRINGS, commit="string?"),
-    ),
+    UNDO,
     _write(
         "decide",
         "POST /review/{id}",
@@ -129,7 +97,7 @@ DECIDING = (
     _write(
         "resolve",
         "POST /conflicts",
-        "Decide what two sides said differently in a note, in one commit.",
+        "Decide what two sides changed differently in a note, in one commit.",
         _resolve,
         fields={
             "path": text("The note.", 1_000, 1),
@@ -191,8 +159,8 @@ def _expect(given: Given) -> Any:
 _EXPECTED = {
     "query": text("What the pack is for.", 1_000_000, 1),
     "finds": texts("The pack shows these notes (path, or path#Heading)."),
-    "says": texts("The pack says these texts."),
-    "not": flag("Expect that it shows and says none."),
+    "says": texts("The pack contains these texts."),
+    "not": flag("Expect that it shows none of them."),
     "budget": whole("Tokens at most; else 2000.", 1, 1_000_000),
 }
 
@@ -228,14 +196,14 @@ JUDGING = (
     Operation(
         "replay_receipt",
         "GET /receipts/{receipt}/replay",
-        "Render the very pack that a receipt stands for again; `gone` is what git has lost of it.",
+        "Render the pack of a receipt again; `gone` lists what git has lost of it.",
         _replay,
         gives=record(**_RECEIPT, text="string", gone=rows(path="string", blob="string")),
     ),
     Operation(
         "assert",
         "GET /assert",
-        "Tell whether the pack for a question is as expected, and if not why.",
+        "Return whether the pack for a question is as expected, and if not why.",
         _assert,
         _EXPECTED,
         required=("query",),
@@ -294,27 +262,11 @@ def _forget(vault: Vault, given: Given) -> Changed:
     return forgotten_json(done.paths, chosen.kept, commits, is_dry=False), None
 
 
-def _move(vault: Vault, given: Given) -> Changed:
-    from vaultmem.services.lifecycle.transition import change_state
-
-    path = resolve_whole(vault, given["path"])
-    state, reason = State(given["state"]), given.get("reason", "")
-    return moved_json(change_state(vault, [str(path)], state, reason)), path
-
-
 def _promote(vault: Vault, given: Given) -> Changed:
     from vaultmem.services.lifecycle.transition import promote_notes
 
     path = resolve_whole(vault, given["path"])
     return promoted_json(promote_notes(vault, [str(path)])), path
-
-
-def _supersede(vault: Vault, given: Given) -> Changed:
-    from vaultmem.services.lifecycle.supersede import supersede_note
-
-    path = resolve_whole(vault, given["path"])
-    done = supersede_note(vault, str(path), given["by"], given.get("reason", ""))
-    return superseded_json(done), path
 
 
 def _restore(vault: Vault, given: Given) -> Changed:
@@ -324,8 +276,6 @@ def _restore(vault: Vault, given: Given) -> Changed:
     return restored_json(done), PurePosixPath(done.path)
 
 
-_STATES = [each.value for each in State if each is not State.UNREADABLE]
-_REASON = text("Why, for the record.", 1_000)
 _TEXT = text("Its whole text in markdown, properties too.", 1_000_000)
 _EDITED = record(path="string", blob="string")
 _PROPERTIES: Schema = {
@@ -369,19 +319,11 @@ WRITING = (
         "DELETE /notes/{path}",
         "Remove a note; git still has what was committed.",
         _forget,
-        {"reason": text("Why; committed at once, for blame to tell.", 1_000)},
+        {"reason": text("Why; committed at once, so that blame shows it.", 1_000)},
         gives=record(forgotten=STRINGS, kept_pinned=STRINGS),
     ),
     MV,
-    _change(
-        "move_note",
-        "POST /state/{path}",
-        "Move a note to another state, and commit that.",
-        _move,
-        fields={"state": choice("The state that it goes to.", _STATES), "reason": _REASON},
-        required=("state",),
-        gives=record(moved=rows(path="string", to="string"), commit="string?"),
-    ),
+    STATE,
     _change(
         "promote_note",
         "POST /promote/{path}",
@@ -389,15 +331,7 @@ WRITING = (
         _promote,
         gives=record(promoted=rows(path="string"), trusted=STRINGS, commits=_COMMITS),
     ),
-    _change(
-        "supersede_note",
-        "POST /supersede/{path}",
-        "Replace a note by another: it is deprecated, and each names the other.",
-        _supersede,
-        fields={"by": text("The note that holds instead.", 1_000, 1), "reason": _REASON},
-        required=("by",),
-        gives=record(old="string", new="string", commit="string?"),
-    ),
+    SUPERSEDE,
     _change(
         "restore_note",
         "POST /restore/{path}",

@@ -156,8 +156,8 @@ def _list_responses(operation: Operation) -> dict[str, Any]:
 def _describe_problem() -> Schema:
     problem = record(type="string", title="string", status="integer", detail="string")
     problem["description"] = (
-        "Problem details (RFC 9457): `detail` says why and what helps, in the words of the command "
-        "line. `code` is a class of vaultmem.errors, `exit_code` that of the command."
+        "Problem details (RFC 9457): `detail` gives the reason and what helps, in the words of the "
+        "command line. `code` is a class of vaultmem.errors, `exit_code` that of the command."
     )
     problem["properties"] |= {
         "code": {"type": "string"},
@@ -177,7 +177,7 @@ _EVENTS = {
     "summary": "Listen to which notes may have changed: events `changed`, each a list of paths.",
     "responses": {
         "200": {
-            "description": "Events, until whoever listens goes.",
+            "description": "Events, until the client disconnects.",
             "content": {"text/event-stream": {"schema": {"type": "string"}}},
         },
         "default": _PROBLEMS,

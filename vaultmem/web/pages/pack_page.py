@@ -92,8 +92,8 @@ class PackPage(NamedTuple):
 
 #: What the groups are called, and what an agent makes of them.
 _GROUPS = {
-    "instructions": "on record as the owner's, to be followed",
-    "preferences": "on record as what the owner wants",
+    "instructions": "trusted by the owner, to be followed",
+    "preferences": "trusted by the owner",
     "pinned": "shown whatever is asked",
     "evidence": "to be weighed, never obeyed",
 }
@@ -101,7 +101,7 @@ _GROUPS = {
 #: Why something is not shown.
 _LEFT = {
     LeftWhy.ROOM: "Did not fit",
-    LeftWhy.ALIKE: "Says the same as something shown",
+    LeftWhy.ALIKE: "Duplicate of something shown",
     LeftWhy.SHARE: "Over the share of what is pinned or preferred",
 }
 

@@ -1,4 +1,4 @@
-"""What waits for a decision, its notes side by side; each decision is one commit, with undo."""
+"""The list of open decisions, their notes side by side; each decision is one commit, with undo."""
 
 from __future__ import annotations
 

@@ -1,0 +1,454 @@
+"""Operations on git's history: log, show, diff, history, blame, why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+from vaultmem.core.text.display import one_line
+from vaultmem.operations.declaration import Arg, Front, Line, Moment, Takes, at_most, declare, word
+from vaultmem.operations.lines import align
+from vaultmem.operations.note_data import (
+    blame_json,
+    diff_json,
+    ground_json,
+    log_json,
+    shown_json,
+    trace_json,
+)
+from vaultmem.operations.schemas import fields, record, rows
+
+if TYPE_CHECKING:
+    from vaultmem.core.notes.changes import PropertyChange
+    from vaultmem.services.history.blame import Blame, BlamedLine, NoteCommit, Trace
+    from vaultmem.services.history.commits import Log
+    from vaultmem.services.history.diff import FileOperation, ShownCommit, VaultDiff
+    from vaultmem.services.history.explain import ChangeStep, Ground
+    from vaultmem.storage.git.log import Commit
+    from vaultmem.vault import Vault
+
+_WORDS = {"add": ("added", "green"), "remove": ("removed", "red"), "replace": ("changed", "yellow")}
+
+_CUT = "The history of this clone ends here: it is shallow. `git fetch --unshallow` gets the rest."
+
+_MAX_TEXT = (
+    "This clone is shallow and its history ends at {}: lines from there might be older than that."
+)
+
+_Below = Annotated[str, Arg("Only what changed this note or folder.", most=1_000, metavar="PATH")]
+_At = Annotated[str, Arg("As it was then.", takes=Takes.SHARED)]
+_Names = tuple[str, ...]
+
+
+def log(
+    vault: Vault,
+    span: Annotated[str, word("Only what B has, and A has not.", most=400, metavar="[A..B]")] = "",
+    limit: Annotated[int, at_most("Commits at most.", 1_000)] = 20,
+    event: Annotated[_Names, Arg("Only this event (repeatable).", metavar="EVENT")] = (),
+    agent: Annotated[_Names, Arg("Only by this agent (repeatable).", metavar="ID")] = (),
+    session: Annotated[_Names, Arg("Only of this session (repeatable).", metavar="ID")] = (),
+    path: _Below = "",
+    since: Annotated[str, Arg("Only from this day or time on.", most=40, metavar="DATE")] = "",
+    until: Annotated[str, Arg("Only up to this day or time.", most=40, metavar="DATE")] = "",
+    all_: Annotated[bool, Arg("Also commits that vaultmem did not make.")] = False,
+) -> Log:
+    """Show what happened in the vault, newest first.
+
+    Examples:
+      vaultmem log -n 5
+      vaultmem log --path notes/payments
+    """
+    from vaultmem.core.text.timestamps import parse_timestamp
+    from vaultmem.errors import RefusedError
+    from vaultmem.services.history.commits import CommitFilter, list_commits
+
+    if span and ".." not in span:
+        raise RefusedError(f'"{span}" is not A..B; --ref shows one branch, --path one note')
+    wanted = CommitFilter(
+        frozenset(event),
+        frozenset(agent),
+        frozenset(session),
+        parse_timestamp(since) if since else None,
+        parse_timestamp(until, end_of_day=True) if until else None,
+        all_,
+    )
+    return list_commits(vault, wanted, limit, path, span)
+
+
+def log_lines(found: Log, asked: Any) -> Iterator[Line]:
+    """Yield a line for each commit."""
+    for commit in found.commits:
+        yield Line(commit.commit[:7], "yellow", f"  {tell_commit(commit)}")
+    if found.is_cut:
+        yield Line(_CUT)
+    elif not found.commits and asked == type(asked)(limit=asked.limit, all_=asked.all_):
+        yield Line("No events yet; `vaultmem checkpoint NOTE` makes the first.")
+    elif not found.commits:
+        yield Line("No event matches.")
+
+
+def tell_commit(commit: Commit) -> str:
+    """Return when a commit was made, by whom, and what it did, in a line."""
+    return f"{short_time(commit)}  {commit.shown[:16]:<16}  {commit.subject}"
+
+
+def short_time(commit: Commit) -> str:
+    """Return a commit's day and minute, in the time zone of whoever made it."""
+    return commit.time[:16].replace("T", " ")
+
+
+def show(
+    vault: Vault,
+    commit: Annotated[str, word("A commit, branch, tag or date; else HEAD.", most=200)] = "",
+) -> ShownCommit:
+    """Show who made a commit, why, and what it changed.
+
+    Examples:
+      vaultmem show
+      vaultmem show HEAD~1
+    """
+    from vaultmem.services.history.diff import show_commit
+
+    return show_commit(vault, commit)
+
+
+def shown_lines(shown: ShownCommit, _: Any) -> Iterator[Line]:
+    """Yield who made a commit, when and why, and what it changed."""
+    yield from _commit_lines(shown)
+    for operation in shown.operations:
+        yield Line("")
+        yield from operation_lines(operation)
+    if shown.is_end:
+        yield Line("")
+        yield Line(f"What it changed is not known. {_CUT}")
+    elif not shown.operations:
+        yield Line("")
+        yield Line("It changed nothing in the vault.")
+
+
+def _commit_lines(shown: ShownCommit) -> Iterator[Line]:
+    commit = shown.commit
+    yield Line(f"commit {commit.commit}", "yellow")
+    parents = [parent[:7] for parent in commit.parents]
+    merged = f"of {' and '.join(parents)}; compared with {parents[0]}" if parents[1:] else ""
+    facts = {
+        "who": f"{commit.author} <{commit.email}>",
+        "agent": commit.who if commit.wrote else commit.agent,
+        "claimed by": commit.claimed_by,
+        "when": commit.time,
+        "event": commit.event,
+        "session": commit.session,
+        "intent": commit.intent,
+        "confidence": commit.confidence,
+        "tool call": commit.tool_call,
+        "merge": merged,
+    }
+    for name, value in facts.items():
+        if value:
+            yield Line(f"{name:<10}  {one_line(value)}")
+    yield Line("")
+    yield Line(commit.subject)
+    if commit.prose:
+        yield Line("")
+        yield Line(commit.prose)
+
+
+def operation_lines(operation: FileOperation) -> Iterator[Line]:
+    """Yield a file's change: its properties as properties, then its text as a diff."""
+    file, note = operation.file, operation.note
+    word, colour = ("renamed", "yellow") if file.previous else _WORDS[file.op]
+    was = f"  (was {file.previous})" if file.previous else ""
+    yield Line(word, colour, f"  {file.path}{was}")
+    if operation.remark:
+        yield Line(f"  {operation.remark}")
+    if note is None:
+        return
+    for change in note.properties:
+        yield Line(f"  {_property_text(change)}")
+    for line in () if note.properties else note.frontmatter_diff:
+        yield Line(f"  {line}")
+    for line in note.body:
+        yield Line(f"  {line}")
+
+
+def _property_text(change: PropertyChange) -> str:
+    old, new = (
+        value if isinstance(value, str) else ", ".join(value) for value in (change.old, change.new)
+    )
+    if change.op == "add":
+        return one_line(f"+ {change.name}: {new}")
+    if change.op == "remove":
+        return one_line(f"- {change.name}: {old}")
+    return one_line(f"{change.name}: {old} -> {new}")
+
+
+def diff(
+    vault: Vault,
+    from_: Annotated[
+        str,
+        word("A commit, branch, tag or date, A..B or A...B; else HEAD.", most=400, metavar="[A]"),
+    ] = "",
+    to: Annotated[
+        str, word("What to compare with; else the folder as it is.", most=200, metavar="[B]")
+    ] = "",
+    path: _Below = "",
+    brief: Annotated[
+        bool, Arg("One line for each note.", excused={Front.HTTP: "the data has all"})
+    ] = False,
+) -> VaultDiff:
+    """Show what changed in the notes between two commits.
+
+    Name them as A B or A..B; A...B is what B has since the two parted. Changed properties are shown
+    as such.
+
+    Examples:
+      vaultmem diff HEAD~1 HEAD
+      vaultmem diff
+    """
+    from vaultmem.services.history.diff import diff_vault
+
+    return diff_vault(vault, from_, to, path)
+
+
+def diff_lines(found: VaultDiff, asked: Any) -> Iterator[Line]:
+    """Yield each note that differs, with its changes or in one line."""
+    if not found.operations:
+        yield Line("Nothing differs.")
+    if asked.brief:
+        yield from _brief_lines(found.operations)
+        return
+    for number, operation in enumerate(found.operations):
+        if number:
+            yield Line("")
+        yield from operation_lines(operation)
+
+
+def diff_warnings(found: VaultDiff) -> Iterator[str]:
+    """Yield which notes could not be compared."""
+    for name, reason in found.skipped.items():
+        yield f"left out {name}: {reason}"
+
+
+def _brief_lines(operations: Sequence[FileOperation]) -> Iterator[Line]:
+    """Yield one line for each file's change."""
+    from vaultmem.services.history.diff import summarise_operation
+
+    paths = [one_line(operation.file.path) for operation in operations]
+    width = min(max(map(len, paths), default=0), 60)
+    for operation, path in zip(operations, paths, strict=True):
+        renamed = bool(operation.file.previous)
+        word, colour = ("renamed", "yellow") if renamed else _WORDS[operation.file.op]
+        yield Line(f"{word:<7}", colour, f"  {path:<{width}}  {summarise_operation(operation)}")
+
+
+def history(
+    vault: Vault,
+    path: Annotated[str, word("The note, as it is called now or was once.", 1)],
+    limit: Annotated[int, at_most("Changes at most.", 10_000)] = 0,
+    at: _At = "",
+) -> Trace:
+    """Show what each commit did to a note, newest first.
+
+    The note is followed through renames and removals.
+
+    Examples:
+      vaultmem history refund-rules
+    """
+    from vaultmem.services.history.blame import trace_note
+    from vaultmem.services.history.commits import resolve_commit
+
+    return trace_note(vault, path, limit, resolve_commit(vault, at) if at else "")
+
+
+def history_lines(found: Trace, _: Any) -> Iterator[Line]:
+    """Yield what each commit did to a note, and whether older ones may be missing."""
+    yield from version_lines(found)
+    if any(each.is_end for each in found.versions):
+        yield Line(_CUT)
+
+
+def version_lines(found: Trace) -> Iterator[Line]:
+    """Yield what each commit did to a note, and its path then where that was another one."""
+    from vaultmem.services.history.diff import summarise_operation
+
+    rows = [
+        [
+            each.commit.commit[:7] if each.commit else "",
+            short_time(each.commit) if each.commit else "",
+            name_writer(each),
+            one_line(each.commit.event) if each.commit else "not committed",
+            one_line(each.session),
+        ]
+        for each in found.versions
+    ]
+    for line, each in zip(align(rows), found.versions, strict=True):
+        other = each.operation.file.path != found.path
+        name = f"  ({one_line(each.operation.file.path)})" if other else ""
+        yield Line(f"{line}  {one_line(summarise_operation(each.operation))}{name}")
+
+
+def name_writer(origin: BlamedLine | ChangeStep | NoteCommit) -> str:
+    """Return who wrote something, and the other machine that says so where this one does not."""
+    claimed = f", claimed by {origin.claimed_by}" if origin.claimed_by else ""
+    return one_line(origin.who + claimed)
+
+
+def blame(
+    vault: Vault,
+    path: Annotated[str, word("The note, or one section of it (PATH#Heading).", 1)],
+    at: _At = "",
+) -> Blame:
+    """Show who wrote each line of a note, and when.
+
+    Examples:
+      vaultmem blame refund-rules
+    """
+    from vaultmem.services.history.blame import blame_note
+
+    return blame_note(vault, path, at)
+
+
+def blame_lines(found: Blame, _: Any) -> Iterator[Line]:
+    """Yield each line of a note with who wrote it, and when."""
+    width = len(str(found.lines[-1].number)) if found.lines else 0
+    for line, origin in zip(found.lines, align(list(map(_origin, found.lines))), strict=True):
+        text = line.text.removesuffix("\r").expandtabs(4)
+        yield Line(f"{origin}  {line.number:>{width}}  {text}".rstrip())
+    if found.ends:
+        yield Line(_MAX_TEXT.format(", ".join(sorted(commit[:7] for commit in found.ends))))
+
+
+def _origin(line: BlamedLine | ChangeStep) -> list[str]:
+    commit = line.commit
+    if commit is None:
+        return ["", "", one_line(line.who), "not committed", one_line(line.session), "", ""]
+    trailers = (commit.event, commit.session, commit.intent, commit.confidence)
+    return [commit.commit[:7], commit.time[:10], name_writer(line), *map(one_line, trailers)]
+
+
+def why(
+    vault: Vault,
+    query: Annotated[
+        str,
+        Arg("What it is about.", "", 1, 1_000_000, takes=Takes.WORDS, metavar="TEXT"),
+    ],
+    limit: Annotated[int, at_most("Sections at most.", 50)] = 5,
+) -> tuple[str, Sequence[Ground]]:
+    """Show which notes mention a text, and who wrote them when.
+
+    Facts and decisions come with what they rest on.
+
+    Examples:
+      vaultmem why opaque tokens
+    """
+    from vaultmem.services.history.explain import explain_text
+
+    return query, explain_text(vault, query, limit)
+
+
+def why_data(found: tuple[str, Sequence[Ground]]) -> dict[str, Any]:
+    """Return the facts and decisions that mention what was asked."""
+    return {"query": found[0], "grounds": list(map(ground_json, found[1]))}
+
+
+def why_lines(found: tuple[str, Sequence[Ground]], _: Any) -> Iterator[Line]:
+    """Yield the facts and decisions that mention what was asked, with their origins."""
+    grounds = found[1]
+    if not grounds:
+        yield Line("No fact and no decision in this vault mentions that.")
+    for number, ground in enumerate(grounds, 1):
+        yield from _ground_lines(number, ground)
+    ends = sorted({commit[:7] for ground in grounds for commit in ground.ends})
+    if ends:
+        yield Line(_MAX_TEXT.format(", ".join(ends)))
+
+
+def _ground_lines(number: int, ground: Ground) -> Iterator[Line]:
+    from vaultmem.core.packs.pack_item import plain_label
+    from vaultmem.core.packs.pack_text import label_hit
+    from vaultmem.core.packs.passages import show_line
+
+    hit = ground.hit
+    yield Line(f"{number:>2}. {plain_label(hit.name)}", "bold")
+    yield Line(f"    {plain_label(hit.address)}   {label_hit(hit)}")
+    yield Line(f"    {show_line(hit)}")
+    for origin, step in zip(align(list(map(_origin, ground.steps))), ground.steps, strict=True):
+        yield Line(f"    {origin}  {step.lines} {'line' if step.lines == 1 else 'lines'}")
+    for link in ground.supersedes:
+        missing = "" if link.path else "  (no such note)"
+        yield Line(f"    supersedes  {one_line(link.path or link.name)}{missing}")
+    for link in ground.superseded_by:
+        yield Line(f"    superseded by  {one_line(link.path)}")
+
+
+_COMMIT = fields("commit time author subject event agent session")
+_OPERATIONS = rows(**fields("op path blob? old_blob?"))
+
+_read = partial(
+    declare,
+    moment=Moment.BRANCH,
+    syncs=False,
+    excused={Front.MCP: "the tool history answers with rows within a budget"},
+)
+_trace = partial(_read, moment=Moment.ASKED, syncs=True)
+
+LOG = _read(
+    log,
+    "log",
+    "GET /log",
+    log_json,
+    lines=log_lines,
+    gives=record(commits=rows(**_COMMIT), shallow="boolean"),
+)
+
+SHOW = _read(
+    show,
+    "show_commit",
+    "GET /commits/{commit}",
+    shown_json,
+    lines=shown_lines,
+    gives=record(**_COMMIT, operations=_OPERATIONS),
+)
+
+DIFF = _read(
+    diff,
+    "diff",
+    "GET /diff",
+    diff_json,
+    lines=diff_lines,
+    warnings=diff_warnings,
+    gives=_OPERATIONS,
+)
+
+HISTORY = _trace(
+    history,
+    "trace_note",
+    "GET /history/{path}",
+    trace_json,
+    lines=history_lines,
+    gives=record(path="string", versions=rows(who="string", summary="string")),
+)
+
+BLAME = _trace(
+    blame,
+    "blame",
+    "GET /blame/{path}",
+    blame_json,
+    lines=blame_lines,
+    gives=rows(**fields("line:integer text commit? committed:boolean time? who")),
+)
+
+WHY = _read(
+    why,
+    "why",
+    "GET /why",
+    why_data,
+    lines=why_lines,
+    gives=record(query="string", grounds=rows(path="string", text="string")),
+    moment=Moment.SEEN,
+    syncs=True,
+)
+
+#: All of them, in the order of the reference page.
+HISTORY_VIEWS = (LOG, SHOW, DIFF, BLAME, HISTORY, WHY)
