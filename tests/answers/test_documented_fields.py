@@ -91,6 +91,7 @@ blame notes/quay.md
 mv notes/pier.md notes/jetty.md
 forget notes/jetty.md --dry-run
 forget notes/jetty.md --reason "it sank"
+1 check --since HEAD~1
 forget notes/jetty.md --purge
 1 forget --verify ../words.txt
 remember "The ferry to Holm leaves at the quay." --title Holm
@@ -176,7 +177,7 @@ watch --stop
 GROUPS = {"fleet", "hub", "session", "task"}
 
 #: Rows of which another test compares all that a command prints.
-ELSEWHERE = {"trust", "embed", "bisect", "replay", "task expand", "fleet start"}
+ELSEWHERE = {"trust", "embed", "bisect", "replay", "task expand", "fleet start", "trace"}
 
 #: What takes months, a model or another process: tests of these commands have it.
 _PAIR = {"older", "newer", "similarity", "differences", "kind", "older_notes", "newer_notes"}

@@ -210,6 +210,7 @@ COMMANDS: dict[str, list[list[str]]] = {
         ["resolve", "--all"],
         ["resolve", "b", "--theirs"],
     ],
+    "check": [["check", "--since", "HEAD~2"], ["check", "--since", "side", "--github"]],
     "assert": [["assert", "tokens", "--says", "opaque"]],
     "bisect": [["bisect", "--good", "HEAD~3", "--", "tokens", "--says", "an week", "--not"]],
     "merge-driver": [["merge-driver", "base", "ours", "theirs", "a.md"]],
@@ -285,7 +286,13 @@ FINE |= {
 }
 FINE |= {name: {5} for name in COMMANDS if name.startswith("fleet ")} | {"fleet serve": {1, 3, 5}}
 FINE |= {"fleet stop": {1}, "fleet start": {1, 5}, "hub revoke": {0, 4}, "hub serve": {5}}
-FINE |= {"push-check": {0, 1}, "embed": {0, 1}, "task expand": {4}, "import": {0, 1, 5}}
+FINE |= {
+    "check": {0, 1},
+    "push-check": {0, 1},
+    "embed": {0, 1},
+    "task expand": {4},
+    "import": {0, 1, 5},
+}
 
 #: What a person alone may say, in the terminal that tests have.
 PERSONS = {"trust"}

@@ -63,7 +63,7 @@ CODE_WORDS = {
     "operations": 248,
     "ray_fleet": 10,
     "serve": 80,
-    "services": 1672,
+    "services": 1688,
     "storage": 618,
     "web": 309,
     ".": 83,

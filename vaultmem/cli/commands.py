@@ -94,6 +94,7 @@ The vault itself
   trust         vault_commands     Trust this vault: its active policies may instruct.
 
 Not in the list
+  check         health_commands    Report what a change introduces or breaks in notes.
   assert        assert_commands    Test what a pack contains, for `git bisect run`.
   eval          evaluate_commands  Measure how well recall and packs answer your queries.
   embed         evaluate_commands  Compute the vectors that semantic recall lacks.

@@ -1,4 +1,4 @@
-"""Commands on a vault's health and use: context, status, doctor, recent, stats."""
+"""Commands on a vault's health and use: context, status, doctor, check, recent, stats."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vaultmem.cli.assert_commands import CANNOT_JUDGE
 from vaultmem.cli.opening import open_here
 from vaultmem.cli.options import FleetOption
 from vaultmem.cli.output import emit_json, following, say, say_behind, say_painted, warn
 from vaultmem.cli.shared import Here, make_command, offers, print_answer, takes
 from vaultmem.core.text.display import count_things, name_some, one_line
 from vaultmem.errors import NoVaultError, VaultError
+from vaultmem.operations.checks import CHECK, CheckRequest
 from vaultmem.operations.history_views import tell_commit
 from vaultmem.operations.usage_stats import RECENT, STATS, StatsRequest
 from vaultmem.operations.vault_data import checks_json, contexts_json, status_json
@@ -332,6 +334,19 @@ def _say_problems(found: VaultStatus) -> None:
         return
     _say_fact("problems", f"{len(found.problems):,}; run `vaultmem doctor` to see what to do")
     _say_groups(found.problems, "yellow")
+
+
+@offers(CHECK)
+@takes("vault", "as_json")
+def check(here: Here, asked: CheckRequest) -> None:
+    """Report what a change introduces or breaks in notes."""
+    try:
+        found = CHECK.run(here.open_view(reads=True), asked)
+    except VaultError as error:
+        warn(f"cannot be checked: {error}")
+        raise typer.Exit(CANNOT_JUDGE) from None
+    print_answer(CHECK, here, asked, found)
+    raise typer.Exit(0 if found.is_ok else 1)
 
 
 # Commands about what memory shows and costs: recent, stats.

@@ -24,7 +24,7 @@ from vaultmem.storage.lock import WRITER, hold_lock
 # The tables of the state database, and the version that they are of.
 
 #: A database of another one is made anew.
-VERSION = 22
+VERSION = 23
 
 SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;

@@ -10,7 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from vaultmem.core.anchored_text import compare_anchor, find_block, find_symbol
+from vaultmem.core.anchored_text import (
+    compare_anchor,
+    find_block,
+    find_symbol,
+    locate_anchor,
+)
 from vaultmem.core.anchors import Anchor, AnchorCheck, AnchorStatus, parse_anchor
 from vaultmem.core.notes.frontmatter import read_timestamp
 from vaultmem.core.packs.warnings import REFERENCE
@@ -63,7 +68,7 @@ def check_documents(
         if record is None:
             continue
         is_reference = record.path.startswith(REFERENCE)  # Its paths are of where it comes from.
-        written = read_timestamp(record.updated or record.created) or record.changed
+        written = date_cites(record)
         for anchor in _read_links(links):
             if is_reference and not anchor.is_pinned:
                 continue
@@ -74,6 +79,11 @@ def check_documents(
         if check is not None:
             found[document] = (*found.get(document, ()), check)
     return found
+
+
+def date_cites(record: NoteRecord) -> float:
+    """Return when a note cited its sources, in seconds since the epoch."""
+    return read_timestamp(record.updated or record.created) or record.changed
 
 
 def _read_links(links: Sequence[Link]) -> Iterator[Anchor]:
@@ -124,6 +134,54 @@ def find_versions(
         if old is not None:
             return repository, old
     return None
+
+
+class AnchorSince(NamedTuple):
+    """An anchor compared with a commit of its repository; file and line are where it is now.
+
+    `was_same` is whether the commit had the text that the anchor names.
+    """
+
+    was_same: bool
+    path: str = ""
+    line: int = 0
+
+
+def compare_since(
+    vault: Vault, cited: CitedAnchor, moved_to: str, repository: CodeRepository, commit: str
+) -> AnchorSince:
+    """Return whether a commit of a repository had what an anchor names, and where it is now.
+
+    `moved_to` is the file in which it is now, if that is another. An anchor of another repository
+    was not the same.
+    """
+    anchor = cited.anchor
+    places = _Checkouts(vault).find_places(cited)
+    paths = [path for found, path in places if found == repository]
+    git = repository.open() if paths else None
+    if git is None:
+        return AnchorSince(False)
+    names = [name for path in paths for name in _name_since(git, cited, path)]
+    then = {f"{commit}:{path}": path for path in (moved_to, *paths) if path}
+    versions = read_versions(git, [*names, *then]) | _read_cited_blobs(vault, [anchor.blob])
+    old = next((versions[name] for name in names if name in versions), None)
+    if old is None:
+        return AnchorSince(False)
+    was_same = any(
+        compare_anchor(anchor._replace(path=path), old, versions[name]).status is AnchorStatus.HOLDS
+        for name, path in then.items()
+        if name in versions
+    )
+    for path in filter(None, (moved_to, *paths)):
+        if (data := read_present(repository, path)) is not None:
+            span = locate_anchor(anchor._replace(path=path), old, data)
+            return AnchorSince(was_same, path, span[0] + 1 if span else 1)
+    return AnchorSince(was_same)
+
+
+def _name_since(git: GitRunner, cited: CitedAnchor, path: str) -> tuple[str, ...]:
+    bases = {} if cited.anchor.is_pinned else find_bases(git, {path: cited.written})
+    return _name_versions(_Place(0, cited, path), bases)
 
 
 class _Place(NamedTuple):
@@ -254,7 +312,9 @@ def _check_places(
     left = [each for each in open_ones if each.number not in checks]
     git = repository.open() if left else None
     if git is not None:
-        found = dict(_compare(vault, repository, git, left, contents))
+        compared = [*_compare(vault, repository, git, left, contents)]
+        # Where a path can be in two places, the file was in one of them: that it moved decides.
+        found = dict(sorted(compared, key=lambda each: each[1].status is AnchorStatus.MOVED))
         cache.write(left, found)
         checks |= found
     for each in open_ones:

@@ -279,7 +279,7 @@ def curate(
     refuse_branch(vault)
     records = vault.view.records()
     uses = read_uses(vault, records)
-    open_ones = [record for record in records if _is_open(record)]
+    open_ones = [record for record in records if is_open(record)]
     pairs = compare_vault(vault, progress)
     dates = {record.path: (record.written, record.path) for record in records}
     found = [
@@ -314,7 +314,8 @@ def describe_use(use: Use) -> tuple[str, ...]:
     return (written, f"recalled {times}, last {datetime.fromtimestamp(use.recalled).date()}")
 
 
-def _is_open(record: NoteRecord) -> bool:
+def is_open(record: NoteRecord) -> bool:
+    """Return whether a note is a memory that counts: not closed, not of a session, readable."""
     apart = record.path in PINNED_FILES or record.path.startswith(KEPT_APART)
     is_whole = not record.problem and not record.encoding
     return record.state not in CLOSED_STATES and is_whole and not apart

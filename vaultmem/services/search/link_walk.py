@@ -164,7 +164,7 @@ def resolve_few(vault: Vault, links: Sequence[tuple[str, Link]]) -> list[int | N
 def list_links(vault: Vault, path: str) -> list[FoundLink]:
     """Return the links of a note in their order; what leads nowhere says so."""
     graph = LinkGraph(vault)
-    return [_check_place(graph, found) for found in graph.links_of(graph.documents[path])]
+    return [check_place(graph, found) for found in graph.links_of(graph.documents[path])]
 
 
 def list_backlinks(vault: Vault, path: str) -> list[FoundLink]:
@@ -172,7 +172,7 @@ def list_backlinks(vault: Vault, path: str) -> list[FoundLink]:
     graph = LinkGraph(vault)
     found = [each for each in graph.links() if each.target == path != each.source]
     found.sort(key=lambda each: (each.source, each.link.start))
-    return [_check_place(graph, each) for each in found]
+    return [check_place(graph, each) for each in found]
 
 
 def list_broken(vault: Vault) -> list[FoundLink]:
@@ -204,8 +204,8 @@ def _as_pattern(text: str) -> str:
     return "".join(f"!{mark}" if mark in "!%_" else mark for mark in text)
 
 
-def _check_place(graph: LinkGraph, found: FoundLink) -> FoundLink:
-    """Say of a link to a note whether its heading or block is there."""
+def check_place(graph: LinkGraph, found: FoundLink) -> FoundLink:
+    """Return a link to a note with what is missing: its heading or block, where it names one."""
     if found.missing or not found.link.subpath or found.target not in graph.documents:
         return found
     if graph.find_section(found) is not None:

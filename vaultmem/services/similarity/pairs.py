@@ -11,6 +11,7 @@ from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.similarity.compare import ABOUT_SAME, MAX_TEXT, Likeness
+from vaultmem.core.similarity.statement import split_sentences
 from vaultmem.core.text.paths import PINNED_FILES, note_context
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.search.link_walk import LinkGraph
@@ -34,6 +35,9 @@ _PASSED_OVER = ("sessions/", "primed/")
 #: Properties whose links name notes with which nothing is to be decided any more.
 _SETTLED = ("differs_from", "supersedes_part")
 
+
+#: Sentences of one note that are compared with other notes.
+_MOST_SENTENCES = 50
 
 #: From how alike on two notes without a known difference perhaps say the same.
 _NEAR = 0.75
@@ -91,6 +95,29 @@ def compare_some(vault: Vault, paths: Sequence[str]) -> Pairs:
         if frozenset((str(update.old.path), str(update.new.path))) not in apart
     )
     return _compare(vault, records, [each for each in alike if is_counted(each)], updates, apart)
+
+
+def compare_sentences(
+    vault: Vault, paths: Sequence[str], known: Sequence[str] = ()
+) -> Iterator[Pair]:
+    """Yield what sentences of these notes contradict: a long note is like no other as a whole.
+
+    Sentences that one of the `known` texts has are passed over.
+    """
+    kept, is_wanted, apart = keep_readings(vault), may_matter(vault), read_apart(vault)
+    for record in filter(is_counted, _records_where(vault, "path", paths)):
+        note = read_whole(vault, record.path)
+        if note is None or len(note.body) > MAX_TEXT:
+            continue
+        asked = ask_note(note)
+        sentences = split_sentences(note.visible_body)
+        new = [each for each in sentences if not any(each in text for text in known)]
+        for sentence in new[:_MOST_SENTENCES]:
+            query = asked._replace(text=sentence)
+            for other in find_similar(vault, query, kept=kept, is_wanted=is_wanted):
+                is_apart = frozenset((record.path, other.path)) in apart
+                if other.likeness.is_contradiction and is_counted(other.record) and not is_apart:
+                    yield Pair(note, other.note, other.likeness)
 
 
 def list_records(vault: Vault, pairs: Pairs) -> list[NoteRecord]:

@@ -1,0 +1,560 @@
+"""Check a change: what it introduces or breaks in notes, from a commit to the work tree."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import StrEnum
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from vaultmem.core.anchors import CITE_PROPERTIES, AnchorCheck
+from vaultmem.core.notes.encoding import decode_text
+from vaultmem.core.notes.note import UnreadableNoteError, parse_note
+from vaultmem.core.packs.context_file import (
+    ContextLine,
+    parse_contexts,
+    replace_block,
+    says_the_same,
+    write_plainly,
+)
+from vaultmem.core.packs.receipt import Expectation, judge_pack
+from vaultmem.core.search.evaluation import Question, list_questions
+from vaultmem.core.secrets.scan import mask_secrets
+from vaultmem.core.text.blob import blob_id
+from vaultmem.core.text.display import name_some, one_line
+from vaultmem.core.text.paths import is_note_name
+from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
+from vaultmem.services.anchors.check import (
+    CitedAnchor,
+    check_documents,
+    compare_since,
+    date_cites,
+)
+from vaultmem.services.changes.containment import find_new
+from vaultmem.services.changes.ownership import find_leaks
+from vaultmem.services.curation.curate import is_open
+from vaultmem.services.packs.build import make_unseen
+from vaultmem.services.packs.question_file import WantedNotes
+from vaultmem.services.projects.folder_facts import read_facts
+from vaultmem.services.projects.scope import find_name, view_for_file
+from vaultmem.services.search.link_walk import FoundLink, LinkGraph, check_place
+from vaultmem.services.similarity.pairs import Pair, compare_sentences, compare_some
+from vaultmem.services.views.open_view import look_at
+from vaultmem.services.watching.generated_context import find_context_file
+from vaultmem.storage.files import UnsafeFileError, read_file
+from vaultmem.storage.git.code_files import CodeRepository, find_repository, read_versions
+from vaultmem.storage.git.commit_draft import TreeEntry
+from vaultmem.storage.git.log import walk_renames
+from vaultmem.storage.git.refs import Refs
+from vaultmem.storage.link_table import LinkStore
+from vaultmem.vault import Vault
+
+#: The files at the top of a vault with its recorded questions.
+QUESTION_FILES = ("questions.md", "questions.jsonl")
+
+
+class FindingKind(StrEnum):
+    """What a change introduces or breaks."""
+
+    ANCHOR = "anchor"
+    CONTRADICTION = "contradiction"
+    CREDENTIAL = "credential"
+    SUSPICIOUS = "suspicious"
+    INVALID = "invalid"
+    LINK = "link"
+    GENERATED = "generated"
+    EXPECTATION = "expectation"
+    #: The pack of a recorded question is another; nothing is wrong with that.
+    PACK = "pack"
+
+
+class ChangeFinding(NamedTuple):
+    """One thing that a change introduces or breaks.
+
+    `path` is relative to the top of the repository, `line` is 1-based.
+    """
+
+    kind: FindingKind
+    path: str
+    line: int
+    message: str
+
+    @property
+    def is_problem(self) -> bool:
+        """Return whether it has to be repaired."""
+        return self.kind is not FindingKind.PACK
+
+
+class ChangeReport(NamedTuple):
+    """The findings of a change since the commit `base`, and how many files of the vault differ."""
+
+    base: str
+    files: int
+    findings: tuple[ChangeFinding, ...]
+
+    @property
+    def is_ok(self) -> bool:
+        """Return whether nothing has to be repaired."""
+        return not any(each.is_problem for each in self.findings)
+
+
+class _File(NamedTuple):
+    """A file that differs: its path and bytes now and in the base; "" and None where it is not."""
+
+    path: str
+    data: bytes | None
+    old_path: str
+    old: bytes | None
+
+
+class _Change(NamedTuple):
+    """A vault now and at the base of a change, and the files that differ by path.
+
+    A file that is gone is under its old path.
+    """
+
+    now: Vault
+    then: Vault
+    repository: CodeRepository
+    base: str
+    files: Mapping[str, _File]
+
+    @property
+    def notes(self) -> list[_File]:
+        """The notes that are new or have other bytes."""
+        kept = (each for each in self.files.values() if each.data is not None)
+        return [each for each in kept if is_note_name(each.path) and each.data != each.old]
+
+    @property
+    def renamed(self) -> dict[str, str]:
+        """The paths now of renamed files, by their old paths."""
+        return {each.old_path: each.path for each in self.files.values() if each.path}
+
+    def find(self, kind: FindingKind, path: str, line: int, message: str) -> ChangeFinding:
+        """Return a finding at a path of the vault."""
+        return ChangeFinding(kind, f"{self.now.history.prefix}{path}", line, message)
+
+    def read_base(self, paths: Iterable[str]) -> dict[str, bytes]:
+        """Return the files that the base has, by their paths from the top of the repository."""
+        names = {f"{self.base}:{path}": path for path in paths}
+        found = read_versions(self.now.history.git, names)
+        return {names[name]: data for name, data in found.items()}
+
+
+def check_changes(vault: Vault, since: str) -> ChangeReport:
+    """Return what the work tree introduces or breaks since it left the history of a commit.
+
+    `since` is a branch, tag or commit of the vault's repository. If the caller works in another
+    repository that is a project of the vault, it is one of that, and only anchors are checked.
+    The vault must be in sync.
+
+    Raises:
+        VaultError: the commit is not known, or git cannot read the repository.
+    """
+    code = _find_code(vault)
+    if code is not None:
+        git = code.open()
+        if git is None:
+            raise VaultError(f"{code.top}: git does not read this repository; check its owner")
+        base = _find_base(Refs(git), since, code.read_head())
+        return _report(base, 0, _find_anchors(vault, code, base, {}))
+    base = _find_base(vault.history.refs, since, vault.history.head().commit)
+    repository = find_repository(vault.root)
+    assert repository is not None  # noqa: S101 - its history was just read.
+    then = look_at(vault, base)
+    change = _Change(vault, then, repository, base, _list_files(vault, base))
+    checks = (
+        _find_anchors(vault, repository, base, {each.path: each for each in change.notes}),
+        _find_contradictions(change),
+        _find_credentials(change),
+        _find_suspicious(change),
+        _find_invalid(change),
+        _find_broken_links(change),
+        _find_outdated(change),
+        _judge_questions(change),
+    )
+    return _report(base, len(change.files), (each for check in checks for each in check))
+
+
+def _report(base: str, files: int, found: Iterable[ChangeFinding]) -> ChangeReport:
+    shown = {
+        each._replace(message=mask_secrets(one_line(each.message)), path=mask_secrets(each.path))
+        for each in found
+    }
+    order = list(FindingKind)
+    ranked = sorted(shown, key=lambda each: (order.index(each.kind), each[1:]))
+    return ChangeReport(base, files, tuple(ranked))
+
+
+def _find_code(vault: Vault) -> CodeRepository | None:
+    """Return the repository that the caller works in, if it is a project and not the vault's."""
+    here = vault.here or Path.cwd()
+    found = find_repository(here)
+    if found is None or found == find_repository(vault.root) or read_facts(vault, here) is None:
+        return None
+    return found if find_name(vault, here) else None
+
+
+def _find_base(refs: Refs, since: str, head: str) -> str:
+    """Return the last commit that HEAD and a commit have in common.
+
+    Raises:
+        NoteNotFoundError: there is no such commit, or nothing is shared.
+    """
+    commit = refs.resolve(since).commit
+    base = refs.merge_base(commit, head) if head else ""
+    if not base:
+        raise NoteNotFoundError(
+            f"{since}: shares no commit with HEAD here; fetch the whole history "
+            "(`fetch-depth: 0` on GitHub)"
+        )
+    return base
+
+
+def _list_files(vault: Vault, base: str) -> dict[str, _File]:
+    """Return the files that differ from a commit, also notes that git does not track yet.
+
+    Git is not asked to compare the work tree: it would run the filters of the repository.
+    """
+    tree, prefix = vault.history.tree(base), vault.history.prefix
+    known = {path: file.blob for path, file in vault.manifest.files().items()}
+    listed = vault.history.git.run("ls-files", "-z", *(["--", prefix] if prefix else []))
+    tracked = {path.removeprefix(prefix) for path in listed.split("\0") if path}
+    now: dict[str, bytes | None] = {}
+    for path in {*tree, *tracked, *known}:
+        entry = tree.get(path)
+        if entry is None or known.get(path) != entry.blob:
+            data = _read_present(vault.root, path)
+            if not (entry and data is not None and _is_same(entry.blob, data)):
+                now[path] = data
+    moved = {new: old for old, new in _list_renames(vault, base, tree, now).items()}
+    sources = {path: path if path in tree else moved.get(path, "") for path in now}
+    names = {path: f"{base}:{prefix}{old}" for path, old in sources.items() if old}
+    versions = read_versions(vault.history.git, names.values())
+    files = {}
+    for path, data in now.items():
+        old = versions.get(names.get(path, ""))
+        if (data is not None or old is not None) and path not in moved.values():
+            there = path if data is not None else ""
+            files[path] = _File(there, data, sources[path] if old is not None else "", old)
+    return files
+
+
+def _is_same(blob: str, data: bytes) -> bool:
+    """Return whether a file has the bytes of a blob, also if git writes its lines with CRLF."""
+    return blob in {blob_id(data), blob_id(data.replace(b"\r\n", b"\n"))}
+
+
+def _list_renames(
+    vault: Vault, base: str, tree: Mapping[str, TreeEntry], now: Mapping[str, bytes | None]
+) -> dict[str, str]:
+    """Return where files of the base are now that were renamed, by their old paths."""
+    moved: dict[str, str] = {}
+    for each in walk_renames(vault.history, f"{base}..{vault.history.head().commit}"):
+        moved[each.previous] = moved.get(each.path, each.path)
+    new = {blob_id(data): path for path, data in now.items() if data is not None}
+    gone = {path: tree[path].blob for path, data in now.items() if data is None and path in tree}
+    moved |= {path: new[blob] for path, blob in gone.items() if blob in new}
+    return {
+        old: path
+        for old, path in moved.items()
+        if old in tree and now.get(old, b"") is None and path not in tree and now.get(path)
+    }
+
+
+def _read_present(root: Path, path: str) -> bytes | None:
+    try:
+        return read_file(root, PurePosixPath(path))
+    except (NoteNotFoundError, UnsafeFileError, NotADirectoryError):
+        return None
+
+
+# Anchors: a note cites code that the change edits, or the change adds a note to edited code.
+
+
+def _find_anchors(
+    vault: Vault, repository: CodeRepository, base: str, notes: Mapping[str, _File]
+) -> Iterator[ChangeFinding]:
+    records = {each.document: each for each in vault.view.records() if is_open(each)}
+    cited = LinkStore(vault.state).links_in(CITE_PROPERTIES)
+    inside = _find_prefix(vault, repository)
+    for document, checks in check_documents(vault, records, cited).items():
+        record = records[document]
+        note = notes.get(record.path)
+        old = decode_text(note.old or b"").text if note else None
+        for check in checks:
+            if not check.is_different:
+                continue
+            anchor = CitedAnchor(check.anchor, record.project, date_cites(record))
+            since = compare_since(vault, anchor, check.moved_to, repository, base)
+            is_new = old is not None and str(check.anchor) not in old
+            if not (since.was_same or is_new):
+                continue
+            message = f"{record.path} cites {check}; check the note"
+            if since.path:
+                yield ChangeFinding(FindingKind.ANCHOR, since.path, since.line, message)
+            else:
+                line = _find_cite(note, check)
+                yield ChangeFinding(FindingKind.ANCHOR, f"{inside}{record.path}", line, message)
+
+
+def _find_prefix(vault: Vault, repository: CodeRepository) -> str:
+    """Return the vault's folder in a repository, or its path where it is outside."""
+    if not vault.root.is_relative_to(repository.top):
+        return f"{vault.root}/"
+    inside = vault.root.relative_to(repository.top).as_posix()
+    return "" if inside == "." else f"{inside}/"
+
+
+def _find_cite(note: _File | None, check: AnchorCheck) -> int:
+    text = decode_text(note.data).text if note and note.data else ""
+    return _find_line(text, str(check.anchor))
+
+
+def _find_line(text: str, words: str) -> int:
+    """Return the line of a text that has these words, else 1."""
+    lines = text.split("\n")
+    return next((n for n, line in enumerate(lines, 1) if words and words in line), 1)
+
+
+# Notes: contradictions, credentials, suspicious text, frontmatter and links.
+
+
+def _find_contradictions(change: _Change) -> Iterator[ChangeFinding]:
+    notes = {each.path: each for each in change.notes}
+    old_texts = [decode_text(each.old).text for each in change.files.values() if each.old]
+    pairs = {
+        pair.names: pair
+        for pair in (
+            *compare_sentences(change.now, list(notes), old_texts),
+            *compare_some(change.now, list(notes)).contradicting,
+        )
+    }
+    if not pairs:
+        return
+    touched = {path for names in pairs for path in names if path in notes}
+    old_paths = [notes[path].old_path for path in touched if notes[path].old is not None]
+    renamed = change.renamed
+    before = {
+        frozenset(renamed.get(path, path) for path in pair.names)
+        for pair in compare_some(change.then, old_paths).contradicting
+    }
+    for names, pair in pairs.items():
+        if names not in before:
+            yield _describe_pair(change, pair, is_ours=str(pair.ours.path) in notes)
+
+
+def _describe_pair(change: _Change, pair: Pair, *, is_ours: bool) -> ChangeFinding:
+    note, other = (pair.ours, pair.theirs) if is_ours else (pair.theirs, pair.ours)
+    sides = [
+        (each.ours, each.theirs) if is_ours else (each.theirs, each.ours)
+        for each in pair.likeness.differences
+    ]
+    parts = [f'"{here or "nothing"}" here, "{there or "nothing"}" there' for here, there in sides]
+    lines = (_find_line(note.text, here) for here, _ in sides)
+    line = next((line for line in lines if line > 1), 1)
+    message = f"contradicts {other.path}: {'; '.join(parts[:2])}; correct or supersede one of them"
+    return change.find(FindingKind.CONTRADICTION, str(note.path), line, message)
+
+
+def _find_credentials(change: _Change) -> Iterator[ChangeFinding]:
+    files = {path: each.data for path, each in change.files.items()}
+    found = find_leaks(change.now, files, lambda path: change.files[path].old)
+    for path, places in found.items():
+        for place in places:
+            line, _, rule = place.removeprefix(f"{mask_secrets(path)}:").partition(": ")
+            is_line = line.isdecimal()
+            what = f"looks like a credential ({rule})" if is_line else "its name is a credential"
+            message = f"{what}; remove it and renew it"
+            yield change.find(FindingKind.CREDENTIAL, path, int(line) if is_line else 1, message)
+
+
+def _find_suspicious(change: _Change) -> Iterator[ChangeFinding]:
+    for note in change.notes:
+        for found in find_new(note.data or b"", note.old):
+            message = f"tries to instruct an agent ({found.rule}); remove it or quarantine the note"
+            yield change.find(FindingKind.SUSPICIOUS, note.path, found.line, message)
+
+
+def _find_invalid(change: _Change) -> Iterator[ChangeFinding]:
+    for note in change.notes:
+        known = _list_problems(note.old_path, note.old)
+        for problem in _list_problems(note.path, note.data):
+            if problem not in known:
+                line = re.search(r"\bline (\d+)", problem)
+                yield change.find(
+                    FindingKind.INVALID, note.path, int(line[1]) if line else 1, problem
+                )
+
+
+def _list_problems(path: str, data: bytes | None) -> list[str]:
+    """Return why a note cannot be read, or not fully."""
+    if data is None:
+        return []
+    try:
+        note = parse_note(PurePosixPath(path), data)
+    except UnreadableNoteError as error:
+        return [str(error)]
+    return list(dict.fromkeys(filter(None, (note.problem, *note.warnings))))
+
+
+def _find_broken_links(change: _Change) -> Iterator[ChangeFinding]:
+    broken = _list_broken(change.now)
+    if not broken:
+        return
+    renamed = change.renamed
+    before = {
+        (renamed.get(each.source, each.source), each.link.path, each.link.subpath)
+        for each in _list_broken(change.then)
+    }
+    for each in broken:
+        if (each.source, each.link.path, each.link.subpath) in before:
+            continue
+        subpath = f"#{each.link.subpath}" if each.link.subpath else ""
+        what = "file" if each.missing == "note" else each.missing
+        message = f"the link to {each.link.path}{subpath} is broken: there is no such {what}"
+        yield change.find(FindingKind.LINK, each.source, each.link.line, message)
+
+
+def _list_broken(vault: Vault) -> list[FoundLink]:
+    """Return the links that lead to no file, heading or block."""
+    graph = LinkGraph(vault)
+    return [each for found in graph.links() if (each := check_place(graph, found)).missing]
+
+
+# Generated files: a pack that the change makes another one has to be written again.
+
+
+class _GeneratedFile(NamedTuple):
+    """A generated file: its path from the top of the repository, and what pack it has.
+
+    The pack is for the notes of the project of `folder`.
+    """
+
+    path: str
+    folder: Path
+    line: ContextLine
+    is_block: bool = False
+
+
+def _find_outdated(change: _Change) -> Iterator[ChangeFinding]:
+    files = _list_generated(change)
+    before = change.read_base(each.path for each in files)
+    for file in files:
+        current = _read_present(change.repository.top, file.path)
+        if current is None:
+            continue
+        old = before.get(file.path)
+        text, old_text = _make_text(change.now, file), _make_text(change.then, file)
+        problem = _compare_generated(file, current, text)
+        was_right = old is None or not _compare_generated(file, old, old_text)
+        is_other = not says_the_same(old_text.encode(), text.encode())
+        if problem and (was_right or (is_other and current == old)):
+            message = f"{problem}; run `vaultmem context` and commit it"
+            yield ChangeFinding(FindingKind.GENERATED, file.path, 1, message)
+
+
+def _list_generated(change: _Change) -> list[_GeneratedFile]:
+    """Return the generated files that git tracks in the vault's repository."""
+    vault, top = change.now, change.repository.top
+    config = vault.config
+    own = find_context_file(vault)
+    lines = [*([ContextLine(own, None, "")] if own else []), *parse_contexts(config.contexts)]
+    named = [(each.path, each, False) for each in lines]
+    named += [(name, ContextLine(name, None, ""), True) for name in config.keep_in]
+    found = []
+    for name, line, is_block in named:
+        file = vault.root / Path(name).expanduser()
+        file = file.parent.resolve() / file.name
+        if file.is_relative_to(top):
+            folder = file.parent if is_block else vault.root
+            path = file.relative_to(top).as_posix()
+            found.append(_GeneratedFile(path, folder, line, is_block))
+    paths = [each.path for each in found]
+    listed = vault.history.git.run("ls-files", "-z", "--", *paths) if paths else ""
+    return [each for each in found if each.path in set(listed.split("\0"))]
+
+
+def _make_text(vault: Vault, file: _GeneratedFile) -> str:
+    seen = view_for_file(vault, file.folder)
+    return write_plainly(make_unseen(seen, file.line.query, file.line.budget, waits=False).text)
+
+
+def _compare_generated(file: _GeneratedFile, data: bytes, text: str) -> str:
+    """Return what is wrong with the bytes of a generated file, "" if they have the pack."""
+    if not file.is_block:
+        return "" if says_the_same(data, text.encode()) else "the generated pack is out of date"
+    try:
+        is_same = says_the_same(data, replace_block(data, text))
+    except RefusedError as error:
+        return str(error)
+    return "" if is_same else "the generated block is out of date"
+
+
+# Recorded questions: what their packs have to show, and what is another in them.
+
+
+def _judge_questions(change: _Change) -> Iterator[ChangeFinding]:
+    for name in QUESTION_FILES:
+        data = _read_present(change.now.root, name)
+        if data is None:
+            continue
+        path = f"{change.now.history.prefix}{name}"
+        before = change.read_base([path]).get(path, b"")
+        known = {each._replace(line=0) for each in list_questions(decode_text(before).text)[0]}
+        questions, mistakes = list_questions(decode_text(data).text)
+        old_mistakes = set(list_questions(decode_text(before).text)[1].values())
+        for line, mistake in mistakes.items():
+            if mistake not in old_mistakes:
+                yield change.find(FindingKind.EXPECTATION, name, line, mistake)
+        for question in questions:
+            if not question.at:  # The answer at another commit is the same.
+                is_known = question._replace(line=0) in known
+                yield from _judge_question(change, name, question, is_known)
+
+
+def _judge_question(
+    change: _Change, name: str, question: Question, is_known: bool
+) -> Iterator[ChangeFinding]:
+    now, then = _answer(change.now, question), _answer(change.then, question)
+    if now.reasons and not (is_known and then.reasons):
+        message = f'the pack for "{question.text}" is not as expected: {"; ".join(now.reasons)}'
+        yield change.find(FindingKind.EXPECTATION, name, question.line, message)
+    if is_known and now.shown != then.shown:
+        message = f'the pack for "{question.text}" changes: {_describe_shown(then, now)}'
+        yield change.find(FindingKind.PACK, name, question.line, message)
+
+
+class _Answer(NamedTuple):
+    """The pack of a question: its sections' texts by address, and why it is not as expected."""
+
+    shown: dict[str, str]
+    reasons: list[str]
+
+
+def _answer(vault: Vault, question: Question) -> _Answer:
+    pack = make_unseen(vault, question.text, waits=False)
+    shown = {item.hit.address: blob_id(item.text.encode("utf-8", "replace")) for item in pack.items}
+    try:
+        wanted = WantedNotes(vault).find_all(question)
+    except (NoteNotFoundError, RefusedError) as error:
+        return _Answer(shown, [str(error)])
+    if not (wanted or question.says):
+        return _Answer(shown, [])
+    finds = () if question.says else wanted
+    return _Answer(shown, judge_pack(pack, Expectation(question.text, finds, question.says)))
+
+
+def _describe_shown(then: _Answer, now: _Answer) -> str:
+    """Return which sections of a pack are new, gone, or have another text."""
+    kinds: dict[str, Callable[[str], bool]] = {
+        "adds": lambda each: each not in then.shown,
+        "loses": lambda each: each not in now.shown,
+        "has another text of": lambda each: (
+            each in now.shown and each in then.shown and now.shown[each] != then.shown[each]
+        ),
+    }
+    addresses = list(dict.fromkeys((*now.shown, *then.shown)))
+    parts = {kind: list(filter(test, addresses)) for kind, test in kinds.items()}
+    return "; ".join(f"it {kind} {name_some(found)}" for kind, found in parts.items() if found)
