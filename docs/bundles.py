@@ -45,7 +45,7 @@ def make_plugin() -> dict[str, str]:
     assert client.hooks is not None  # noqa: S101
     options = ["--agent", client.name]
     hooks = {
-        name: [fill_item(client.hooks, " ".join([ENTRY, "hook", event, *options]))]
+        name: [fill_item(client.hooks, " ".join([ENTRY, "hook", event, *options]), name)]
         for name, event in client.hooks.events.items()
     }
     manifest = {

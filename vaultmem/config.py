@@ -41,6 +41,8 @@ class Config(NamedTuple):
     recency: float = 0.1
     context: str = "inbox"
     file_names: str = ""
+    tool_notes: bool = True
+    """Whether hooks show notes before an edit or a command."""
     edit_commits: bool = True
     commit_edits_after_seconds: int = 0
     """Seconds without a save after which `watch` commits a person's edits; 0: never."""

@@ -143,7 +143,7 @@ def test_hooks_stand_beside_those_of_others(
     file = Path(find_place(hooks.user, str(home), "linux", {}))
     file.parent.mkdir(parents=True, exist_ok=True)
     first = next(iter(hooks.events))
-    before = json.dumps({**hooks.head, "hooks": {first: [fill_item(hooks, "mine")]}})
+    before = json.dumps({**hooks.head, "hooks": {first: [fill_item(hooks, "mine", first)]}})
     file.write_text(before)
     for _ in range(2):
         done = run_cli("connect", name, "--hooks", "--vault", root)

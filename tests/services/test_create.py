@@ -16,6 +16,7 @@ TEMPLATE_FILES = {
     ".gitignore",
     "MEMORY.md",
     "USER.md",
+    "templates/dead-end.md",
     "templates/decision.md",
     "templates/fact.md",
     "templates/policy.md",

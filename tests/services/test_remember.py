@@ -7,7 +7,7 @@ import unicodedata
 from pathlib import Path, PurePosixPath
 
 import pytest
-from conftest import Make, Open
+from conftest import Make, Open, RunCli
 from in_process import run_here
 from support import git, hash_tree, write_notes
 
@@ -710,3 +710,11 @@ def test_a_note_says_what_is_not_the_default_and_nothing_twice(
     assert again.path == "notes/ops/Retries - how often 2.md"
     titles = [get_note(vault, each.path).note.title for each in (other, again)]
     assert titles == ["Retries: how often", "Retries - how often"]
+
+
+def test_a_dead_end_is_a_memory_that_recall_finds_at_once(root: Path, run_cli: RunCli) -> None:
+    text = "Tried: `npm publish` on a laptop.\nFailed: E403.\nResolved: the release job publishes."
+    done = run_cli("remember", text, "--kind", "dead_end", "--vault", root)
+    assert done.code == 0, done.err
+    (hit,) = run_cli("recall", "npm publish E403", "--vault", root, "--json").json["hits"]
+    assert (hit["kind"], hit["state"]) == ("dead_end", "active")

@@ -24,7 +24,7 @@ WARM_COMMANDS = frozenset(
 #: And of other commands those verbs that do. The hook writes no more than that it was asked, as
 #: `recall` does.
 _WARM_VERBS = {
-    "hook": ("prompt",),
+    "hook": ("prompt", "before-tool", "tool-failure"),
     "session": ("show", "list", "search", "chain", "stats"),
     "task": ("list", "show"),
 }

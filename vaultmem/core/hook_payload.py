@@ -18,6 +18,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from vaultmem.core.sessions.session import map_session_id
+from vaultmem.core.transcripts.event import read_patch
 from vaultmem.errors import RefusedError
 
 #: Characters of context that an agent takes at most.
@@ -35,6 +36,10 @@ class HookEvent(StrEnum):
     PRE_COMPACT = "pre-compact"
     SESSION_END = "session-end"
     STOP = "stop"
+    BEFORE_TOOL = "before-tool"
+    TOOL_FAILURE = "tool-failure"
+    SUBAGENT_START = "subagent-start"
+    POST_COMPACT = "post-compact"
 
 
 class HookFormat(StrEnum):
@@ -61,6 +66,9 @@ _SIGNS = {
 _TAKES_CONTEXT = {
     HookEvent.SESSION_START: ("SessionStart",),
     HookEvent.PROMPT: ("UserPromptSubmit", "BeforeAgent"),
+    HookEvent.BEFORE_TOOL: ("PreToolUse",),
+    HookEvent.TOOL_FAILURE: ("PostToolUseFailure",),
+    HookEvent.SUBAGENT_START: ("SubagentStart",),
 }
 
 #: What stands around a start's context in the first prompt, where Gemini CLI has one for a start.
@@ -70,7 +78,8 @@ _CONTEXT = ("<hook_context>", "</hook_context>")
 class HookPayload(NamedTuple):
     """What an event says; `source` is why a session starts, `reason` why it ends.
 
-    `form` is that of its client, and `name` what its client calls the event.
+    `form` is that of its client, and `name` what its client calls the event. Of a tool, `files` are
+    what it changes and `command` is what it runs.
     """
 
     session: str = ""
@@ -81,6 +90,8 @@ class HookPayload(NamedTuple):
     reason: str = ""
     form: HookFormat = HookFormat.CLAUDE
     name: str = ""
+    files: tuple[str, ...] = ()
+    command: str = ""
 
 
 def parse_payload(data: bytes) -> HookPayload:
@@ -113,7 +124,20 @@ def parse_payload(data: bytes) -> HookPayload:
         reason=text("reason", "trigger"),
         form=next((form for sign, form in _SIGNS.items() if sign in given), HookFormat.CLAUDE),
         name=text("hook_event_name"),
+        **_read_tool(given.get("tool_input")),
     )
+
+
+def _read_tool(tool_input: object) -> dict[str, Any]:
+    """Return the files that a tool changes and the command that it runs."""
+    if not isinstance(tool_input, dict):
+        return {}
+    command = tool_input.get("command")
+    command = command if isinstance(command, str) else ""
+    if patched := read_patch(command):  # Codex sends a patch as a command.
+        return {"files": tuple(path for path, _ in patched)}
+    file = next(filter(None, map(tool_input.get, ("file_path", "notebook_path"))), "")
+    return {"files": (file,) if isinstance(file, str) and file else (), "command": command}
 
 
 def _first(roots: object) -> str:

@@ -20,6 +20,7 @@ class Kind(StrEnum):
     POLICY_RULE = "policy_rule"
     PREFERENCE = "preference"
     REFLECTION = "reflection"
+    DEAD_END = "dead_end"
     EVAL_RESULT = "eval_result"
     ADAPTER_EXAMPLE = "adapter_example"
 

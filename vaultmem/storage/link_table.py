@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -71,6 +72,18 @@ class LinkStore:
         return self._read(
             f"WHERE document IN ({marks}) AND +property IN ('cites', 'refs')", numbers
         )
+
+    def citing(self, paths: Iterable[str]) -> dict[int, list[str]]:
+        """Return by document, of all views, its items in `cites` and `refs` with these paths."""
+        found: dict[int, list[str]] = {}
+        sql = (
+            "SELECT document, iif(text <> '', text, path) FROM links "
+            "WHERE property IN ('cites', 'refs') AND kind = 'path' "
+            "AND path IN (SELECT value FROM json_each(?))"
+        )
+        for document, text in self._state.query(sql, [json.dumps([*paths])]):
+            found.setdefault(document, []).append(text)
+        return found
 
     def all_links(self) -> dict[int, list[Link]]:
         """Return the links of all documents of all views."""

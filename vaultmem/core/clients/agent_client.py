@@ -18,6 +18,9 @@ ENTRY = "vaultmem"
 #: In an entry: the program, what it is given, and both in one list. In a hook: its command line.
 PROGRAM, ARGUMENTS, WORDS, COMMAND = "<program>", "<arguments>", "<words>", "<command>"
 
+#: In a hook: the time after which the client goes on without it, in seconds or milliseconds.
+SECONDS, MILLISECONDS = "<seconds>", "<milliseconds>"
+
 _PLAIN = {"command": PROGRAM, "args": ARGUMENTS}
 _STDIO = {"type": "stdio", **_PLAIN}
 _OPENCODE = {"type": "local", "command": WORDS, "enabled": True}
@@ -28,7 +31,8 @@ class Hooks(NamedTuple):
 
     `events` are its names for ours. `item` is what stands in a list for one command, which is its
     `COMMAND`; where `item` has a list of its own, that holds the commands. `head` is what a file
-    has besides that has nothing in it yet. `note` is what their owner has to know.
+    has besides that has nothing in it yet. `matchers` are, for its names of events, the tools at
+    which the command runs. `note` is what their owner has to know.
     """
 
     user: tuple[str, ...]
@@ -37,6 +41,7 @@ class Hooks(NamedTuple):
     item: Mapping[str, Any]
     head: Mapping[str, Any] = {}
     key: tuple[str, ...] = ("hooks",)
+    matchers: Mapping[str, str] = {}
     note: str = ""
 
 
@@ -71,15 +76,23 @@ class AgentClient(NamedTuple):
     memory: AutoMemory | None = None
 
 
-#: Claude Code's events, which are Codex's too, and how both have a command at one.
-_CLAUDE_EVENTS = {
+#: Events of Claude Code and Codex, and how both have a command at one.
+_CODEX_EVENTS = {
     "SessionStart": "session-start",
     "UserPromptSubmit": "prompt",
     "PreCompact": "pre-compact",
     "Stop": "stop",
     "SessionEnd": "session-end",
+    "PreToolUse": "before-tool",
 }
-_GROUP = {"hooks": [{"type": "command", "command": COMMAND}]}
+_CLAUDE_EVENTS = {
+    **_CODEX_EVENTS,
+    "PostToolUseFailure": "tool-failure",
+    "SubagentStart": "subagent-start",
+    "PostCompact": "post-compact",
+}
+_GROUP = {"hooks": [{"type": "command", "command": COMMAND, "timeout": SECONDS}]}
+_CLAUDE_TOOLS = "Edit|MultiEdit|Write|NotebookEdit|Bash"
 
 CLIENTS: dict[str, AgentClient] = {
     each.name: each
@@ -95,6 +108,7 @@ CLIENTS: dict[str, AgentClient] = {
                 ".claude/settings.json",
                 _CLAUDE_EVENTS,
                 _GROUP,
+                matchers={"PreToolUse": _CLAUDE_TOOLS, "PostToolUseFailure": "Bash"},
             ),
             # code.claude.com/docs/en/memory; no project's shared settings may have it
             memory=AutoMemory(
@@ -113,8 +127,9 @@ CLIENTS: dict[str, AgentClient] = {
             hooks=Hooks(
                 ("$CODEX_HOME/hooks.json", "~/.codex/hooks.json"),
                 ".codex/hooks.json",
-                _CLAUDE_EVENTS,
+                _CODEX_EVENTS,
                 _GROUP,
+                matchers={"PreToolUse": "Bash|apply_patch"},
                 note="Codex runs the hooks once you have looked at them, by /hooks.",
             ),
             memory=AutoMemory("~/.codex/memories"),  # developers.openai.com/codex/memories
@@ -133,7 +148,7 @@ CLIENTS: dict[str, AgentClient] = {
                     "stop": "stop",
                     "sessionEnd": "session-end",
                 },
-                {"command": COMMAND},
+                {"command": COMMAND, "timeout": SECONDS},
                 head={"version": 1},
             ),
         ),
@@ -157,7 +172,7 @@ CLIENTS: dict[str, AgentClient] = {
                     "AfterAgent": "stop",
                     "SessionEnd": "session-end",
                 },
-                _GROUP,
+                {"hooks": [{"type": "command", "command": COMMAND, "timeout": MILLISECONDS}]},
             ),
             # geminicli.com/docs/cli/auto-memory: files that the user has to approve
             memory=AutoMemory("~/.gemini/GEMINI.md"),
@@ -193,7 +208,7 @@ CLIENTS: dict[str, AgentClient] = {
                     "agentStop": "stop",
                     "sessionEnd": "session-end",
                 },
-                {"type": "command", "command": COMMAND},
+                {"type": "command", "command": COMMAND, "timeoutSec": SECONDS},
                 head={"version": 1},
             ),
         ),

@@ -17,7 +17,9 @@ from vaultmem.core.clients.agent_client import (
     CLIENTS,
     COMMAND,
     ENTRY,
+    MILLISECONDS,
     PROGRAM,
+    SECONDS,
     WORDS,
     AgentClient,
     AutoMemory,
@@ -46,6 +48,9 @@ from vaultmem.errors import RefusedError
 #: Of a word that consists of these, the shell makes another command.
 _SHELL = set("();<>|&")
 
+#: Seconds after which a client goes on without a hook, and without one that runs at each tool call.
+_TIMEOUT_SECONDS, _TOOL_TIMEOUT_SECONDS = 30, 5
+
 
 def make_words(client: AgentClient, command: Sequence[str], root: str) -> list[str]:
     """Return the words that start the server, and say under whose name it writes."""
@@ -66,9 +71,12 @@ def fill_entry(client: AgentClient, words: Sequence[str]) -> dict[str, Any]:
     return entry
 
 
-def fill_item(hooks: Hooks, line: str) -> Any:
-    """Return what stands in the list of an event for one command."""
-    return _fill(hooks.item, {COMMAND: line})
+def fill_item(hooks: Hooks, line: str, event: str) -> Any:
+    """Return the item of one command in the list of a client's event, with its timeout."""
+    seconds = _TOOL_TIMEOUT_SECONDS if event in hooks.matchers else _TIMEOUT_SECONDS
+    values = {COMMAND: line, SECONDS: seconds, MILLISECONDS: seconds * 1_000}
+    item = _fill(hooks.item, values)
+    return {"matcher": hooks.matchers[event], **item} if event in hooks.matchers else item
 
 
 def read_entry(client: AgentClient, entry: Any) -> list[str]:
@@ -210,7 +218,7 @@ def add_hooks(client: AgentClient, hooks: Hooks, text: str | None, words: Sequen
         for place in places:
             text = set_value(text, place, line)
         if not places:
-            text = add_item(text, path, fill_item(hooks, line), hooks.head)
+            text = add_item(text, path, fill_item(hooks, line, theirs), hooks.head)
     return text or ""
 
 

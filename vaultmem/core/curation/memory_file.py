@@ -23,6 +23,7 @@ HEADINGS = {
     Kind.PROCEDURAL_SKILL: "Conventions",
     Kind.PREFERENCE: "Conventions",
     Kind.REFLECTION: "Gotchas",
+    Kind.DEAD_END: "Gotchas",
     Kind.EPISODIC_TRACE: "Gotchas",
     Kind.EVAL_RESULT: "Gotchas",
 }

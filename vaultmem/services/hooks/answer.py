@@ -20,6 +20,10 @@ _HOMES = {
     HookEvent.PRE_COMPACT: ("hook_save", "save_before_compaction"),
     HookEvent.SESSION_END: ("hook_save", "end_session"),
     HookEvent.STOP: ("hook_save", "save_turns"),
+    HookEvent.BEFORE_TOOL: ("hook_tool", "answer_tool"),
+    HookEvent.TOOL_FAILURE: ("hook_tool", "answer_tool"),
+    HookEvent.SUBAGENT_START: ("hook_begin", "begin_subagent"),
+    HookEvent.POST_COMPACT: ("hook_save", "forget_shown"),
 }
 
 

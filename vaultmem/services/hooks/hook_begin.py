@@ -28,6 +28,9 @@ _RESTORE_BUDGET = 1_000
 _PENDING_BUDGET = 500
 _LAST_BUDGET = 300
 
+#: Tokens of what is pinned that a helper of the agent is shown.
+_SUBAGENT_BUDGET = 600
+
 #: Seconds that somebody else may write before the session begins.
 _PATIENCE = 5.0
 
@@ -59,6 +62,11 @@ def begin_context(vault: Vault, payload: HookPayload) -> str:
     parts = [pack.text]
     parts.append(_tell_earlier(vault, payload, begun, folder))
     return "\n\n".join(part.strip() for part in parts if part)
+
+
+def begin_subagent(vault: Vault, payload: HookPayload) -> str:
+    """Return what is pinned, for a helper of the agent; its context is empty as it starts."""
+    return _make_pack(vault, AskPack("", _SUBAGENT_BUDGET, PackStyle.TEXT, has_sessions=False)).text
 
 
 def _make_pack(vault: Vault, asked: AskPack) -> Pack:

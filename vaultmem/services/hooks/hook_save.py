@@ -24,6 +24,14 @@ def save_before_compaction(vault: Vault, payload: HookPayload) -> str:
     return ""
 
 
+def forget_shown(vault: Vault, payload: HookPayload) -> str:
+    """Forget which notes the session was shown: its context does not hold them any more."""
+    from vaultmem.storage.session_table import forget_had
+
+    forget_had(vault.state_folder, payload.session)
+    return ""
+
+
 def end_session(vault: Vault, payload: HookPayload) -> str:
     """Save the turns, and close the session."""
     from vaultmem.services.sessions.close import close_session

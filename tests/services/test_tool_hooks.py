@@ -1,0 +1,232 @@
+"""Before an edit or a command, the hook shows what the memory holds about it, or nothing."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Make, RunCli
+from projects_world import make_repository, run_git, run_hook
+from support import wait_until
+from watchers import ask, watch_process
+
+import vaultmem
+from vaultmem.core.text.token_count import count_tokens
+
+LIMITS = "Limits are per shop, never global, since the audit of May."
+PUBLISH = "Tried: `npm publish` on a laptop.\nFailed: E403.\nResolved: the release job publishes."
+
+
+@pytest.fixture
+def shop(make_vault: Make, tmp_path: Path, run_cli: RunCli) -> tuple[Path, Path]:
+    """Give a vault and a repository with a decision that cites a file, and with a dead end."""
+    root, code = make_vault(), make_repository(tmp_path / "code/shop")
+    (code / "src").mkdir()
+    (code / "src/limit.py").write_text("LIMIT = 3\n")
+    run_git(code, "add", ".")
+    run_git(code, "commit", "-qm", "Add the limit")
+    _remember(run_cli, root, code, LIMITS, "decision", "src/limit.py")
+    _remember(run_cli, root, code, PUBLISH, "dead_end")
+    return root, code
+
+
+def _remember(
+    run_cli: RunCli, root: Path, folder: Path, text: str, kind: str, cite: str = ""
+) -> Path:
+    words = ["remember", text, "--kind", kind, "--force", "--vault", root, "--agent", "a", "--json"]
+    done = run_cli(*words, *(["--cite", cite] if cite else []), cwd=folder)
+    assert done.code == 0, done.err
+    return root / str(done.json["path"])
+
+
+def _edit(file: Path) -> dict[str, Any]:
+    return {"tool_name": "Edit", "tool_input": {"file_path": str(file), "new_string": "x"}}
+
+
+def _run(command: str) -> dict[str, Any]:
+    return {"tool_name": "Bash", "tool_input": {"command": command}}
+
+
+def test_an_edit_shows_the_decision_that_cites_the_file_once(
+    shop: tuple[Path, Path], run_cli: RunCli
+) -> None:
+    root, code = shop
+    call = _edit(code / "src/limit.py")
+    shown = run_hook(run_cli, root, "before-tool", code, "s-1", **call)
+    assert LIMITS in shown
+    assert "(decision)" in shown
+    assert count_tokens(shown) <= 60
+    assert run_hook(run_cli, root, "before-tool", code, "s-1", **call) == ""
+    assert LIMITS in run_hook(run_cli, root, "before-tool", code, "s-2", **call)
+    (code / "src/limit.py").write_text("LIMIT = 4\n")
+    assert "[changed since" in run_hook(run_cli, root, "before-tool", code, "s-3", **call)
+
+
+def test_a_command_shows_the_dead_end_that_names_it(
+    shop: tuple[Path, Path], run_cli: RunCli
+) -> None:
+    root, code = shop
+    for command in ("npm publish", "cd web && npm publish --access public 2>&1 | tail -3"):
+        assert "Failed: E403" in run_hook(
+            run_cli, root, "before-tool", code, f"s-{len(command)}", **_run(command)
+        )
+    for command in ("npm test", "npm", "cat src/limit.py", "git status", "npm publisher"):
+        assert run_hook(run_cli, root, "before-tool", code, "s-1", **_run(command)) == ""
+    failed = {**_run("npm publish"), "error": "npm error code E403"}
+    assert "release job" in run_hook(run_cli, root, "tool-failure", code, "s-9", **failed)
+    assert "release job" in run_hook(
+        run_cli, root, "before-tool", code, "s-8", **_run("x; npm publish")
+    )
+
+
+def test_a_note_of_another_project_or_out_of_force_is_not_shown(
+    shop: tuple[Path, Path], tmp_path: Path, run_cli: RunCli
+) -> None:
+    root, code = shop
+    other = make_repository(tmp_path / "code/other")
+    (other / "src").mkdir()
+    (other / "src/limit.py").write_text("LIMIT = 9\n")
+    call = _edit(other / "src/limit.py")
+    assert run_hook(run_cli, root, "before-tool", code, "s-1", **call) == ""  # The file's project.
+    assert run_hook(run_cli, root, "before-tool", other, "s-2", **_run("npm publish")) == ""
+    found = run_cli("recall", "limits per shop audit", "--vault", root, "--json", cwd=code).json
+    path = found["hits"][0]["path"]
+    assert run_cli("state", path, "deprecated", "--vault", root).code == 0
+    call = _edit(code / "src/limit.py")
+    assert run_hook(run_cli, root, "before-tool", code, "s-3", **call) == ""
+
+
+def test_a_setting_turns_the_notes_off(shop: tuple[Path, Path], run_cli: RunCli) -> None:
+    root, code = shop
+    config = root / "vaultmem.yaml"
+    config.write_text((config.read_text() if config.is_file() else "") + "tool_notes: false\n")
+    call = _edit(code / "src/limit.py")
+    assert run_hook(run_cli, root, "before-tool", code, "s-1", **call) == ""
+
+
+def test_codex_patches_and_the_forms_of_the_answer(
+    shop: tuple[Path, Path], run_cli: RunCli
+) -> None:
+    root, code = shop
+    patch = "*** Begin Patch\n*** Update File: src/limit.py\n@@\n-LIMIT = 3\n*** End Patch\n"
+    payload = {
+        "session_id": "s-1",
+        "cwd": str(code),
+        "hook_event_name": "PreToolUse",
+        "tool_name": "apply_patch",
+        "tool_input": {"command": patch},
+    }
+    done = run_cli("hook", "before-tool", "--vault", root, stdin=json.dumps(payload), cwd=code)
+    told = json.loads(done.out)["hookSpecificOutput"]
+    assert told["hookEventName"] == "PreToolUse"
+    assert LIMITS in told["additionalContext"]
+    assert "permissionDecision" not in told
+    for strange in (None, 7, [], {"command": 3}, {"file_path": ["x"]}, {"command": "\0" * 9}):
+        given = json.dumps({**payload, "tool_input": strange})
+        done = run_cli("hook", "before-tool", "--vault", root, stdin=given, cwd=code)
+        assert (done.code, done.out, done.err) == (0, "", "")
+
+
+def test_a_subagent_gets_what_is_pinned_and_a_compaction_forgets_what_was_shown(
+    shop: tuple[Path, Path], run_cli: RunCli
+) -> None:
+    root, code = shop
+    (root / "MEMORY.md").write_text("# Memory\n\nThe ferry leaves at noon.\n")
+    assert "ferry" in run_hook(run_cli, root, "subagent-start", code, "s-1", agent_type="Explore")
+    call = _edit(code / "src/limit.py")
+    assert run_hook(run_cli, root, "before-tool", code, "s-1", **call)
+    assert run_hook(run_cli, root, "post-compact", code, "s-1") == ""
+    assert LIMITS in run_hook(run_cli, root, "before-tool", code, "s-1", **call)
+
+
+# A campaign: 200 edits and commands with known history, half of them with a note about them.
+
+_PROGRAMS = ("npm", "cargo", "docker", "terraform", "make", "kubectl", "flyctl", "alembic")
+_VERBS = ("deploy", "migrate", "release", "build", "upgrade", "rollback", "sync", "seed")
+_PLACES = ("src", "src/api", "lib/billing", "web/pages", "jobs")
+_NAMES = ("limit", "refund", "queue", "index", "client", "report", "schema", "mailer")
+
+
+class _History:
+    """A project with notes about half of its files and commands, and one with the same files."""
+
+    def __init__(self, root: Path, folder: Path, run_cli: RunCli) -> None:
+        chance = random.Random(45)
+        self.root, self.run = root, run_cli
+        self.code, self.other = make_repository(folder / "shop"), make_repository(folder / "other")
+        files = [f"{place}/{name}.py" for place in _PLACES for name in _NAMES]
+        commands = [f"{program} {verb}" for program in _PROGRAMS for verb in _VERBS]
+        for base in (self.code, self.other):
+            for file in files:
+                (base / file).parent.mkdir(parents=True, exist_ok=True)
+                (base / file).write_text(f"# {file}\n")
+            run_git(base, "add", ".")
+            run_git(base, "commit", "-qm", "Add the files")
+        chance.shuffle(files)
+        chance.shuffle(commands)
+        self.known_files, self.other_files = files[:20], files[20:]
+        self.known_commands, self.other_commands = commands[:30], commands[30:]
+        self.words: dict[str, str] = {}
+        self._write_notes()
+
+    def _write_notes(self) -> None:
+        for number, file in enumerate(self.known_files):
+            word = self.words[file] = f"zebra{number}"
+            if number % 2:
+                self._add(f"Rule {word} holds in this place.", "decision", file)
+            else:
+                self._add(f"Rule {word}: `{file}` stays as it is.", "decision")
+        for number, command in enumerate(self.known_commands):
+            word = self.words[command] = f"quagga{number}"
+            text = f"Tried: {command} --fast\nFailed: {word} timed out.\nResolved: waited."
+            rule = f"Before `{command}`, do {word} first."
+            self._add(text if number % 3 else rule, "dead_end" if number % 3 else "decision")
+        for number in range(20):  # What is about no file and no command here.
+            self._add(
+                f"The {number}th meeting chose a make of chair and to build trust.", "decision"
+            )
+
+    def _add(self, text: str, kind: str, cite: str = "") -> None:
+        _remember(self.run, self.root, self.code, text, kind, cite)
+
+    def list_calls(self) -> list[tuple[Path, dict[str, Any], str]]:
+        """Return folder, call, and the word that has to be shown, "" for silence."""
+        code, words = self.code, self.words
+        calls = [(code, _edit(code / file), words[file]) for file in self.known_files] * 2
+        lines = ("{}", "cd web && {} --now 2>&1 | tail -5")
+        calls += [
+            (code, _run(line.format(command)), words[command])
+            for command in self.known_commands
+            for line in lines
+        ]
+        calls += [(code, _edit(code / file), "") for file in self.other_files]
+        calls += [(code, _run(command), "") for command in self.other_commands]
+        calls += [(self.other, _edit(self.other / file), "") for file in self.known_files]
+        calls += [(self.other, _run(command), "") for command in self.known_commands[:16]]
+        calls += [(code, _run(f"cat {file}"), "") for file in self.known_files[:10]]
+        assert len(calls) == 200
+        return calls
+
+
+@pytest.mark.campaign
+def test_of_200_calls_the_hook_shows_the_relevant_notes_alone(
+    make_vault: Make, tmp_path: Path, run_cli: RunCli
+) -> None:
+    root = make_vault()
+    history = _History(root, tmp_path / "code", run_cli)
+    with watch_process(root):
+        wait_until(lambda: ask(root, vaultmem.__version__, ["settle"]))
+        shown, silent, wrong = 0, 0, []
+        for number, (folder, call, word) in enumerate(history.list_calls()):
+            told = run_hook(run_cli, root, "before-tool", folder, f"s-{number}", **call)
+            assert count_tokens(told) <= 60
+            is_right = word in told if word else not told
+            shown += bool(word) and is_right
+            silent += not word and is_right
+            wrong += [] if is_right else [(call["tool_input"], word, told)]
+    print(f"shown {shown} of 100, silent {silent} of 100", *wrong, sep="\n")
+    assert shown >= 90
+    assert silent >= 99
