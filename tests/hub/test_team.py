@@ -110,7 +110,7 @@ def test_proposals_are_decided_on_the_page_and_by_the_api(team: Team) -> None:
         browser.post("/sign-in", data={"token": jonas})
         assert "to decide" not in browser.get("/v/harbour/").text
         propose("The fog horn is silent.")
-        wait_until(lambda: "1 proposal to decide" in browser.get("/v/harbour/").text)
+        wait_until(lambda: "1 proposal</a>" in browser.get("/v/harbour/").text)
         page = browser.get("/v/harbour/review?only=proposal").text
         assert "The fog horn is silent." in page
         (link,) = re.findall(r'<h3><a href="([^"]+)"', page)

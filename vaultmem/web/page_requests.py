@@ -6,7 +6,7 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial, wraps
 from http import HTTPStatus
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from starlette.datastructures import QueryParams
@@ -38,6 +38,9 @@ from vaultmem.storage.git.log import Commit, read_commit
 from vaultmem.vault import Vault
 from vaultmem.web.rendering import BELOW, Site, Visitor
 from vaultmem.workers import Caller, Workers
+
+if TYPE_CHECKING:
+    from vaultmem.services.curation.review import WaitingCounts
 
 # What goes wrong, said as a page to browsers and as problem details (RFC 9457) to programs.
 
@@ -123,7 +126,8 @@ class Frame(NamedTuple):
 
     `others` are the user's other vaults that may be looked at, by name, and `other` is that which
     is, "all" for all together. `moment` is the commit that is looked at, where it is not what is
-    there now. `lag` says why what is shown is older than the notes.
+    there now. `lag` says why what is shown is older than the notes. `waiting` has what waits for a
+    decision in the vault that is served.
     """
 
     name: str
@@ -133,6 +137,7 @@ class Frame(NamedTuple):
     lag: str = ""
     others: tuple[str, ...] = ()
     other: str = ""
+    waiting: WaitingCounts | None = None
 
 
 async def read(request: Request, work: Callable[[Vault], Value]) -> tuple[Frame, Value]:
@@ -244,7 +249,8 @@ def _look(
     from vaultmem.services.views.open_view import look_at
 
     seen = look_at(vault, at) if at else vault
-    return frame_vault(vault, at)._replace(others=others, other=other), work(seen)
+    done = work(seen)  # It may find what waits, which the frame counts.
+    return frame_vault(vault, at)._replace(others=others, other=other), done
 
 
 def open_asked(vault: Vault, other: str) -> list[Vault]:
@@ -267,7 +273,15 @@ def frame_vault(vault: Vault, at: str) -> Frame:
     """Return what each page says of the vault, looked at as it was `at` a time."""
     head = vault.head()
     branch, commit = (head.branch, head.commit) if head else ("", "")
-    return Frame(vault.root.name, branch, commit, _name_moment(vault, at), vault.notices.stale)
+    frame = Frame(vault.root.name, branch, commit, _name_moment(vault, at), vault.notices.stale)
+    return frame._replace(waiting=_count_waiting(vault))
+
+
+def _count_waiting(vault: Vault) -> WaitingCounts | None:
+    """Return what waits for a decision; None for a commit, of which nothing is decided."""
+    from vaultmem.services.curation.review import count_waiting
+
+    return count_waiting(vault) if vault.view.has_work_tree else None
 
 
 def _name_moment(vault: Vault, at: str) -> Commit | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
@@ -26,16 +28,19 @@ from vaultmem.core.preferences import SpeakerRole, find_standing
 from vaultmem.core.search.terms import term_sequence
 from vaultmem.core.text.display import count_things
 from vaultmem.core.text.paths import DREAMS, is_note_name
-from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
+from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.changes.bullets import read_dreamt
 from vaultmem.services.curation.curate import KEPT_APART, curate, find_quarantined, group_values
 from vaultmem.services.curation.incoming_notes import keep_current, list_arrived
-from vaultmem.services.merging.branches import list_changes, list_proposed
+from vaultmem.services.merging.branches import PROPOSALS, list_changes, list_proposed
 from vaultmem.services.projects.scope import find_foreign, view_project
 from vaultmem.services.search.link_walk import LinkGraph
+from vaultmem.services.views.open_view import find_branch
 from vaultmem.services.views.read_notes import find_note, read_note
+from vaultmem.storage.arrivals import read_found
 from vaultmem.storage.atomic import write_atomically
 from vaultmem.storage.git.log import Commit, walk_changes
+from vaultmem.storage.views import UNMERGED
 from vaultmem.vault import Vault
 
 #: Notes up to which a server compares all of them while somebody waits: more take minutes.
@@ -49,6 +54,9 @@ _NAMED, _SHOWN = 20, 4
 
 #: What was last shown to be decided; a cache, which another look makes again.
 _FILE = "review.json"
+
+#: The name by which `count_waiting` finds its last counts in memory.
+_WAITING = "waiting"
 
 
 class ReviewSide(NamedTuple):
@@ -120,6 +128,61 @@ def list_waiting(vault: Vault) -> tuple[Proposal, ...]:
     waiting = [*keep_current(vault, list_shown(vault)), *_find_unasked(vault)]
     ordered = sorted(_add(list_arrived(vault), waiting), key=_order)
     return group_values(vault, (*list_branches(vault), *ordered))
+
+
+class WaitingCounts(NamedTuple):
+    """How many decisions wait, by action in the queue's order, and how many notes have conflicts.
+
+    An action that nothing waits for is left out.
+    """
+
+    decisions: Mapping[Action, int]
+    conflicts: int = 0
+
+    @property
+    def total(self) -> int:
+        """All that waits."""
+        return sum(self.decisions.values()) + self.conflicts
+
+
+def count_waiting(vault: Vault) -> WaitingCounts:
+    """Return the counts of `list_waiting`, from memory while the files that decide them are same.
+
+    A branch that is not checked out, and a vault whose git history cannot be read, has none.
+    """
+    try:
+        head = vault.head()
+        if find_branch(vault):
+            return WaitingCounts({})
+        key = (vault.view.key(), head and head.commit, read_found(vault.state), _stamp(vault))
+        found = vault.state.made.get(_WAITING)
+        if not found or found[0] != key:
+            found = vault.state.made[_WAITING] = (key, _count(vault))
+    except (VaultError, ImportError):
+        return WaitingCounts({})
+    counts: WaitingCounts = found[1]
+    return counts
+
+
+def _count(vault: Vault) -> WaitingCounts:
+    waiting = Counter(each.action for each in list_waiting(vault))
+    decisions = {action: waiting[action] for action in ORDER if waiting[action]}
+    return WaitingCounts(decisions, len(vault.view.paths(UNMERGED)))
+
+
+def _stamp(vault: Vault) -> tuple[int, ...]:
+    """Return when the files changed that have what `review` found and the proposed branches."""
+    files = [_file(vault)]
+    if (head := vault.head()) is not None and head.commit:
+        folder = vault.history.git_folder
+        files += [folder / "packed-refs", *folder.glob(f"refs/remotes/*/{PROPOSALS}**/")]
+    return tuple(_changed_at(file) for file in files)
+
+
+def _changed_at(file: Path) -> int:
+    with suppress(OSError):
+        return os.stat(file).st_mtime_ns
+    return 0
 
 
 def drop_foreign(vault: Vault, proposals: Iterable[Proposal]) -> tuple[Proposal, ...]:

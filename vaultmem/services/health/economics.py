@@ -101,9 +101,7 @@ def read_stats(vault: Vault, session: str = "") -> Stats:
     not known which project they were asked in.
     """
     notes, flat = vault.view.totals()
-    store = SignalStore(vault.state, vault.state_folder)
-    with contextlib.suppress(BusyError):  # What was noted down last is then left out.
-        store.fold(flat, vault.wait)
+    store = _open_signals(vault)
     accounts = [each for each in store.accounts() if session in {"", each.session}]
     calls = [each for each in store.calls() if session in {"", each.session}]
     surfaced = read_usage(vault)
@@ -119,7 +117,7 @@ def read_stats(vault: Vault, session: str = "") -> Stats:
         _sum(accounts, "pack"),
         _sum(accounts, "recall"),
         _by_session(accounts),
-        _failed([each for each in calls if vault.view.project is None or _is_own(vault, each)]),
+        _failed(vault, calls),
         tuple(each for each in most if each.times and each.path in paths)[:_LISTED],
         tuple(sorted(paths - surfaced.keys())),
     )
@@ -149,12 +147,26 @@ def _by_session(accounts: list[UsageTotals]) -> tuple[SessionSums, ...]:
     return tuple(found)
 
 
-def _failed(calls: list[Call]) -> tuple[tuple[str, int], ...]:
-    """Return the questions that found nothing, newest first, as they were last asked."""
+def list_failed(vault: Vault) -> tuple[tuple[str, int], ...]:
+    """Return the queries that found nothing with how often, as `read_stats` has them."""
+    return _failed(vault, _open_signals(vault).calls())
+
+
+def _open_signals(vault: Vault) -> SignalStore:
+    """Return the query log with all that was logged, as far as no other process writes it now."""
+    store = SignalStore(vault.state, vault.state_folder)
+    with contextlib.suppress(BusyError):  # What was noted down last is then left out.
+        store.fold(vault.view.totals()[1], vault.wait)
+    return store
+
+
+def _failed(vault: Vault, calls: Iterable[Call]) -> tuple[tuple[str, int], ...]:
+    """Return the queries that found nothing, newest first, as they were last asked."""
     times: dict[str, int] = {}
     shown: dict[str, str] = {}
     for call in calls:
-        if call.query.strip() and not call.found:
+        is_shown = vault.view.project is None or _is_own(vault, call)
+        if is_shown and call.query.strip() and not call.found:
             name = " ".join(call.query.split()).casefold()
             times[name] = times.get(name, 0) + 1
             shown.setdefault(name, call.query)

@@ -12,13 +12,12 @@ from vaultmem.core.text.paths import is_note_name
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.changes.ownership import PendingFiles, read_pending
 from vaultmem.services.changes.parts import name_leaks
-from vaultmem.services.curation.review import list_waiting
+from vaultmem.services.curation.review import count_waiting
 from vaultmem.services.history.commits import CommitFilter, list_commits
 from vaultmem.services.memory.rename import plan_repair
 from vaultmem.services.merging.branches import list_proposed
 from vaultmem.services.search.trusted import tell_trust_elsewhere
 from vaultmem.services.syncing.sync_place import SyncState, read_sync_state
-from vaultmem.services.views.open_view import find_branch
 from vaultmem.services.views.read_index import Progress, is_index_behind
 from vaultmem.services.views.update_index import SyncReport, read_note_rules, sync_to_read
 from vaultmem.services.watching.lease import Watching, find_watcher
@@ -123,7 +122,7 @@ def read_status(
         kinds=View(vault.state).count_notes("kind"),
         states=_count_states(vault),
         proposed=len(vault.view.paths(PROPOSED)),
-        to_decide=_count_waiting(vault) if looks else {},
+        to_decide=_name_waiting(vault) if looks else {},
         sync=report,
         is_in_sync=looks and not sync_problem and not is_index_behind(vault),
         git=_read_git(vault, looks),
@@ -137,14 +136,10 @@ def read_status(
     )
 
 
-def _count_waiting(vault: Vault) -> dict[str, int]:
-    """Count by kind what waits for a decision, as `review` names the kinds; a branch has none."""
-    if find_branch(vault):
-        return {}
-    try:
-        return dict(Counter(name_action(each.action) for each in list_waiting(vault)))
-    except (VaultError, ImportError):  # There is no git, or its history cannot be read.
-        return {}
+def _name_waiting(vault: Vault) -> dict[str, int]:
+    """Return how many decisions wait, by kind as `review` names the kinds."""
+    decisions = count_waiting(vault).decisions
+    return {name_action(action): count for action, count in decisions.items()}
 
 
 def _count_states(vault: Vault) -> dict[str, int]:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
+from itertools import groupby
 from typing import NamedTuple
 
 from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 
+from vaultmem.core.curation.proposal import CHOICES, name_action
 from vaultmem.core.merging.text import ConflictChoice
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.text.timestamps import Check, Verdict
 from vaultmem.errors import RefusedError
 from vaultmem.services.health.economics import Stats
-from vaultmem.services.merging.branches import list_proposed
 from vaultmem.services.merging.text_conflicts import Unsettled, list_conflicts, resolve_conflicts
 from vaultmem.services.packs.receipts import ShownSections
 from vaultmem.storage.git.log import Commit
@@ -24,8 +26,11 @@ from vaultmem.web.access import take_code
 from vaultmem.web.page_requests import answers, go_back, read, read_form, refuse, write
 from vaultmem.web.rendering import Site, Visits, make_link, render_page
 
-#: Commits and notes that are shown.
-LAST = 8
+#: Notes and queries that are shown, and commits.
+LAST, _COMMITS = 8, 16
+
+#: Notes that `init` writes into a new vault.
+_TEMPLATES = 2
 
 
 class Notes(NamedTuple):
@@ -38,24 +43,45 @@ class Notes(NamedTuple):
     changed: list[NoteRecord]
 
 
+class SessionChanges(NamedTuple):
+    """Commits, newest first, that one author made in one session; "" outside of a session."""
+
+    who: str
+    is_agent: bool
+    session: str
+    commits: tuple[Commit, ...]
+
+
 class Home(NamedTuple):
-    """What a vault's first page shows; `proposals` counts branches that wait for a decision."""
+    """What a vault's first page shows; `failed` are queries that found nothing, with how often."""
 
     notes: Notes
-    commits: tuple[Commit, ...]
-    proposals: int = 0
+    changes: list[SessionChanges]
+    failed: tuple[tuple[str, int], ...]
+
+    @property
+    def is_new(self) -> bool:
+        """True if the vault has only the notes that `init` writes."""
+        return self.notes.total <= _TEMPLATES
 
 
 def gather_home(vault: Vault) -> Home:
-    """Return what is pinned, what changed last, and how many notes there are."""
+    """Return what changed last and by whom, what was not found, and what is pinned."""
+    from vaultmem.services.health.economics import list_failed
     from vaultmem.services.history.commits import CommitFilter, find_moment, list_commits
 
     notes = vault.view.keep("home", lambda: _sum_up_all(vault.view))
     has_git = vault.head() is not None
     wanted = CommitFilter(everything=True)
     moment = find_moment(vault)
-    log = list_commits(vault, wanted, LAST, commit=moment).commits if has_git else ()
-    return Home(notes, log, len(list_proposed(vault)))
+    log = list_commits(vault, wanted, _COMMITS, commit=moment).commits if has_git else ()
+    return Home(notes, group_commits(log), list_failed(vault)[:LAST])
+
+
+def group_commits(commits: Iterable[Commit]) -> list[SessionChanges]:
+    """Return neighbouring commits of one author and session together."""
+    groups = groupby(commits, lambda each: (each.who, bool(each.agent), each.session))
+    return [SessionChanges(*key, tuple(own)) for key, own in groups]
 
 
 def _sum_up_all(view: View) -> Notes:
@@ -67,7 +93,8 @@ def _sum_up_all(view: View) -> Notes:
 async def show_home(request: Request) -> Response:
     """Show the first page."""
     frame, home = await read(request, gather_home)
-    return render_page(request, "home.html", vault=frame, home=home)
+    kinds = {action: name_action(action) for action in CHOICES}
+    return render_page(request, "home.html", vault=frame, home=home, choices=CHOICES, kinds=kinds)
 
 
 # The door: a one-time code becomes a browser's session.
