@@ -288,13 +288,13 @@ def test_recall_works_without_any_option(run_cli: RunCli, root: Path) -> None:
 
 
 @pytest.mark.campaign
-def test_recall_leaves_out_archived_notes_unless_asked(run_cli: RunCli, root: Path) -> None:
+def test_recall_shows_archived_notes_and_filters_by_state(run_cli: RunCli, root: Path) -> None:
     def paths(*options: str) -> set[str]:
         hits = run_cli("recall", "gangway", "-n", "5", *options, "--json", cwd=root).json["hits"]
         return {hit["path"] for hit in hits}
 
-    assert paths() == {"notes/deploy/gangway.md"}
-    assert paths("--include-archived") == {"notes/deploy/gangway.md", "notes/deploy/ferry.md"}
+    assert paths() == {"notes/deploy/gangway.md", "notes/deploy/ferry.md"}
+    assert paths("--state", "active") == {"notes/deploy/gangway.md"}
     assert paths("--state", "archived") == {"notes/deploy/ferry.md"}
     assert paths("--context", "auth") == set()
 

@@ -42,5 +42,5 @@ def test_hidden_notes_are_not_promoted(state: State) -> None:
 
 def test_doubtful_states_weigh_less_and_stay_in_sight() -> None:
     assert 0 < STATE_WEIGHT[State.STALE] < STATE_WEIGHT[State.CANDIDATE] < 1
-    assert HIDDEN_STATES.isdisjoint(STATE_WEIGHT)
+    assert HIDDEN_STATES & STATE_WEIGHT.keys() == {State.ARCHIVED}
     assert State.ACTIVE not in STATE_WEIGHT

@@ -297,7 +297,7 @@ def test_vault_that_somebody_else_made_is_evidence_only(
     assert group(make_pack(clone, "gangway"), "Instructions") == ""
 
 
-def test_stale_is_marked_and_quarantined_never_appears_unasked(packed: MakePack) -> None:
+def test_stale_and_archived_are_marked_and_quarantined_never_appears(packed: MakePack) -> None:
     pack = packed(
         {
             "notes/stale.md": note("The gangway creaks.", state="stale"),
@@ -310,8 +310,8 @@ def test_stale_is_marked_and_quarantined_never_appears_unasked(packed: MakePack)
         expand_links=True,
     )
     assert f"{handle(pack, 'notes/stale.md')[:-1]} | stale | " in pack.text
+    assert f"{handle(pack, 'notes/old.md')[:-1]} | archived | " in pack.text
     assert "poison" not in pack.text
-    assert "of old" not in pack.text
 
 
 def test_notes_that_contradict_stand_together_with_the_order_stated(packed: MakePack) -> None:

@@ -89,11 +89,12 @@ def test_an_archived_note_with_more_of_what_was_asked_answers(vault: Vault) -> N
     assert found.hits[0].record.path == "old.md"
 
 
-def test_an_archived_note_is_left_out_where_another_answers(vault: Vault) -> None:
-    (vault.root / "new.md").write_text("The espresso machine is descaled on Mondays.\n")
+def test_an_archived_note_comes_after_an_equal_one_and_is_not_hidden(vault: Vault) -> None:
+    (vault.root / "zz.md").write_text(ARCHIVED.replace("state: archived\n", ""))
     sync_vault(vault)
-    found = answer(vault, "when is the espresso machine descaled")
-    assert "old.md" not in {hit.record.path for hit in found.hits}
+    question = "when is the espresso machine descaled"
+    found = answer(vault, question)
+    assert [hit.record.path for hit in found.hits[:2]] == ["zz.md", "old.md"]
 
 
 def test_a_quarantined_note_is_never_named(vault: Vault) -> None:

@@ -53,7 +53,7 @@ INSTRUCTION_KINDS = frozenset({Kind.POLICY_RULE, Kind.PROCEDURAL_SKILL})
 #: Kinds that are what they say only on the owner's word: active, and their text on record.
 OWNER_KINDS = INSTRUCTION_KINDS | {Kind.PREFERENCE}
 
-#: States that ordinary recall leaves out.
+#: States of notes that are no longer in use; recall finds only the archived ones of them.
 HIDDEN_STATES = frozenset({State.ARCHIVED, State.DEPRECATED, State.QUARANTINED})
 
 #: States in which a note stands for nothing: it replaces none, and nothing is made of it unasked.
@@ -71,7 +71,12 @@ _BY_RESTRICTION = (
 )
 
 #: What each state's relevance is multiplied by: doubtful memories rank lower.
-STATE_WEIGHT = {State.STALE: 0.7, State.CANDIDATE: 0.9, State.UNREADABLE: 0.7}
+STATE_WEIGHT = {
+    State.STALE: 0.7,
+    State.CANDIDATE: 0.9,
+    State.ARCHIVED: 0.9,
+    State.UNREADABLE: 0.7,
+}
 
 #: Where a note may go from each state. Each step has its way back, so the table is symmetric:
 #: candidate - active - stale - archived in a row, deprecated beside the first three, quarantined

@@ -127,7 +127,7 @@ class Recall(NamedTuple):
         ),
     ] = False
     include_archived: Annotated[
-        bool, Arg("Also archived and deprecated notes.", Agent(is_listed=False))
+        bool, Arg("Also deprecated notes; archived ones are always found.", Agent(is_listed=False))
     ] = False
     include_quarantined: Annotated[
         bool, Arg("Also quarantined notes, after a warning.", excused=_FOR_PEOPLE)
@@ -319,13 +319,13 @@ def make_ask(asked: Recall) -> Ask:
 
 def _choose_states(asked: Recall) -> frozenset[Any]:
     """Return the states that are asked for; none stand for those that are always shown."""
-    from vaultmem.core.lifecycle import HIDDEN_STATES, State
+    from vaultmem.core.lifecycle import State
 
     named = read_states(asked.only.state)
     if not named and asked.include_archived:
         named = frozenset(State) - {State.QUARANTINED}
     if asked.include_quarantined:
-        named = (named or frozenset(State) - HIDDEN_STATES) | {State.QUARANTINED}
+        named = (named or frozenset(State) - {State.DEPRECATED}) | {State.QUARANTINED}
     return named
 
 

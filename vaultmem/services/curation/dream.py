@@ -235,7 +235,7 @@ def _fit(
 #: The name under which the last dream's time is kept.
 _WORK = "dreamt"
 
-#: How a diary begins; as an archived note it is in no pack, and in no recall unless asked for.
+#: How a diary begins. Recall leaves this one archived note out unless a filter asks for it.
 _DIARY = """---
 kind: reflection
 state: archived

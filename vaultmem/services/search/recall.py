@@ -14,7 +14,6 @@ from vaultmem.core.languages import read_lines, read_pairs
 from vaultmem.core.lifecycle import State
 from vaultmem.core.packs.pack_item import plain_label
 from vaultmem.core.search.query import (
-    JUDGED,
     MAX_TERMS,
     WEIGHTS,
     Hit,
@@ -22,7 +21,6 @@ from vaultmem.core.search.query import (
     Statistics,
     Sureness,
     group_hits,
-    is_strong,
     judge_hits,
     parse_query,
     tell_replaced,
@@ -80,8 +78,8 @@ def find_hits(
 ) -> tuple[RecallQuery, list[Hit]]:
     """Return the query as it was searched, spelling corrected, and the best hits.
 
-    `wanted` is their number at most. Archived notes answer too: if others surely do, those with a
-    term that these lack. A query of stop words alone is answered by these.
+    `wanted` is their number at most. Archived notes rank with the others. A query of stop words
+    alone is answered by these.
     """
     how = (by_note, dense, reranker)
     plain = query.filter
@@ -92,20 +90,7 @@ def find_hits(
     wider = query._replace(filter=plain._replace(with_archived=True))
     found_by, found = _find_known(vaults, wider, wanted + 1, *how)
     found = [hit for hit in found if hit.record.path != str(DREAMS)][:wanted]
-    others = [hit for hit in found if hit.record.state != State.ARCHIVED]
-    strong = [hit for hit in others[:JUDGED] if is_strong(hit)]
-    if len(others) == len(found) or not strong:
-        return found_by._replace(filter=plain), found
-    answered = {match.term for hit in strong for match in hit.matches}
-    more = [
-        hit
-        for hit in found
-        if hit.record.state == State.ARCHIVED
-        and not answered.issuperset(match.term for match in hit.matches)
-    ]
-    found_by, others = _find_known(vaults, query, wanted, *how)
-    found = sorted([*others, *more], key=lambda hit: -hit.score)
-    return found_by, found[:wanted]
+    return found_by._replace(filter=plain), found
 
 
 #: Further hits that are looked at where some are not valid any more.
