@@ -65,7 +65,7 @@ pin notes/quay.md
 pin notes/quay.md --remove
 tag notes/quay.md stone
 pin
-recent
+queries
 stats
 status
 review

@@ -173,7 +173,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     ],
     "pack": [["pack", "tokens", "--receipt"], ["pack", "tokens", "--at", "HEAD~2"]],
     "eval": [["eval", "questions"], ["eval", "questions", "--against", "HEAD~2"]],
-    "recent": [["recent"]],
+    "queries": [["queries"]],
     "review": [["review", "--json"]],
     "replay": [["replay"], ["replay", "last"]],
     "context": [["context"]],

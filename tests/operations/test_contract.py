@@ -44,7 +44,7 @@ OFFERED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "list_sources": ("prime", "history", {"action": "reference"}),
     "list_source_notes": ("prime", "history", {"action": "reference"}),
     "stats": ("stats", "history", {"action": "stats"}),
-    "recent": ("recent", "history", {"action": "queries"}),
+    "recent": ("queries", "history", {"action": "queries"}),
     "remember": ("remember", "remember", {}),
     "move_note": ("state", "", {}),
     "supersede_note": ("supersede", "", {}),

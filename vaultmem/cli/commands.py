@@ -52,7 +52,7 @@ History
   bisect        assert_commands    Find the first commit whose pack is not as expected.
 
 What agents saw
-  recent        health_commands    List the last recalls and packs: query, caller, notes.
+  queries       health_commands    List the last recalls and packs: query, caller, notes.
   replay        assert_commands    List the packs that agents got, or print one again.
   stats         health_commands    Show how many tokens recalls and packs cost, and saved.
 
@@ -120,6 +120,7 @@ RENAMED = {
     "primed": "prime",
     "quarantine": "state ... quarantined",
     "receipts": "replay",
+    "recent": "queries",
     "unpin": "pin --remove",
     "unprime": "prime --remove",
 }

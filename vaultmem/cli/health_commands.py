@@ -1,4 +1,4 @@
-"""Commands on a vault's health and use: context, status, doctor, recent, stats."""
+"""Commands on a vault's health and use: context, status, doctor, queries, stats."""
 
 from __future__ import annotations
 
@@ -334,9 +334,9 @@ def _say_problems(found: VaultStatus) -> None:
     _say_groups(found.problems, "yellow")
 
 
-# Commands about what memory shows and costs: recent, stats.
+# Commands about what memory shows and costs: queries, stats.
 
-recent = make_command(RECENT, "recent")
+queries = make_command(RECENT, "queries")
 
 
 @offers(STATS)

@@ -17,7 +17,7 @@ from vaultmem.cli.interrupt import INTERRUPTED, end_at_once, let_command_see
 WARM_COMMANDS = frozenset(
     (
         *("recall", "pack", "get", "list", "why", "similar"),
-        *("show", "diff", "history", "blame", "log", "recent", "stats"),
+        *("show", "diff", "history", "blame", "log", "queries", "stats"),
     )
 )
 
