@@ -73,10 +73,10 @@ curate
 curate --apply --yes
 dream --dry-run
 compact
-prime ../document.md --source tides
-prime
-prime --remove tides
-prime --remove tides --yes
+reference ../document.md --source tides
+reference
+reference --remove tides
+reference --remove tides --yes
 checkpoint "what was remembered"
 diff HEAD~1 HEAD
 promote notes/pier.md

@@ -237,7 +237,11 @@ COMMANDS |= {
     "import": [["import", "mem0", "mem0.json"], ["import", "transcripts", "data.txt"]],
     "links": [["links", "a"], ["links", "--to", "a"], ["links", "--orphans"]],
     "mv": [["mv", "a", "notes/moved.md"]],
-    "prime": [["prime", "data.txt", "--source", "data"], ["prime"], ["prime", "--remove", "data"]],
+    "reference": [
+        ["reference", "data.txt", "--source", "data"],
+        ["reference"],
+        ["reference", "--remove", "data"],
+    ],
     "session chain": [_START, ["session", "chain", "s-9"]],
     "session close": [_START, ["session", "close", "s-9", "--summary", "done"]],
     "session decide": [_START, ["--session", "s-9", "session", "decide", "Gangways are steel."]],

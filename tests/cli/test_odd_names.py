@@ -346,7 +346,7 @@ GIVEN: tuple[tuple[str | bytes, ...], ...] = (
     ),
     *(("supersede", "a", b"\xfc"), ("bisect", b"--good=\xfc", "x", "--says", b"\xfc")),
     *(("assert", "x", "--says", b"\xfc"), ("replay", b"\xfc"), ("replay", b"--agent=\xfc")),
-    *(("get", b"a#\xfc"), ("blame", b"a#\xfc"), ("links", b"\xfc"), ("prime",), ("stats",)),
+    *(("get", b"a#\xfc"), ("blame", b"a#\xfc"), ("links", b"\xfc"), ("reference",), ("stats",)),
     *(("dream",), ("remember", "Quite new.", b"--agent=\xfc"), ("status",), ("log",)),
 )
 

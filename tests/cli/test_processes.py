@@ -28,7 +28,7 @@ COMMANDS = [
     ("curation_commands", ["dream"]),
     ("curation_commands", ["review"]),
     ("search_commands", ["mv", "notes/a.md", "notes/b.md"]),
-    ("exchange_commands", ["prime"]),
+    ("exchange_commands", ["reference"]),
     ("health_commands", ["stats"]),
     ("task_commands", ["task", "list"]),
     ("project_commands", ["projects"]),

@@ -40,7 +40,7 @@ Finding
   why           history_commands   Show which notes mention a text, and who wrote them when.
   trace         history_commands   List memories and decisions about a line of code.
   similar       search_commands    List the notes that state the same as a text, or nearly.
-  prime         exchange_commands  Import reference material, one note for each heading.
+  reference     exchange_commands  Import reference material, one note for each heading.
 
 History
   show          history_commands   Show who made a commit, why, and what it changed.
@@ -117,12 +117,13 @@ RENAMED = {
     "handoff": "task handoff",
     "orphans": "links --orphans",
     "pinned": "pin",
-    "primed": "prime",
+    "prime": "reference",
+    "primed": "reference",
     "quarantine": "state ... quarantined",
     "receipts": "replay",
     "recent": "queries",
     "unpin": "pin --remove",
-    "unprime": "prime --remove",
+    "unprime": "reference --remove",
 }
 
 _HEAD = """\
