@@ -132,8 +132,9 @@ COMMANDS: dict[str, list[list[str]]] = {
     "init": [["init"]],
     "index": [["index"]],
     "trust": [["trust"]],
-    "vaults add": [["vaults", "add", "."], ["vaults"]],
-    "vaults remove": [["vaults", "add", "."], ["vaults", "remove", "vault"]],
+    "vault list": [["vault", "add", "."], ["vault", "list"]],
+    "vault add": [["vault", "add", "."], ["vault"]],
+    "vault remove": [["vault", "add", "."], ["vault", "remove", "vault"]],
     "remember": [
         ["remember", "Gangways are steep."],
         ["remember", "Gangways are wet.", "--branch", "side"],

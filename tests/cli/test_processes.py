@@ -16,7 +16,7 @@ from vaultmem.cli.output import ProgressLine, warn
 #: By module; those that are not here are started from nothing by tests of their own.
 COMMANDS = [
     ("vault_commands", ["trust"]),
-    ("vault_list", ["vaults"]),
+    ("vault_list", ["vault", "list"]),
     ("note_commands", ["get", "a"]),
     ("note_commands", ["pin", "a"]),
     ("search_commands", ["pack", "gangway"]),

@@ -40,7 +40,7 @@ ASKED = (
     *(["status", "--json"], ["list", "--json"], ["log", "--json"], ["log", "--uncommitted"]),
     *(["stats", "--json"], ["session", "list", "--json"], ["session", "show", "s-1"]),
     *(["review", "--json"], ["recall", "refunds queue", "--json"]),
-    *(["usage", "notes/refunds.md"], ["vaults", "--json"]),
+    *(["usage", "notes/refunds.md"], ["vault", "list", "--json"]),
 )
 
 

@@ -90,7 +90,7 @@ Watching and the page
 
 The vault itself
   doctor        health_commands    Check the vault, its repository and this machine.
-  vaults        vault_list         List your vaults and their problems.
+  vault         vault_list         List your vaults, or add one to the list or remove it.
   trust         vault_commands     Trust this vault: its active policies may instruct.
 
 Not in the list
@@ -124,6 +124,7 @@ RENAMED = {
     "recent": "queries",
     "unpin": "pin --remove",
     "unprime": "reference --remove",
+    "vaults": "vault",
 }
 
 _HEAD = """\
