@@ -401,7 +401,7 @@ OTHERS = {
 }
 READS = {
     *("recall", "pack", "get", "list", "log", "status", "links", "why", "similar", "show", "diff"),
-    *("history", "blame", "bisect", "assert", "queries", "replay", "stats"),
+    *("history", "blame", "bisect", "assert", "queries", "receipt", "stats"),
 }
 
 

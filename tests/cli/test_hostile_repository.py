@@ -176,7 +176,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "eval": [["eval", "questions"], ["eval", "questions", "--against", "HEAD~2"]],
     "queries": [["queries"]],
     "review": [["review", "--json"]],
-    "replay": [["replay"], ["replay", "last"]],
+    "receipt": [["receipt"], ["receipt", "last"]],
     "context": [["context"]],
     "status": [["status"]],
     "doctor": [["doctor"]],
@@ -476,9 +476,9 @@ def run_script(*words: str, cwd: Path, env: dict[str, str]) -> Result:
 
 
 def run_all(root: Path, name: str, run: Callable[..., Result]) -> None:
-    if name == "replay":
+    if name == "receipt":
         shown = run("pack", "tokens", "--receipt", "--json", cwd=root, env={})
-        arguments = [["replay"], ["replay", shown.json["receipt"]]]
+        arguments = [["receipt"], ["receipt", shown.json["receipt"]]]
     else:
         arguments = COMMANDS[name]
     for words in arguments:

@@ -345,7 +345,7 @@ GIVEN: tuple[tuple[str | bytes, ...], ...] = (
         ("recall", "x", b"--from-agent=\xfc"),
     ),
     *(("supersede", "a", b"\xfc"), ("bisect", b"--good=\xfc", "x", "--says", b"\xfc")),
-    *(("assert", "x", "--says", b"\xfc"), ("replay", b"\xfc"), ("replay", b"--agent=\xfc")),
+    *(("assert", "x", "--says", b"\xfc"), ("receipt", b"\xfc"), ("receipt", b"--agent=\xfc")),
     *(("get", b"a#\xfc"), ("blame", b"a#\xfc"), ("links", b"\xfc"), ("reference",), ("stats",)),
     *(("dream",), ("remember", "Quite new.", b"--agent=\xfc"), ("status",), ("log",)),
 )

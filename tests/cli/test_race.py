@@ -26,7 +26,7 @@ COMMANDS = [
         "links --orphans",
         "similar {a}",
         "why things",
-        "replay",
+        "receipt",
     ),
     *("history {a}", "blame {a}", "log", "diff", "stats", "pin", "branch", "context"),
     *(

@@ -89,7 +89,7 @@ def test_recent_tells_what_was_shown_to_whom_and_when(
     assert (nothing["query"], nothing["shown"], nothing["receipt"]) == ("zeppelin", [], None)
     assert (pack["kind"], pack["agent"], pack["session"]) == ("pack", "codex", "s-7")
     assert [each["path"] for each in pack["shown"]] == ["notes/g.md"]
-    assert run_cli("replay", pack["receipt"], "--vault", root).out.count("gangway") == 1
+    assert run_cli("receipt", pack["receipt"], "--vault", root).out.count("gangway") == 1
     assert (asked["agent"], asked["tokens"] > 0) == (None, True)
     assert abs(datetime.fromisoformat(asked["time"]).timestamp() - time.time()) < 600
     assert git(root, "status", "--porcelain") == before

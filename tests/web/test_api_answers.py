@@ -62,7 +62,7 @@ SAME = [
     ("/pack?query=pier&ref=side&receipt=false", "pack pier --ref side --no-receipt"),
     ("/pack?query=pier&at={commit}&receipt=false", "pack pier --at {commit} --no-receipt"),
     ("/receipts", "receipts"),
-    ("/receipts/{receipt}/replay", "replay {receipt}"),
+    ("/receipts/{receipt}/replay", "receipt {receipt}"),
     ("/assert?query=pier&says=oak", "assert pier --says oak"),
     ("/assert?query=pier&says=oak&not=true", "assert pier --says oak --not"),
     ("/assert?query=pier&finds=notes/pier.md&at={commit}", "assert pier --finds notes/pier.md"),
@@ -219,7 +219,7 @@ FAILURES = [
     ("/commits/nowhere", "show nowhere", 404),
     ("/sessions/nobody", "session show nobody", 404),
     ("/tasks/nothing", "task show nothing", 404),
-    ("/receipts/nothing/replay", "replay nothing", 404),
+    ("/receipts/nothing/replay", "receipt nothing", 404),
     ("/why?query=stone&ref=nowhere", "why stone --ref nowhere", 404),
 ]
 

@@ -53,7 +53,7 @@ History
 
 What agents saw
   queries       health_commands    List the last recalls and packs: query, caller, notes.
-  replay        assert_commands    List the packs that agents got, or print one again.
+  receipt       assert_commands    List the packs that agents got, or print one again.
   stats         health_commands    Show how many tokens recalls and packs cost, and saved.
 
 Upkeep
@@ -120,8 +120,9 @@ RENAMED = {
     "prime": "reference",
     "primed": "reference",
     "quarantine": "state ... quarantined",
-    "receipts": "replay",
+    "receipts": "receipt",
     "recent": "queries",
+    "replay": "receipt",
     "unpin": "pin --remove",
     "unprime": "reference --remove",
     "vaults": "vault",

@@ -148,7 +148,7 @@ def _session_lines(found: Stats) -> Iterator[Line]:
 def recent(vault: Vault, asked: RecentRequest) -> list[ShownSections]:
     """List the last recalls and packs: query, caller, notes.
 
-    What is pinned in every pack is left out; a pack's receipt has it (`vaultmem replay`). With
+    What is pinned in every pack is left out; a pack's receipt has it (`vaultmem receipt`). With
     --says, packs are read from their receipts, so notes count as they were then, pinned ones too.
 
     Examples:
