@@ -400,7 +400,19 @@ OTHERS = {
     "merge-driver": "what git merges; `merge` has a row",
 }
 READS = {
-    *("recall", "pack", "get", "list", "log", "status", "links", "why", "similar", "show", "diff"),
+    *(
+        "recall",
+        "pack",
+        "get",
+        "list",
+        "log",
+        "status",
+        "links",
+        "trace",
+        "similar",
+        "show",
+        "diff",
+    ),
     *("history", "blame", "bisect", "assert", "queries", "receipt", "stats"),
 }
 

@@ -82,7 +82,7 @@ diff HEAD~1 HEAD
 promote notes/pier.md
 state notes/pier.md stale
 supersede notes/ferry.md notes/quay.md
-why buoys
+trace buoys
 state notes/buoy.md quarantined --reason "who knows"
 log
 show

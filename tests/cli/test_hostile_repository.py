@@ -187,10 +187,10 @@ COMMANDS: dict[str, list[list[str]]] = {
     "diff": [["diff"], ["diff", "main", "side"]],
     "history": [["history", "a"]],
     "blame": [["blame", "a"], ["blame", "a", "--at", "HEAD"]],
-    "why": [["why", "tokens"]],
     "trace": [
         ["trace", "data.txt"],
         ["trace", "data.txt:1"],
+        ["trace", "tokens"],
         ["remember", "The data are one.", "--cite", "data.txt#L1"],
         ["recall", "data are one"],
     ],

@@ -22,7 +22,7 @@ COMMANDS = [
     ("search_commands", ["pack", "gangway"]),
     ("commit_commands", ["promote", "c"]),
     ("history_commands", ["diff"]),
-    ("history_commands", ["why", "gangway"]),
+    ("history_commands", ["trace", "gangway"]),
     ("search_commands", ["similar", "a"]),
     ("note_commands", ["state", "a", "stale"]),
     ("curation_commands", ["dream"]),

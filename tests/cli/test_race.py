@@ -25,7 +25,7 @@ COMMANDS = [
         "links --to {a}",
         "links --orphans",
         "similar {a}",
-        "why things",
+        "trace things",
         "receipt",
     ),
     *("history {a}", "blame {a}", "log", "diff", "stats", "pin", "branch", "context"),

@@ -55,7 +55,7 @@ OFFERED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "diff": ("diff", "", {}),
     "trace_note": ("history", "", {}),
     "blame": ("blame", "", {}),
-    "why": ("why", "", {}),
+    "why": ("trace", "", {}),
     "pack": ("pack", "context_pack", {}),
     "list_links": ("links", "", {}),
     "list_backlinks": ("links --to", "", {}),

@@ -78,8 +78,8 @@ SAME = [
     ("/blame/quay%23Stone?at={commit}", "blame quay#Stone --at {commit}"),
     ("/history/pier", "history pier"),
     ("/history/pier?limit=1&at={commit}", "history pier -n 1 --at {commit}"),
-    ("/why?query=stone", "why stone"),
-    ("/why?query=stone&at={commit}&limit=2", "why stone --at {commit} -n 2"),
+    ("/why?query=stone", "trace stone"),
+    ("/why?query=stone&at={commit}&limit=2", "trace stone --at {commit} -n 2"),
     ("/branches", "branches"),
     ("/merge?branch=side", "merge side --dry-run"),
     ("/merge?branch=main&ref=side", "merge main --ref side --dry-run"),
@@ -220,7 +220,7 @@ FAILURES = [
     ("/sessions/nobody", "session show nobody", 404),
     ("/tasks/nothing", "task show nothing", 404),
     ("/receipts/nothing/replay", "receipt nothing", 404),
-    ("/why?query=stone&ref=nowhere", "why stone --ref nowhere", 404),
+    ("/why?query=stone&ref=nowhere", "trace stone --ref nowhere", 404),
 ]
 
 

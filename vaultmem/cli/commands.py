@@ -37,8 +37,7 @@ Notes
   forget        note_commands      Remove notes; git keeps what was committed.
 
 Finding
-  why           history_commands   Show which notes mention a text, and who wrote them when.
-  trace         history_commands   List memories and decisions about a line of code.
+  trace         history_commands   Trace a line of code or a text to memories and who wrote them.
   similar       search_commands    List the notes that state the same as a text, or nearly.
   reference     exchange_commands  Import reference material, one note for each heading.
 
@@ -126,6 +125,7 @@ RENAMED = {
     "unpin": "pin --remove",
     "unprime": "reference --remove",
     "vaults": "vault",
+    "why": "trace",
 }
 
 _HEAD = """\
