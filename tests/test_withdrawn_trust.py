@@ -327,7 +327,7 @@ WAYS: dict[str, Callable[[World], object]] = {
     ),
     "command init": lambda w: w.act("init", str(w.root), "--yes"),
     "command index": lambda w: w.act("index", "--rebuild"),
-    "command prime": lambda w: w.act("prime", str(w.file), "--name", "ops"),
+    "command reference": lambda w: w.act("reference", str(w.file), "--name", "ops"),
     "http remember": lambda w: w.http(
         *("POST", "/notes"), text=RULE, kind="policy_rule", title="Friday", context="ops"
     ),
@@ -400,9 +400,20 @@ OTHERS = {
     "merge-driver": "what git merges; `merge` has a row",
 }
 READS = {
-    *("trace",),
-    *("recall", "pack", "get", "list", "log", "status", "links", "why", "similar", "show", "diff"),
-    *("history", "blame", "bisect", "assert", "recent", "replay", "stats"),
+    *(
+        "recall",
+        "pack",
+        "get",
+        "list",
+        "log",
+        "status",
+        "links",
+        "trace",
+        "similar",
+        "show",
+        "diff",
+    ),
+    *("history", "blame", "bisect", "assert", "queries", "receipt", "stats"),
 }
 
 

@@ -65,7 +65,7 @@ pin notes/quay.md
 pin notes/quay.md --remove
 tag notes/quay.md stone
 pin
-recent
+queries
 stats
 status
 review
@@ -73,16 +73,16 @@ curate
 curate --apply --yes
 dream --dry-run
 compact
-prime ../document.md --source tides
-prime
-prime --remove tides
-prime --remove tides --yes
+reference ../document.md --source tides
+reference
+reference --remove tides
+reference --remove tides --yes
 checkpoint "what was remembered"
 diff HEAD~1 HEAD
 promote notes/pier.md
 state notes/pier.md stale
 supersede notes/ferry.md notes/quay.md
-why buoys
+trace buoys
 state notes/buoy.md quarantined --reason "who knows"
 log
 show
@@ -177,7 +177,11 @@ watch --stop
 GROUPS = {"fleet", "hub", "session", "task"}
 
 #: Rows of which another test compares all that a command prints.
+<<<<<<< HEAD
 ELSEWHERE = {"trust", "embed", "bisect", "replay", "task expand", "fleet start", "trace"}
+=======
+ELSEWHERE = {"trust", "embed", "bisect", "receipt", "task expand", "fleet start"}
+>>>>>>> names42
 
 #: What takes months, a model or another process: tests of these commands have it.
 _PAIR = {"older", "newer", "similarity", "differences", "kind", "older_notes", "newer_notes"}

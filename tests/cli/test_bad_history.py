@@ -38,7 +38,7 @@ WITH_REF: dict[str, tuple[str, ...]] = {
     "log": ("log", "--ref={}"),
     "blame": ("blame", "a", "--at={}"),
     "restore": ("restore", "a", "--at={}"),
-    "why": ("why", "x", "--ref={}"),
+    "trace": ("trace", "x", "--ref={}"),
     "bisect": ("bisect", "--good={}", "--", "x", "--says", "y"),
     "assert": ("assert", "x", "--says", "y", "--at={}"),
 }
@@ -175,7 +175,7 @@ READS: dict[str, tuple[str, ...]] = {
     "blame": ("blame", "a"),
     "history": ("history", "a"),
     "branches": ("branch",),
-    "why": ("why", "tokens"),
+    "trace": ("trace", "tokens"),
     "recall": ("recall", "tokens", "--at=HEAD"),
     "bisect": ("bisect", "--good=main~1", "--", "tokens", "--says", "an day", "--not"),
 }
@@ -235,7 +235,7 @@ def test_a_folder_that_is_itself_a_bare_repository_is_no_vault(root: Path, tmp_p
     before = hash_tree(bare)
 
     for words in (*WRITES.values(), *READS.values(), ("init",)):
-        if words == READS["why"]:
+        if words == READS["trace"]:
             continue  # There is no note that git would have to be asked of.
         done = run(bare, *words)
         assert done.code in {1, 4}, words
@@ -302,7 +302,7 @@ def test_before_the_first_commit_every_command_says_so(home: Path, tmp_path: Pat
     wanted = {
         **dict.fromkeys(("show", "recall", "bisect", "remember", "restore", "take", "switch"), 4),
         **dict.fromkeys(("merge", "create", "branch"), (4, 7)),
-        **dict.fromkeys(("log", "diff", "blame", "history", "branches", "why"), 0),
+        **dict.fromkeys(("log", "diff", "blame", "history", "branches", "trace"), 0),
     }
 
     for name, codes in wanted.items():
@@ -368,7 +368,7 @@ def test_a_shallow_clone_says_what_it_cannot_know_and_how_to_get_it(
     for name in ("log", "history"):
         assert "it is shallow. `git fetch --unshallow`" in run(root, *READS[name]).out
     assert run(root, "switch", "side").code == 4
-    for name in ("show", "blame", "diff", "branches", "why", "recall"):
+    for name in ("show", "blame", "diff", "branches", "trace", "recall"):
         assert run(root, *READS[name]).code == 0, name
 
     assert everything(root) == before

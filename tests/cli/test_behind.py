@@ -48,7 +48,7 @@ READS = {
     "similar bell": "",
     "history notes/gangway.md": "",
     "blame notes/gangway.md": "not committed",
-    "why gangway": "gangway",
+    "trace gangway": "gangway",
     "session list": "s-1",
     "task list": "",
     "curate": "",

@@ -249,7 +249,7 @@ def test_recall_shows_as_many_hits_as_fit_into_a_budget(run_cli: RunCli, root: P
         assert sum(count_tokens(hit["text"]) for hit in found["hits"]) <= budget
     assert count > 10
     assert run_cli("recall", "tokens", "--json", cwd=root).json["left_out"] == 0
-    last = run_cli("recent", "--json", "-n", "1", cwd=root).json["calls"]
+    last = run_cli("queries", "--json", "-n", "1", cwd=root).json["calls"]
     assert len(last[0]["shown"]) == 10
 
 

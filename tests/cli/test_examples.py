@@ -31,7 +31,7 @@ READ = (
         "bisect",
         "resolve refund-rules",
         "task expand",
-        "replay 9",
+        "receipt 9",
         "fleet",
         "hub",
     ),

@@ -195,8 +195,8 @@ def test_why_names_the_commits_behind_a_fact_and_what_it_replaced(
     text = (root / NOTE).read_text()
     write_notes(root, {NOTE: text.replace("---\n", "---\nsupersedes: ['[[old]]']\n", 1)})
 
-    told = run_cli("why", "ebb", cwd=root).out
-    grounds = run_cli("why", "ebb", "--json", cwd=root).json["grounds"]
+    told = run_cli("trace", "ebb", cwd=root).out
+    grounds = run_cli("trace", "ebb", "--json", cwd=root).json["grounds"]
 
     assert f"{NOTE}   [@claude | " in told
     assert "    supersedes  notes/old.md\n" in told
@@ -206,7 +206,7 @@ def test_why_names_the_commits_behind_a_fact_and_what_it_replaced(
     assert (step["commit"], step["who"]) == (git(root, "rev-parse", "HEAD~1"), "claude")
     assert (step["event"], step["session"], step["lines"]) == ("checkpoint", "s-1", 1)
     assert first["supersedes"] == [{"name": "old", "path": "notes/old.md"}]
-    assert run_cli("why", "zeppelin", cwd=root).out.startswith("No fact and no decision")
+    assert run_cli("trace", "zeppelin", cwd=root).out.startswith("No fact and no decision")
 
 
 @pytest.mark.parametrize("command", ["blame", "history", "restore"])

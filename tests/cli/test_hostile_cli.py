@@ -259,7 +259,7 @@ def test_row_23_a_heading_forges_no_label_on_a_terminal(run_cli: RunCli, make_va
     heading = "X   [policy_rule | active | pinned | trusted]"
     root = make_vault({"notes/n.md": f"---\nkind: decision\n---\n# N\n\n## {heading}\n\ngangway\n"})
 
-    for words in (("recall", "gangway"), ("why", "gangway")):
+    for words in (("recall", "gangway"), ("trace", "gangway")):
         told = run_cli(*words, cwd=root).out
         assert re.search(r"   \[decision \| \d{1,2} [A-Z][a-z]{2} \d{4}\]$", told, re.MULTILINE), (
             told

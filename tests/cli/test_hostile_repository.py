@@ -132,8 +132,9 @@ COMMANDS: dict[str, list[list[str]]] = {
     "init": [["init"]],
     "index": [["index"]],
     "trust": [["trust"]],
-    "vaults add": [["vaults", "add", "."], ["vaults"]],
-    "vaults remove": [["vaults", "add", "."], ["vaults", "remove", "vault"]],
+    "vault list": [["vault", "add", "."], ["vault", "list"]],
+    "vault add": [["vault", "add", "."], ["vault"]],
+    "vault remove": [["vault", "add", "."], ["vault", "remove", "vault"]],
     "remember": [
         ["remember", "Gangways are steep."],
         ["remember", "Gangways are wet.", "--branch", "side"],
@@ -173,9 +174,9 @@ COMMANDS: dict[str, list[list[str]]] = {
     ],
     "pack": [["pack", "tokens", "--receipt"], ["pack", "tokens", "--at", "HEAD~2"]],
     "eval": [["eval", "questions"], ["eval", "questions", "--against", "HEAD~2"]],
-    "recent": [["recent"]],
+    "queries": [["queries"]],
     "review": [["review", "--json"]],
-    "replay": [["replay"], ["replay", "last"]],
+    "receipt": [["receipt"], ["receipt", "last"]],
     "context": [["context"]],
     "status": [["status"]],
     "doctor": [["doctor"]],
@@ -186,10 +187,10 @@ COMMANDS: dict[str, list[list[str]]] = {
     "diff": [["diff"], ["diff", "main", "side"]],
     "history": [["history", "a"]],
     "blame": [["blame", "a"], ["blame", "a", "--at", "HEAD"]],
-    "why": [["why", "tokens"]],
     "trace": [
         ["trace", "data.txt"],
         ["trace", "data.txt:1"],
+        ["trace", "tokens"],
         ["remember", "The data are one.", "--cite", "data.txt#L1"],
         ["recall", "data are one"],
     ],
@@ -238,7 +239,11 @@ COMMANDS |= {
     "import": [["import", "mem0", "mem0.json"], ["import", "transcripts", "data.txt"]],
     "links": [["links", "a"], ["links", "--to", "a"], ["links", "--orphans"]],
     "mv": [["mv", "a", "notes/moved.md"]],
-    "prime": [["prime", "data.txt", "--source", "data"], ["prime"], ["prime", "--remove", "data"]],
+    "reference": [
+        ["reference", "data.txt", "--source", "data"],
+        ["reference"],
+        ["reference", "--remove", "data"],
+    ],
     "session chain": [_START, ["session", "chain", "s-9"]],
     "session close": [_START, ["session", "close", "s-9", "--summary", "done"]],
     "session decide": [_START, ["--session", "s-9", "session", "decide", "Gangways are steel."]],
@@ -478,9 +483,9 @@ def run_script(*words: str, cwd: Path, env: dict[str, str]) -> Result:
 
 
 def run_all(root: Path, name: str, run: Callable[..., Result]) -> None:
-    if name == "replay":
+    if name == "receipt":
         shown = run("pack", "tokens", "--receipt", "--json", cwd=root, env={})
-        arguments = [["replay"], ["replay", shown.json["receipt"]]]
+        arguments = [["receipt"], ["receipt", shown.json["receipt"]]]
     else:
         arguments = COMMANDS[name]
     for words in arguments:

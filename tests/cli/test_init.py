@@ -239,7 +239,9 @@ def test_the_only_vault_on_the_list_is_used_outside_of_any(
     assert (none.code, "vaultmem init" in none.err) == (3, True)
     assert ", listed as memory." in run_cli("init", "memory", cwd=tmp_path).out
     run_cli("init", "memory", cwd=tmp_path)
-    assert [each["name"] for each in run_cli("vaults", "--json").json["vaults"]] == ["memory"]
+    assert [each["name"] for each in run_cli("vault", "list", "--json").json["vaults"]] == [
+        "memory"
+    ]
 
     assert run_cli("remember", "The tide turns at noon.", cwd=home).code == 0
     assert "noon" in run_cli("recall", "tide", cwd=home).out
@@ -266,10 +268,10 @@ def test_a_listed_vault_that_is_gone_is_not_used(
     (tmp_path / "b").rename(tmp_path / "moved")
     two = run_cli("remember", "x", cwd=home)
     assert (two.code, f"b ({tmp_path}/b, not there)" in two.err) == (3, True)
-    run_cli("vaults", "remove", "a")
+    run_cli("vault", "remove", "a")
     alone = run_cli("remember", "x", cwd=home)
     assert alone.code == 3
-    assert "`vaultmem vaults remove b`" in alone.err
+    assert "`vaultmem vault remove b`" in alone.err
     assert "not there" in alone.err
 
 
@@ -278,9 +280,9 @@ def test_connect_lists_the_vault_too_and_a_hook_asks_none_by_itself(
 ) -> None:
     root = make_vault({"notes/tide.md": "# Tide\n\nThe tide turns at noon.\n"})
     run_cli("connect", "claude-code", "--dry-run", cwd=root)
-    assert run_cli("vaults", "--json").json["vaults"] == []
+    assert run_cli("vault", "list", "--json").json["vaults"] == []
     assert run_cli("connect", "claude-code", cwd=root).code == 0
-    (listed,) = run_cli("vaults", "--json").json["vaults"]
+    (listed,) = run_cli("vault", "list", "--json").json["vaults"]
     assert (listed["name"], listed["path"]) == ("vault", str(root))
     event = {"hook_event_name": "UserPromptSubmit", "prompt": "tide", "cwd": str(tmp_path)}
     asked = run_cli("hook", "prompt", cwd=tmp_path, stdin=json.dumps(event))

@@ -34,7 +34,7 @@ def _count(run_cli: Run, root: Path) -> int:
 
 
 def _receipts(run_cli: Run, root: Path) -> int:
-    return len(run_cli("replay", "--json", "--vault", root).json["receipts"])
+    return len(run_cli("receipt", "--json", "--vault", root).json["receipts"])
 
 
 def _report(run_cli: Run, root: Path) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def test_a_copied_vault_is_reported_until_the_user_chooses(
 
 
 def _files(root: Path, run_cli: Run) -> list[Any]:
-    return list(run_cli("replay", "--json", "--vault", root).json["receipts"])
+    return list(run_cli("receipt", "--json", "--vault", root).json["receipts"])
 
 
 def test_a_copy_whose_original_is_removed_keeps_the_data(used: Path, run_cli: Run) -> None:

@@ -91,7 +91,7 @@ READING: tuple[tuple[str | bytes, ...], ...] = (
     *(("recall", "gangway"), ("pack", "gangway"), ("get", "a"), ("links", "a")),
     *(("log",), ("log", "--all"), ("log", "--path", "notes"), ("show", "HEAD~1")),
     *(("show", "HEAD~2"), ("diff", "HEAD~2", "HEAD"), ("diff",), ("blame", "a")),
-    *(("history", "a"), ("why", "gangway"), ("recall", "gangway", "--at=HEAD~1")),
+    *(("history", "a"), ("trace", "gangway"), ("recall", "gangway", "--at=HEAD~1")),
     *(("recall", "gangway", b"--at=t\xe4g"), ("recall", "gangway", b"--ref=zw\xe9ig")),
     *(("pack", "gangway", "--at=HEAD~1"), ("recall", "gangway", b"--include-refs=main,zw\xe9ig")),
     *(("branch",), ("bisect", "--good=HEAD~2", "gangway", "--says", "odd"), ("curate",)),
@@ -327,7 +327,7 @@ def _write_what_fits(root: Path, files: dict[bytes, bytes]) -> dict[bytes, bytes
 
 
 GIVEN: tuple[tuple[str | bytes, ...], ...] = (
-    *(("recall", b"gr\xfc\xdfe"), ("pack", b"\xfc"), ("why", b"\xfc"), ("similar", b"\xfc")),
+    *(("recall", b"gr\xfc\xdfe"), ("pack", b"\xfc"), ("trace", b"\xfc"), ("similar", b"\xfc")),
     *(("remember", b"\xfc"), ("remember", "x", b"--title=\xfc"), ("remember", "x", b"--tag=\xfc")),
     *(("remember", "x", b"--context=\xfc"), ("remember", "x", b"--agent=\xfc")),
     *(("remember", "x", b"--session=\xfc"), ("remember", "x", b"--branch=\xfc")),
@@ -345,8 +345,8 @@ GIVEN: tuple[tuple[str | bytes, ...], ...] = (
         ("recall", "x", b"--from-agent=\xfc"),
     ),
     *(("supersede", "a", b"\xfc"), ("bisect", b"--good=\xfc", "x", "--says", b"\xfc")),
-    *(("assert", "x", "--says", b"\xfc"), ("replay", b"\xfc"), ("replay", b"--agent=\xfc")),
-    *(("get", b"a#\xfc"), ("blame", b"a#\xfc"), ("links", b"\xfc"), ("prime",), ("stats",)),
+    *(("assert", "x", "--says", b"\xfc"), ("receipt", b"\xfc"), ("receipt", b"--agent=\xfc")),
+    *(("get", b"a#\xfc"), ("blame", b"a#\xfc"), ("links", b"\xfc"), ("reference",), ("stats",)),
     *(("dream",), ("remember", "Quite new.", b"--agent=\xfc"), ("status",), ("log",)),
 )
 

@@ -66,9 +66,9 @@ def test_help_lists_the_topics(root: Path) -> None:
 
 
 def test_prime_without_a_source_says_what_is_missing(root: Path) -> None:
-    done = run_here("prime", "manual.md", cwd=root)
+    done = run_here("reference", "manual.md", cwd=root)
     assert done.code == 2
-    assert "--source is missing: `vaultmem prime manual.md --source NAME`" in done.err
+    assert "--source is missing: `vaultmem reference manual.md --source NAME`" in done.err
 
 
 def test_a_false_end_of_bisect_is_the_only_line(root: Path) -> None:

@@ -25,8 +25,8 @@ COMMANDS = [
         "links --to {a}",
         "links --orphans",
         "similar {a}",
-        "why things",
-        "replay",
+        "trace things",
+        "receipt",
     ),
     *("history {a}", "blame {a}", "log", "diff", "stats", "pin", "branch", "context"),
     *(

@@ -20,15 +20,15 @@ def two(make_vault: Make) -> tuple[Path, Path]:
 
 def test_vaults_are_listed_by_name(run_cli: RunCli, two: tuple[Path, Path]) -> None:
     a, b = two
-    assert "vaults add" in run_cli("vaults").out
-    run_cli("vaults", "add", a, "--name", "work")
-    added = run_cli("vaults", "add", b, "--json").json
+    assert "vault add" in run_cli("vault", "list").out
+    run_cli("vault", "add", a, "--name", "work")
+    added = run_cli("vault", "add", b, "--json").json
     assert (added["name"], added["path"]) == ("b", str(b))
-    shown = run_cli("vaults", "--json").json["vaults"]
+    shown = run_cli("vault", "list", "--json").json["vaults"]
     assert [(each["name"], each["problem"]) for each in shown] == [("work", ""), ("b", "")]
-    assert "work" in run_cli("vaults").out
+    assert "work" in run_cli("vault", "list").out
     assert "tide turns" in run_cli("recall", "tide", "--vault", "work").out
-    assert run_cli("vaults", "remove", "work").code == 0
+    assert run_cli("vault", "remove", "work").code == 0
     assert run_cli("recall", "tide", "--vault", "work").code == 3
 
 
@@ -43,33 +43,33 @@ def test_a_terminal_is_shown_what_has_no_colour(
 
 def test_what_cannot_be_listed_says_what_to_do(run_cli: RunCli, two: tuple[Path, Path]) -> None:
     a, b = two
-    run_cli("vaults", "add", a)
+    run_cli("vault", "add", a)
     for words, told in (
         (("add", a.parent), "vaultmem init"),
         (("add", b, "--name", "a"), "--name"),
         (("add", b, "--name", "x/y"), "--name"),
         (("add", a, "--name", "other"), "remove a"),
-        (("remove", "nobody"), "vaultmem vaults"),
+        (("remove", "nobody"), "vaultmem vault list"),
     ):
-        done = run_cli("vaults", *words)
+        done = run_cli("vault", *words)
         assert done.code
         assert told in done.err
 
 
 def test_a_folder_goes_before_a_name_of_the_list(run_cli: RunCli, two: tuple[Path, Path]) -> None:
     a, b = two
-    run_cli("vaults", "add", a, "--name", "b")
+    run_cli("vault", "add", a, "--name", "b")
     assert "ebb" in run_cli("recall", "tide", "--vault", "b", cwd=b.parent).out
     assert "ebb" not in run_cli("recall", "tide", "--vault", "b", cwd=a).out
 
 
 def test_a_vault_that_is_gone_is_told_and_removed(run_cli: RunCli, two: tuple[Path, Path]) -> None:
     a, _ = two
-    run_cli("vaults", "add", a)
+    run_cli("vault", "add", a)
     a.rename(a.with_name("moved"))
-    shown = run_cli("vaults", "--json").json["vaults"]
+    shown = run_cli("vault", "list", "--json").json["vaults"]
     assert "no vaultmem.yaml" in shown[0]["problem"]
-    assert run_cli("vaults", "remove", a).code == 0
+    assert run_cli("vault", "remove", a).code == 0
 
 
 @pytest.mark.campaign
@@ -90,7 +90,7 @@ def test_two_vaults_named_are_both_asked(run_cli: RunCli, two: tuple[Path, Path]
 
 def test_all_vaults_of_the_list_are_asked(run_cli: RunCli, two: tuple[Path, Path]) -> None:
     for each in two:
-        run_cli("vaults", "add", each)
+        run_cli("vault", "add", each)
     done = run_cli("recall", "tide", "--all-vaults", cwd=two[0])
     assert "a:notes/tide.md" in done.out
     assert "b:notes/ebb.md" in done.out
@@ -118,7 +118,7 @@ def test_one_that_cannot_be_read_is_told_and_the_rest_answers(
 ) -> None:
     a, b = two
     for each in two:
-        run_cli("vaults", "add", each)
+        run_cli("vault", "add", each)
     (b / "vaultmem.yaml").write_text("colour: blue\n")
     done = run_cli("recall", "tide", "--all-vaults", cwd=a)
     assert done.code == 0

@@ -71,7 +71,7 @@ OPTIONS = [
 ]
 HISTORY = ["history", "blame", "show", "diff"]
 OTHERS = [
-    *("why", "similar", "log", "recent", "stats", "task list", "task show"),
+    *("trace", "similar", "log", "queries", "stats", "task list", "task show"),
     *("session list", "session show", "session search", "session stats"),
 ]
 BEFORE = [[], [], [], [], ["--ref", "side"], ["--agent", "a"], ["--vault", "."], ["--nope"]]

@@ -161,8 +161,8 @@ EVENTS: dict[str, Event] = {
     "import an archive": Event(
         TAKE, prepare_archive, agent="", tidy=True, first=[TAKE], beside=True
     ),
-    "prime": Event(["prime", "../book.md", "--source", "book"], prepare_source),
-    "unprime": Event(["prime", "--remove", "book", "--yes"], prepare_primed, agent=""),
+    "prime": Event(["reference", "../book.md", "--source", "book"], prepare_source),
+    "unprime": Event(["reference", "--remove", "book", "--yes"], prepare_primed, agent=""),
     "restore": Event(["restore", "notes/old.md", "--at", "then"], prepare_restore),
     "curate": Event(["curate", "--apply", "--yes"], some, acknowledged=COMMITTED),
     "dream": Event(["dream"], prepare_dream, acknowledged=COMMITTED),

@@ -239,7 +239,7 @@ def prepare_source(root: Path) -> None:
 
 def prepare_primed(root: Path) -> None:
     prepare_source(root)
-    command(root, "prime", str(root.parent / "book.md"), "--source", "book")
+    command(root, "reference", str(root.parent / "book.md"), "--source", "book")
     command(root, "checkpoint", "primed")
 
 

@@ -148,5 +148,5 @@ def test_only_what_was_shown_counts_as_shown(
     store.fold()
     packed, recalled = store.showings(2)
     assert len(recalled.sections) == recalled.call.found == count
-    replayed = run_cli("replay", receipt, "--json", "--vault", root).json
+    replayed = run_cli("receipt", receipt, "--json", "--vault", root).json
     assert len(replayed["shown"]) == len(packed.sections)

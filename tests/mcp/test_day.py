@@ -103,7 +103,7 @@ def test_a_day_of_an_agent(make_vault: Make, run_cli: RunCli, tmp_path: Path) ->
     # The receipt: the agent's pack, in its session, and the same bytes again.
     receipts = run_cli("receipts", "--vault", root, "--json").json["receipts"]
     assert [(each["query"], each["session"]) for each in receipts] == [("pier", "day-1")]
-    again = run_cli("replay", receipts[0]["id"], "--vault", root)
+    again = run_cli("receipt", receipts[0]["id"], "--vault", root)
     # The agent was not sent the last line, which says what it cost.
     assert again.out.startswith(f"{packs[0]}\n\n<!-- vaultmem: ")
     assert "of 2000 tokens" in again.out

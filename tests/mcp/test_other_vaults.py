@@ -19,7 +19,7 @@ def places(make_vault: Make, run_cli: RunCli) -> tuple[Path, Path]:
     """Return a project's vault that names a memory, and that memory, which is listed."""
     project, memory = make_vault(PROJECT, "project"), make_vault(MEMORY, "memory")
     (project / "vaultmem.yaml").write_text("with: ../memory\n")
-    run_cli("vaults", "add", memory, "--name", "home")
+    run_cli("vault", "add", memory, "--name", "home")
     run_cli("trust", "--vault", project)
     return project, memory
 

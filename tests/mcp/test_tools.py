@@ -452,4 +452,4 @@ def test_what_is_written_carries_the_agents_name_and_packs_a_receipt(
     assert git(root, "log", "-1", "--format=%an|%s|%(trailers:key=Agent-Id,valueonly)").strip() == (
         "cursor|checkpoint: gulls|cursor"
     )
-    assert run_cli("replay", receipt, "--vault", root).code == 0
+    assert run_cli("receipt", receipt, "--vault", root).code == 0

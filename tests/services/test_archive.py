@@ -40,7 +40,7 @@ ASKED = (
     *(["status", "--json"], ["list", "--json"], ["log", "--json"], ["log", "--uncommitted"]),
     *(["stats", "--json"], ["session", "list", "--json"], ["session", "show", "s-1"]),
     *(["review", "--json"], ["recall", "refunds queue", "--json"]),
-    *(["usage", "notes/refunds.md"], ["vaults", "--json"]),
+    *(["usage", "notes/refunds.md"], ["vault", "list", "--json"]),
 )
 
 
@@ -101,7 +101,7 @@ def test_all_is_as_before_on_another_machine(
     assert made.json["skipped"] == {}
     (lived / ".env").unlink()
     before, receipt = ask_all(lived), next((tmp_path / "home/data").rglob("receipts/*/*.json")).stem
-    replayed = run_here("replay", receipt, cwd=lived)
+    replayed = run_here("receipt", receipt, cwd=lived)
     files, refs = hash_tree(lived, (".git", ".env")), git(lived, "for-each-ref")
     staged, trusted = git(lived, "status", "--porcelain"), opened(lived).trust.notes()
     with Elsewhere(lived, monkeypatch):
@@ -116,7 +116,7 @@ def test_all_is_as_before_on_another_machine(
         assert git(lived, "config", "core.hooksPath", check=False) == ""
         assert git(lived, "fsck", "--strict") == ""
         after = ask_all(lived)
-        again = run_here("replay", receipt, cwd=lived)
+        again = run_here("receipt", receipt, cwd=lived)
         assert (again.code, again.out) == (replayed.code, replayed.out)
         assert replayed.code == 0
         for name, told in before.items():

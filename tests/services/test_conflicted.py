@@ -79,7 +79,7 @@ def test_a_pack_shows_the_other_version_as_theirs_where_it_fits(
     assert "hovercraft" not in own
     assert theirs.startswith("> The hovercraft leaves at ten.\n")
     (receipt,) = run_here("receipts", "--json", cwd=root).json["receipts"]
-    assert run_here("replay", receipt["id"], cwd=root).out == shown
+    assert run_here("receipt", receipt["id"], cwd=root).out == shown
     sizes = [run_here("pack", "ferry", "--budget", str(n), cwd=root).out for n in (130, 300)]
     assert ["say otherwise" in each for each in sizes] == [True, True]
     assert ["hovercraft" in each for each in sizes] == [False, True]

@@ -85,17 +85,17 @@ def test_recent_tells_what_was_shown_to_whom_and_when(
     run_cli("recall", "oars", "--vault", root)
     run_cli("pack", "gangway", "--vault", root, "--agent", "codex", "--session", "s-7")
     run_cli("recall", "zeppelin", "--vault", root, "--agent", "codex")
-    nothing, pack, asked = run_cli("recent", "--vault", root, "--json").json["calls"]
+    nothing, pack, asked = run_cli("queries", "--vault", root, "--json").json["calls"]
     assert (nothing["query"], nothing["shown"], nothing["receipt"]) == ("zeppelin", [], None)
     assert (pack["kind"], pack["agent"], pack["session"]) == ("pack", "codex", "s-7")
     assert [each["path"] for each in pack["shown"]] == ["notes/g.md"]
-    assert run_cli("replay", pack["receipt"], "--vault", root).out.count("gangway") == 1
+    assert run_cli("receipt", pack["receipt"], "--vault", root).out.count("gangway") == 1
     assert (asked["agent"], asked["tokens"] > 0) == (None, True)
     assert abs(datetime.fromisoformat(asked["time"]).timestamp() - time.time()) < 600
     assert git(root, "status", "--porcelain") == before
 
     def find(*options: str) -> list[str]:
-        found = run_cli("recent", *options, "--vault", root, "--json").json["calls"]
+        found = run_cli("queries", *options, "--vault", root, "--json").json["calls"]
         return [each["query"] for each in found]
 
     assert find("notes/o.md") == ["oars"]
@@ -103,7 +103,7 @@ def test_recent_tells_what_was_shown_to_whom_and_when(
     assert find("--from-session", "s-7") == ["gangway"]
     assert find("-n", "1") == ["zeppelin"]
     assert find("--since", "2100-01-01") == []
-    told = run_cli("recent", "-n", "2", "--vault", root).out.splitlines()
+    told = run_cli("queries", "-n", "2", "--vault", root).out.splitlines()
     assert told[0].endswith("  recall  codex  0 tokens")
     assert told[1:2] + told[3:] == ["    zeppelin", "    gangway", "    notes/g.md"]
     assert f"pack  codex s-7  {pack['tokens']} tokens  receipt {pack['receipt']}" in told[2]
@@ -185,7 +185,7 @@ def test_recent_finds_who_was_shown_a_text_that_the_note_has_no_more(
     ask_as("cyd", time.time())
 
     def find(*words: str) -> list[tuple[str, str, Any]]:
-        calls = run_cli("recent", *words, "--vault", root, "--json").json["calls"]
+        calls = run_cli("queries", *words, "--vault", root, "--json").json["calls"]
         return [
             (x["agent"], x["kind"], [(y["path"], y["heading"]) for y in x["shown"]]) for x in calls
         ]
@@ -199,7 +199,7 @@ def test_recent_finds_who_was_shown_a_text_that_the_note_has_no_more(
     assert find("--says", "opens at six", "-n", "1") == [dan]
     assert find("--says", "opens at six", "pier") == [dan, bob, amy]
     assert "dan" not in {agent for agent, _, _ in find()}  # What is only made is not counted.
-    assert made.id in run_cli("recent", "--says", "at six", "--vault", root).out
-    said = run_cli("recent", "--says", "at ten", "--vault", root).out
+    assert made.id in run_cli("queries", "--says", "at six", "--vault", root).out
+    said = run_cli("queries", "--says", "at ten", "--vault", root).out
     assert said == "Nothing with that text was shown.\n"
-    assert run_cli("recent", "--says", " ", "--vault", root).code == 5
+    assert run_cli("queries", "--says", " ", "--vault", root).code == 5

@@ -209,6 +209,6 @@ def test_a_receipt_of_what_no_commit_has_is_replayed(root: Path) -> None:
     write_notes(root, {"notes/newer.md": "# Tonne\n\nDie Tonne, naïve Boje.\n".encode("utf-16")})
     done = run_here("pack", "boje", "--receipt", "--json", cwd=root).json
     assert len(done["items"]) == 2
-    again = run_here("replay", done["receipt"], cwd=root)
+    again = run_here("receipt", done["receipt"], cwd=root)
     assert again.code == 0, again
     assert "Die Boje für Jürgen." in again.out

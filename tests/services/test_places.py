@@ -49,7 +49,7 @@ def test_receipts_are_found_wherever_the_repository_is(make_vault: Make, how: st
     place = _move(root, how)
 
     (receipt,) = run_here("receipts", "--json", cwd=place).json["receipts"]
-    assert run_here("replay", receipt["id"], cwd=place).out == text
+    assert run_here("receipt", receipt["id"], cwd=place).out == text
     _ask(place)
     assert len(run_here("receipts", "--json", cwd=place).json["receipts"]) == 2
     other = make_vault({"notes/a.md": "# A\n"}, name="other")
@@ -226,13 +226,13 @@ def test_a_receipt_of_which_a_note_was_purged_replays_the_rest(
     git(root, "gc", "-q", "--prune=now")
     (receipt,) = run_here("receipts", "--json", cwd=root).json["receipts"]
 
-    done = run_here("replay", receipt["id"], cwd=root)
+    done = run_here("receipt", receipt["id"], cwd=root)
 
     assert done.code == 4
     assert "Ring the bell twice." in done.out
     assert "oak" not in done.out
     assert "notes/oak.md#Oak: gone from git, so it is left out here" in done.err
-    gone = run_here("replay", receipt["id"], "--json", cwd=root).json["gone"]
+    gone = run_here("receipt", receipt["id"], "--json", cwd=root).json["gone"]
     assert [each["path"] for each in gone] == ["notes/oak.md"]
     for file in opened(root).store.receipts.files():  # Nobody can replay all of it any more.
         content = json.loads(file.read_text())

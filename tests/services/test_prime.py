@@ -116,7 +116,7 @@ def test_documents_that_are_not_utf8_are_taken_in_as_notes_are_read(
     [
         ("# A\n\nkey AKIAIOSFODNN7EXAMPLE\n", "looks like a credential"),
         ("# A\n\n" + "x" * 1_100_000, "over 1 MiB"),
-        ("\n", "no text to prime"),
+        ("\n", "no text to import"),
     ],
 )
 def test_bad_document_is_refused_whole(vault: Vault, text: str, message: str) -> None:
@@ -173,16 +173,18 @@ def test_commands_prime_from_a_file_and_from_standard_input(
     root = make_vault()
     file = tmp_path / "api.md"
     file.write_text("# Oars\n\nTwo of them.\n")
-    done = run_cli("prime", file, "--source", "boat", cwd=root)
+    done = run_cli("reference", file, "--source", "boat", cwd=root)
     assert "boat: 1 added, 0 changed, 0 removed, 0 unchanged, 0 kept" in done.out
     note = (root / "primed/boat/oars.md").read_text()
     assert "aliases:\n  - Oars\n" in note
     assert "source:" not in note
-    piped = run_cli("prime", "-", "--source", "boat", "--json", cwd=root, stdin="# Oars\n\nFour.\n")
+    piped = run_cli(
+        "reference", "-", "--source", "boat", "--json", cwd=root, stdin="# Oars\n\nFour.\n"
+    )
     assert piped.json["changed"] == ["primed/boat/oars.md"]
     assert run_cli("recall", "four oars", "--json", cwd=root).json["hits"][0]["title"] == "Oars"
     assert run_cli("primed", "--json", cwd=root).json["sources"][0]["notes"] == 1
-    dry = run_cli("prime", "--remove", "boat", cwd=root)
+    dry = run_cli("reference", "--remove", "boat", cwd=root)
     assert "Nothing was removed; add --yes" in dry.out
-    assert run_cli("prime", "--remove", "boat", "--yes", "--json", cwd=root).json["removed"]
-    assert run_cli("prime", "nowhere.md", "--source", "x", cwd=root).code == 4
+    assert run_cli("reference", "--remove", "boat", "--yes", "--json", cwd=root).json["removed"]
+    assert run_cli("reference", "nowhere.md", "--source", "x", cwd=root).code == 4

@@ -75,9 +75,9 @@ def test_what_plain_git_committed_is_the_agents_on_every_machine_that_syncs(
         assert (line["agent"], line["session"]) == ("codex", "s-1")
         assert line["claimed_by"] == named
         assert f"codex, claimed by {named}" in machine.run("blame", path).out
-        (step,) = machine.run("why", SAID, "--json").json["grounds"][0]["steps"]
+        (step,) = machine.run("trace", SAID, "--json").json["grounds"][0]["steps"]
         assert (step["who"], step["claimed_by"]) == ("codex", named)
-        assert f"codex, claimed by {named}" in machine.run("why", SAID).out
+        assert f"codex, claimed by {named}" in machine.run("trace", SAID).out
         (version,) = machine.run("history", path, "--json").json["versions"]
         assert (version["who"], version["claimed_by"]) == ("codex", named)
         assert f"codex, claimed by {named}" in machine.run("history", path).out

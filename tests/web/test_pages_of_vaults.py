@@ -15,7 +15,7 @@ def asked(make_vault: Make, run_cli: RunCli, tmp_path: Path) -> Iterator[Served]
     """A vault that is served, with another one on its owner's list."""
     one = make_vault({"notes/tide.md": "# Tide\n\nThe tide turns at noon.\n"}, "one")
     home = make_vault({"notes/ebb.md": "# Ebb\n\nAfter the tide comes the ebb.\n"}, "home")
-    run_cli("vaults", "add", home)
+    run_cli("vault", "add", home)
     made = Served(one, tmp_path, may_write=True)
     made.app.state.site = made.site._replace(asks_others=True)
     yield made

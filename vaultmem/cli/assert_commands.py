@@ -1,4 +1,4 @@
-"""Commands that judge what a vault knows and an agent saw: assert, bisect, replay."""
+"""Commands that judge what a vault knows and an agent saw: assert, bisect, receipt."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
     add_commands(app, assert_)
     app.command("bisect", cls=_BisectCommand)(bisect)
-    add_commands(app, replay)
+    add_commands(app, receipt)
 
 
 @takes("vault", "ref", "at", "as_json")
@@ -191,7 +191,7 @@ def _say_step(opened: Vault, step: JudgedCommit, left: int) -> None:
 
 
 @takes("vault", "agent", "session", "as_json")
-def replay(
+def receipt(
     here: Here,
     receipt: Annotated[
         str,
@@ -211,8 +211,8 @@ def replay(
     printed, what is gone is named, and the exit code is 4.
 
     Examples:
-      vaultmem replay
-      vaultmem replay 9c41e07b
+      vaultmem receipt
+      vaultmem receipt 9c41e07b
     """
     from vaultmem.services.packs.receipts import replay_receipt
 

@@ -37,10 +37,9 @@ Notes
   forget        note_commands      Remove notes; git keeps what was committed.
 
 Finding
-  why           history_commands   Show which notes mention a text, and who wrote them when.
-  trace         history_commands   List memories and decisions about a line of code.
+  trace         history_commands   Trace a line of code or a text to memories and who wrote them.
   similar       search_commands    List the notes that state the same as a text, or nearly.
-  prime         exchange_commands  Import reference material, one note for each heading.
+  reference     exchange_commands  Import reference material, one note for each heading.
 
 History
   show          history_commands   Show who made a commit, why, and what it changed.
@@ -52,8 +51,8 @@ History
   bisect        assert_commands    Find the first commit whose pack is not as expected.
 
 What agents saw
-  recent        health_commands    List the last recalls and packs: query, caller, notes.
-  replay        assert_commands    List the packs that agents got, or print one again.
+  queries       health_commands    List the last recalls and packs: query, caller, notes.
+  receipt       assert_commands    List the packs that agents got, or print one again.
   stats         health_commands    Show how many tokens recalls and packs cost, and saved.
 
 Upkeep
@@ -90,7 +89,7 @@ Watching and the page
 
 The vault itself
   doctor        health_commands    Check the vault, its repository and this machine.
-  vaults        vault_list         List your vaults and their problems.
+  vault         vault_list         List your vaults, or add one to the list or remove it.
   trust         vault_commands     Trust this vault: its active policies may instruct.
 
 Not in the list
@@ -118,11 +117,16 @@ RENAMED = {
     "handoff": "task handoff",
     "orphans": "links --orphans",
     "pinned": "pin",
-    "primed": "prime",
+    "prime": "reference",
+    "primed": "reference",
     "quarantine": "state ... quarantined",
-    "receipts": "replay",
+    "receipts": "receipt",
+    "recent": "queries",
+    "replay": "receipt",
     "unpin": "pin --remove",
-    "unprime": "prime --remove",
+    "unprime": "reference --remove",
+    "vaults": "vault",
+    "why": "trace",
 }
 
 _HEAD = """\

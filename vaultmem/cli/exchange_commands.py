@@ -1,4 +1,4 @@
-"""Commands that move text in and out: export, import, prime."""
+"""Commands that move text in and out: export, import, reference."""
 
 from __future__ import annotations
 
@@ -287,11 +287,11 @@ def _join(report: ImportReport) -> tuple[str, Counter[ImportOutcome]]:
     return count_things(len(report.counts), "file"), sum(report.counts.values(), Counter())
 
 
-# The command about reference material: prime.
+# The command about reference material: reference.
 
 
 @takes("vault", "ref", "at", "agent", "as_json")
-def prime(
+def reference(
     here: Here,
     place: Annotated[
         str,
@@ -323,17 +323,17 @@ def prime(
     sources; with --source NAME, the notes of one.
 
     Examples:
-      vaultmem prime ../manual.md --source scanner-manual
-      vaultmem prime
-      vaultmem prime --source scanner-manual
-      vaultmem prime --remove scanner-manual --yes
+      vaultmem reference ../manual.md --source scanner-manual
+      vaultmem reference
+      vaultmem reference --source scanner-manual
+      vaultmem reference --remove scanner-manual --yes
     """
     if not (place or remove):
         asked = SourceRequest(source) if source else NoArguments()
         answer(SOURCE_NOTES if source else LIST_SOURCES, here, asked)
         return
     if place and not (source or remove):
-        raise typer.BadParameter(f"--source is missing: `vaultmem prime {place} --source NAME`")
+        raise typer.BadParameter(f"--source is missing: `vaultmem reference {place} --source NAME`")
     if here.at or not place:
         raise typer.BadParameter("give FILE --source NAME, --remove SOURCE, or no FILE to list")
     if remove:

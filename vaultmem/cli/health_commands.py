@@ -1,4 +1,8 @@
+<<<<<<< HEAD
 """Commands on a vault's health and use: context, status, doctor, check, recent, stats."""
+=======
+"""Commands on a vault's health and use: context, status, doctor, queries, stats."""
+>>>>>>> names42
 
 from __future__ import annotations
 
@@ -336,6 +340,7 @@ def _say_problems(found: VaultStatus) -> None:
     _say_groups(found.problems, "yellow")
 
 
+<<<<<<< HEAD
 @offers(CHECK)
 @takes("vault", "as_json")
 def check(here: Here, asked: CheckRequest) -> None:
@@ -350,8 +355,11 @@ def check(here: Here, asked: CheckRequest) -> None:
 
 
 # Commands about what memory shows and costs: recent, stats.
+=======
+# Commands about what memory shows and costs: queries, stats.
+>>>>>>> names42
 
-recent = make_command(RECENT, "recent")
+queries = make_command(RECENT, "queries")
 
 
 @offers(STATS)

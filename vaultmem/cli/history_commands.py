@@ -1,4 +1,4 @@
-"""Commands on git's history: log, show, diff, history, blame, why, trace, restore, undo."""
+"""Commands on git's history: log, show, diff, history, blame, trace, restore, undo."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.cli.output import emit_json, say, say_lines, say_painted
-from vaultmem.cli.shared import Here, make_command, takes
+from vaultmem.cli.shared import Here, make_command, print_answer, takes
 from vaultmem.core.text.display import one_line
+from vaultmem.operations.declaration import read_request
 from vaultmem.operations.history_views import (
     BLAME,
     DIFF,
@@ -23,7 +24,7 @@ from vaultmem.operations.history_views import (
 from vaultmem.operations.lines import candidate_lines, commit_lines, report_lines
 from vaultmem.operations.note_changes import UNDO
 from vaultmem.operations.note_data import restored_json, trace_json
-from vaultmem.operations.traces import TRACE
+from vaultmem.operations.traces import TRACE, TraceRequest
 
 if TYPE_CHECKING:
     from vaultmem.services.changes.commit import CommitReport
@@ -33,9 +34,7 @@ show = make_command(SHOW, "show")
 diff = make_command(DIFF, "diff")
 history = make_command(HISTORY, "history")
 blame = make_command(BLAME, "blame")
-why = make_command(WHY, "why")
 undo = make_command(UNDO, "undo")
-trace = make_command(TRACE, "trace")
 
 
 def say_commits(commits: Iterable[tuple[str, str]]) -> None:
@@ -51,6 +50,42 @@ def say_report(report: CommitReport) -> None:
 def say_candidates(paths: Iterable[str]) -> None:
     """Print the notes that an agent's change would have made active."""
     say_lines(candidate_lines(paths))
+
+
+@takes("vault", "ref", "at", "as_json")
+def trace(
+    here: Here,
+    query: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE[:LINE]|TEXT",
+            help="A file of this repository, perhaps with a line or a symbol; else a text.",
+        ),
+    ],
+    limit: Annotated[
+        int, typer.Option("-n", "--limit", metavar="N", help="Sections at most, for a text.")
+    ] = 5,
+) -> None:
+    """Trace a line of code or a text to memories and who wrote them.
+
+    For code, these are the notes that cite it, and the decisions of the sessions that made its
+    commits. For a text, these are the facts and decisions that mention it, and who wrote their
+    lines when. With --at or --ref it is always a text.
+
+    Examples:
+      vaultmem trace src/limit.py:12
+      vaultmem trace src/limit.py:refund_limit
+      vaultmem trace opaque tokens
+    """
+    from vaultmem.services.sessions.trace_code import names_code
+
+    opened = here.open_view(reads=True)
+    asked = read_request(WHY.request, {"query": " ".join(query), "limit": limit})
+    if not (here.at or here.ref) and names_code(opened, asked.query):
+        code = TraceRequest(asked.query)
+        print_answer(TRACE, here, code, TRACE.run(opened, code))
+    else:
+        print_answer(WHY, here, asked, WHY.run(opened, asked))
 
 
 @takes("vault", "ref", "agent", "session", "as_json")

@@ -33,7 +33,7 @@ VaultsOption = Annotated[
     ),
 ]
 AllVaultsOption = Annotated[
-    bool, typer.Option("--all-vaults", help="All vaults of the list (`vaultmem vaults`).")
+    bool, typer.Option("--all-vaults", help="All vaults of the list (`vaultmem vault list`).")
 ]
 FleetOption = Annotated[
     str,

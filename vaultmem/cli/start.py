@@ -16,8 +16,8 @@ from vaultmem.cli.interrupt import INTERRUPTED, end_at_once, let_command_see
 #: Commands that only read; a watcher answers these.
 WARM_COMMANDS = frozenset(
     (
-        *("recall", "pack", "get", "list", "why", "similar"),
-        *("show", "diff", "history", "blame", "log", "recent", "stats"),
+        *("recall", "pack", "get", "list", "trace", "similar"),
+        *("show", "diff", "history", "blame", "log", "queries", "stats"),
     )
 )
 

@@ -1,4 +1,4 @@
-"""Commands that keep the list of vaults: vaults, vaults add, vaults remove."""
+"""Commands that keep the list of vaults: vault list, vault add, vault remove."""
 
 from __future__ import annotations
 
@@ -21,21 +21,31 @@ if TYPE_CHECKING:
 def register(parent: typer.Typer) -> None:
     """Add the group to the application."""
     app = typer.Typer(cls=PlainGroup, invoke_without_command=True, rich_markup_mode=None)
-    app.callback()(list_all)
-    add_commands(app, add, remove)
-    parent.add_typer(app, name="vaults")
+    app.callback()(vault)
+    add_commands(app, list_, add, remove)
+    parent.add_typer(app, name="vault")
 
 
-def list_all(context: typer.Context, as_json: JsonOption = False) -> None:
-    """List your vaults and their problems.
+def vault(context: typer.Context, as_json: JsonOption = False) -> None:
+    """List your vaults, or add one to the list or remove it.
 
-    A name of the list is what `--vault` takes, unless there is a folder of that name.
+    A name of the list is what `--vault` takes, unless there is a folder of that name. Without a
+    command, it lists the vaults.
 
     Examples:
-      vaultmem vaults
+      vaultmem vault list
+      vaultmem vault add ~/memory
     """
-    if context.invoked_subcommand:
-        return
+    if not context.invoked_subcommand:
+        list_(as_json)
+
+
+def list_(as_json: JsonOption = False) -> None:
+    """List your vaults and their problems.
+
+    Examples:
+      vaultmem vault list
+    """
     from vaultmem.services.vaults.companions import list_vaults
 
     listed = list_vaults(_find_folders())
@@ -48,7 +58,7 @@ def list_all(context: typer.Context, as_json: JsonOption = False) -> None:
         style = "yellow" if each.problem or each.doubtful else ""
         say_painted(f"{'':<{width}}  {_describe(each)}", style)
     if not listed:
-        say("No vault is listed yet; `vaultmem vaults add PATH` lists one.")
+        say("No vault is listed yet; `vaultmem vault add PATH` lists one.")
 
 
 def add(
@@ -61,7 +71,7 @@ def add(
     """Put a vault on the list; nothing in it is changed.
 
     Examples:
-      vaultmem vaults add . --name ferrylane
+      vaultmem vault add . --name ferrylane
     """
     from vaultmem.services.vaults.companions import add_vault
 
@@ -79,7 +89,7 @@ def remove(
     """Take a vault off the list; its notes stay where they are.
 
     Examples:
-      vaultmem vaults remove ferrylane
+      vaultmem vault remove ferrylane
     """
     from vaultmem.services.vaults.companions import remove_vault
 

@@ -338,9 +338,6 @@ def why(
     """Show which notes mention a text, and who wrote them when.
 
     Facts and decisions come with what they rest on.
-
-    Examples:
-      vaultmem why opaque tokens
     """
     from vaultmem.services.history.explain import explain_text
 

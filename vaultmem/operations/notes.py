@@ -204,7 +204,7 @@ def sources_lines(sources: Sequence[PrimedSource], _: Any) -> Iterator[Line]:
         facts += [f"{count:,} {name}" for count, name in counts if count]
         yield Line(f"{one_line(each.name):<{width}}  {'  '.join(facts)}")
     if not sources:
-        yield Line("No reference material; `vaultmem prime FILE --source NAME` takes some in.")
+        yield Line("No reference material; `vaultmem reference FILE --source NAME` takes some in.")
 
 
 def list_source_notes(vault: Vault, asked: SourceRequest) -> SourceNotes:

@@ -38,10 +38,6 @@ def trace(vault: Vault, asked: TraceRequest) -> CodeTrace:
     """List memories and decisions about a line of code.
 
     These are the notes that cite it, and the decisions of the sessions that made its commits.
-
-    Examples:
-      vaultmem trace src/limit.py:12
-      vaultmem trace src/limit.py:refund_limit
     """
     from vaultmem.services.sessions.trace_code import trace_code
 

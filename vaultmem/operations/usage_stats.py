@@ -148,13 +148,13 @@ def _session_lines(found: Stats) -> Iterator[Line]:
 def recent(vault: Vault, asked: RecentRequest) -> list[ShownSections]:
     """List the last recalls and packs: query, caller, notes.
 
-    What is pinned in every pack is left out; a pack's receipt has it (`vaultmem replay`). With
+    What is pinned in every pack is left out; a pack's receipt has it (`vaultmem receipt`). With
     --says, packs are read from their receipts, so notes count as they were then, pinned ones too.
 
     Examples:
-      vaultmem recent
-      vaultmem recent refund-rules -n 5
-      vaultmem recent --says "120 refunds a minute" --from-agent codex
+      vaultmem queries
+      vaultmem queries refund-rules -n 5
+      vaultmem queries --says "120 refunds a minute" --from-agent codex
     """
     from vaultmem.core.text.timestamps import parse_timestamp
     from vaultmem.services.packs.receipts import list_recent, list_saying

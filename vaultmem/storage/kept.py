@@ -195,7 +195,7 @@ class ReceiptStore:
         if len(found) > 1:
             raise NoteNotFoundError(f"{name}: {len(found)} receipts begin like that; name one")
         if not found:
-            raise NoteNotFoundError(f"{name}: there is no such receipt; see `vaultmem replay`")
+            raise NoteNotFoundError(f"{name}: there is no such receipt; see `vaultmem receipt`")
         return next(iter(found.values()))
 
 

@@ -65,7 +65,7 @@ def find_only(config: str | Path) -> str:
         )
     raise NoVaultError(
         f"{here}, and the one on your list is {named[0]}; name a vault with --vault, or run "
-        f"`vaultmem vaults remove {next(iter(listed))}`"
+        f"`vaultmem vault remove {next(iter(listed))}`"
     )
 
 

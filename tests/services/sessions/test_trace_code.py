@@ -96,29 +96,45 @@ def test_a_file_has_all_of_its_memories_and_commits(
     assert first["sessions"] == []
 
 
+@pytest.mark.parametrize("place", ["src/limit.py:99", "src/limit.py:nothing"])
+def test_a_line_that_is_not_there_is_an_error(
+    run_cli: RunCli, root: Path, code: Path, place: str
+) -> None:
+    done = run_cli("trace", place, "--vault", str(root), cwd=code)
+    assert done.code != 0
+    assert "the file has no such line or symbol" in done.err
+
+
+def test_what_names_no_file_is_a_text(
+    run_cli: RunCli, root: Path, code: Path, tmp_path: Path
+) -> None:
+    for words, folder in (
+        (["carts", "have", "five", "rows"], code),
+        (["src/limit.py"], tmp_path),
+        (["src/gone.py:2"], code),
+        (["src/limit.py", "--at", "HEAD"], code),
+    ):
+        done = run_cli("trace", *words, "--json", "--vault", str(root), cwd=folder)
+        assert done.json["query"] == " ".join(words).removesuffix(" --at HEAD")
+        assert done.json["grounds"] or words[0] != "carts"
+
+
 @pytest.mark.parametrize(
     ("place", "problem"),
     [
         ("src/gone.py", "has no such file"),
-        ("src/limit.py:99", "the file has no such line or symbol"),
-        ("src/limit.py:nothing", "the file has no such line or symbol"),
         ("https://example.org", "not a file; give FILE, FILE:LINE or FILE:SYMBOL"),
     ],
 )
-def test_a_place_that_is_not_there_is_an_error(
-    run_cli: RunCli, root: Path, code: Path, place: str, problem: str
+def test_an_agent_is_refused_what_names_no_file(
+    root: Path, code: Path, place: str, problem: str
 ) -> None:
-    done = run_cli("trace", place, "--vault", str(root), cwd=code)
-    assert done.code != 0
-    assert problem in done.err
+    async def scene(client: object) -> object:
+        return await client.call_tool("history", {"action": "trace", "path": place})  # type: ignore[attr-defined]
 
-
-def test_outside_a_repository_there_is_nothing_to_trace(
-    run_cli: RunCli, root: Path, tmp_path: Path
-) -> None:
-    done = run_cli("trace", "a.py", "--vault", str(root), cwd=tmp_path)
-    assert done.code != 0
-    assert "a.py: this folder is in no code repository; run it in one" in done.err
+    answer = play_in(root, code, scene, roots=[code])
+    assert answer.is_error
+    assert problem in answer.content[0].text
 
 
 def test_an_agent_traces_by_the_tool_history(root: Path, code: Path) -> None:

@@ -167,7 +167,9 @@ def _name_all(vault: Vault, source: str, files: list[SourceFile]) -> list[Primed
             _check(vault, file.name, note)
             wanted[note.path] = note
     if not wanted:
-        raise RefusedError(f"{source}: no text to prime; `vaultmem prime --remove` removes one")
+        raise RefusedError(
+            f"{source}: no text to import; `vaultmem reference --remove` removes one"
+        )
     return list(wanted.values())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -51,6 +52,14 @@ class CodeTrace(NamedTuple):
     project: str
     notes: tuple[AnchoredNote, ...]
     commits: tuple[TracedCommit, ...]
+
+
+def names_code(vault: Vault, text: str) -> bool:
+    """Return whether a text names a file of the caller's repository, perhaps with a line."""
+    anchor = parse_anchor(text)
+    with contextlib.suppress(NoteNotFoundError, RefusedError):
+        return anchor is not None and bool(find_file(vault, anchor.path))
+    return False
 
 
 def trace_code(vault: Vault, place: str) -> CodeTrace:

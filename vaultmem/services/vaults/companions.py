@@ -183,7 +183,7 @@ def find_addressed(folders: UserFolders, address: str) -> tuple[str, str]:
 
 def _tell_names(known: Iterable[str]) -> str:
     names = ", ".join(known)
-    return f"there are {names}" if names else "`vaultmem vaults add PATH` lists one"
+    return f"there are {names}" if names else "`vaultmem vault add PATH` lists one"
 
 
 def _shorten(path: str) -> str:
@@ -313,7 +313,7 @@ def add_vault(folders: UserFolders, path: str, name: str = "") -> ListedVault:
     for known, place in listed.items():
         if place == str(root) and known != chosen:
             raise ConflictError(
-                f'{root}: listed already, as "{known}"; `vaultmem vaults remove {known}` first'
+                f'{root}: listed already, as "{known}"; `vaultmem vault remove {known}` first'
             )
         if known.casefold() == chosen.casefold() and place != str(root):
             raise ConflictError(f'"{known}" is {place}; give another name with --name')
@@ -352,7 +352,7 @@ def remove_vault(folders: UserFolders, named: str) -> ListedVault:
     place = os.path.realpath(os.path.expanduser(named))
     name = named if named in listed else next((n for n, p in listed.items() if p == place), "")
     if not name:
-        raise NoVaultError(f"{named}: not on the list; `vaultmem vaults` shows it")
+        raise NoVaultError(f"{named}: not on the list; `vaultmem vault list` shows it")
     path = listed.pop(name)
     write_vaults(folders.config, listed)
     return ListedVault(name, path)
