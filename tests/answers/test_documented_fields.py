@@ -177,11 +177,7 @@ watch --stop
 GROUPS = {"fleet", "hub", "session", "task"}
 
 #: Rows of which another test compares all that a command prints.
-<<<<<<< HEAD
-ELSEWHERE = {"trust", "embed", "bisect", "replay", "task expand", "fleet start", "trace"}
-=======
-ELSEWHERE = {"trust", "embed", "bisect", "receipt", "task expand", "fleet start"}
->>>>>>> names42
+ELSEWHERE = {"trust", "embed", "bisect", "receipt", "task expand", "fleet start", "trace"}
 
 #: What takes months, a model or another process: tests of these commands have it.
 _PAIR = {"older", "newer", "similarity", "differences", "kind", "older_notes", "newer_notes"}

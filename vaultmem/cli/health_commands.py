@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""Commands on a vault's health and use: context, status, doctor, check, recent, stats."""
-=======
-"""Commands on a vault's health and use: context, status, doctor, queries, stats."""
->>>>>>> names42
+"""Commands on a vault's health and use: context, status, doctor, check, queries, stats."""
 
 from __future__ import annotations
 
@@ -340,7 +336,6 @@ def _say_problems(found: VaultStatus) -> None:
     _say_groups(found.problems, "yellow")
 
 
-<<<<<<< HEAD
 @offers(CHECK)
 @takes("vault", "as_json")
 def check(here: Here, asked: CheckRequest) -> None:
@@ -354,10 +349,7 @@ def check(here: Here, asked: CheckRequest) -> None:
     raise typer.Exit(0 if found.is_ok else 1)
 
 
-# Commands about what memory shows and costs: recent, stats.
-=======
 # Commands about what memory shows and costs: queries, stats.
->>>>>>> names42
 
 queries = make_command(RECENT, "queries")
 
