@@ -27,7 +27,6 @@ from vaultmem.core.sessions.session import (
     session_path,
 )
 from vaultmem.core.sessions.session_note import name_session, new_session_text
-from vaultmem.core.sessions.turns import Turn
 from vaultmem.core.text.paths import check_new_name, parse_note_path, slugify
 from vaultmem.core.transcripts.event import (
     TranscriptEvent,
@@ -35,7 +34,6 @@ from vaultmem.core.transcripts.event import (
     TranscriptSource,
     add_event,
 )
-from vaultmem.core.transcripts.transcript_formats import describe_turn
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.changes.change import Change
 from vaultmem.services.changes.operation import Transaction, operate
@@ -62,6 +60,7 @@ from vaultmem.services.sessions.import_turns import (
     has_more,
     identify_transcript,
     import_turns,
+    make_turn,
     name_file,
     read_record,
     write_record,
@@ -320,7 +319,7 @@ def take_conversation(
             path,
             "it differs from what was imported before; left as it is",
         )
-    fresh = [Turn(*turn, each.at) for each in talk.turns[count:] if (turn := describe_turn(each))]
+    fresh = [turn for each in talk.turns[count:] if (turn := make_turn(each))]
     if is_there and not fresh:
         return Taken(title, ImportOutcome.KNOWN, path, "imported before")
     taken = Taken(title, _name_outcome(is_there), path, "", len(fresh))

@@ -26,6 +26,7 @@ from vaultmem.core.sessions.turns import Turn
 from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.display import count_things, one_line
 from vaultmem.core.transcripts.event import (
+    EventKind,
     TranscriptEvent,
     TranscriptRecord,
     TranscriptSource,
@@ -156,12 +157,39 @@ def read_source(file: Path) -> TranscriptSource:
 def _read_turns(
     file: Path, known: TranscriptSource, taken: Imported, record: TranscriptRecord, end: int
 ) -> Iterator[Turn]:
-    for event in _read_events(file, known, taken, end):
+    for event, files in _join_files(_read_events(file, known, taken, end)):
         add_event(record, event)
         taken.ended = event.at or taken.ended
-        if turn := describe_turn(event):
+        if turn := make_turn(event, files):
             taken.turns += 1
-            yield Turn(*turn, event.at)
+            yield turn
+
+
+def make_turn(event: TranscriptEvent, files: Sequence[str] = ()) -> Turn | None:
+    """Return the turn of an event that names these files; None for what is no turn."""
+    told = describe_turn(event)
+    if told is None:
+        return None
+    tool = "" if event.kind is not EventKind.CALL else event.tool
+    failed = event.kind is EventKind.RESULT and (event.is_error or bool(event.exit))
+    return Turn(*told, event.at, tool, tuple(files), event.command, failed)
+
+
+def _join_files(
+    events: Iterator[TranscriptEvent],
+) -> Iterator[tuple[TranscriptEvent, Sequence[str]]]:
+    """Yield events, each with the files of its call, which may be several events."""
+    held: list[tuple[TranscriptEvent, list[str]]] = []
+    for event in events:
+        is_call = event.kind is EventKind.CALL
+        if held and not (is_call and not event.text and event.call == held[0][0].call):
+            yield from held
+            held = []
+        path = [event.path] if is_call and event.path else []
+        if held:
+            held[0][1].extend(path)
+        held.append((event, path))
+    yield from held
 
 
 def _read_events(
