@@ -89,6 +89,11 @@ SAME = [
     ("/sessions/s-1/restore?budget=400", "session restore s-1 --budget 400"),
     ("/sessions/s-1/chain", "session chain s-1"),
     ("/session-search?query=pier", "session search pier"),
+    (
+        "/session-search?file=pier.py&since=2026-11-01",
+        "session search --file pier.py --since 2026-11-01",
+    ),
+    ("/sessions/s-1/turns?from=2&failed=true", "session turns s-1 --from 2 --failed"),
     ("/session-stats", "session stats"),
     ("/session-family?session=s-1", "session family s-1"),
     ("/tasks", "task list"),

@@ -12,6 +12,7 @@ from vaultmem.core.sessions.session_note import parse_session
 from vaultmem.core.sessions.turns import Tally, TranscriptLine, Turn, add_lines, join_turns
 from vaultmem.services.sessions.edit_session import edit_session
 from vaultmem.services.sessions.find_session import find_path, open_transcripts
+from vaultmem.services.sessions.search_turns import index_turns
 from vaultmem.storage.git.setup import add_excludes, find_not_ignored
 from vaultmem.vault import Vault
 
@@ -53,6 +54,7 @@ def append_turns(vault: Vault, session: str, turns: Iterable[Turn]) -> Tally:
                 added, tally = add_lines(turn, tally)
                 lines += added
             transcripts.append(session, lines)
+    index_turns(vault, session)
     return tally
 
 
