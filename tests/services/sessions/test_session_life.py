@@ -402,6 +402,9 @@ def test_the_chain_of_sources_names_the_session(
     environ = dict(term)
     for source, variable, expected in (
         (f"active session of agent claude in {tmp_path}", "", "s-1"),
+        ("$CLAUDE_SESSION_ID", "claude-1", "claude-1"),
+        ("$OPENCODE_SESSION_ID", "ses_1", "ses_1"),
+        ("$CURSOR_SESSION_ID", "cursor-1", "cursor-1"),
         ("$COPILOT_AGENT_SESSION_ID", "copilot-1", "copilot-1"),
         ("$CODEX_THREAD_ID", "code/x", "s-code-x-"),
         ("$CLAUDE_CODE_SESSION_ID", "0f1e-2d", "0f1e-2d"),
