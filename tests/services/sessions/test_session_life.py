@@ -220,7 +220,7 @@ def test_a_dead_session_is_recovered_with_what_it_left_in_its_own_commit(
     assert recovered.left == ("notes/inbox/left-behind.md",)
     assert log(root) == ["claude|recover"]
     facts = get_session(other, "s-1").facts
-    assert (facts.status, bool(facts.ended), bool(facts.pending)) == ("canceled", True, True)
+    assert (facts.status, bool(facts.ended), bool(facts.pending)) == ("interrupted", True, True)
     assert recover_sessions(other) == []
     assert check_sessions(other, fix=True).verdict == "ok"
     assert find_unsettled(other) == []
