@@ -266,3 +266,47 @@ def read_whole(vault: Vault, session: str, number: int) -> str:
     """Return the text of a turn."""
     (found,) = read_turns(vault, session, number, 1)
     return found.turn.text
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_turns_are_made_again_of_their_logs(vault: Vault, tmp_path: Path, client: str) -> None:
+    log = write_log(tmp_path / "logs", client, "day-1", MOVES, day=1)
+    take(vault, log)
+    file = vault.root / "transcripts/day-1.jsonl"
+    good = file.read_text()
+    # As an older version wrote it, and twice, as after the loss of the state.
+    rows = [json.loads(line) for line in good.splitlines()]
+    old = [
+        {k: v for k, v in row.items() if k not in {"files", "command", "failed"}} for row in rows
+    ]
+    file.write_text("".join(json.dumps({**row, "text": "outdated"}) + "\n" for row in old * 2))
+    words = ("import", "transcripts", str(log), "--again", "--json")
+
+    assert run_here(*words, "--dry-run", cwd=vault.root).code == 0
+    assert "outdated" in file.read_text()
+    done = run_here(*words, cwd=vault.root)
+
+    assert done.code == 0, done.err
+    assert file.read_text() == good
+    assert find(vault, "outdated") == []
+    assert find(vault, command="make test-slip")
+    again = run_here(*words, cwd=vault.root)
+    assert (again.code, file.read_text()) == (0, good)
+    with log.open("a") as out:
+        out.write(json.dumps(json.loads(log.read_text().splitlines()[1])) + "\n")
+    assert run_here(*words, cwd=vault.root).code == 0
+    assert len(file.read_text().splitlines()) == len(rows) + 1
+
+
+def test_turns_that_no_log_has_are_not_lost(vault: Vault, tmp_path: Path) -> None:
+    log = write_log(tmp_path / "logs", "claude", "day-1", MOVES, day=1)
+    take(vault, log)
+    add_turns(vault, "day-1", [Turn("user", "Elm is for planks.", "2026-11-20T10:00:00")])
+    file = vault.root / "transcripts/day-1.jsonl"
+    before = file.read_text()
+
+    done = run_here("import", "transcripts", str(log), "--again", cwd=vault.root)
+
+    assert "1 turn of it are not in" in done.out
+    assert file.read_text() == before
+    assert run_here("import", "mem0", str(log), "--again", cwd=vault.root).code == 2

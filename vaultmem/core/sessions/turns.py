@@ -122,10 +122,12 @@ def tally_of(line: TranscriptLine | Tally) -> Tally:
     return line if isinstance(line, Tally) else Tally(line.number, line.total, line.digest)
 
 
-def join_turns(lines: Iterable[TranscriptLine]) -> Iterator[tuple[int, Turn]]:
+def join_turns(lines: Iterable[TranscriptLine | Tally]) -> Iterator[tuple[int, Turn]]:
     """Yield turns with their numbers; of one whose first parts are missing, what is there."""
     held: list[TranscriptLine] = []
     for line in lines:
+        if isinstance(line, Tally):
+            continue
         if held and line.number != held[0].number:
             yield _join(held)
             held = []

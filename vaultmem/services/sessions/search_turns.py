@@ -67,8 +67,7 @@ def read_turns(
 
     With `failed`, only results of calls that failed.
     """
-    transcripts = open_transcripts(vault)
-    lines = (line for line in transcripts.read(session) if isinstance(line, TranscriptLine))
+    lines = open_transcripts(vault).read(session)
     turns = (each for each in join_turns(lines) if each[1].failed or not failed)
     later = dropwhile(lambda each: each[0] < first, turns)
     chosen = list(islice(later, limit)) if first else list(deque(turns, limit))

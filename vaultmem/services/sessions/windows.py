@@ -58,6 +58,20 @@ def append_turns(vault: Vault, session: str, turns: Iterable[Turn]) -> Tally:
     return tally
 
 
+def replace_turns(vault: Vault, session: str, turns: Iterable[Turn]) -> None:
+    """Put turns in place of a session's transcript, all of them or none."""
+
+    def make_lines() -> Iterator[TranscriptLine]:
+        tally = Tally()
+        for turn in turns:
+            lines, tally = add_lines(turn, tally)
+            yield from lines
+
+    with vault.lock():
+        open_transcripts(vault).replace(session, make_lines())
+    index_turns(vault, session)
+
+
 def read_last_turns(vault: Vault, session: str, limit: int) -> list[tuple[int, Turn]]:
     """Return the last turns of a session with their numbers, oldest first."""
     return list(reversed(list(islice(_read_turns_back(vault, session), limit))))
