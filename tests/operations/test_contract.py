@@ -93,6 +93,7 @@ ASKED: list[tuple[str, dict[str, Any]]] = [
     ("list_notes", {}),
     ("list_notes", {"pinned": True, "tag": ["harbour"]}),
     ("list_notes", {"pinned": False, "path": ["notes"], "state": ["active", "archived"]}),
+    ("list_notes", {"limit": 2}),
     ("list_sources", {}),
     ("list_source_notes", {"source": "manual"}),
     ("stats", {}),

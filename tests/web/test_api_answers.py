@@ -35,6 +35,7 @@ SAME = [
     ("/notes", "list"),
     ("/notes?kind=decision&kind=policy_rule", "list --kind decision --kind policy_rule"),
     ("/notes?state=archived", "list --state archived"),
+    ("/notes?limit=2", "list -n 2"),
     ("/notes?tag=harbour&pinned=false", "list --tag harbour"),
     ("/notes?path=notes&context=notes", "list --path notes --context notes"),
     ("/notes?at={commit}", "list --at {commit}"),
