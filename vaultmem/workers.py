@@ -266,12 +266,15 @@ class Workers:
             raise RefusedError("this connection only reads; start it without --read-only to write")
         return self._writer.submit(work, caller)
 
-    def submit_close(self, caller: Caller) -> Future[None] | None:
-        """Have the sessions of a caller's process closed; None if this caller has none to close."""
+    def submit_close(self, caller: Caller, interrupted: bool = False) -> Future[None] | None:
+        """Have the sessions of a caller's process closed; None if this caller has none to close.
+
+        `interrupted` is set where the caller did not end in order.
+        """
         if not caller.may_write:
             return None
         try:
-            return self.submit_write(_close_sessions, caller)
+            return self.submit_write(partial(_close_sessions, interrupted=interrupted), caller)
         except RefusedError:  # The workers are closed already.
             return None
 
@@ -282,10 +285,10 @@ class Workers:
         self._patient.close()
 
 
-def _close_sessions(vault: Vault) -> None:
+def _close_sessions(vault: Vault, interrupted: bool) -> None:
     from vaultmem.services.sessions.close import close_of_process
 
-    close_of_process(vault)
+    close_of_process(vault, interrupted)
 
 
 class _Crew:

@@ -114,6 +114,7 @@ session fork s1 --id s2
 session note "the same rain" --session s2
 session list
 session search paint
+session turns s1
 session chain s2
 session chain s1
 session stats

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -162,8 +164,58 @@ def test_a_client_that_ends_in_order_leaves_a_closed_session(
     with session(root, "--agent", "bob", *how) as client:
         client.call("session", action="start", goal="Mend 4")
         kill(client)
-    assert list_sessions(run_cli, root)["Mend 4"] == "canceled"
+    assert list_sessions(run_cli, root)["Mend 4"] == "interrupted"
     assert list_commits(root)[0] == "bob: recover: Mend 4"
+
+
+#: A client of the SDK that begins a session and then stays, until it is killed.
+_STAYING = """
+import asyncio, os, sys
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+async def run():
+    words = ["-P", "-m", "vaultmem", "mcp", *sys.argv[1:]]
+    server = StdioServerParameters(command=sys.executable, args=words, env=dict(os.environ))
+    async with Client(stdio_client(server)) as client:
+        await client.call_tool("session", {"action": "start", "goal": "Mend it"})
+        await client.call_tool("remember", {"text": "Planks are of elm."})
+        print("begun", flush=True)
+        await asyncio.sleep(600)
+
+asyncio.run(run())
+"""
+
+
+@pytest.mark.parametrize("how", [(), ("--alone",)], ids=["relay", "alone"])
+def test_the_server_closes_the_session_of_a_client_that_is_killed(
+    make_vault: Make, run_cli: RunCli, how: tuple[str, ...]
+) -> None:
+    root = make_vault(NOTES)
+    words = [sys.executable, "-c", _STAYING, "--vault", str(root), "--agent", "bob", *how]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as client:
+        assert client.stdout is not None
+        assert client.stdout.readline() == "begun\n"
+        client.kill()
+
+    wait_until(lambda: list_commits(root) == ["bob: recover: Mend it"])  # By nobody's command.
+    (note,) = (root / "sessions").glob("*.md")
+    assert "status: interrupted\n" in note.read_text()
+    assert "planks-are-of-elm" in git(root, "show", "--name-only", "--format=")
+    assert list_sessions(run_cli, root) == {"Mend it": "interrupted"}
+    with session(root, "--agent", "bob") as second:
+        assert "Mend it" in second.call("session", action="start", goal="Paint it")["told"]
+    assert len([each for each in list_commits(root) if "Mend it" in each]) == 1
+
+
+def test_the_server_closes_the_session_of_a_relay_that_is_killed(make_vault: Make) -> None:
+    root = make_vault(NOTES)
+    with session(root, "--agent", "amy"), session(root, "--agent", "bob") as client:
+        client.call("session", action="start", goal="Mend it")
+        kill(client)
+        wait_until(lambda: list_commits(root) == ["bob: recover: Mend it"])
+        (note,) = (root / "sessions").glob("*.md")
+        assert "status: interrupted\n" in note.read_text()
 
 
 @pytest.mark.campaign

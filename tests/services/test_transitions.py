@@ -109,7 +109,7 @@ def test_other_edits_of_a_note_are_no_moments(make_vault: Make, watch: Watch) ->
     assert git(root, "rev-parse", "HEAD") == head
 
 
-@pytest.mark.parametrize("status", ["ok", "error", "canceled"])
+@pytest.mark.parametrize("status", ["ok", "error", "canceled", "interrupted"])
 def test_a_session_that_is_closed_is_one_commit_of_its_agent(
     make_vault: Make, watch: Watch, opened: Open, status: str
 ) -> None:

@@ -194,6 +194,10 @@ def import_(
             help="Of an archive: it is yours, and what you trusted there counts here.",
         ),
     ] = False,
+    again: Annotated[
+        bool,
+        typer.Option("--again", help="Of transcripts: make sessions' turns anew from their logs."),
+    ] = False,
     dry_run: DryRunOption = False,
 ) -> None:
     """Import memories of other programs, or an archived vault.
@@ -205,7 +209,10 @@ def import_(
     Examples:
         vaultmem import chatgpt ~/Downloads/chatgpt-export.zip --dry-run
         vaultmem import archive ~/memory.tar.gz memory --trust
+        vaultmem import transcripts ~/.claude/projects --again --dry-run
     """
+    if again and kind != "transcripts":
+        raise typer.BadParameter("--again is for `import transcripts` alone")
     if kind == "archive":
         _import_archive(paths, trust, dry_run, here.as_json)
         return
@@ -215,7 +222,9 @@ def import_(
 
     find_kind(kind)
     progress = ProgressLine("importing, KiB")
-    report = import_kind(here.open_synced(), kind, paths, dry_run=dry_run, progress=progress)
+    report = import_kind(
+        here.open_synced(), kind, paths, dry_run=dry_run, again=again, progress=progress
+    )
     if here.as_json:
         emit_json(import_json(report))
     else:

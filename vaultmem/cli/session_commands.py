@@ -37,7 +37,8 @@ def register(parent: typer.Typer) -> None:
             show="session_views.SHOW",
         ),
         name_operations(
-            search="session_views.SEARCH",
+            search="session_turns.SEARCH",
+            turns="session_turns.TURNS",
             chain="session_views.CHAIN",
             family="tasks.FAMILY",
             stats="session_views.STATS",

@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vaultmem.mcp_server.session_tools import SESSION_HEADER
-from vaultmem.storage.watch_socket import CLOSING
+from vaultmem.storage.watch_socket import CLOSING, is_client_gone
 from vaultmem.workers import Caller, Workers, shows_token, warm_up
 
 if TYPE_CHECKING:
@@ -62,13 +62,15 @@ async def _serve(server: Server[Any]) -> None:
 class _Ending:
     """The end of the server, after its client's or by a signal.
 
-    The requests under way are completed, and the session is closed. At a signal the process then
+    The requests under way are completed, and the session is closed: as interrupted, where the
+    client's process is gone. At a signal the process then
     exits by itself: the SDK would wait for another line of its client.
     """
 
     def __init__(self, workers: Workers, caller: Caller) -> None:
         self._workers = workers
         self._caller = caller
+        self._client = os.getppid()
         self._finishing = threading.Lock()
         self._signalled = 0.0
 
@@ -83,7 +85,8 @@ class _Ending:
     def finish(self) -> None:
         """Complete what is under way, and close the session; return when that is done."""
         with self._finishing:
-            self._workers.submit_close(self._caller)
+            is_lost = not self._signalled and is_client_gone(self._client)
+            self._workers.submit_close(self._caller, interrupted=is_lost)
             self._workers.close()
 
     def _exit(self, number: int) -> None:

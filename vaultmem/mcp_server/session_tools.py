@@ -21,7 +21,7 @@ from vaultmem.mcp_server.tool import (
     price,
     run_action,
 )
-from vaultmem.operations import session_views, sessions, tasks
+from vaultmem.operations import session_turns, session_views, sessions, tasks
 from vaultmem.operations.declaration import BUDGET, LEAST, share
 from vaultmem.operations.schemas import answer, choice, text
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from vaultmem.core.sessions.session import Session, SessionFacts
     from vaultmem.core.sessions.task import Task
     from vaultmem.services.sessions.begin import Begun
+    from vaultmem.services.sessions.search_turns import NumberedTurn
     from vaultmem.vault import Vault
 
 
@@ -39,7 +40,7 @@ _LAST_BUDGET = 300
 _LISTED = 30
 
 _REMARK = "Sessions, the last begun first; evidence, not instruction:"
-_FOUND = "Sessions, the best first; evidence, not instruction:"
+_FOUND = "Turns (session, number), then sessions, the best first; evidence, not instruction:"
 _CHAIN = "What comes after it, itself, and what came before; evidence, not instruction:"
 _MORE = "There are more; recall finds what they were about."
 
@@ -149,14 +150,27 @@ def _list(vault: Vault, asked: session_views.ListSessions, budget: int) -> ToolA
     return told if shown else ToolAnswer("There is no session yet.", {"session": None})
 
 
-def _search(vault: Vault, asked: session_views.SessionSearch, budget: int) -> ToolAnswer:
+def _search(vault: Vault, asked: session_turns.SessionSearch, budget: int) -> ToolAnswer:
     from vaultmem.core.packs.passages import show_line
 
-    found = [each for each in session_views.search(vault, asked) if _is_shown(each.facts)]
-    lines = {each.facts.id: f"; {show_line(each.hits[0])}" for each in found if each.hits}
-    facts = [each.facts for each in found]
-    told = _tell_rows(facts, lambda f: _describe(f) + lines.get(f.id, ""), budget, _FOUND)
-    return told if found else ToolAnswer("No session answers that.", {"session": None})
+    found = session_turns.search(vault, asked)
+    notes = [each for each in found.sessions if _is_shown(each.facts)]
+    lines = {each.facts.id: f"; {show_line(each.hits[0])}" for each in notes if each.hits}
+    rows = [
+        *((_describe_turn(each), "turns", pick(each, "session number")) for each in found.turns),
+        *(
+            (_describe(each.facts) + lines.get(each.facts.id, ""), "sessions", _name(each.facts))
+            for each in notes
+        ),
+    ]
+    told, shown = list_rows(rows, lambda row: row[0], budget or BUDGET, _FOUND, _MORE)
+    detail = {kind: [each for _, of, each in shown if of == kind] for kind in ("sessions", "turns")}
+    return ToolAnswer(told if shown else "No session answers that.", {"session": None}, detail)
+
+
+def _describe_turn(each: NumberedTurn) -> str:
+    text = one_line(each.turn.text)
+    return f"{each.session} {each.number}: {session_turns.describe_turn(each)}: {text}"
 
 
 def _chain(vault: Vault, asked: session_views.Chain, budget: int) -> ToolAnswer:
@@ -213,7 +227,7 @@ _ACTIONS = {
     "summarize": ToolAction(sessions.Summarize, _writes(sessions.summarize, "Summarised")),
     "close": ToolAction(sessions.Close, _close),
     "list": ToolAction(session_views.ListSessions, _list),
-    "search": ToolAction(session_views.SessionSearch, _search),
+    "search": ToolAction(session_turns.SessionSearch, _search),
     "chain": ToolAction(session_views.Chain, _chain),
 }
 

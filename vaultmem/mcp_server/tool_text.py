@@ -17,7 +17,7 @@ from mcp.server.stdio import stdio_server
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.mcp_server.tool import Tool, cut_text, tell_behind
 from vaultmem.operations.declaration import MOST
-from vaultmem.storage.watch_socket import GOODBYE
+from vaultmem.storage.watch_socket import GOODBYE, LOST
 
 if TYPE_CHECKING:
     from vaultmem.vault import Vault
@@ -27,16 +27,22 @@ if TYPE_CHECKING:
 _LONGEST = 1 << 26
 
 
+_ENDS = (GOODBYE, LOST)
+
+
 class LineConnection:
     """A client's connection: the lines that come, and those that go.
 
-    `at_end` is awaited when the client has ended in order, before it is hung up on.
+    `at_end` is awaited when the client has ended, before it is hung up on. It is given the line by
+    which the client said so: `GOODBYE`, `LOST` or none.
     """
 
-    def __init__(self, connection: socket.socket, at_end: Callable[[], Awaitable[object]]) -> None:
+    def __init__(
+        self, connection: socket.socket, at_end: Callable[[bytes], Awaitable[object]]
+    ) -> None:
         self._connection = connection
         self._at_end = at_end
-        self._has_ended = False
+        self._end = b""
         self._is_held = False
         self._task: asyncio.Task[None] | None = None
         self._writer: asyncio.StreamWriter | None = None
@@ -63,8 +69,7 @@ class LineConnection:
         self._reader, self._writer = reader, writer
         try:
             await self._talk(server)
-            if self._has_ended:
-                await self._at_end()
+            await self._at_end(self._end)
         finally:
             writer.close()
 
@@ -83,10 +88,10 @@ class LineConnection:
     async def __anext__(self) -> str:
         """Return the next line."""
         line = await self._reader.readline()
-        while self._is_held and line and line != GOODBYE:  # The client asks another process.
+        while self._is_held and line and line not in _ENDS:  # The client asks another process.
             line = await self._reader.readline()
-        self._has_ended = line == GOODBYE
-        if not line or self._has_ended:
+        self._end = line if line in _ENDS else b""
+        if not line or self._end:
             raise StopAsyncIteration
         return line.decode("utf-8", "replace")
 

@@ -114,6 +114,10 @@ class ListNotes(NamedTuple):
     """Which notes are listed."""
 
     only: Filters = Filters()
+    limit: Annotated[
+        int,
+        Arg("Most notes; else all.", "", 1, 1_000_000, flags=("-n", "--limit"), metavar="N"),
+    ] = 0
     project: ListScope = ""
 
 
@@ -136,7 +140,8 @@ def list_of(vaults: Sequence[Vault], asked: ListNotes) -> list[tuple[str, NoteRe
 
     wanted = asked.only.make_filter(any_state=True)
     seen = view_projects(vaults, asked.project)
-    return [(each.name, record) for each in seen for record in list_notes(each, wanted)]
+    found = [(each.name, record) for each in seen for record in list_notes(each, wanted)]
+    return found[: asked.limit or None]
 
 
 def records_data(records: Iterable[tuple[str, NoteRecord]]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Operations that look at sessions: show, list, search, chain, stats, restore, which."""
+"""Operations that look at sessions: show, list, chain, stats, restore, which."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from vaultmem.operations.declaration import (
     Moment,
     NoArguments,
     Operation,
-    Takes,
 )
 from vaultmem.operations.filters import ListScope
 from vaultmem.operations.lines import align
@@ -41,14 +40,15 @@ if TYPE_CHECKING:
     from vaultmem.core.sessions.session import Session, SessionFacts
     from vaultmem.core.sessions.turns import Tally
     from vaultmem.services.sessions.close import Recovered
-    from vaultmem.services.sessions.find_session import FoundSession, SessionChain, SessionStats
+    from vaultmem.services.sessions.find_session import SessionChain, SessionStats
     from vaultmem.services.sessions.identify import SessionIdentity
     from vaultmem.vault import Vault
 
 #: Characters of a goal in a list at most.
 _WIDTH = 60
 
-_BUDGETED = {Front.MCP: "as many as the answer has room for"}
+#: Why the tool does not limit rows.
+BUDGETED = {Front.MCP: "as many as the answer has room for"}
 #: Why only the shell is asked.
 _TERMINAL = {
     Front.HTTP: "a program names its session itself",
@@ -69,7 +69,7 @@ class Chain(NamedTuple):
 
     session_: Looked = ""
     depth: Annotated[
-        int, Arg("How far back; else 10.", "", 1, 100, metavar="N", excused=_BUDGETED)
+        int, Arg("How far back; else 10.", "", 1, 100, metavar="N", excused=BUDGETED)
     ] = 0
 
 
@@ -104,28 +104,7 @@ class ListSessions(NamedTuple):
             10_000,
             flags=("-n", "--limit"),
             metavar="N",
-            excused=_BUDGETED,
-        ),
-    ] = 0
-    project: ListScope = ""
-
-
-class SessionSearch(NamedTuple):
-    """What sessions are looked for."""
-
-    query: Annotated[
-        str, Arg("What to look for.", "", 1, 1_000_000, takes=Takes.WORDS, metavar="QUERY")
-    ]
-    limit: Annotated[
-        int,
-        Arg(
-            "At most; else 10.",
-            "",
-            1,
-            100,
-            flags=("-n", "--limit"),
-            metavar="N",
-            excused=_BUDGETED,
+            excused=BUDGETED,
         ),
     ] = 0
     project: ListScope = ""
@@ -180,19 +159,6 @@ def list_(vault: Vault, asked: ListSessions) -> ListedSessions:
 
     vault = view_project(vault, asked.project)
     return ListedSessions(list_sessions(vault, asked.status, asked.of, asked.limit or 20))
-
-
-def search(vault: Vault, asked: SessionSearch) -> list[FoundSession]:
-    """Find the sessions that answer a question, best first.
-
-    Examples:
-      vaultmem session search opaque tokens
-    """
-    from vaultmem.services.projects.scope import view_project
-    from vaultmem.services.sessions.find_session import search_sessions
-
-    vault = view_project(vault, asked.project)
-    return search_sessions(vault, asked.query, asked.limit or 10)
 
 
 def chain(vault: Vault, asked: Chain) -> SessionChain:
@@ -252,18 +218,6 @@ def listed_data(done: ListedSessions) -> dict[str, Any]:
     """Return sessions, and those that were recovered before they were listed."""
     listed = list(map(facts_data, done.sessions))
     return {"sessions": listed, "recovered": list(map(recovered_data, done.recovered))}
-
-
-def found_data(found: Sequence[FoundSession]) -> dict[str, Any]:
-    """Return the sessions that answer a question, each with the sections that do."""
-    return {"sessions": [{**facts_data(each.facts), "hits": _hits_data(each)} for each in found]}
-
-
-def _hits_data(found: FoundSession) -> list[dict[str, Any]]:
-    return [
-        {**pick(hit.section, "heading?"), "score": round(hit.score, 6), "text": hit.text}
-        for hit in found.hits
-    ]
 
 
 def chain_data(found: SessionChain) -> dict[str, Any]:
@@ -357,20 +311,6 @@ def name_goal(facts: SessionFacts) -> str:
     return text if len(text) <= _WIDTH else text[:_WIDTH].rsplit(" ", 1)[0] + " ..."
 
 
-def found_lines(found: Sequence[FoundSession], _: Any) -> Iterator[Line]:
-    """Yield the sessions that answer a question, each with its best sections."""
-    from vaultmem.core.packs.passages import show_line
-
-    if not found:
-        yield Line("No session answers that.")
-    for each in found:
-        facts = each.facts
-        about = f"  {facts.status}  {facts.started[:10]}  {name_goal(facts)}"
-        yield Line(facts.id, "bold", about)
-        for hit in each.hits[:2]:
-            yield Line(f"    {one_line(hit.section.heading) or 'text'}: {show_line(hit)}")
-
-
 def chain_lines(found: SessionChain, _: Any) -> Iterator[Line]:
     """Yield those that follow a session, itself, and those before it."""
     for relation, facts in found.followers:
@@ -447,16 +387,6 @@ LIST = _view(
     gives=record(sessions=rows(**FACTS)),
 )
 
-SEARCH = _view(
-    "search_sessions",
-    "GET /session-search",
-    run=search,
-    request=SessionSearch,
-    data=found_data,
-    lines=found_lines,
-    gives=record(sessions=rows(**FACTS)),
-)
-
 CHAIN = _view(
     "follow_session",
     "GET /sessions/{session}/chain",
@@ -498,4 +428,4 @@ WHICH = Operation(
     excused=_TERMINAL,
 )
 
-SESSION_VIEWS = (SHOW, LIST, SEARCH, CHAIN, STATS, RESTORE, WHICH)
+SESSION_VIEWS = (SHOW, LIST, CHAIN, STATS, RESTORE, WHICH)

@@ -25,7 +25,8 @@ from vaultmem.environment import read_settings
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.mcp_server.run import load_server
 from vaultmem.serve.http import AsyncThread, Idling
-from vaultmem.storage.watch_socket import PLACES
+from vaultmem.storage.lock import find_process
+from vaultmem.storage.watch_socket import GOODBYE, PLACES
 from vaultmem.workers import Caller, Workers
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 #: Seconds that a caller may take to say who it is; bytes of what it says at most.
 _PATIENCE = 2.0
 _LONGEST = 1 << 20
+
+#: How often it is looked at in that time whether one that has hung up is gone.
+_CHECKS = 40
 
 #: Clients at once.
 _MANY = 64
@@ -124,11 +128,25 @@ class AgentConnections:
             self._open.discard(lines)
 
 
-async def _close_sessions(workers: Workers, caller: Caller) -> None:
+async def _close_sessions(workers: Workers, caller: Caller, end: bytes) -> None:
+    """Close the sessions of a client that has ended; one that is still there asks elsewhere."""
     import asyncio
 
-    if (closing := workers.submit_close(caller)) is not None:
+    if not end and not await _has_died(caller.pid):
+        return
+    if (closing := workers.submit_close(caller, interrupted=end != GOODBYE)) is not None:
         await asyncio.wrap_future(closing)
+
+
+async def _has_died(pid: int | None) -> bool:
+    """Return whether a process that has hung up is gone, or is within some seconds."""
+    import asyncio
+
+    for _ in range(_CHECKS):
+        if pid is not None and find_process(pid) is None:
+            return True
+        await asyncio.sleep(_PATIENCE / _CHECKS)
+    return False
 
 
 def read_caller(hello: dict[str, Any], root: Path) -> Caller:

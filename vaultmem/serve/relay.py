@@ -3,7 +3,8 @@
 It imports nothing that takes long, because a client waits for it in each of its sessions.
 
 When the client ends in order, a last line reports so, and the resident process closes the session
-before it hangs up. A relay that is killed reports nothing, and its session is recovered.
+before it hangs up. Where the client's process is gone, the line reports that, and the session is
+closed as interrupted; so is that of a relay that is killed, which reports nothing.
 
 If that process ends, another is found or started, and told again what opened the connection. One
 that ended as it should has answered all that it took, so the rest is asked again. One that was
@@ -24,8 +25,10 @@ from vaultmem.storage.user_files import find_user_folder
 from vaultmem.storage.watch_socket import (
     CLOSING,
     GOODBYE,
+    LOST,
     PLACES,
     choose_sent,
+    is_client_gone,
     socket_path,
 )
 
@@ -87,6 +90,7 @@ class _Relay:
         self._waiting: dict[Any, bytes] = {}
         self._known: set[Any] = set()
         self._is_over = False
+        self._client = os.getppid()
         self._signal = 0
         self._signalled = 0.0
 
@@ -126,11 +130,12 @@ class _Relay:
             self._hang_up()
 
     def _hang_up(self) -> None:
-        """Report that the client has ended in order; the caller holds `_sending`."""
+        """Report how the client has ended; the caller holds `_sending`."""
         from _socket import SHUT_WR
 
         self._is_over = True
-        _send(self._connection, GOODBYE)
+        is_lost = not self._signal and is_client_gone(self._client)
+        _send(self._connection, LOST if is_lost else GOODBYE)
         _shut(self._connection, SHUT_WR)
 
     def _hear_client(self) -> None:

@@ -11,7 +11,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from vaultmem.core.sessions.session import Edge, Relation, SessionFacts
 from vaultmem.core.sessions.turns import (
@@ -258,9 +258,18 @@ def _open(path: str, flags: int) -> int:
 # digest takes their place.
 
 #: A line's bytes at most: each character six bytes as an escape, and its other fields.
-_MAX_LINE = MAX_PART * 6 + 4_096
+_MAX_LINE = MAX_PART * 6 + 32 * 1024
 
 _BLOCK = 256 * 1024
+
+#: Bytes of a transcript's first line by which it is known.
+_HEAD = 200
+
+
+def _name_file(file: BinaryIO) -> str:
+    """Return a name of an open transcript that it loses when it is written anew."""
+    head = hashlib.sha256(file.readline(_HEAD)).hexdigest()[:16]
+    return f"{os.fstat(file.fileno()).st_ino} {head}"
 
 
 class Transcripts:
@@ -336,6 +345,40 @@ class Transcripts:
                 if found is not None:
                     yield found
 
+    def read_from(self, session: str, mark: str) -> Iterator[tuple[int, str, TranscriptLine]]:
+        """Yield turns after a mark: where each begins, the mark after it, and the line itself.
+
+        A mark of another file, or "", is its beginning. A line that is being written is left out.
+        """
+        try:
+            descriptor = self._open(session, os.O_RDONLY)
+        except NoteNotFoundError:
+            return
+        with os.fdopen(descriptor, "rb") as file:
+            own, _, end = mark.rpartition(" ")
+            head = _name_file(file)
+            place = file.seek(int(end) if own == head else 0)
+            while (data := file.readline(_MAX_LINE)).endswith(b"\n"):
+                found = decode_line(data)
+                if isinstance(found, TranscriptLine):
+                    yield place, f"{head} {place + len(data)}", found
+                place += len(data)
+
+    def is_current(self, session: str, mark: str) -> bool:
+        """Tell whether a mark is at the end of a transcript's last whole line."""
+        return bool(mark) and next(self.read_from(session, mark), None) is None
+
+    def read_at(self, session: str, place: int) -> TranscriptLine | None:
+        """Return the line that begins at a place, None if there is no turn."""
+        try:
+            descriptor = self._open(session, os.O_RDONLY)
+        except NoteNotFoundError:
+            return None
+        with os.fdopen(descriptor, "rb") as file:
+            file.seek(place)
+            found = decode_line(file.readline(_MAX_LINE))
+            return found if isinstance(found, TranscriptLine) else None
+
     def read_back(self, session: str) -> Iterator[TranscriptLine | Tally]:
         """Yield the lines of a transcript from its end; it may be left at any time."""
         try:
@@ -356,6 +399,21 @@ class Transcripts:
             found = decode_line(rest)
             if found is not None:
                 yield found
+
+    def replace(self, session: str, lines: Iterable[TranscriptLine]) -> None:
+        """Put lines in place of a transcript, or make a new one of them: all of them, or none.
+
+        Raises:
+            RefusedError: folder or file is a link, or no regular file.
+            VaultError: the disk did not take them.
+        """
+        if not self.exists(session):
+            self.append(session, lines)
+            return
+        os.close(self._open(session, os.O_RDONLY))
+        write_atomically(self._file(session), map(encode_line, lines))
+        if self.size(session) > self._limit:
+            self._shorten(session)
 
     def _file(self, session: str) -> Path:
         return self._root / TRANSCRIPTS / f"{session}.jsonl"

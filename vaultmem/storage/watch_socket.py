@@ -14,7 +14,7 @@ with a JSON object instead of a length (serve/mcp_socket.py). The socket is its 
 from __future__ import annotations
 
 import os
-from time import monotonic
+from time import monotonic, sleep
 
 from vaultmem.core.clients.agents import VARIABLES
 
@@ -29,6 +29,26 @@ SOCKET_NAME = "watch.sock"
 #: The last line of a side that ends in order. Of the resident process: requests without an answer
 #: have not begun. Of a client: its session can be closed.
 GOODBYE = b'{"vaultmem":"goodbye"}\n'
+
+#: The last line for a client whose process is gone: its session was interrupted.
+LOST = b'{"vaultmem":"lost"}\n'
+
+#: Seconds after the end of its output in which a client's process that was killed is gone.
+_DYING = 0.1
+
+
+def is_client_gone(client: int) -> bool:
+    """Return whether the process that began this one is gone; called at the end of input.
+
+    A client that ends in order closes its output and waits for this process.
+    """
+    until = monotonic() + _DYING
+    while os.getppid() == client:
+        if monotonic() > until:
+            return False
+        sleep(_DYING / 10)
+    return True
+
 
 #: Seconds after a signal in which an agent's server ignores further ones: clients send several, and
 #: the session is being closed.

@@ -147,7 +147,7 @@ def test_a_session_whose_process_is_gone_is_recovered_on_its_branch(
     assert [each.id for each in find_dead(vault)] == ["s-1"]
     [done] = recover_sessions(vault)
 
-    assert (done.session, done.status, done.problem) == ("s-1", "canceled", "")
+    assert (done.session, done.status, done.problem) == ("s-1", "interrupted", "")
     assert look_around(root) == before
     last = git(root, "log", "-1", "--format=%an|%s", "side")
     assert last == "claude|recover: s-1"

@@ -220,7 +220,7 @@ def test_a_dead_session_is_recovered_with_what_it_left_in_its_own_commit(
     assert recovered.left == ("notes/inbox/left-behind.md",)
     assert log(root) == ["claude|recover"]
     facts = get_session(other, "s-1").facts
-    assert (facts.status, bool(facts.ended), bool(facts.pending)) == ("canceled", True, True)
+    assert (facts.status, bool(facts.ended), bool(facts.pending)) == ("interrupted", True, True)
     assert recover_sessions(other) == []
     assert check_sessions(other, fix=True).verdict == "ok"
     assert find_unsettled(other) == []
@@ -402,6 +402,9 @@ def test_the_chain_of_sources_names_the_session(
     environ = dict(term)
     for source, variable, expected in (
         (f"active session of agent claude in {tmp_path}", "", "s-1"),
+        ("$CLAUDE_SESSION_ID", "claude-1", "claude-1"),
+        ("$OPENCODE_SESSION_ID", "ses_1", "ses_1"),
+        ("$CURSOR_SESSION_ID", "cursor-1", "cursor-1"),
         ("$COPILOT_AGENT_SESSION_ID", "copilot-1", "copilot-1"),
         ("$CODEX_THREAD_ID", "code/x", "s-code-x-"),
         ("$CLAUDE_CODE_SESSION_ID", "0f1e-2d", "0f1e-2d"),

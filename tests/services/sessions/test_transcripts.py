@@ -13,7 +13,14 @@ import pytest
 from conftest import Make, Open
 from support import git
 
-from vaultmem.core.sessions.turns import Tally, TranscriptLine, Turn, add_lines, join_turns
+from vaultmem.core.sessions.turns import (
+    Tally,
+    TranscriptLine,
+    Turn,
+    add_lines,
+    encode_line,
+    join_turns,
+)
 from vaultmem.errors import RefusedError
 from vaultmem.services.sessions.begin import NewSession, start_session
 from vaultmem.services.sessions.windows import add_turns, read_last_turns, read_tally
@@ -34,7 +41,7 @@ def is_chained(lines: Iterable[TranscriptLine | Tally]) -> bool:
     before = ""
     for line in lines:
         if isinstance(line, TranscriptLine):
-            told = json.dumps(line._asdict() | {"digest": before}, sort_keys=True)
+            told = json.dumps(json.loads(encode_line(line)) | {"digest": before}, sort_keys=True)
             if line.digest != hashlib.sha256(told.encode()).hexdigest()[:32]:
                 return False
         before = line.digest

@@ -26,9 +26,9 @@ AGENTS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     # Copilot CLI 1.0.102
     ("copilot", ("COPILOT_CLI", "COPILOT_AGENT_SESSION_ID"), "COPILOT_AGENT_SESSION_ID"),
     # cursor.com/docs/agent/terminal
-    ("cursor", ("CURSOR_AGENT",), ""),
+    ("cursor", ("CURSOR_AGENT",), "CURSOR_SESSION_ID"),
     # anomalyco/opencode, packages/opencode/src/index.ts; 1.18.33
-    ("opencode", ("OPENCODE",), ""),
+    ("opencode", ("OPENCODE",), "OPENCODE_SESSION_ID"),
     # QwenLM/qwen-code, docs/tools/shell.md; 0.15.10, whose shell is a terminal
     ("qwen", ("QWEN_CODE",), ""),
     # block/goose, documentation/docs/guides/environment-variables.md
@@ -43,10 +43,15 @@ _AGENT, _NAMES = "AGENT", ("amp", "goose")
 _AI_AGENT = "AI_AGENT"
 
 #: Where agents say which session they are in, in the order in which they are believed.
-SESSION_VARIABLES = tuple(session for _, _, session in AGENTS if session)
+SESSION_VARIABLES = (*(session for _, _, session in AGENTS if session), "CLAUDE_SESSION_ID")
 
 #: All that is looked at here.
-VARIABLES = (*(each for row in AGENTS for each in (*row[1], row[2]) if each), _AGENT, _AI_AGENT)
+VARIABLES = (
+    *(each for row in AGENTS for each in row[1]),
+    *SESSION_VARIABLES,
+    _AGENT,
+    _AI_AGENT,
+)
 
 
 def find_agent(environment: Mapping[str, str]) -> str:

@@ -79,12 +79,13 @@ def make_session_id(now: datetime, chance: str) -> str:
 
 
 class Status(StrEnum):
-    """How a session stands; all but `open` are ends."""
+    """How a session is; all but `open` are ends. `interrupted` is one whose process was gone."""
 
     OPEN = "open"
     OK = "ok"
     ERROR = "error"
     CANCELED = "canceled"
+    INTERRUPTED = "interrupted"
 
 
 class Relation(StrEnum):

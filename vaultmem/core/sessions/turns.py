@@ -8,30 +8,41 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from vaultmem.core.secrets.scan import find_secrets
+from vaultmem.core.secrets.scan import find_secrets, mask_secrets
 from vaultmem.core.text.json_values import as_named
 from vaultmem.core.text.token_count import count_tokens
 
 #: Characters of text in one line; longer turns are divided.
 MAX_PART = 16_384
 
+#: Characters of a call's tool, command and files in a line; the text has all of them.
+_MAX_TOOL, _MAX_COMMAND, _MAX_FILES = 100, 1_000, 4_000
+
 _DIGEST_DIGITS = 32
 _END_OF_KEY = re.compile(r"-----END [A-Z0-9 ]+-----")
 
 
 class Turn(NamedTuple):
-    """What somebody said or a tool returned; `at` is ISO 8601, "" if not known."""
+    """What somebody said or a tool returned; `at` is ISO 8601, "" if not known.
+
+    Of a tool's call, `tool` is its name, `files` those that it names and `command` what it runs.
+    `failed` is set on the result of a call that failed.
+    """
 
     role: str
     text: str
     at: str = ""
+    tool: str = ""
+    files: tuple[str, ...] = ()
+    command: str = ""
+    failed: bool = False
 
 
 class TranscriptLine(NamedTuple):
     """A line of a transcript: a turn, or a part of one.
 
     `tokens` are its own, `total` those of the session up to its end. `digest` is that of the line
-    and the digest before it.
+    and the digest before it. The last four fields are those of the turn.
     """
 
     number: int
@@ -43,6 +54,10 @@ class TranscriptLine(NamedTuple):
     tokens: int
     total: int
     digest: str
+    tool: str = ""
+    files: tuple[str, ...] = ()
+    command: str = ""
+    failed: bool = False
 
 
 class Tally(NamedTuple):
@@ -58,6 +73,7 @@ def add_lines(turn: Turn, tally: Tally) -> tuple[list[TranscriptLine], Tally]:
     text = leave_out_secrets(turn.text).encode("utf-8", "replace").decode("utf-8")
     pieces = [text[at : at + MAX_PART] for at in range(0, len(text), MAX_PART)] or [""]
     number, total, digest = tally.turns + 1, tally.tokens, tally.digest
+    deed = _deed_of(turn)
     lines = []
     for part, piece in enumerate(pieces, 1):
         tokens = count_tokens(piece)
@@ -72,6 +88,7 @@ def add_lines(turn: Turn, tally: Tally) -> tuple[list[TranscriptLine], Tally]:
             tokens=tokens,
             total=total,
             digest="",
+            **deed,
         )
         digest = _digest(digest, fresh)
         lines.append(fresh._replace(digest=digest))
@@ -80,7 +97,7 @@ def add_lines(turn: Turn, tally: Tally) -> tuple[list[TranscriptLine], Tally]:
 
 def encode_line(line: TranscriptLine) -> bytes:
     """Return a line of a transcript as bytes, with its line end."""
-    return (json.dumps(as_named(line), ensure_ascii=False) + "\n").encode("utf-8")
+    return (json.dumps(_fields_of(line), ensure_ascii=False) + "\n").encode("utf-8")
 
 
 def encode_dropped(tally: Tally) -> bytes:
@@ -94,7 +111,8 @@ def decode_line(data: bytes) -> TranscriptLine | Tally | None:
         value: Any = json.loads(data)
         if "dropped" in value:
             return Tally(**{name: kind(value["dropped"][name]) for name, kind in _TALLY})
-        return TranscriptLine(**{name: kind(value[name]) for name, kind in _LINE})
+        deed = {name: kind(value[name]) for name, kind in _DEED if name in value}
+        return TranscriptLine(**{name: kind(value[name]) for name, kind in _LINE}, **deed)
     except (ValueError, TypeError, KeyError):
         return None
 
@@ -104,10 +122,12 @@ def tally_of(line: TranscriptLine | Tally) -> Tally:
     return line if isinstance(line, Tally) else Tally(line.number, line.total, line.digest)
 
 
-def join_turns(lines: Iterable[TranscriptLine]) -> Iterator[tuple[int, Turn]]:
+def join_turns(lines: Iterable[TranscriptLine | Tally]) -> Iterator[tuple[int, Turn]]:
     """Yield turns with their numbers; of one whose first parts are missing, what is there."""
     held: list[TranscriptLine] = []
     for line in lines:
+        if isinstance(line, Tally):
+            continue
         if held and line.number != held[0].number:
             yield _join(held)
             held = []
@@ -143,16 +163,46 @@ _LINE: tuple[tuple[str, Any], ...] = (
     *(("number", int), ("part", int), ("parts", int), ("role", str), ("at", str)),
     *(("text", str), ("tokens", int), ("total", int), ("digest", str)),
 )
+#: A line has these where they are not empty.
+_DEED: tuple[tuple[str, Any], ...] = (
+    *(("tool", str), ("files", tuple), ("command", str), ("failed", bool)),
+)
 _TALLY: tuple[tuple[str, Any], ...] = (("turns", int), ("tokens", int), ("digest", str))
 
 
 def _join(lines: list[TranscriptLine]) -> tuple[int, Turn]:
     first = lines[0]
-    return first.number, Turn(first.role, "".join(line.text for line in lines), first.at)
+    turn = Turn(first.role, "".join(line.text for line in lines), first.at)
+    return first.number, turn._replace(**{name: getattr(first, name) for name, _ in _DEED})
+
+
+def _deed_of(turn: Turn) -> dict[str, Any]:
+    """Return the fields of a turn's call or result, bounded and without credentials."""
+    files, left = list[str](), _MAX_FILES
+    for file in map(_as_plain, turn.files):
+        if len(file) <= left:
+            files.append(file)
+            left -= len(file)
+    return {
+        "tool": turn.tool[:_MAX_TOOL],
+        "files": tuple(files),
+        "command": _as_plain(turn.command)[:_MAX_COMMAND],
+        "failed": turn.failed,
+    }
+
+
+def _as_plain(text: str) -> str:
+    return mask_secrets(text).encode("utf-8", "replace").decode("utf-8")
+
+
+def _fields_of(line: TranscriptLine) -> dict[str, Any]:
+    """Return a line's fields by name; of a call and a result, those that are not empty."""
+    optional = {name for name, _ in _DEED}
+    return {n: v for n, v in as_named(line).items() if v or n not in optional}
 
 
 def _digest(before: str, line: TranscriptLine) -> str:
     """Return the digest of a line: sha256 of the one before it and of all that it tells."""
-    told = as_named(line) | {"digest": before}
+    told = _fields_of(line) | {"digest": before}
     data = json.dumps(told, sort_keys=True).encode()
     return hashlib.sha256(data).hexdigest()[:_DIGEST_DIGITS]

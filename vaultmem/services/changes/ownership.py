@@ -187,7 +187,7 @@ CLOSE = "session-close"
 _LARGER = "larger than"
 
 #: Values of `status` that end a session.
-_CLOSED = frozenset({"ok", "error", "canceled"})
+_CLOSED = frozenset({"ok", "error", "canceled", "interrupted"})
 
 #: More pairs of notes than this are not compared by their lines; git has such a limit, too.
 _MOST_PAIRS = 40_000

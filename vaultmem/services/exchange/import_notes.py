@@ -27,7 +27,6 @@ from vaultmem.core.sessions.session import (
     session_path,
 )
 from vaultmem.core.sessions.session_note import name_session, new_session_text
-from vaultmem.core.sessions.turns import Turn
 from vaultmem.core.text.paths import check_new_name, parse_note_path, slugify
 from vaultmem.core.transcripts.event import (
     TranscriptEvent,
@@ -35,7 +34,6 @@ from vaultmem.core.transcripts.event import (
     TranscriptSource,
     add_event,
 )
-from vaultmem.core.transcripts.transcript_formats import describe_turn
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.changes.change import Change
 from vaultmem.services.changes.operation import Transaction, operate
@@ -61,7 +59,9 @@ from vaultmem.services.sessions.import_turns import (
     find_first_turn,
     has_more,
     identify_transcript,
+    import_again,
     import_turns,
+    make_turn,
     name_file,
     read_record,
     write_record,
@@ -323,7 +323,7 @@ def take_conversation(
             path,
             "it differs from what was imported before; left as it is",
         )
-    fresh = [Turn(*turn, each.at) for each in talk.turns[count:] if (turn := describe_turn(each))]
+    fresh = [turn for each in talk.turns[count:] if (turn := make_turn(each))]
     if is_there and not fresh:
         return Taken(title, ImportOutcome.KNOWN, path, "imported before")
     taken = Taken(title, _name_outcome(is_there), path, "", len(fresh))
@@ -356,8 +356,8 @@ def _name_talk(vault: Vault, kind: str, talk: Conversation) -> str:
     return f"{name}-{slugify(talk.origin)[-8:]}" if is_kept(vault, name) else name
 
 
-def take_transcript(vault: Vault, file: Path, dry_run: bool) -> Taken:
-    """Make a session of a client's transcript, or add what it has by now.
+def take_transcript(vault: Vault, file: Path, dry_run: bool, again: bool = False) -> Taken:
+    """Make a session of a client's transcript, or add what it has by now, or read it `again`.
 
     One that is open stays open, and its note is its own. What a helper of the agent wrote down is
     left out: the session has what it was asked, and its answer.
@@ -374,9 +374,8 @@ def take_transcript(vault: Vault, file: Path, dry_run: bool) -> Taken:
     is_there = is_kept(vault, session)
     taken = Taken(session, _name_outcome(is_there), path)
     if dry_run:
-        return (
-            taken if has_more(vault, session, file) else taken._replace(outcome=ImportOutcome.KNOWN)
-        )
+        is_news = again or has_more(vault, session, file)
+        return taken if is_news else taken._replace(outcome=ImportOutcome.KNOWN)
     writer = act_in(vault, "", found.agent)
     title = f"transcripts {file.parent.name}/{file.name}"
     head = ConversationHead(session, found, title, read_moment(first.at))
@@ -385,9 +384,10 @@ def take_transcript(vault: Vault, file: Path, dry_run: bool) -> Taken:
         nonlocal head
         if not is_there:
             _begin_note(writer, head)
-        done = import_turns(writer, session, file)
+        read = import_again if again and is_there else import_turns
+        done = read(writer, session, file)
         facts = read_session(writer, session_path(session)).facts
-        is_more = not facts.is_open and facts.turns < read_tally(writer, session).turns
+        is_more = not facts.is_open and (again or facts.turns < read_tally(writer, session).turns)
         if is_more:
             record = read_record(writer, session)
             ended = as_local(read_moment(done.ended))
@@ -395,7 +395,12 @@ def take_transcript(vault: Vault, file: Path, dry_run: bool) -> Taken:
             _edit(writer, head, partial(_end, writer, head, record, ended))
         return done, facts, is_more
 
-    done, facts, is_more = operate(writer, "nothing was imported", add)
+    try:
+        done, facts, is_more = operate(writer, "nothing was imported", add)
+    except RefusedError as error:
+        if not again:
+            raise
+        return taken._replace(outcome=ImportOutcome.REFUSED, remark=str(error))
     if is_more:
         with vault.leaving_to_next():
             propose_said(act_in(writer, session, found.agent), facts)

@@ -279,9 +279,12 @@ def import_kind(
     places: Sequence[str],
     *,
     dry_run: bool = False,
+    again: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> ImportReport:
     """Take in what files, folders and zips of a kind hold; only say what would be, if `dry_run`.
+
+    With `again`, turns of sessions are made anew of their transcripts.
 
     Each item is durable by itself, and all of them one commit at the end. An import that ended
     before goes on where it was. The vault must be in sync.
@@ -304,7 +307,12 @@ def import_kind(
         for source, item in _read_all(kind, sources, progress):
             done = _SO_FAR if len(vault.notices.written) > before else "nothing was written"
             with naming_faults(done):
-                report.add(source, _take(writer, name, item, known, dry_run))
+                taken = (
+                    take_transcript(writer, item, dry_run, again)
+                    if isinstance(item, Path)
+                    else _take(writer, name, item, known, dry_run)
+                )
+                report.add(source, taken)
     if report.count(ImportOutcome.UNREAD) == sum(report.count(o) for o in ImportOutcome):
         _check_kind(name, places, report)
     if not dry_run:
@@ -370,11 +378,9 @@ def _read_source(kind: ImportKind, source: ImportFile) -> Iterable[tuple[Item | 
     return [(source.path or unread, source.size)]
 
 
-def _take(vault: Vault, kind: str, item: Item | Path, known: ImportResult, dry_run: bool) -> Taken:
+def _take(vault: Vault, kind: str, item: Item, known: ImportResult, dry_run: bool) -> Taken:
     if isinstance(item, Unread):
         return Taken(item.where, ImportOutcome.UNREAD, "", item.reason)
-    if isinstance(item, Path):
-        return take_transcript(vault, item, dry_run)
     if isinstance(item, Conversation):
         return take_conversation(vault, kind, item, known.talks, dry_run)
     return take_memory(vault, kind, item, known, dry_run)

@@ -115,11 +115,12 @@ def close_session(
     return Closed(session, report, done, proposed)
 
 
-def close_of_process(vault: Vault) -> None:
+def close_of_process(vault: Vault, interrupted: bool = False) -> None:
     """Close the open sessions of the process that the vault is served to (`vault.pid`), as it ends.
 
-    A session that another process is in as well stays open. A session that cannot be closed is
-    left to recovery, with a warning. The vault must be in sync.
+    Where its client did not end in order, they are closed as `recover_sessions` does. A session
+    that another process is in as well stays open. A session that cannot be closed is left to
+    recovery, with a warning. The vault must be in sync.
     """
     served = None if vault.pid is None else find_process(vault.pid)
 
@@ -132,7 +133,9 @@ def close_of_process(vault: Vault) -> None:
         if own and not record.recovered and all(map(is_gone, others)):
             try:
                 home, session = find_home(go_to(vault, ""), record)
-                if session is not None:
+                if session is not None and interrupted:
+                    _recover_open(vault, home, record.id)
+                elif session is not None:
                     close_left(home, record.id)
             except VaultError as error:
                 _LOG.warning("%s: not closed: %s", record.id, error)
@@ -249,7 +252,7 @@ class Recovered(NamedTuple):
 
 
 def recover_sessions(vault: Vault) -> list[Recovered]:
-    """Mark sessions whose process is gone as canceled, with what they left, and commit that.
+    """Mark sessions whose process is gone as interrupted, with what they left, and commit that.
 
     Each gets a commit of its own, `recover: GOAL`; a close that was interrupted is
     completed. A session's restore is pending from then on.
@@ -282,6 +285,15 @@ def recover_sessions(vault: Vault) -> list[Recovered]:
     return done
 
 
+def _recover_open(vault: Vault, home: Vault, name: str) -> None:
+    """Recover one session, unless it has ended meanwhile."""
+    with vault.lock():
+        session = get_session(home, name)
+        record = ActiveSessions(vault.state_folder).find(session.facts.id)
+        if record is not None and session.facts.is_open:
+            _recover(home, record, session, lambda: find_pending(vault))
+
+
 def _recover(
     vault: Vault, record: ActiveSession, session: Session, pending: Callable[[], PendingFiles]
 ) -> Recovered:
@@ -299,7 +311,7 @@ def _recover(
             note.text, DETAILS, as_item(f"{vault.local_time():%Y-%m-%d %H:%M} {told}")
         )
         text = write_windows(parse_note(note.path, text.encode("utf-8")), tally, begin=False)
-        text = set_property(text, "status", Status.CANCELED.value)
+        text = set_property(text, "status", Status.INTERRUPTED.value)
         text = set_property(text, "ended", _last_seen(vault, record))
         return set_property(text, "pending_restore_at", vault.local_time())
 

@@ -22,10 +22,11 @@ from vaultmem.core.sessions.session import (
     map_session_id,
 )
 from vaultmem.core.sessions.session_note import name_session, parse_session, render_told, write_told
-from vaultmem.core.sessions.turns import Turn
+from vaultmem.core.sessions.turns import Turn, join_turns
 from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.display import count_things, one_line
 from vaultmem.core.transcripts.event import (
+    EventKind,
     TranscriptEvent,
     TranscriptRecord,
     TranscriptSource,
@@ -37,9 +38,14 @@ from vaultmem.core.transcripts.transcript_formats import describe_turn, join_sou
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.changes.ownership import look_for_leaks
 from vaultmem.services.sessions.edit_session import edit_session
-from vaultmem.services.sessions.find_session import EXPECTED, find_path, find_unsettled
+from vaultmem.services.sessions.find_session import (
+    EXPECTED,
+    find_path,
+    find_unsettled,
+    open_transcripts,
+)
 from vaultmem.services.sessions.identify import find_begun_in, find_workspace
-from vaultmem.services.sessions.windows import add_turns
+from vaultmem.services.sessions.windows import add_turns, replace_turns
 from vaultmem.storage.git.repository import (
     FileCommit,
     list_entries,
@@ -86,6 +92,40 @@ def import_turns(vault: Vault, session: str, file: Path) -> Imported:
     while _import_batch(vault, file, known, taken):
         pass
     return taken
+
+
+def import_again(vault: Vault, session: str, file: Path) -> Imported:
+    """Put the turns of an agent's transcript in place of those that a session has, all or none.
+
+    So what an earlier version did not read is there afterwards, and nothing twice.
+
+    Raises:
+        NoteNotFoundError: there is no such session, or no such file.
+        RefusedError: the session has turns that are not in this file.
+    """
+    key, known = _transcript_key(session, file), read_source(file)
+    with vault.lock():
+        end = int(vault.state.get(key) or 0) or file.stat().st_size
+        times = {
+            turn.at for turn in _read_turns(file, known, Imported(""), TranscriptRecord(), end)
+        }
+        lines = open_transcripts(vault).read(session)
+        others = {n for n, turn in join_turns(lines) if turn.at not in times}
+        if others:
+            raise RefusedError(
+                f"{session}: {count_things(len(others), 'turn')} of it are not in {file}; "
+                "nothing was changed"
+            )
+        taken, record = Imported(session), TranscriptRecord()
+        replace_turns(vault, session, _read_turns(file, known, taken, record, end))
+        with vault.state.transaction():
+            vault.state.put(key, str(taken.offset))
+            vault.state.put(_record_key(session), dump_record(record))
+    later = import_turns(vault, session, file)
+    later.turns += taken.turns
+    later.broken += taken.broken
+    later.ended = later.ended or taken.ended
+    return later
 
 
 def read_record(vault: Vault, session: str) -> TranscriptRecord:
@@ -156,12 +196,39 @@ def read_source(file: Path) -> TranscriptSource:
 def _read_turns(
     file: Path, known: TranscriptSource, taken: Imported, record: TranscriptRecord, end: int
 ) -> Iterator[Turn]:
-    for event in _read_events(file, known, taken, end):
+    for event, files in _join_files(_read_events(file, known, taken, end)):
         add_event(record, event)
         taken.ended = event.at or taken.ended
-        if turn := describe_turn(event):
+        if turn := make_turn(event, files):
             taken.turns += 1
-            yield Turn(*turn, event.at)
+            yield turn
+
+
+def make_turn(event: TranscriptEvent, files: Sequence[str] = ()) -> Turn | None:
+    """Return the turn of an event that names these files; None for what is no turn."""
+    told = describe_turn(event)
+    if told is None:
+        return None
+    tool = "" if event.kind is not EventKind.CALL else event.tool
+    failed = event.kind is EventKind.RESULT and (event.is_error or bool(event.exit))
+    return Turn(*told, event.at, tool, tuple(files), event.command, failed)
+
+
+def _join_files(
+    events: Iterator[TranscriptEvent],
+) -> Iterator[tuple[TranscriptEvent, Sequence[str]]]:
+    """Yield events, each with the files of its call, which may be several events."""
+    held: list[tuple[TranscriptEvent, list[str]]] = []
+    for event in events:
+        is_call = event.kind is EventKind.CALL
+        if held and not (is_call and not event.text and event.call == held[0][0].call):
+            yield from held
+            held = []
+        path = [event.path] if is_call and event.path else []
+        if held:
+            held[0][1].extend(path)
+        held.append((event, path))
+    yield from held
 
 
 def _read_events(

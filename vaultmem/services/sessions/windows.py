@@ -12,6 +12,7 @@ from vaultmem.core.sessions.session_note import parse_session
 from vaultmem.core.sessions.turns import Tally, TranscriptLine, Turn, add_lines, join_turns
 from vaultmem.services.sessions.edit_session import edit_session
 from vaultmem.services.sessions.find_session import find_path, open_transcripts
+from vaultmem.services.sessions.search_turns import index_turns
 from vaultmem.storage.git.setup import add_excludes, find_not_ignored
 from vaultmem.vault import Vault
 
@@ -53,7 +54,22 @@ def append_turns(vault: Vault, session: str, turns: Iterable[Turn]) -> Tally:
                 added, tally = add_lines(turn, tally)
                 lines += added
             transcripts.append(session, lines)
+    index_turns(vault, session)
     return tally
+
+
+def replace_turns(vault: Vault, session: str, turns: Iterable[Turn]) -> None:
+    """Put turns in place of a session's transcript, all of them or none."""
+
+    def make_lines() -> Iterator[TranscriptLine]:
+        tally = Tally()
+        for turn in turns:
+            lines, tally = add_lines(turn, tally)
+            yield from lines
+
+    with vault.lock():
+        open_transcripts(vault).replace(session, make_lines())
+    index_turns(vault, session)
 
 
 def read_last_turns(vault: Vault, session: str, limit: int) -> list[tuple[int, Turn]]:

@@ -27,6 +27,7 @@ from vaultmem.operations.finding import FINDING
 from vaultmem.operations.notes import note_data
 from vaultmem.operations.projects import LIST as LIST_PROJECTS
 from vaultmem.operations.schemas import Schema, find_problem, record, rows
+from vaultmem.operations.session_turns import SESSION_TURNS
 from vaultmem.operations.session_views import SESSION_VIEWS
 from vaultmem.operations.sessions import SESSION_RECORD
 from vaultmem.operations.tasks import FAMILY, TASKS
@@ -280,6 +281,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *HISTORY,
     *SESSION_RECORD,
     *(each for each in SESSION_VIEWS if Front.HTTP not in each.excused),
+    *SESSION_TURNS,
     FAMILY,
     *TASKS,
     LIST_PROJECTS,

@@ -1,0 +1,213 @@
+"""Operations that search what happened in sessions, and that show the turns of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+from vaultmem.core.text.display import one_line
+from vaultmem.core.text.json_values import pick
+from vaultmem.operations.declaration import Agent, Arg, Front, Line, Moment, Operation, Takes
+from vaultmem.operations.filters import ListScope
+from vaultmem.operations.schemas import record, rows
+from vaultmem.operations.session_views import BUDGETED, Looked, name_goal
+from vaultmem.operations.sessions import FACTS, facts_data, find_meant
+
+if TYPE_CHECKING:
+    from vaultmem.services.sessions.find_session import FoundSession
+    from vaultmem.services.sessions.search_turns import NumberedTurn
+    from vaultmem.vault import Vault
+
+#: An agent is not offered these by the tool's list, whose every word each session pays for.
+_UNLISTED = Agent(is_listed=False)
+
+
+class SessionSearch(NamedTuple):
+    """What is looked for in sessions."""
+
+    query: Annotated[
+        str, Arg("Words to look for.", "", most=1_000_000, takes=Takes.WORDS, metavar="[WORDS]")
+    ] = ""
+    file: Annotated[
+        str,
+        Arg("Only turns that name this file or folder.", Agent(), most=1_000, metavar="FILE"),
+    ] = ""
+    command: Annotated[
+        str,
+        Arg("Only turns that run a command with this text.", Agent(), most=1_000, metavar="TEXT"),
+    ] = ""
+    since: Annotated[
+        str, Arg("Only turns then or later (2026-10-01).", _UNLISTED, most=40, metavar="WHEN")
+    ] = ""
+    until: Annotated[
+        str, Arg("Only turns then or earlier.", _UNLISTED, most=40, metavar="WHEN")
+    ] = ""
+    limit: Annotated[
+        int,
+        Arg(
+            "Most sessions and most turns; else 10.",
+            "",
+            1,
+            100,
+            flags=("-n", "--limit"),
+            metavar="N",
+            excused=BUDGETED,
+        ),
+    ] = 0
+    project: ListScope = ""
+
+
+class TurnsRequest(NamedTuple):
+    """Which turns of which session are shown."""
+
+    session_: Looked = ""
+    from_: Annotated[
+        int,
+        Arg("Number of the first turn; else the last turns.", "", 1, 10_000_000, metavar="N"),
+    ] = 0
+    failed: Annotated[bool, Arg("Only results of calls that failed.")] = False
+    limit: Annotated[
+        int, Arg("Most turns; else 20.", "", 1, 10_000, flags=("-n", "--limit"), metavar="N")
+    ] = 0
+
+
+class FoundInSessions(NamedTuple):
+    """Sessions whose notes match, and turns in this machine's transcripts that do."""
+
+    sessions: Sequence[FoundSession]
+    turns: Sequence[NumberedTurn]
+
+
+def search(vault: Vault, asked: SessionSearch) -> FoundInSessions:
+    """Search sessions' notes and this machine's transcripts.
+
+    Notes are searched where only words are given. Credentials are masked.
+
+    Examples:
+      vaultmem session search opaque tokens
+      vaultmem session search --file web/slip.svelte --since 2026-11-01
+      vaultmem session search --command "make test" --limit 5
+    """
+    from vaultmem.core.text.timestamps import parse_timestamp
+    from vaultmem.services.projects.scope import view_project
+    from vaultmem.services.sessions.find_session import search_sessions
+    from vaultmem.services.sessions.search_turns import search_turns
+    from vaultmem.storage.turn_index import TurnQuery
+
+    vault, limit = view_project(vault, asked.project), asked.limit or 10
+    wanted = TurnQuery(
+        asked.query,
+        asked.file,
+        asked.command,
+        parse_timestamp(asked.since) if asked.since else None,
+        parse_timestamp(asked.until, end_of_day=True) if asked.until else None,
+    )
+    turns = search_turns(vault, wanted, limit)
+    has_words_alone = wanted == TurnQuery(asked.query)
+    return FoundInSessions(
+        search_sessions(vault, asked.query, limit) if has_words_alone else (), turns
+    )
+
+
+def turns(vault: Vault, asked: TurnsRequest) -> list[NumberedTurn]:
+    """Print turns of a session, with tools and errors.
+
+    They are those that this machine has. Credentials are masked.
+
+    Examples:
+      vaultmem session turns s-0431 --from 12 --limit 5
+      vaultmem session turns s-0431 --failed
+    """
+    from vaultmem.services.sessions.search_turns import read_turns
+
+    named = find_meant(vault, asked.session_, or_last=True)
+    return read_turns(vault, named, asked.from_, asked.limit or 20, asked.failed)
+
+
+def turn_data(each: NumberedTurn) -> dict[str, Any]:
+    """Return a turn with its session and number."""
+    facts = pick(each.turn, "role at? tool? files command? failed text")
+    return {"session": each.session, "number": each.number, **facts}
+
+
+def found_data(found: FoundInSessions) -> dict[str, Any]:
+    """Return sessions, each with the sections of its note that match, and turns."""
+    sessions = [{**facts_data(each.facts), "hits": _hits_data(each)} for each in found.sessions]
+    return {"sessions": sessions, "turns": list(map(turn_data, found.turns))}
+
+
+def turns_data(found: Sequence[NumberedTurn]) -> dict[str, Any]:
+    """Return turns in their order."""
+    return {"turns": list(map(turn_data, found))}
+
+
+def _hits_data(found: FoundSession) -> list[dict[str, Any]]:
+    return [
+        {**pick(hit.section, "heading?"), "score": round(hit.score, 6), "text": hit.text}
+        for hit in found.hits
+    ]
+
+
+def found_lines(found: FoundInSessions, _: Any) -> Iterator[Line]:
+    """Yield the sessions that match, each with its best sections, and then the turns."""
+    from vaultmem.core.packs.passages import show_line
+
+    if not found.sessions and not found.turns:
+        yield Line("No session answers that.")
+    for each in found.sessions:
+        facts = each.facts
+        about = f"  {facts.status}  {facts.started[:10]}  {name_goal(facts)}"
+        yield Line(facts.id, "bold", about)
+        for hit in each.hits[:2]:
+            yield Line(f"    {one_line(hit.section.heading) or 'text'}: {show_line(hit)}")
+    for turn in found.turns:
+        yield Line(f"{turn.session} {turn.number}", "bold", f"  {describe_turn(turn)}")
+        yield Line(f"    {one_line(turn.turn.text)}")
+
+
+def turns_lines(found: Sequence[NumberedTurn], _: Any) -> Iterator[Line]:
+    """Yield turns, each with who speaks, its tool, and whether it failed."""
+    if not found:
+        yield Line("This machine has no such turn of the session.")
+    for each in found:
+        yield Line(str(each.number), "bold", f"  {describe_turn(each)}")
+        for line in each.turn.text.splitlines():
+            yield Line(f"    {one_line(line)}".rstrip())
+
+
+def describe_turn(each: NumberedTurn) -> str:
+    """Return who speaks in a turn, when, by which tool, on which files, and if it failed."""
+    turn = each.turn
+    tool = f"{turn.tool}: {turn.command}" if turn.command else turn.tool
+    failed = "failed" if turn.failed else ""
+    parts = [turn.role, turn.at[:16].replace("T", " "), tool, ", ".join(turn.files), failed]
+    return one_line("  ".join(filter(None, parts)))
+
+
+_view = partial(Operation, moment=Moment.BRANCH)
+
+_TURN = rows(session="string", number="integer", role="string", text="string", failed="boolean")
+
+SEARCH = _view(
+    "search_sessions",
+    "GET /session-search",
+    run=search,
+    request=SessionSearch,
+    data=found_data,
+    lines=found_lines,
+    gives=record(sessions=rows(**FACTS), turns=_TURN),
+)
+
+TURNS = _view(
+    "list_turns",
+    "GET /sessions/{session}/turns",
+    run=turns,
+    request=TurnsRequest,
+    data=turns_data,
+    lines=turns_lines,
+    gives=record(turns=_TURN),
+    excused={Front.MCP: "the session tool's search shows an agent the turns that matter"},
+)
+
+SESSION_TURNS = (SEARCH, TURNS)

@@ -1,0 +1,106 @@
+"""Search the turns in this machine's transcripts, and read those of one session, masked."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from itertools import dropwhile, islice
+from typing import NamedTuple
+
+from vaultmem.core.lifecycle import State
+from vaultmem.core.packs.passages import choose_excerpt
+from vaultmem.core.search.terms import term_sequence
+from vaultmem.core.secrets.scan import SecretFinding
+from vaultmem.core.sessions.turns import TranscriptLine, Turn, join_turns
+from vaultmem.errors import RefusedError
+from vaultmem.services.sessions.find_session import list_facts, open_transcripts
+from vaultmem.storage.turn_index import TurnIndex, TurnQuery
+from vaultmem.storage.yaml_file import find_in_texts
+from vaultmem.vault import Vault
+
+#: Characters of a found turn that are shown.
+_SHOWN = 300
+
+
+class NumberedTurn(NamedTuple):
+    """A turn without credentials, its session, and its number there."""
+
+    session: str
+    number: int
+    turn: Turn
+
+
+def index_turns(vault: Vault, session: str) -> None:
+    """Index what a session's transcript got; after a failure the next search does."""
+    with vault.leaving_to_next():
+        _open_index(vault).update(session)
+
+
+def search_turns(vault: Vault, wanted: TurnQuery, limit: int = 10) -> list[NumberedTurn]:
+    """Return the turns that match, the best first, and without words the last first.
+
+    The text of each is an excerpt. Turns are those of sessions that the vault's view has, so a
+    project's view has its own and global ones; none are of quarantined ones. The vault must be in
+    sync.
+
+    Raises:
+        RefusedError: nothing is asked for.
+    """
+    if wanted == TurnQuery():
+        raise RefusedError("session search: nothing to look for; name words, --file or --command")
+    index = _open_index(vault)
+    index.update_all()
+    sessions = [each.id for each in list_facts(vault) if each.state != State.QUARANTINED]
+    found = index.find(wanted, sessions, limit)
+    masked = _mask(vault, [_turn_of(line) for _, _, line in found])
+    terms = frozenset(term_sequence(wanted.words))
+    return [
+        NumberedTurn(session, number, turn._replace(text=choose_excerpt(turn.text, terms, _SHOWN)))
+        for (session, number, _), turn in zip(found, masked, strict=True)
+    ]
+
+
+def read_turns(
+    vault: Vault, session: str, first: int = 0, limit: int = 20, failed: bool = False
+) -> list[NumberedTurn]:
+    """Return turns of a session in their order: from number `first` on, else the last ones.
+
+    With `failed`, only results of calls that failed.
+    """
+    lines = open_transcripts(vault).read(session)
+    turns = (each for each in join_turns(lines) if each[1].failed or not failed)
+    later = dropwhile(lambda each: each[0] < first, turns)
+    chosen = list(islice(later, limit)) if first else list(deque(turns, limit))
+    masked = _mask(vault, [turn for _, turn in chosen])
+    return [
+        NumberedTurn(session, number, turn)
+        for (number, _), turn in zip(chosen, masked, strict=True)
+    ]
+
+
+def _open_index(vault: Vault) -> TurnIndex:
+    return TurnIndex(vault.state, open_transcripts(vault))
+
+
+def _turn_of(line: TranscriptLine) -> Turn:
+    call = (line.tool, line.files, line.command, line.failed)
+    return Turn(line.role, line.text, line.at, *call)
+
+
+def _mask(vault: Vault, turns: Sequence[Turn]) -> list[Turn]:
+    """Return turns without what looks like a credential by our rules and those of the vault."""
+    texts = [text for turn in turns for text in (turn.text, turn.command, *turn.files)]
+    found = find_in_texts(vault.root, [("", text) for text in texts], mark="")
+    plain = iter([_blank(text, each) for text, each in zip(texts, found, strict=True)])
+    return [
+        turn._replace(
+            text=next(plain), command=next(plain), files=tuple(islice(plain, len(turn.files)))
+        )
+        for turn in turns
+    ]
+
+
+def _blank(text: str, found: Iterable[SecretFinding]) -> str:
+    for each in sorted(found, key=lambda each: each.start, reverse=True):
+        text = f"{text[: each.start]}***{text[each.end :]}"
+    return text

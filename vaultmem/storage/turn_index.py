@@ -1,0 +1,198 @@
+"""An index of the turns in this machine's transcripts: tables of the state database (FTS5).
+
+It holds terms, files and commands, and where in its transcript each line begins; the text is read
+from there. It is a cache: what a transcript has no longer is dropped, and what the index lacks is
+read from the transcripts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from math import log1p
+from typing import Any, NamedTuple
+
+from vaultmem.core.notes.frontmatter import read_timestamp
+from vaultmem.core.search.terms import term_sequence
+from vaultmem.core.sessions.turns import TranscriptLine
+from vaultmem.storage.session_table import Transcripts
+from vaultmem.storage.state import StateDatabase
+
+#: Named after the form of their rows: another form is another table.
+_TABLES = (
+    "CREATE TABLE IF NOT EXISTS turn_marks_1 (session TEXT PRIMARY KEY, mark TEXT NOT NULL) "
+    "WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS turn_lines_1 (id INTEGER PRIMARY KEY, session TEXT NOT NULL, "
+    "number INTEGER NOT NULL, place INTEGER NOT NULL, at REAL NOT NULL, files TEXT NOT NULL, "
+    "command TEXT NOT NULL)",
+    "CREATE INDEX IF NOT EXISTS turn_lines_1_session ON turn_lines_1 (session)",
+    "CREATE VIRTUAL TABLE IF NOT EXISTS turn_terms_1 USING fts5(terms)",
+)
+
+#: Lines that are added at once while others have to wait to write.
+_BATCH = 1_000
+
+#: Terms of a query that are looked for, and lines that are ranked.
+_MAX_TERMS, _CANDIDATES = 64, 400
+
+#: BM25's k1 and b, and the terms of a usual turn.
+_SATURATION, _NORM, _USUAL = 0.6, 0.2, 40
+
+
+class TurnQuery(NamedTuple):
+    """Which turns are wanted; what is empty lets all through.
+
+    `words` rank, `file` is a file's or folder's path or the end of one, and `command` a part of
+    a command. `since` and `until` are seconds since the epoch.
+    """
+
+    words: str = ""
+    file: str = ""
+    command: str = ""
+    since: float | None = None
+    until: float | None = None
+
+
+class TurnIndex:
+    """The index of one vault's transcripts."""
+
+    def __init__(self, state: StateDatabase, transcripts: Transcripts) -> None:
+        self._state = state
+        self._transcripts = transcripts
+        for statement in _TABLES:
+            state.execute(statement)
+
+    def update_all(self) -> None:
+        """Index what transcripts got since they were indexed, and drop those that are gone."""
+        marks = {str(s): str(m) for s, m in self._state.query("SELECT * FROM turn_marks_1")}
+        there = self._transcripts.last_added()
+        for session in marks.keys() - there:
+            with self._state.transaction():
+                self._drop(session)
+        for session in there:
+            if not self._transcripts.is_current(session, marks.get(session, "")):
+                self.update(session)
+
+    def update(self, session: str) -> None:
+        """Index what a transcript got since it was indexed, in several transactions if much."""
+        while self._update_batch(session):
+            pass
+
+    def find(
+        self, wanted: TurnQuery, sessions: Iterable[str], limit: int
+    ) -> list[tuple[str, int, TranscriptLine]]:
+        """Return session, turn and line of what is wanted: the best first, without words the last.
+
+        Of a turn in several lines, one is returned.
+        """
+        terms = list(dict.fromkeys(term_sequence(wanted.words)))[:_MAX_TERMS]
+        if wanted.words and not terms:
+            return []
+        conditions, values = _choose(wanted)
+        conditions.append("t.session IN (SELECT value FROM json_each(?))")
+        values.append(json.dumps(list(sessions)))
+        source = "FROM turn_lines_1 t"
+        columns, order, most = "t.session, t.number, t.place, ''", "t.at DESC, t.id DESC", 4 * limit
+        if terms:
+            source += " JOIN turn_terms_1 ON turn_terms_1.rowid = t.id"
+            conditions.append("turn_terms_1 MATCH ?")
+            values.append(" OR ".join(map(_quote, terms)))
+            columns, order = "t.session, t.number, t.place, terms", "bm25(turn_terms_1), t.at DESC"
+            most = max(most, _CANDIDATES)
+        where = " AND ".join(conditions)
+        statement = f"SELECT {columns} {source} WHERE {where} ORDER BY {order} LIMIT ?"
+        rows = self._state.query(statement, [*values, most])
+        first: dict[tuple[str, int], int] = {}
+        for session, number, place, _ in self._rank(terms, rows):
+            first.setdefault((session, number), place)
+        read = ((*key, self._transcripts.read_at(key[0], place)) for key, place in first.items())
+        found = ((s, n, line) for s, n, line in read if line is not None)
+        return list(islice(found, limit))
+
+    def _rank(self, terms: Sequence[str], rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        """Return candidates in the order of BM25 with a weak norm: a turn that has all terms first.
+
+        SQLite's own norm is strong, so that a short turn with half of the terms would be first.
+        """
+        if not terms:
+            return rows
+        total = self._state.query("SELECT count(*) FROM turn_lines_1")[0][0]
+        count = "SELECT count(*) FROM turn_terms_1 WHERE turn_terms_1 MATCH ?"
+        found = {term: self._state.query(count, [_quote(term)])[0][0] for term in terms}
+        rarity = {term: log1p(total / (1 + many)) for term, many in found.items()}
+
+        def score(row: tuple[Any, ...]) -> float:
+            has = Counter(row[3].split())
+            norm = _SATURATION * (1 - _NORM + _NORM * has.total() / _USUAL)
+            return -sum(rarity[term] * has[term] / (has[term] + norm) for term in terms)
+
+        return sorted(rows, key=score)
+
+    def _update_batch(self, session: str) -> bool:
+        """Index the next lines of a transcript; return whether there may be more."""
+        with self._state.transaction():
+            query = "SELECT mark FROM turn_marks_1 WHERE session = ?"
+            mark = "".join(str(found) for (found,) in self._state.query(query, [session]))
+            count = 0
+            for place, after, line in self._transcripts.read_from(session, mark):
+                if not count and after.rpartition(" ")[0] != mark.rpartition(" ")[0]:
+                    self._drop(session)
+                self._add(session, place, line)
+                mark, count = after, count + 1
+                if count == _BATCH:
+                    break
+            if count:
+                statement = "INSERT OR REPLACE INTO turn_marks_1 VALUES (?, ?)"
+                self._state.execute(statement, [session, mark])
+        return count == _BATCH
+
+    def _add(self, session: str, place: int, line: TranscriptLine) -> None:
+        row = self._state.execute(
+            "INSERT INTO turn_lines_1 (session, number, place, at, files, command) "
+            "VALUES (?, ?, ?, ?, ?, ?)",
+            [
+                session,
+                line.number,
+                place,
+                read_timestamp(line.at) or 0.0,
+                "".join(f"/{file}\n" for file in line.files),
+                line.command,
+            ],
+        )
+        terms = " ".join(term_sequence(line.text))
+        self._state.execute("INSERT INTO turn_terms_1 (rowid, terms) VALUES (?, ?)", [row, terms])
+
+    def _drop(self, session: str) -> None:
+        lines = "(SELECT id FROM turn_lines_1 WHERE session = ?)"
+        self._state.execute(f"DELETE FROM turn_terms_1 WHERE rowid IN {lines}", [session])
+        self._state.execute("DELETE FROM turn_lines_1 WHERE session = ?", [session])
+        self._state.execute("DELETE FROM turn_marks_1 WHERE session = ?", [session])
+
+
+def _quote(term: str) -> str:
+    """Return a term as a string of FTS5's query language."""
+    doubled = term.replace('"', '""')
+    return f'"{doubled}"'
+
+
+def _choose(wanted: TurnQuery) -> tuple[list[str], list[object]]:
+    """Return the conditions of a query without its words, and their values."""
+    conditions, values = list[str](), list[object]()
+    if file := wanted.file.strip().strip("/"):
+        # A path ends with the file, or with the folder and what is in it; a command names it.
+        conditions.append(
+            "(instr(t.files, ?) OR instr(t.files, ?) OR (t.files = '' AND instr(t.command, ?)))"
+        )
+        values += [f"/{file}\n", f"/{file}/", file]
+    if wanted.command:
+        conditions.append("instr(lower(t.command), lower(?))")
+        values.append(wanted.command)
+    if wanted.since is not None:
+        conditions.append("t.at >= ?")
+        values.append(wanted.since)
+    if wanted.until is not None:
+        conditions.append("t.at <= ?")
+        values.append(wanted.until)
+    return conditions, values
