@@ -394,12 +394,13 @@ OTHERS = {
     "export": "files outside of the vault",
     "demo": "a vault of its own",
     "doctor": "settings",
-    "vaults": "a list of folders",
+    "vault": "a list of folders",
     "context": "generated files",
     "hook": "sessions",
     "merge-driver": "what git merges; `merge` has a row",
 }
 READS = {
+    *("check",),
     *(
         "recall",
         "pack",
