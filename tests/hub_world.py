@@ -12,7 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from vaultmem.services.hub.grants import Grant, GrantKind, GrantScope, make_grant, name_pusher
+from vaultmem.services.hub.grants import (
+    Grant,
+    GrantKind,
+    GrantScope,
+    make_grant,
+    build_pusher_environment,
+)
 from vaultmem.services.hub.hub_folder import (
     CONFIG_NAME,
     AuditEntry,
@@ -125,7 +131,7 @@ class World:
     def push(self, name: str, *specs: str, **more: str) -> tuple[int, str]:
         """Push as somebody, who may be nobody; return how it ended, and what git said."""
         grant = self.grants.get(name)
-        who = name_pusher(self.hub, grant, "203.0.113.7") if grant else {}
+        who = build_pusher_environment(self.hub, grant, "203.0.113.7") if grant else {}
         given = {**os.environ, **who, **more}
         command = ["git", "-C", self.clone.root, "push", "-q", self.repository, *specs]
         done = subprocess.run(command, env=given, capture_output=True)

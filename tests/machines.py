@@ -16,7 +16,7 @@ from conftest import Result
 from in_process import run_here
 
 from vaultmem.environment import read_settings
-from vaultmem.storage.git.setup import name_driver, name_notes
+from vaultmem.storage.git.setup import build_driver_command, choose_note_paths
 from vaultmem.vault import Vault, open_vault
 
 _NAMES = ("anna", "ben", "cleo", "dora", "emil")
@@ -133,10 +133,12 @@ def _lay_machine(seed: Path, folder: Path, name: str, remote: Path, with_driver:
     machine.home.mkdir()
     (machine.home / ".gitconfig").write_text(_GITCONFIG.format(name))
     git = machine.root / ".git"
-    driver = f'[merge "vaultmem"]\n\tdriver = {_quote(name_driver())}\n' if with_driver else ""
+    driver = (
+        f'[merge "vaultmem"]\n\tdriver = {_quote(build_driver_command())}\n' if with_driver else ""
+    )
     core = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n"
     (git / "config").write_text(core + _REMOTE.format(remote) + driver)
-    (git / "info/attributes").write_text(f"{name_notes('')} merge=vaultmem\n" * with_driver)
+    (git / "info/attributes").write_text(f"{choose_note_paths('')} merge=vaultmem\n" * with_driver)
     head = (git / "refs/heads/main").read_text()
     (git / "refs/remotes/origin").mkdir(parents=True)
     (git / "refs/remotes/origin/main").write_text(head)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from conftest import Make, Open
 
-from vaultmem.core.packs.division import tell_missing
+from vaultmem.core.packs.division import describe_missing
 from vaultmem.core.packs.receipt import Expectation
 from vaultmem.errors import ForbiddenError, NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.fleet.clone import VaultSource
@@ -216,7 +216,7 @@ class PoolContract:
                 pool.recall([], asked)
             wanted = AskPack("which lamp is green", counts=False, receipt=False)
             pack = pool.pack(None, wanted)
-            alike = ask_pack(vaults, wanted._replace(told=tell_missing(found.missing)))
+            alike = ask_pack(vaults, wanted._replace(told=describe_missing(found.missing)))
             assert pack.answer.pack.text == alike.pack.text
             assert "\nNot asked: none (its remote has no commit yet).\n" in alike.pack.text
         finally:

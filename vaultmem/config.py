@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vaultmem.core import settings as rules
 from vaultmem.core.notes.properties import Property
 from vaultmem.core.text.patterns import compile_later
-from vaultmem.core.text.suggest import ask_meant
+from vaultmem.core.text.suggest import suggest_similar
 from vaultmem.errors import NoVaultError, RefusedError, VaultError
 
 if TYPE_CHECKING:
@@ -278,7 +278,7 @@ def _find_problem(matter: Frontmatter, block: str) -> str:
 def _read_value(prop: Property) -> object:
     """Return a key's value, None where it has none."""
     if prop.name not in _DEFAULTS:
-        near = ask_meant(prop.name, [*_DEFAULTS], f"; known keys: {', '.join(_DEFAULTS)}")
+        near = suggest_similar(prop.name, [*_DEFAULTS], f"; known keys: {', '.join(_DEFAULTS)}")
         raise VaultError(f'{CONFIG_NAME}: unknown key "{prop.name}"{near}')
     wanted = type(_DEFAULTS[prop.name])
     value = prop.value

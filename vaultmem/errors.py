@@ -118,7 +118,7 @@ _REMEDIES = {
 }
 
 
-def name_failure(error: OSError | VaultError) -> VaultError:
+def wrap_os_error(error: OSError | VaultError) -> VaultError:
     """Return an expected failure: of what the system refused, at which file, why, what helps."""
     if isinstance(error, VaultError):
         return error
@@ -128,7 +128,7 @@ def name_failure(error: OSError | VaultError) -> VaultError:
 
 
 @contextlib.contextmanager
-def naming_faults(outcome: str, *, stands: bool = False) -> Iterator[None]:
+def wrapping_os_errors(outcome: str, *, stands: bool = False) -> Iterator[None]:
     """Say with each fault in a `with` what came of the work: "nothing was written".
 
     With `stands`, what the work is a part of cannot take that back, and keeps the outcome.
@@ -141,6 +141,6 @@ def naming_faults(outcome: str, *, stands: bool = False) -> Iterator[None]:
     except (OSError, FaultError) as error:
         if isinstance(error, FaultError) and error.stands:
             raise
-        named = name_failure(error)
+        named = wrap_os_error(error)
         fault = named.fault if isinstance(named, FaultError) else str(named)
         raise FaultError(fault, outcome, stands=stands) from error

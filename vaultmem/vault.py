@@ -16,7 +16,7 @@ from vaultmem.config import Config, find_root, read_config
 from vaultmem.core.clients.agents import UNNAMED
 from vaultmem.core.notes.obsidian import ObsidianSettings
 from vaultmem.core.text.display import escape_bytes
-from vaultmem.errors import FaultError, RefusedError, VaultError, name_failure
+from vaultmem.errors import FaultError, RefusedError, VaultError, wrap_os_error
 from vaultmem.storage.git.head import Head, find_git_folder, read_head
 from vaultmem.storage.journal import Author, Journal, Operations
 from vaultmem.storage.kept import ArtifactStore, ReceiptStore, RepositoryNames
@@ -110,7 +110,7 @@ class Store:
         self.journal = Journal(self.state)
         self.operations = Operations(self.state)
         self._obsidian = ObsidianFolder(root)
-        names = RepositoryNames(self.name_repository, self.find_names)
+        names = RepositoryNames(self.find_repository_id, self.find_names)
         self._records = folders.config / "trust"
         file = self._records / f"{key}.json"
         self.trust = TrustStore(file, str(root), names, self._list_records_beside)
@@ -163,7 +163,7 @@ class Store:
         """
         self.id = VaultId(make_id(self.root, self.folders.state))
 
-    def take_id(self, vault_id: str) -> None:
+    def accept_id(self, vault_id: str) -> None:
         """Let this vault be the one that keeps the data of an id.
 
         Raises:
@@ -185,7 +185,7 @@ class Store:
         except VaultError:
             return ()
 
-    def name_repository(self) -> str:
+    def find_repository_id(self) -> str:
         """Return the first of these names, as it was when HEAD last came to another history."""
         head = self.head()
         if head is None or not head.commit:
@@ -368,7 +368,7 @@ class Vault:
         try:
             yield
         except (OSError, VaultError) as error:
-            self.notices.faults.append(str(name_failure(error)))
+            self.notices.faults.append(str(wrap_os_error(error)))
 
     def close(self) -> None:
         """Close the vault's store, for all that use it; it can be used again."""

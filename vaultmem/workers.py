@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 from vaultmem.environment import read_settings
 from vaultmem.errors import RefusedError
 from vaultmem.services.vaults.companions import VaultPool, identify
-from vaultmem.services.views.update_index import read_behind
+from vaultmem.services.views.update_index import read_nonblocking
 from vaultmem.services.watching.sync_hints import ChangeHints
 from vaultmem.storage.lock import READER, WRITER
 from vaultmem.vault import UserFolders, Vault, VaultSettings, find_user_folders, open_vault
@@ -128,7 +128,7 @@ class KeptVault:
             vault = replace(vault, opener=partial(self._open_other, caller))
         try:
             if self._reads:
-                read_behind(vault, sync)
+                read_nonblocking(vault, sync)
             else:
                 sync(vault)
             self._known = identify(vault)
@@ -144,7 +144,7 @@ class KeptVault:
         asking = caller._replace(ref="", session="")
         return self._others.lend(open_vault(path, **asking.settings(self._folders)))
 
-    def let_go(self) -> None:
+    def discard(self) -> None:
         """Close what is open."""
         if self._others is not None:
             self._others.close()
@@ -159,7 +159,7 @@ class KeptVault:
     def _reopen(self) -> tuple[Vault, ChangeHints]:
         """Return what stays open, opened anew where something was replaced."""
         if self._open is None or identify(self._open[0]) != self._known:
-            self.let_go()
+            self.discard()
             own = open_vault(self._root, folders=self._folders, patience=self._patience)
             own.state.made = self._made
             self._open = own, ChangeHints(own, self._notice)
@@ -177,9 +177,9 @@ def warm_up(_: Vault) -> None:
 
 
 def _look(vault: Vault) -> Vault:
-    from vaultmem.services.views.open_view import look_at
+    from vaultmem.services.views.open_view import view_at
 
-    return look_at(vault)
+    return view_at(vault)
 
 
 def in_session(vault: Vault) -> Vault:
@@ -335,4 +335,4 @@ class _Crew:
             del asked, done, work
             with self._lock:
                 self._pending -= 1
-        vault.let_go()
+        vault.discard()

@@ -205,7 +205,7 @@ def test_a_tool_and_a_library_say_that_they_are_behind(root: Path, opened: Open)
         assert run_query(vault, Ask("quagga")).hits == []
         assert f"process {pid}" in vault.notices.stale
     assert "behind" not in place.run(tool, caller)[1]
-    place.let_go()
+    place.discard()
     catch_up(vault)
     assert [hit.record.path for hit in run_query(vault, Ask("quagga")).hits] == ["notes/late.md"]
     assert not vault.notices.stale

@@ -17,7 +17,7 @@ from in_process import run_here
 import vaultmem.errors
 from vaultmem.cli.app import build_commands
 from vaultmem.cli.commands import RENAMED, describe_commands, read_rows
-from vaultmem.cli.quick_typer import tell_first
+from vaultmem.cli.quick_typer import extract_first_sentence
 from vaultmem.cli.topics import list_topics, read_topic
 from vaultmem.config import CONFIG_NAME, read_config
 from vaultmem.core.lifecycle import Kind, State
@@ -38,7 +38,11 @@ COMMANDS = dict(list_commands(build_commands()))
 
 def test_the_first_help_names_every_command_with_the_first_sentence_of_its_own() -> None:
     rows = {name: sentence for name, _, sentence in read_rows()}
-    firsts = {name: tell_first(each.help) for name, each in COMMANDS.items() if " " not in name}
+    firsts = {
+        name: extract_first_sentence(each.help)
+        for name, each in COMMANDS.items()
+        if " " not in name
+    }
 
     assert rows == firsts
     text = describe_commands()
@@ -62,12 +66,14 @@ def test_each_help_is_whole_at_80_columns(name: str) -> None:
     assert (done.code, done.err) == (0, "")
     assert max(map(len, done.out.splitlines())) <= 80
     assert not [odd for odd in ODD if odd in done.out]
-    first = tell_first(COMMANDS[name].help)
+    first = extract_first_sentence(COMMANDS[name].help)
     assert first.endswith(".")
     assert f"  {first}\n" in done.out, "it stands in one line"
     for inside, each in getattr(COMMANDS[name], "commands", {}).items():
         rows = [line for line in done.out.splitlines() if line.split()[:1] == [inside]]
-        assert [row.endswith(f"  {tell_first(each.help)}") for row in rows] == [True], inside
+        assert [row.endswith(f"  {extract_first_sentence(each.help)}") for row in rows] == [True], (
+            inside
+        )
 
 
 def test_help_is_found_by_every_way_to_ask_for_it() -> None:

@@ -17,7 +17,7 @@ from vaultmem.core.hook_payload import MAX_CONTEXT
 from vaultmem.core.text.token_count import count_tokens
 from vaultmem.core.transcripts.event import TranscriptEvent
 from vaultmem.core.transcripts.transcript_formats import describe_turn, read_line
-from vaultmem.services.views.read_index import is_index_behind
+from vaultmem.services.views.read_index import is_index_stale
 
 Hook = Callable[..., str]
 
@@ -189,7 +189,7 @@ def test_another_process_indexes_the_note_of_a_session(
     hook("session-start", {"session_id": "a-1", "cwd": str(root), "source": "startup"})
 
     vault = opened(root)
-    wait_until(lambda: not is_index_behind(vault), 40)
+    wait_until(lambda: not is_index_stale(vault), 40)
     assert vault.manifest.documents() == vault.index.documents()
     assert [record.path for record in vault.view.records() if record.session == "a-1"] == [
         "sessions/a-1.md"

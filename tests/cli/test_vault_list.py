@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import Make, RunCli
 
-from vaultmem.cli.output import say_painted
+from vaultmem.cli.output import print_styled
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_a_terminal_is_shown_what_has_no_colour(
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    say_painted("2 notes", "", ", trusted")
+    print_styled("2 notes", "", ", trusted")
     assert capsys.readouterr().out == "2 notes, trusted\n"
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vaultmem.core.similarity.canonical import canonical_form, say_same
+from vaultmem.core.similarity.canonical import canonical_form, states_same
 
 PAIRS = [
     json.loads(line)
@@ -29,11 +29,11 @@ TEXTS = sorted({pair[side] for pair in PAIRS for side in ("a", "b")})
 
 @pytest.mark.parametrize(("category", "one", "other"), NEAR_MISSES)
 def test_two_facts_are_never_one(category: str, one: str, other: str) -> None:
-    assert not say_same(one, other), category
+    assert not states_same(one, other), category
 
 
 def test_no_labelled_near_miss_is_the_same() -> None:
-    assert [pair for pair in PAIRS if not pair["same"] and say_same(pair["a"], pair["b"])] == []
+    assert [pair for pair in PAIRS if not pair["same"] and states_same(pair["a"], pair["b"])] == []
 
 
 @pytest.mark.parametrize(
@@ -69,39 +69,39 @@ def test_no_labelled_near_miss_is_the_same() -> None:
     ],
 )
 def test_one_statement_in_other_marks_is_the_same(one: str, other: str) -> None:
-    assert say_same(one, other), (canonical_form(one), canonical_form(other))
-    assert say_same(other, one)
+    assert states_same(one, other), (canonical_form(one), canonical_form(other))
+    assert states_same(other, one)
 
 
 def test_a_title_is_part_of_the_statement_where_it_says_more() -> None:
     fact = "The database listens on port 5433."
 
-    assert not say_same(fact, fact, "Staging", "Production")
-    assert not say_same(fact, fact, "Staging", "")
-    assert not say_same("42", "42", "C++", "C#")
-    assert say_same(fact, fact, "The database listens", "port 5433")
-    assert say_same(fact, fact, "Staging", "staging.")
+    assert not states_same(fact, fact, "Staging", "Production")
+    assert not states_same(fact, fact, "Staging", "")
+    assert not states_same("42", "42", "C++", "C#")
+    assert states_same(fact, fact, "The database listens", "port 5433")
+    assert states_same(fact, fact, "Staging", "staging.")
 
 
 def test_code_is_the_same_to_the_letter_alone() -> None:
     block = "Run it:\n\n```\nif a:\n    b()\n```"
 
-    assert say_same(block, f"{block}  \n")
-    assert not say_same(block, block.replace("    b", "  b"))
-    assert not say_same(block, block.replace("it", "It"))
+    assert states_same(block, f"{block}  \n")
+    assert not states_same(block, block.replace("    b", "  b"))
+    assert not states_same(block, block.replace("it", "It"))
 
 
 def test_texts_without_words_are_the_same_to_the_letter() -> None:
-    assert say_same("!!!", "!!!\n")
-    assert not say_same("!!!", "...")
+    assert states_same("!!!", "!!!\n")
+    assert not states_same("!!!", "...")
 
 
 @pytest.mark.campaign
 @settings(max_examples=100, deadline=None)
 @given(st.text(max_size=200), st.text(max_size=200))
 def test_being_the_same_holds_both_ways(one: str, other: str) -> None:
-    assert say_same(one, one)
-    assert say_same(one, other) == say_same(other, one)
+    assert states_same(one, one)
+    assert states_same(one, other) == states_same(other, one)
 
 
 IDLE = {"a", "an", "the"}
@@ -117,9 +117,9 @@ def test_a_text_without_a_word_or_with_another_is_not_the_same(
     word = data.draw(st.sampled_from(words))
     other = data.draw(st.sampled_from(["harbour", "not", "7", "Ole", word.group() + "x"]))
 
-    assert not say_same(text, text[: word.start()] + text[word.end() :])
+    assert not states_same(text, text[: word.start()] + text[word.end() :])
     if other != word.group():
-        assert not say_same(text, text[: word.start()] + other + text[word.end() :])
+        assert not states_same(text, text[: word.start()] + other + text[word.end() :])
 
 
 @pytest.mark.campaign
@@ -133,7 +133,7 @@ def test_a_text_with_two_words_swapped_is_not_the_same(text: str, data: st.DataO
     swapped[first], swapped[second] = swapped[second], swapped[first]
 
     if words[first].lower() != words[second].lower():
-        assert not say_same(text, "".join(swapped))
+        assert not states_same(text, "".join(swapped))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.credentials import CREDENTIALS
-from vaultmem.core.commit_message import COLUMNS, cut, format_message, name_files, name_pair, width
+from vaultmem.core.commit_message import (
+    COLUMNS,
+    cut,
+    format_message,
+    format_files,
+    format_pair,
+    width,
+)
 
 KEY = dict(each[:2] for each in CREDENTIALS)["AWS access key"]
 MANY = [f"notes/payments/{name}.md" for name in ("glossary", "refund-rules", *"abcdefghijklmnop")]
@@ -27,15 +34,15 @@ MANY = [f"notes/payments/{name}.md" for name in ("glossary", "refund-rules", *"a
     ],
 )
 def test_a_subject_names_what_it_is_about(paths: list[str], subject: str) -> None:
-    message = format_message(name_files("promote", paths), (), {})
+    message = format_message(format_files("promote", paths), (), {})
     assert message == f"{subject}\n"
 
 
 def test_two_that_do_not_fit_share_the_room() -> None:
     old, new = "notes/the-old-rule-" + "of-refunds-" * 6, "notes/new.md"
-    subject = name_pair("supersede", f"{old}.md", " by ", new)
+    subject = format_pair("supersede", f"{old}.md", " by ", new)
     assert (width(subject) <= COLUMNS, subject[-10:]) == (True, "... by new")
-    subject = name_pair("supersede", f"{old}.md", " by ", f"{old}-2.md")
+    subject = format_pair("supersede", f"{old}.md", " by ", f"{old}-2.md")
     assert [part[-3:] for part in subject.split(" by ")] == ["...", "..."]
     assert subject.count("the-old-rule-of") == 2
 
@@ -55,8 +62,8 @@ def test_what_is_cut_stands_whole_in_the_body_and_is_no_trailer() -> None:
 def test_a_first_line_is_never_too_wide(names: list[str], tail: str) -> None:
     paths = [str(PurePosixPath("notes") / f"{name}.md") for name in names]
     for subject in (
-        name_files("state", paths, tail),
-        name_pair("dedup", paths[0], " by ", paths[-1]),
+        format_files("state", paths, tail),
+        format_pair("dedup", paths[0], " by ", paths[-1]),
     ):
         first = format_message(subject, (), {}).partition("\n")[0]
         assert (width(first) <= COLUMNS, first.isprintable()) == (True, True)

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from vaultmem.core.notes.comments import drop_unseen, hide_unseen
+from vaultmem.core.notes.comments import strip_hidden, hide_unseen
 from vaultmem.core.notes.note import Note, parse_note
 
 
@@ -17,7 +17,7 @@ def make_note(text: str) -> Note:
 
 
 def see(text: str) -> str:
-    return drop_unseen(hide_unseen(text, 0).text)
+    return strip_hidden(hide_unseen(text, 0).text)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from vaultmem.core.imports import export_formats
-from vaultmem.core.imports.export_formats import divide_items
+from vaultmem.core.imports.export_formats import split_objects
 
 TEXTS = st.text('"\\{}[],: aä😀', max_size=8)
 OBJECTS = st.dictionaries(TEXTS, TEXTS | st.lists(TEXTS | st.none(), max_size=3), max_size=3)
@@ -27,7 +27,7 @@ def test_items_come_whole_whatever_is_read_at_once(
     whole = "\n".join(texts) if lines else json.dumps(items, ensure_ascii=ascii_only, indent=1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(export_formats, "_CHUNK", chunk)
-        found = list(divide_items(io.StringIO(whole).read))
+        found = list(split_objects(io.StringIO(whole).read))
     assert [json.loads(each or "") for each in found] == items
 
 
@@ -37,10 +37,10 @@ def test_a_large_item_is_passed_over_and_what_is_cut_off_is_told(
     monkeypatch.setattr(export_formats, "_CHUNK", 16)
     large = {"a": "x" * 40, "b": [{"c": "y" * 40}]}
     text = json.dumps([{"n": 1}, large, {"n": 2}])
-    assert list(divide_items(io.StringIO(text).read, 60)) == ['{"n": 1}', None, '{"n": 2}']
-    assert list(divide_items(io.StringIO(text[:30]).read, 60)) == ['{"n": 1}', None]
-    assert list(divide_items(io.StringIO('[{"n": "' + "z" * 500 + '"}]').read, 60)) == [None]
-    assert not list(divide_items(io.StringIO("no JSON ] } at all").read))
+    assert list(split_objects(io.StringIO(text).read, 60)) == ['{"n": 1}', None, '{"n": 2}']
+    assert list(split_objects(io.StringIO(text[:30]).read, 60)) == ['{"n": 1}', None]
+    assert list(split_objects(io.StringIO('[{"n": "' + "z" * 500 + '"}]').read, 60)) == [None]
+    assert not list(split_objects(io.StringIO("no JSON ] } at all").read))
 
 
 def test_memory_goes_by_the_largest_item() -> None:
@@ -51,6 +51,6 @@ def test_memory_goes_by_the_largest_item() -> None:
     def read(_: int) -> str:
         return next(parts, "")
 
-    for each in divide_items(read):
+    for each in split_objects(read):
         held.append(len(each or ""))
     assert held == [len(item)] * 301

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from core.builders import generated_notes, read_values
 from vaultmem.core.lifecycle import rank_state
 from vaultmem.core.merging.merge_note import merge_texts
-from vaultmem.core.merging.text import ConflictChoice, Loss, Merged, merge_lines, settle_callouts
-from vaultmem.core.notes.conflict import Speaker, find_conflict, take_out_callouts
+from vaultmem.core.merging.text import ConflictChoice, Loss, Merged, merge_lines, resolve_callouts
+from vaultmem.core.notes.conflict import Speaker, find_conflict, extract_callouts
 from vaultmem.core.notes.edit_properties import remove_property, set_property
 from vaultmem.core.notes.frontmatter import read_frontmatter, read_timestamp
 from vaultmem.core.text.line_diff import diff_lines, match_lines, split_keys, split_lines
@@ -460,16 +460,16 @@ def test_bodies_that_conflict(base: str, ours: str, theirs: str, merged: str) ->
         split_keys(other),
     ]
     assert find_conflict(result.text) == ""
-    bare, (placed,) = take_out_callouts(result.text)
+    bare, (placed,) = extract_callouts(result.text)
     assert split_keys(bare) == split_keys(before + mine + behind)
     for choice, words in (
         (ConflictChoice.OURS, mine),
         (ConflictChoice.THEIRS, other),
     ):
-        settled = settle_callouts(result.text, choice)
+        settled = resolve_callouts(result.text, choice)
         if placed.callout.about or choice is ConflictChoice.OURS:
             assert split_keys(settled) == split_keys(before + words + behind)
-    both = settle_callouts(result.text, ConflictChoice.BOTH)
+    both = resolve_callouts(result.text, ConflictChoice.BOTH)
     assert not Counter(split_keys(mine + other)) - Counter(split_keys(both))
 
 

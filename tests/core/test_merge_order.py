@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vaultmem.core.merging.merge_note import merge_texts
-from vaultmem.core.merging.text import ConflictChoice, settle_callouts
+from vaultmem.core.merging.text import ConflictChoice, resolve_callouts
 from vaultmem.core.notes.conflict import (
     SAID,
     Callout,
     Placed,
     Speaker,
     find_callouts,
-    put_in_callouts,
-    take_out_callouts,
+    insert_callouts,
+    extract_callouts,
 )
 from vaultmem.core.notes.frontmatter import read_frontmatter
 
@@ -31,7 +31,7 @@ def by(name: str, later: str = "") -> tuple[str, Speaker]:
 
 
 def texts_of(text: str) -> set[str]:
-    bare, placed = take_out_callouts(text)
+    bare, placed = extract_callouts(text)
     said = {line for each in placed for line in each.callout.lines}
     return {line for line in [*bare.splitlines(), *said] if line.startswith("It is")}
 
@@ -55,12 +55,12 @@ def test_callouts_are_taken_out_as_they_were_put_in(
         if place <= text.count("\n")
     ]
     placed.sort(key=lambda each: each.place)
-    there = put_in_callouts(text, placed)
-    bare, found = take_out_callouts(there)
+    there = insert_callouts(text, placed)
+    bare, found = extract_callouts(there)
     assert bare == text
     assert [each.place for each in found] == [each.place for each in placed]
     assert [each.callout.lines for each in found] == [each.callout.lines for each in placed]
-    assert put_in_callouts(bare, found).replace("somebody", "") == there.replace("somebody", "")
+    assert insert_callouts(bare, found).replace("somebody", "") == there.replace("somebody", "")
 
 
 def test_three_sides_say_the_same_things_in_whatever_order_they_merge() -> None:
@@ -92,7 +92,7 @@ def test_what_one_side_has_resolved_stays_resolved() -> None:
     met = merge_texts("a.md", BASE, ours, theirs, *by("ben")).text
     for choice, kept in ((ConflictChoice.OURS, "ann"), (ConflictChoice.THEIRS, "ben")):
         front = met[: read_frontmatter(met).body]
-        resolved = front + settle_callouts(met[len(front) :], choice)
+        resolved = front + resolve_callouts(met[len(front) :], choice)
         edited = met.replace("End.", "The end.")
         for pair in ((resolved, edited), (edited, resolved)):
             merged = merge_texts("a.md", met, *pair)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from core.builders import make_hit
 from vaultmem.core.packs.choose import MIN_BUDGET, build_pack, order_by_worth
 from vaultmem.core.packs.pack_item import PackForm, PackItem, PackPart, PackSource, quote
-from vaultmem.core.packs.pack_text import Pack, PackAccount, count_items, name_handle, render_pack
+from vaultmem.core.packs.pack_text import Pack, PackAccount, count_items, build_handle, render_pack
 from vaultmem.core.search.query import Hit
 from vaultmem.core.text.display import clean_text
 from vaultmem.core.text.token_count import count_tokens
@@ -104,7 +104,7 @@ def test_pack_is_within_its_budget_and_no_note_begins_a_line(
             labels.add(label[1])
         known = label or FRAME.fullmatch(line) or LINK.fullmatch(line) or SESSION.fullmatch(line)
         assert known or line == ">" or line.startswith("> "), line
-    assert labels == {name_handle(item.hit) for item in made.items}
+    assert labels == {build_handle(item.hit) for item in made.items}
     assert all(clean_text(line) == line for line in made.text.splitlines())
     assert made == build(pinned, relevant, budget, source, flat)
 

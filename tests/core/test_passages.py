@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vaultmem.core.packs.passages import choose_passages, divide_text, render_passages
+from vaultmem.core.packs.passages import choose_passages, split_text, render_passages
 from vaultmem.core.search.query import Match
 from vaultmem.core.search.terms import count_terms
 
@@ -95,7 +95,7 @@ def test_who_answers_comes_with_the_question() -> None:
     st.integers(0, 60),
 )
 def test_units_hold_each_word_once_and_passages_are_parts(text: str, room: int) -> None:
-    spans = [unit.span for unit in divide_text(text)]
+    spans = [unit.span for unit in split_text(text)]
     assert spans == sorted(spans)
     assert all(end <= start for (_, end), (start, _) in pairwise(spans))
     matches = [Match("kei", ("body",), 1.0)]

@@ -12,7 +12,7 @@ from core.builders import make_note
 from vaultmem.core.notes.note import Note
 from vaultmem.core.reference import (
     is_edited,
-    name_notes,
+    choose_note_paths,
     plan_priming,
     primed_digest,
     split_document,
@@ -113,7 +113,8 @@ def test_document_without_text_has_no_parts(text: str) -> None:
 
 def test_names_are_made_of_headings_and_of_those_above_where_taken() -> None:
     names = [
-        PurePosixPath(note.path).name for note in name_notes("api", "a.md", split_document(SOURCE))
+        PurePosixPath(note.path).name
+        for note in choose_note_paths("api", "a.md", split_document(SOURCE))
     ]
     assert names == [
         *("the-api.md", "overview.md", "refunds.md", "limits.md"),
@@ -151,7 +152,7 @@ def test_primed_again_without_a_change_nothing_differs_and_with_one_all_is_as_if
 ) -> None:
     def wanted(sections: list[tuple[str, list[str]]]) -> list[object]:
         text = "\n\n".join(f"## {heading}\n\n{' '.join(words)}" for heading, words in sections)
-        return name_notes("s", "f.md", split_document(text))
+        return choose_note_paths("s", "f.md", split_document(text))
 
     made = as_notes(plan_priming(wanted(first), {}, pin).texts, {})
     again = plan_priming(wanted(first), made, pin)
@@ -166,7 +167,7 @@ def test_primed_again_without_a_change_nothing_differs_and_with_one_all_is_as_if
 
 
 def plan(text: str, existing: dict[str, Note], **options: bool) -> object:
-    return plan_priming(name_notes("s", "f.md", split_document(text)), existing, **options)
+    return plan_priming(choose_note_paths("s", "f.md", split_document(text)), existing, **options)
 
 
 def test_what_somebody_edited_is_kept_and_their_properties_as_well() -> None:

@@ -24,8 +24,8 @@ from vaultmem.core.search.ranking import (
     measure_idf,
     measure_passages,
     score_term,
-    weigh_counts,
-    weigh_query,
+    weight_counts,
+    weight_query,
 )
 
 FIELDS = {"title": WEIGHTS.title, "tags": 1.5, "body": 1.0}
@@ -62,7 +62,7 @@ def score(vault: list[Counts], terms: list[str], eligible: Sequence[bool]) -> li
         rows = np.flatnonzero(counts.any(1))
         postings = (rows, rows.astype(np.uint32))  # Each section has a code of its own.
         idf = measure_idf(chosen.size, count_rows(rows, chosen))
-        shares.append(score_term(postings, NONE, weigh_counts(counts, WEIGHTS), chosen, idf))
+        shares.append(score_term(postings, NONE, weight_counts(counts, WEIGHTS), chosen, idf))
     return shares
 
 
@@ -145,11 +145,11 @@ def test_length_counts_more_in_vaults_of_long_sections() -> None:
 
 def test_a_repeated_term_counts_more_and_a_weak_one_half_beside_others() -> None:
     weak = frozenset({"need", "help"})
-    assert weigh_query(["auth", "auth", "need"], weak, WEIGHTS) == {
+    assert weight_query(["auth", "auth", "need"], weak, WEIGHTS) == {
         "auth": pytest.approx(4 / 3),
         "need": 0.5,
     }
-    assert weigh_query(["need", "help"], weak, WEIGHTS) == {"need": 1.0, "help": 1.0}
+    assert weight_query(["need", "help"], weak, WEIGHTS) == {"need": 1.0, "help": 1.0}
 
 
 @pytest.mark.campaign

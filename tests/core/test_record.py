@@ -20,7 +20,7 @@ from vaultmem.core.transcripts.event import (
     is_worth_telling,
     list_questions,
     load_record,
-    name_command,
+    format_command,
     shorten_answer,
 )
 
@@ -57,7 +57,7 @@ def gather(*events: TranscriptEvent) -> TranscriptRecord:
     ],
 )
 def test_a_command_is_named_without_what_shapes_its_output(command: str, name: str) -> None:
-    assert name_command(command) == name
+    assert format_command(command) == name
 
 
 @pytest.mark.parametrize(

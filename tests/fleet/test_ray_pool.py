@@ -27,7 +27,7 @@ from works import (
     write_note,
 )
 
-from vaultmem.errors import BusyError, NoteNotFoundError, VaultError
+from vaultmem.errors import LockTimeoutError, NoteNotFoundError, VaultError
 from vaultmem.services.fleet.clone import VaultSource
 from vaultmem.services.fleet.clones import LATE
 from vaultmem.services.fleet.pool import LocalPool
@@ -149,7 +149,7 @@ def test_of_a_write_that_died_it_is_said_that_nobody_knows_and_it_is_not_tried_a
     pool: Any, sources: list[VaultSource]
 ) -> None:
     before = list_pushed(sources[3])
-    with pytest.raises(BusyError, match="it may be written or not"):
+    with pytest.raises(LockTimeoutError, match="it may be written or not"):
         pool.write(NAMES[3], write_and_die).result(60)
     wait_for(lambda: answers(pool), 60)
     assert "half" not in pool.run(NAMES[3], list_notes).result(60)

@@ -16,7 +16,7 @@ from support import git
 
 import vaultmem
 from vaultmem.mcp_server.tool_server import TOOLS
-from vaultmem.mcp_server.tool_text import STEPS, tell_caller
+from vaultmem.mcp_server.tool_text import STEPS, describe_error
 from vaultmem.operations.schemas import find_problem
 
 BY_NAME = {tool.name: tool for tool in TOOLS}
@@ -44,7 +44,7 @@ def list_commands() -> Iterator[str]:
 def test_each_command_that_is_recommended_is_a_call_or_said_to_be_a_command() -> None:
     found = set(list_commands())
     assert "`vaultmem session resume X`" in found
-    told = {each: tell_caller(each, BY_NAME) for each in found}
+    told = {each: describe_error(each, BY_NAME) for each in found}
     for command, step in told.items():
         if step != f"{command} {SHELL}":
             name, _, words = step.strip("`").partition(" ")
@@ -72,12 +72,12 @@ def test_each_command_that_is_recommended_is_a_call_or_said_to_be_a_command() ->
     ],
 )  # fmt: skip
 def test_a_command_is_told_as_the_call_that_does_it(text: str, said: str) -> None:
-    assert tell_caller(text, BY_NAME, "session") == said
+    assert describe_error(text, BY_NAME, "session") == said
 
 
 def test_what_is_not_offered_is_not_recommended() -> None:
     reading = {name: tool for name, tool in BY_NAME.items() if not tool.writes}
-    told = tell_caller("run `vaultmem checkpoint NOTE`, or `vaultmem branch`", reading)
+    told = describe_error("run `vaultmem checkpoint NOTE`, or `vaultmem branch`", reading)
     assert told == f'run `vaultmem checkpoint NOTE` {SHELL}, or `history {{"action": "branches"}}`'
 
 

@@ -21,7 +21,7 @@ from in_process import run_here
 from support import git, hash_tree
 
 from vaultmem.environment import read_settings
-from vaultmem.errors import BusyError, RefusedError
+from vaultmem.errors import LockTimeoutError, RefusedError
 from vaultmem.services.exchange.archives import export_archive, import_archive
 from vaultmem.services.usage import publish
 from vaultmem.services.views.update_index import sync_vault
@@ -334,7 +334,7 @@ def test_writers_wait_while_an_archive_is_made(
     writer.start()
     held.wait(20)
     try:
-        with pytest.raises(BusyError):
+        with pytest.raises(LockTimeoutError):
             export_archive(replace(vault, patience=0.01), tmp_path / "a.tar.gz")
     finally:
         done.set()

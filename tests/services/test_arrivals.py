@@ -10,7 +10,7 @@ from conftest import RunCli
 from machines import Machine, MakeMachines
 
 from vaultmem.services.curation import review as queue
-from vaultmem.services.curation.incoming_notes import list_arrived, take_in
+from vaultmem.services.curation.incoming_notes import list_arrived, compare_incoming
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.services.watching.idle import Rest
 from vaultmem.storage.arrivals import read_waiting
@@ -111,8 +111,8 @@ def test_a_watcher_compares_in_its_rest_and_two_that_say_the_same_are_offered_as
     pull(anna, "--no-rebase")
     with closing(anna.open()) as vault:
         sync_vault(vault)
-        assert Rest(vault).take_in() == "1 to review: `vaultmem review`"
-        assert Rest(vault).take_in() == ""
+        assert Rest(vault).compare_incoming() == "1 to review: `vaultmem review`"
+        assert Rest(vault).compare_incoming() == ""
     (item,) = list_items(anna)
     assert item["action"] == "merge_duplicates"
     before = anna.git("rev-parse", "HEAD")
@@ -137,13 +137,13 @@ def test_what_was_found_goes_where_a_note_changes_and_is_found_again(
         anna.write(found.path, note.replace("---\n", "---\ntags: [holm]\n", 1))
         sync_vault(vault)
         assert not list_arrived(vault)
-        (again,) = take_in(vault, 9.0)
+        (again,) = compare_incoming(vault, 9.0)
         assert (again.action, again.path, again.into) == (found.action, found.path, found.into)
         assert again.evidence[0] == found.evidence[0]
         assert again.id != found.id
         (anna.root / found.into).unlink()
         sync_vault(vault)
-        assert not take_in(vault, 9.0)
+        assert not compare_incoming(vault, 9.0)
         assert not vault.state.get("arrived_found")
 
 

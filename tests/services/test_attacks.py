@@ -14,7 +14,7 @@ import pytest
 from support import write_notes
 
 from vaultmem.core.packs.pack_item import PackLabels, PackPart, PackStyle
-from vaultmem.core.packs.pack_text import Pack, name_handle
+from vaultmem.core.packs.pack_text import Pack, build_handle
 from vaultmem.core.text.display import clean_text
 from vaultmem.services.memory.create_vault import create_vault
 from vaultmem.services.packs.build import make_pack
@@ -194,7 +194,7 @@ def check_pack(pack: Pack) -> int:
     assert foot.fullmatch(lines[-1])
     assert lines.count(instructions) <= 1
     assert lines.count(evidence) <= 1
-    named = {i.hit.record.path: name_handle(i.hit, i.handle) for i in pack.items}
+    named = {i.hit.record.path: build_handle(i.hit, i.handle) for i in pack.items}
     where, labels = "", set()
     for line in lines[1:-1]:
         assert clean_text(line) == line

@@ -94,7 +94,7 @@ def many(root: Path, monkeypatch: pytest.MonkeyPatch) -> list[ReadJob]:
 
 def read_alone(root: Path, jobs: list[ReadJob]) -> list[Any]:
     reader = ChunkReader(root)
-    return describe([(some, reader.read(some)) for some in chunks_of_notes._divide(jobs)])
+    return describe([(some, reader.read(some)) for some in chunks_of_notes._split(jobs)])
 
 
 def record_helpers(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:

@@ -17,7 +17,7 @@ from vaultmem.core.lifecycle import Kind, State
 from vaultmem.errors import RefusedError
 from vaultmem.integrations.memory_commands import run_command
 from vaultmem.services.changes.edit_notes import write_note
-from vaultmem.services.curation.incoming_notes import take_in
+from vaultmem.services.curation.incoming_notes import compare_incoming
 from vaultmem.services.memory.new_note import NoteUpdate, update_note
 from vaultmem.services.memory.remember import Memory, remember
 from vaultmem.services.views.read_notes import read_note
@@ -204,6 +204,6 @@ def test_what_git_alone_pulled_is_contained_where_notes_are_compared(
     anna.git("pull", "-q")
     vault = anna.open()
     sync_vault(vault)
-    take_in(vault, 20)
+    compare_incoming(vault, 20)
     assert "state: quarantined" in list_texts(anna)[0]
     vault.close()

@@ -15,7 +15,7 @@ from vaultmem.config import parse_config
 from vaultmem.core.packs.context_file import BEGIN, END, ContextLine, parse_contexts, replace_block
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.changes.ownership import find_pending
-from vaultmem.services.views.open_view import look_at
+from vaultmem.services.views.open_view import view_at
 from vaultmem.services.watching.generated_context import RenderedContext, render_contexts
 
 NOTES = {
@@ -162,7 +162,7 @@ def test_generated_packs_are_neither_indexed_nor_committed(make_vault: Make, ope
 
     git(root, "add", "-f", "agents")
     git(root, "commit", "-q", "-m", "by hand")
-    paths = {record.path for record in look_at(vault, "HEAD").view.records()}
+    paths = {record.path for record in view_at(vault, "HEAD").view.records()}
     assert "notes/deploy.md" in paths
     assert not [path for path in paths if path.startswith("agents")]
 

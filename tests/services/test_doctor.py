@@ -23,7 +23,7 @@ from vaultmem.services.health.doctor import examine_vault
 from vaultmem.services.health.examine import TROUBLE_FILE, check_disk, check_watch_limit
 from vaultmem.services.watching.generated_context import render_contexts
 from vaultmem.services.watching.lease import hold_watch
-from vaultmem.storage.git.setup import name_driver
+from vaultmem.storage.git.setup import build_driver_command
 from vaultmem.storage.lock import hold_lock
 
 OK, WARNING, PROBLEM = Verdict.OK, Verdict.WARNING, Verdict.PROBLEM
@@ -229,7 +229,7 @@ def test_the_merge_driver_may_name_this_python_otherwise(
     monkeypatch.setattr(sys, "executable", str(tmp_path / "a venv/bin/python3"))
     root = make_vault(NOTES)
     vault = opened(root)
-    driver = name_driver()
+    driver = build_driver_command()
 
     def is_ok(python: Path | str, driver: str = driver) -> bool:
         command = driver.replace(sys.executable, str(python))

@@ -15,7 +15,7 @@ from vaultmem.core.text.display import plot_lines
 from vaultmem.core.text.token_count import count_tokens
 from vaultmem.services.health.economics import read_pack_sizes, read_stats
 from vaultmem.services.packs.build import AskPack, ask_pack, make_pack
-from vaultmem.services.packs.receipts import keep_receipt
+from vaultmem.services.packs.receipts import store_receipt
 from vaultmem.services.search.recall import recall
 from vaultmem.services.search.run_query import Ask, count_pack, count_recall, run_query
 from vaultmem.services.views.update_index import sync_vault
@@ -179,7 +179,7 @@ def test_recent_finds_who_was_shown_a_text_that_the_note_has_no_more(
     ask_as("amy", may)
     ask_as("bob", may + 60, packs=False)
     uncounted = opened(root, agent="dan", now=lambda: may + 90)
-    made = keep_receipt(uncounted, make_pack(uncounted, "pier opens"), "pier opens")
+    made = store_receipt(uncounted, make_pack(uncounted, "pier opens"), "pier opens")
     (root / "notes/pier.md").write_text("# Pier\n\nThe pier opens at nine.\n")
     git(root, "commit", "-qam", "Nine")
     ask_as("cyd", time.time())

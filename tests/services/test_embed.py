@@ -31,7 +31,7 @@ from vaultmem.services.semantic.embed import (
     split_passages,
 )
 from vaultmem.services.semantic.meaning import open_meaning
-from vaultmem.services.views.open_view import look_at
+from vaultmem.services.views.open_view import view_at
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
@@ -172,7 +172,7 @@ def test_commit_finds_what_a_vault_of_just_its_notes_finds(
     write_notes(vault.root, near)
     sync_vault(vault)
     embed(vault)
-    past = look_at(vault, then)
+    past = view_at(vault, then)
     git(tmp_path, "clone", "-q", "-b", "main", str(vault.root), "clone")
     git(tmp_path / "clone", "reset", "-q", "--hard", then)
     fresh = opened(tmp_path / "clone")

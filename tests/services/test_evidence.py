@@ -27,7 +27,7 @@ from vaultmem.services.usage import (
     list_machines,
     publish,
     read_usage,
-    take_evidence,
+    import_usage,
 )
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage.git.machine_refs import REFS
@@ -68,7 +68,7 @@ class Two:
             git(vault.root, "pull", "-q", "--no-edit", "origin", "main")
             git(vault.root, "push", "-q", "origin", "HEAD:main")
             git(vault.root, "fetch", "-q", "origin", *evidence_refspecs(vault))
-            take_evidence(vault)
+            import_usage(vault)
             sync_vault(vault)
             ref = publish(vault)
             if ref is not None:

@@ -18,7 +18,7 @@ from vaultmem.errors import PendingError
 from vaultmem.services.changes.commit import save_checkpoint
 from vaultmem.services.health.status import read_status
 from vaultmem.services.views.update_index import sync_vault
-from vaultmem.storage.git.git_locks import has_records
+from vaultmem.storage.git.git_locks import has_own_locks
 from vaultmem.storage.lock import find_commands
 
 #: A git that is killed, with who started it, when it has just made its lock.
@@ -97,7 +97,7 @@ def test_a_recall_removes_it_as_well(root: Path, opened: Open) -> None:
 
     assert not unfinished.exists()
     assert not list((root / ".git").rglob("*.lock"))
-    assert not has_records(vault.state_folder)
+    assert not has_own_locks(vault.state_folder)
 
 
 @pytest.mark.campaign

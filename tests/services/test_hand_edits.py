@@ -23,7 +23,7 @@ from vaultmem.services.sessions.begin import NewSession, start_session
 from vaultmem.services.sessions.close import close_session
 from vaultmem.services.views.read_notes import resolve_address
 from vaultmem.services.views.update_index import sync_vault
-from vaultmem.services.watching.idle import take_transitions
+from vaultmem.services.watching.idle import commit_transitions
 from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.vault import Vault
 
@@ -104,7 +104,7 @@ def test_a_tick_in_the_moment_of_another_commit_is_a_promotion(
     with_mine = "checkpoint: noon" if event == "checkpoint" and not agent else "edit: mine"
     assert git(root, "log", "--format=%s", "--", "notes/mine.md") == with_mine
     sync_vault(vault)
-    assert not [*take_transitions(vault, {})]
+    assert not [*commit_transitions(vault, {})]
 
 
 @pytest.mark.parametrize("agent", ["", "claude"])
@@ -153,7 +153,7 @@ def test_a_session_that_ended_in_the_moment_of_another_commit_is_closed(
     assert "edit" not in git(root, "log", f"--format={EVENT}")
     assert ActiveSessions(vault.state_folder).find("s-9") is None
     sync_vault(vault)
-    assert not [*take_transitions(vault, {})]
+    assert not [*commit_transitions(vault, {})]
 
 
 def test_a_checkpoint_by_command_says_what_files_said(make_vault: Make, opened: Open) -> None:
@@ -215,7 +215,7 @@ def test_a_tick_with_a_credential_holds_up_no_other(make_vault: Make, opened: Op
     sync_vault(vault)
 
     with pytest.raises(RefusedError, match=r"notes/other\.md looks like a credential"):
-        list(take_transitions(vault, {}))
+        list(commit_transitions(vault, {}))
     promote_notes(vault, ["notes/new.md"])
 
     assert told(root, "notes/rule.md") == ["Maren Person: promote"]

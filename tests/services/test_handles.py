@@ -9,13 +9,13 @@ import pytest
 from conftest import Make, Open
 from support import write_notes
 
-from vaultmem.core.packs.pack_text import name_handle
+from vaultmem.core.packs.pack_text import build_handle
 from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.token_count import count_tokens
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.memory.remember import Memory, remember
 from vaultmem.services.packs.build import AskPack, ask_pack, make_pack
-from vaultmem.services.views.open_view import look_at
+from vaultmem.services.views.open_view import view_at
 from vaultmem.services.views.read_notes import get_note
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
@@ -44,7 +44,7 @@ def test_handle_is_the_beginning_of_the_blob_id_and_finds_the_note(vault: Vault)
     assert get_note(vault, handle).note.path.name == "tokens.md"
     assert get_note(vault, f"{handle}#Algorithm").text == ("The gangway token is RS256.\n")
     assert get_note(vault, blob_id(NOTE.encode())).changed == ""
-    assert get_note(look_at(vault, "HEAD"), handle).note.path.name == "tokens.md"
+    assert get_note(view_at(vault, "HEAD"), handle).note.path.name == "tokens.md"
 
 
 def test_handles_that_would_be_alike_are_longer(make_vault: Make, opened: Open) -> None:
@@ -52,7 +52,7 @@ def test_handles_that_would_be_alike_are_longer(make_vault: Make, opened: Open) 
     vault = opened(make_vault(texts))
     sync_vault(vault)
     pack = make_pack(vault, "gangway planks")
-    handles = {i.hit.record.path: name_handle(i.hit, i.handle) for i in pack.items}
+    handles = {i.hit.record.path: build_handle(i.hit, i.handle) for i in pack.items}
     for path, text in texts.items():
         assert len(handles[path]) > 5
         assert get_note(vault, handles[path]).note.text == text
@@ -79,7 +79,7 @@ def test_handle_of_a_note_that_changed_since_finds_what_it_is_now(vault: Vault) 
     found = get_note(vault, f"{handle}#Algorithm")
     assert "ES256" in found.text
     assert found.changed == f"notes/auth/tokens.md changed since {handle}; this is how it is now"
-    assert get_note(look_at(vault, "HEAD"), handle).changed == ""
+    assert get_note(view_at(vault, "HEAD"), handle).changed == ""
     (vault.root / "notes/auth/tokens.md").unlink()
     sync_vault(vault)
     with pytest.raises(NoteNotFoundError, match=f"{handle} was notes/auth/tokens.md, which is not"):

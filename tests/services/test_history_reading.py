@@ -34,7 +34,7 @@ from vaultmem.services.history.restore_note import restore_note
 from vaultmem.services.lifecycle.transition import promote_notes
 from vaultmem.services.memory.create_vault import create_vault
 from vaultmem.services.memory.remember import Memory, remember
-from vaultmem.services.views.open_view import look_at
+from vaultmem.services.views.open_view import view_at
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
@@ -955,7 +955,7 @@ def test_with_a_ref_every_answer_is_about_that_branch_and_a_restore_is_a_commit_
     git(root, "switch", "-q", "main")
     write_notes(root, {"notes/a.md": "gangway here\n"})
     vault = synced(opened(root, ref="side", agent="claude"))
-    seen = look_at(vault)
+    seen = view_at(vault)
     before = hash_tree(root, skip=(".git",))
 
     assert subjects(vault, everything=True)[0] == "side"

@@ -13,7 +13,7 @@ import pytest
 from hub_world import ADA, BOB, NOW, SCOUT, Clone, World, make_world
 
 from vaultmem.services.hub import receiving
-from vaultmem.services.hub.grants import GrantKind, GrantScope, name_pusher, revoke
+from vaultmem.services.hub.grants import GrantKind, GrantScope, build_pusher_environment, revoke
 from vaultmem.services.hub.hub_folder import CONFIG_NAME, Refusal, read_audit
 from vaultmem.services.hub.visit import ReceivedPush
 
@@ -466,7 +466,7 @@ def test_a_token_that_ends_during_a_check_counts_no_more(
         return []
 
     monkeypatch.setattr(receiving, "check_push", check)
-    given = name_pusher(world.hub, world.grants["brief"])
+    given = build_pusher_environment(world.hub, world.grants["brief"])
     line = f"{'0' * 40} {world.tip()} refs/heads/brief\n".encode()
     (told,) = receiving.receive(world.repository, {**os.environ, **given}, line, NOW).lines
     assert told.startswith("the token: does not count")
@@ -517,7 +517,7 @@ def send(world: World, who: str, objects: list[str], commit: str, ref: str) -> s
     done = subprocess.run(
         ["git", "receive-pack", "--stateless-rpc", world.repository],
         input=f"{len(line) + 4:04x}{line}0000".encode() + sent,
-        env={**os.environ, **name_pusher(world.hub, world.grants[who])},
+        env={**os.environ, **build_pusher_environment(world.hub, world.grants[who])},
         capture_output=True,
     )
     return (done.stdout + done.stderr).decode("utf-8", "replace")

@@ -12,7 +12,7 @@ from hub_world import ADA, BOB, World, make_world
 from in_process import run_here
 from support import git, write_notes
 
-from vaultmem.services.hub.grants import GrantKind, GrantScope, name_pusher
+from vaultmem.services.hub.grants import GrantKind, GrantScope, build_pusher_environment
 from vaultmem.services.hub.hub_folder import read_audit
 
 NOTES = {
@@ -38,7 +38,7 @@ def clone(world: World, name: str, who: tuple[str, str]) -> tuple[Path, Callable
     git(root, "config", "user.email", who[1])
     env = {f"XDG_{kind}_HOME": str(root.parent / f"{name}-{kind}")
            for kind in ("STATE", "CONFIG", "DATA")}  # fmt: skip
-    env |= name_pusher(world.hub, world.grants[name])
+    env |= build_pusher_environment(world.hub, world.grants[name])
 
     def run(*words: str, as_text: bool = False) -> Any:
         done = run_here(*words, *([] if as_text else ["--json"]), cwd=root, env=env)

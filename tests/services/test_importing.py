@@ -195,7 +195,7 @@ def test_an_import_that_was_killed_goes_on_and_is_one_commit(
     file = tmp_path / "all.json"
     words = ("berth", "crane", "ledger", "gangway", "invoice", "rope")
     file.write_text(json.dumps([{"id": w, "memory": f"The {w} is new."} for w in words]))
-    taken, real = [], run_import.take_memory
+    taken, real = [], run_import.import_memory
 
     def dies(*given: Any) -> Any:
         if len(taken) == 3:
@@ -203,7 +203,7 @@ def test_an_import_that_was_killed_goes_on_and_is_one_commit(
         taken.append(real(*given))
         return taken[-1]
 
-    monkeypatch.setattr(run_import, "take_memory", dies)
+    monkeypatch.setattr(run_import, "import_memory", dies)
     with pytest.raises(KeyboardInterrupt):
         take(vault, "mem0", file)
     monkeypatch.undo()

@@ -19,7 +19,7 @@ from vaultmem.services.search.link_walk import (
     list_orphans,
 )
 from vaultmem.services.search.recall import recall
-from vaultmem.services.views.open_view import look_at
+from vaultmem.services.views.open_view import view_at
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
@@ -82,7 +82,7 @@ def test_links_follow_a_changed_note_and_an_old_commit_keeps_its_own(vault: Vaul
     sync_vault(vault)
     assert [each.source for each in list_backlinks(vault, "notes/alone.md")] == ["notes/hub.md"]
     assert [r.path for r, _ in list_orphans(vault)] == ["notes/named.md"]
-    then = look_at(vault, "HEAD")
+    then = view_at(vault, "HEAD")
     assert list_backlinks(then, "notes/alone.md") == []
     assert len(list_backlinks(then, "notes/spoke.md")) == 5
 

@@ -18,7 +18,7 @@ from vaultmem.core.search.query import NoteFilter, parse_query
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.packs.build import make_pack
 from vaultmem.services.search.recall import recall
-from vaultmem.services.views.open_view import look_at
+from vaultmem.services.views.open_view import view_at
 from vaultmem.services.views.read_notes import get_note, list_notes
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault, open_vault
@@ -105,11 +105,11 @@ def test_every_commit_gives_what_a_fresh_clone_gives(
     sync_vault(vault)
     commits = git(root, "rev-list", "--all").split()
     for commit in random.Random(seed).sample(commits, 6):
-        assert answers(look_at(vault, commit)) == fresh_answers(root, commit), commit
+        assert answers(view_at(vault, commit)) == fresh_answers(root, commit), commit
     write_notes(root, {"notes/a/late.md": "# Late\n\ngangway not committed\n"})
     sync_vault(vault)
     commit = commits[len(commits) // 2]
-    assert answers(look_at(vault, commit)) == fresh_answers(root, commit)
+    assert answers(view_at(vault, commit)) == fresh_answers(root, commit)
 
 
 def test_only_what_was_never_seen_is_indexed(make_vault: Make, opened: Open) -> None:
@@ -121,10 +121,10 @@ def test_only_what_was_never_seen_is_indexed(make_vault: Make, opened: Open) -> 
     vault = opened(root)
     sync_vault(vault)
     before = vault.index.documents()
-    look_at(vault, "old")
+    view_at(vault, "old")
     assert len(vault.index.documents() - before) == 1
     generation = vault.index.snapshot().generation
-    look_at(vault, "old")
+    view_at(vault, "old")
     assert vault.index.snapshot().generation == generation
 
 
@@ -133,15 +133,15 @@ def test_a_changed_file_is_read_from_git(make_vault: Make, opened: Open) -> None
     write_notes(root, {"notes/a.md": "# A\n\nThe gangway is green.\n"})
     vault = opened(root)
     sync_vault(vault)
-    seen = look_at(vault, "HEAD")
+    seen = view_at(vault, "HEAD")
     assert [hit.text for hit in recall(seen, parse_query("gangway"))] == ["The gangway is blue."]
     assert get_note(seen, "a").note.text == "# A\n\nThe gangway is blue.\n"
     assert [h.text for h in recall(vault, parse_query("gangway"))] == ["The gangway is green."]
     (root / "notes/a.md").unlink()
     sync_vault(vault)
-    assert get_note(look_at(vault, "main"), "notes/a.md").note.title == "A"
+    assert get_note(view_at(vault, "main"), "notes/a.md").note.title == "A"
     with pytest.raises(NoteNotFoundError):
-        get_note(look_at(vault, "main"), "notes/b.md")
+        get_note(view_at(vault, "main"), "notes/b.md")
 
 
 @pytest.mark.campaign
@@ -161,17 +161,17 @@ def test_a_date_is_the_last_commit_of_that_day(make_vault: Make, opened: Open) -
         ("2036-10-03", "day 3"),
         ("2036-10-03T11:00", "one"),
     ):
-        assert get_note(look_at(vault, when), "a").note.body == f"# A\n\n{text}\n", when
+        assert get_note(view_at(vault, when), "a").note.body == f"# A\n\n{text}\n", when
     with pytest.raises(NoteNotFoundError, match="no commit is that old"):
-        look_at(vault, "2001-01-01")
+        view_at(vault, "2001-01-01")
     for ambiguous in ("10/11/2026", "2026/10/11", "1-2-2026", "11.10.2026", "2026-1-2"):
         with pytest.raises(RefusedError, match="ambiguous day"):
-            look_at(vault, ambiguous)
+            view_at(vault, ambiguous)
     with pytest.raises(RefusedError, match="no such time"):
-        look_at(vault, "2026-13-45")
+        view_at(vault, "2026-13-45")
     git(root, "tag", "2036-10-05")
     with pytest.raises(RefusedError, match="is a date and the name of a branch or tag"):
-        look_at(vault, "2036-10-05")
+        view_at(vault, "2036-10-05")
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_several_refs_together_name_what_holds_each_hit(make_vault: Make, opened
     write_notes(root, {"notes/c.md": "# C\n\ngangway, not committed\n"})
     vault = opened(root)
     sync_vault(vault)
-    both = look_at(vault, "", ["side"])
+    both = view_at(vault, "", ["side"])
     found = {(h.record.path, h.text): h.refs for h in recall(both, parse_query("gangway"))}
     assert found == {
         ("notes/a.md", "gangway"): ("main",),
@@ -210,16 +210,16 @@ def test_a_view_outlives_a_lost_index_and_a_lost_database(make_vault: Make, open
     write_notes(root, {f"notes/n{n}.md": f"# N{n}\n\nmast {n}\n" for n in range(5)})
     vault = opened(root)
     sync_vault(vault)
-    expected = answers(look_at(vault, "HEAD"))
+    expected = answers(view_at(vault, "HEAD"))
     vault.index.reset()
     sync_vault(vault)
-    assert answers(look_at(vault, "HEAD")) == expected
+    assert answers(view_at(vault, "HEAD")) == expected
     vault.close()
     for file in vault.state_folder.glob("state*.sqlite3*"):
         file.unlink()
     again = opened(root)
     sync_vault(again)
-    assert answers(look_at(again, "HEAD")) == expected
+    assert answers(view_at(again, "HEAD")) == expected
 
 
 @pytest.mark.campaign
@@ -233,9 +233,9 @@ def test_views_that_are_not_used_any_more_go_with_their_documents(
         write_notes(root, {"notes/a.md": f"# A\n\ngangway {number}\n"})
         git(root, "commit", "-qam", f"{number}")
         sync_vault(vault)
-        look_at(vault, "HEAD~1")
+        view_at(vault, "HEAD~1")
     assert len(vault.manifest.documents()) < 9
-    hits = recall(look_at(vault, "HEAD~5"), parse_query("gangway"))
+    hits = recall(view_at(vault, "HEAD~5"), parse_query("gangway"))
     assert [hit.text for hit in hits] == ["gangway 2"]
 
 
@@ -249,7 +249,7 @@ def test_many_that_look_at_a_commit_at_once_all_see_it(make_vault: Make) -> None
         vault = open_vault(root)
         sync_vault(vault)
         gate.wait()
-        found = len(list_notes(look_at(vault, "HEAD~1"), NoteFilter()))
+        found = len(list_notes(view_at(vault, "HEAD~1"), NoteFilter()))
         vault.close()
         return found
 

@@ -11,7 +11,7 @@ import pytest
 from conftest import Make, Open
 from support import write_notes
 
-from vaultmem.core.packs.division import name_vaults
+from vaultmem.core.packs.division import label_vaults
 from vaultmem.core.search.query import WEIGHTS, Hit, Statistics, add_statistics, parse_query
 from vaultmem.core.text.token_count import share_room
 from vaultmem.services.packs.build import AskPack, ask_pack
@@ -198,7 +198,7 @@ def test_a_recall_is_counted_where_something_is_shown_and_in_the_first(
     ("many", "named"), [(2, "v0, v1"), (12, "v10, v11"), (1012, "v10, v11 and 1,000 more")]
 )
 def test_of_many_vaults_a_pack_names_the_first(many: int, named: str) -> None:
-    assert name_vaults([f"v{number}" for number in range(many)]).endswith(named)
+    assert label_vaults([f"v{number}" for number in range(many)]).endswith(named)
 
 
 def test_figures_of_vaults_add_up() -> None:

@@ -30,7 +30,7 @@ from vaultmem.core.notes.edit_properties import set_property
 from vaultmem.core.text.blob import blob_id
 from vaultmem.errors import (
     ConflictError,
-    FaultError,
+    SystemFailureError,
     NoteNotFoundError,
     PendingError,
     RefusedError,
@@ -769,7 +769,7 @@ def test_a_git_that_dies_says_so_and_that_nothing_was_merged(root: Path, opened:
     vault.history.objects._process.proc.kill()
     vault.history.objects._process.proc.wait()
 
-    with pytest.raises(FaultError, match="nothing was merged: git cat-file ended early"):
+    with pytest.raises(SystemFailureError, match="nothing was merged: git cat-file ended early"):
         merge_branch(vault, "side")
 
     assert _everything(root) == before
@@ -786,7 +786,7 @@ def test_a_fault_after_the_merge_names_its_commit_and_the_same_command_completes
     vault = opened(root)
     before = git(root, "rev-parse", "HEAD")
 
-    with pytest.raises(FaultError) as raised:
+    with pytest.raises(SystemFailureError) as raised:
         merge_branch(vault, "proposals/bob/tags")
 
     made = git(root, "rev-parse", "HEAD")

@@ -17,7 +17,7 @@ from vaultmem.core.notes.note import parse_note
 from vaultmem.core.notes.obsidian import EXCLUDED, ObsidianSettings, SetAside
 from vaultmem.services.health.status import read_status
 from vaultmem.services.search.link_walk import NewLinks
-from vaultmem.services.views.open_view import look_at
+from vaultmem.services.views.open_view import view_at
 from vaultmem.services.watching.sync_hints import sync_pending
 
 
@@ -93,11 +93,11 @@ def test_what_obsidian_sets_aside_is_no_note_and_stays_in_git(
     assert "templates: 1" in told
 
     commit = git(root, "rev-parse", "HEAD")
-    seen = look_at(vault, commit)
+    seen = view_at(vault, commit)
     assert "Private/Diary.md" not in seen.view.blobs()
     _tell(root, userIgnoreFilters=[])
     assert "Private/Diary.md" in _paths(vault)
-    assert "Private/Diary.md" in look_at(vault, commit).view.blobs()
+    assert "Private/Diary.md" in view_at(vault, commit).view.blobs()
 
 
 def test_who_watches_learns_of_other_settings(make_vault: Make, opened: Open) -> None:

@@ -15,12 +15,12 @@ from serving import call, play
 from support import git, write_notes
 
 from vaultmem.core.packs.pack_item import LeftWhy, PackLabels, PackStyle
-from vaultmem.core.packs.pack_text import Pack, name_handle, price_pack
+from vaultmem.core.packs.pack_text import Pack, build_handle, price_pack
 from vaultmem.core.text.token_count import count_tokens
 from vaultmem.services.lifecycle.transition import promote_notes
 from vaultmem.services.memory.remember import Memory, remember
 from vaultmem.services.packs.build import make_pack
-from vaultmem.services.packs.receipts import keep_receipt, replay_receipt
+from vaultmem.services.packs.receipts import store_receipt, replay_receipt
 from vaultmem.services.search.trusted import trust_vault
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
@@ -58,7 +58,7 @@ def shown(pack: Pack) -> list[str]:
 def handle(pack: Pack, path: str) -> str:
     """Return what a pack's labels and sentences call a note."""
     item = next(item for item in pack.items if item.hit.record.path == path)
-    return f"[{name_handle(item.hit, item.handle)}]"
+    return f"[{build_handle(item.hit, item.handle)}]"
 
 
 def is_told(pack: Pack, stronger: str, weaker: str) -> bool:
@@ -513,7 +513,7 @@ def test_remarks_are_in_the_receipt_and_in_plain_text_as_well(
     sync_vault(vault)
     for style in PackStyle:
         pack = make_pack(vault, "gangway", style=style)
-        receipt = keep_receipt(vault, pack, "gangway")
+        receipt = store_receipt(vault, pack, "gangway")
         assert "check before use" in pack.text
         assert "In conflict" in pack.text
         assert replay_receipt(vault, receipt.id).text == pack.text

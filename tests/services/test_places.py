@@ -11,7 +11,7 @@ from conftest import Make, Open
 from in_process import run_here
 from support import git, write_notes
 
-from vaultmem.services.search.trusted import tell_trust_elsewhere, trust_vault
+from vaultmem.services.search.trusted import describe_trust_elsewhere, trust_vault
 from vaultmem.services.views.update_index import sync_vault
 
 RULE = "---\nkind: policy_rule\nstate: active\n---\n# Bell\n\nRing the bell {times}.\n"
@@ -163,7 +163,7 @@ def test_a_root_commit_that_somebody_copied_gains_nothing(
     vault = opened(hostile)
     sync_vault(vault)
     assert not vault.trust.is_trusted()
-    assert str(root) in tell_trust_elsewhere(vault)
+    assert str(root) in describe_trust_elsewhere(vault)
     assert run_here("trust", "--from", str(root), cwd=hostile).out.startswith("0 active")
     assert "## Instructions" not in _ask(hostile)
     assert run_here("trust", "--from", str(tmp_path), cwd=hostile).code == 4

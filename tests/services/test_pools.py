@@ -36,7 +36,7 @@ from vaultmem.services.hub import writing
 from vaultmem.services.hub.hub_folder import Refusal
 from vaultmem.services.hub.visit import ReceivedPush
 from vaultmem.services.search.run_query import Ask
-from vaultmem.services.views.open_view import look_at
+from vaultmem.services.views.open_view import view_at
 from vaultmem.vault import Vault
 
 __all__ = ["remotes", "three"]
@@ -313,7 +313,7 @@ def test_nothing_is_left_of_a_vault_whose_place_another_one_takes(
     git(place, "update-ref", "refs/heads/main", new)
     clones.read("crew", count_notes)
     with pytest.raises(NoteNotFoundError):
-        clones.read("crew", lambda vault: look_at(vault, old))
+        clones.read("crew", lambda vault: view_at(vault, old))
 
 
 def test_no_vault_s_settings_lead_to_what_else_is_on_this_disk(

@@ -20,7 +20,7 @@ from vaultmem.services.exchange.run_import import import_kind
 from vaultmem.services.lifecycle.transition import change_state, promote_notes
 from vaultmem.services.memory.remember import Memory, remember
 from vaultmem.services.packs.build import make_pack
-from vaultmem.services.packs.receipts import keep_receipt, replay_receipt
+from vaultmem.services.packs.receipts import store_receipt, replay_receipt
 from vaultmem.services.search.recall import recall
 from vaultmem.services.search.trusted import trust_vault
 from vaultmem.services.sessions.begin import NewSession, start_session
@@ -195,7 +195,7 @@ def test_preferences_take_their_share_and_no_more(vault: Vault) -> None:
 def test_a_receipt_shows_the_same_preferences_again(vault: Vault) -> None:
     keep(vault, WISH)
     pack = make_pack(vault, "API errors")
-    receipt = keep_receipt(vault, pack, "API errors")
+    receipt = store_receipt(vault, pack, "API errors")
     assert "## Preferences" in pack.text
     assert replay_receipt(vault, receipt.id).text == pack.text
 

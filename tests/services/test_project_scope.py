@@ -14,9 +14,9 @@ from vaultmem.core.search.query import NoteFilter, parse_query
 from vaultmem.services.packs.build import make_pack
 from vaultmem.services.search.recall import recall
 from vaultmem.services.search.run_query import Ask, run_query
-from vaultmem.services.views.open_view import look_at
+from vaultmem.services.views.open_view import view_at
 from vaultmem.services.views.read_notes import list_notes
-from vaultmem.services.views.resolve_names import name_notes
+from vaultmem.services.views.resolve_names import choose_note_paths
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
@@ -88,7 +88,7 @@ def test_a_commit_is_viewed_as_the_folder_is(make_vault: Make, opened: Open) -> 
     for path in notes:
         (root / path).unlink()
     git(root, "commit", "-qam", "remove all")
-    then = look_at(view_project(vault, "alpha"), "HEAD~1")
+    then = view_at(view_project(vault, "alpha"), "HEAD~1")
     assert [each.record.project for each in recall(then, parse_query("gangway", 60))]
     assert collect_answers(then)[-1] == now[-1]
 
@@ -98,8 +98,8 @@ def test_handles_are_unique_among_all_projects(make_vault: Make, opened: Open) -
     sync_vault(vault)
     seen = view_project(vault, "alpha")
     hits = recall(seen, parse_query(" ".join(WORDS), 400))
-    everywhere = name_notes(vault, hits)
-    assert name_notes(seen, hits) == everywhere
+    everywhere = choose_note_paths(vault, hits)
+    assert choose_note_paths(seen, hits) == everywhere
     assert len(set(everywhere.values())) == len(hits)
 
 

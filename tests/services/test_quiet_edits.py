@@ -9,7 +9,7 @@ from conftest import Make, Open
 from support import git, wait_until, write_notes
 from watchers import stopped, watched
 
-from vaultmem.errors import BusyError, PendingError
+from vaultmem.errors import LockTimeoutError, PendingError
 from vaultmem.services.changes.commit import save_checkpoint
 from vaultmem.services.memory.remember import Memory, remember
 from vaultmem.services.views.update_index import sync_vault
@@ -163,7 +163,7 @@ def test_edits_wait_for_another_process_that_holds_a_lock(make_vault: Make, open
     edits = QuietEdits(vault)
     (root / "notes/a.md").write_text("two\n")
     look(vault, edits)
-    with stopped(root), pytest.raises(BusyError):
+    with stopped(root), pytest.raises(LockTimeoutError):
         edits.commit()
     (root / ".git/index.lock").touch()
     with pytest.raises(PendingError):
@@ -185,7 +185,7 @@ def test_a_note_with_a_credential_waits_and_is_named_once(make_vault: Make, open
         look(vault, edits)
         report = edits.commit()
         assert [subject for _, subject in report.commits] == ["edit: b"]
-        named += edits.name_held(report)
+        named += edits.format_skipped(report)
     assert uncommitted(root) == ["notes/a.md"]
     assert "AKIA" not in git(root, "log", "-p")
     (line,) = named

@@ -14,9 +14,9 @@ from vaultmem.core.packs.pack_text import Pack
 from vaultmem.core.packs.receipt import Receipt
 from vaultmem.errors import ConflictError, NoteNotFoundError, VaultError
 from vaultmem.services.packs.build import make_pack
-from vaultmem.services.packs.receipts import keep_receipt, list_receipts, replay_receipt
+from vaultmem.services.packs.receipts import store_receipt, list_receipts, replay_receipt
 from vaultmem.services.search.trusted import trust_vault
-from vaultmem.services.views.open_view import look_at
+from vaultmem.services.views.open_view import view_at
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault, open_vault
 
@@ -38,7 +38,7 @@ NOTES = {
 
 def keep(vault: Vault, query: str, budget: int | None = None) -> tuple[Pack, Receipt]:
     pack = make_pack(vault, query, budget)
-    return pack, keep_receipt(vault, pack, query)
+    return pack, store_receipt(vault, pack, query)
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_a_commit_between_a_pack_and_its_receipt_is_not_in_it(vault: Vault) -> N
     pack = make_pack(vault, "gangway")
     git(vault.root, "commit", "-q", "--allow-empty", "-m", "by another process")
 
-    receipt = keep_receipt(vault, pack, "gangway")
+    receipt = store_receipt(vault, pack, "gangway")
 
     assert replay_receipt(vault, receipt.id).text == pack.text
 
@@ -74,9 +74,9 @@ def test_packs_of_many_kinds_replay_after_commits_a_rebuild_and_a_clone(
     write_notes(vault.root, {"notes/gangway.md": "# Gangway\n\nIt was painted green. Unsaved.\n"})
     sync_vault(vault)
     made.append(keep(vault, "gangway green"))
-    made.append(keep(look_at(vault, "HEAD"), "gangway"))
-    made.append(keep(look_at(vault, "other", ["main"]), "gangway"))
-    made.append(keep(look_at(vault, "", ["other"]), "gangway painted"))
+    made.append(keep(view_at(vault, "HEAD"), "gangway"))
+    made.append(keep(view_at(vault, "other", ["main"]), "gangway"))
+    made.append(keep(view_at(vault, "", ["other"]), "gangway painted"))
     texts = {receipt.id: pack.text for pack, receipt in made}
     files = list(vault.store.receipts.files())
     assert len(files) == len(made) == 22

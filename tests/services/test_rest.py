@@ -77,9 +77,9 @@ def test_a_watcher_compacts_once_a_night_behind_the_dream(make_vault: Make, open
     done = []
     for _ in range(40):
         resting = Rest(vault)
-        for report in resting.keep_small():
+        for report in resting.run_idle_tasks():
             done.extend(subject for _, subject in report.commits)
-        assert not list(resting.keep_small())
+        assert not list(resting.run_idle_tasks())
         clock.pass_days(1)
     assert [each for each in done if not each.startswith("promote: ")] == [
         "compact: halls to a summary"

@@ -8,7 +8,7 @@ from conftest import Make, Open
 from support import git
 
 from vaultmem.services.history.blame import blame_note
-from vaultmem.services.history.explain import group_changes, tell_stories, walk_history
+from vaultmem.services.history.explain import group_changes, describe_stories, walk_history
 from vaultmem.services.views.read_notes import read_bytes
 from vaultmem.services.views.update_index import sync_vault
 
@@ -39,7 +39,7 @@ def test_stories_say_who_wrote_each_line_as_blame_does(make_vault: Make, opened:
     sync_vault(vault)
     paths = [record.path for record in vault.view.records()]
     texts = {path: read_bytes(vault, PurePosixPath(path)) for path in paths}
-    found = dict(tell_stories(vault, group_changes(walk_history(vault), iter(paths)), texts))
+    found = dict(describe_stories(vault, group_changes(walk_history(vault), iter(paths)), texts))
     assert {path: story.lines for path, story in found.items()} == {
         path: blame_note(vault, path).lines for path in paths
     }

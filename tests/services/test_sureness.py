@@ -10,13 +10,13 @@ from branching import commit_on
 from conftest import Open, RunCli
 from support import write_notes
 
-from vaultmem.core.search.query import Sureness, judge_hits, parse_query, tell_sureness
+from vaultmem.core.search.query import Sureness, judge_hits, parse_query, describe_strength
 from vaultmem.core.text.token_count import count_tokens
 from vaultmem.mcp_server.search_tools import recall_tool
 from vaultmem.services.packs.build import AskPack, ask_pack
 from vaultmem.services.packs.receipts import replay_receipt
 from vaultmem.services.search.recall import recall
-from vaultmem.services.search.run_query import Ask, QueryResult, run_query, tell_how_sure
+from vaultmem.services.search.run_query import Ask, QueryResult, run_query, describe_match_strength
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
@@ -104,7 +104,7 @@ def test_a_quarantined_note_is_never_named(vault: Vault) -> None:
 def test_another_branch_that_answers_is_named(vault: Vault) -> None:
     commit_on(vault.root, "trip", {"notes/ferry.md": b"The ferry to Naxos leaves at seven.\n"})
     found = answer(vault, "when does the ferry to Naxos leave")
-    assert tell_how_sure(found) == [
+    assert describe_match_strength(found) == [
         "Nothing in this vault answers that.",
         "notes/ferry.md on branch trip may answer that.",
     ]
@@ -139,7 +139,7 @@ def test_a_pack_says_that_it_is_not_sure_and_does_not_fill_its_budget(vault: Vau
     pack = ask_pack(vault, AskPack("gangway turnstile quotas for visiting inspectors", 800)).pack
     assert pack.sureness is Sureness.NONE
     assert len(pack.items) == 5
-    assert f"\n\n{tell_sureness(Sureness.NONE)[0]}\n\n## Evidence" in pack.text
+    assert f"\n\n{describe_strength(Sureness.NONE)[0]}\n\n## Evidence" in pack.text
     assert pack.account.sent == count_tokens(pack.text)
 
     sure = ask_pack(vault, AskPack("who signs refunds over 50 euros", 800)).pack

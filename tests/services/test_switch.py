@@ -26,7 +26,7 @@ from support import git, lock_git, write_notes
 from vaultmem.core.search.query import parse_query
 from vaultmem.errors import (
     ConflictError,
-    FaultError,
+    SystemFailureError,
     NoteNotFoundError,
     PendingError,
     RefusedError,
@@ -400,7 +400,7 @@ def test_an_editors_save_just_before_a_file_moves_is_kept_and_all_goes_back(
 
         monkeypatch.setattr(move, name, save_first)
 
-    with pytest.raises((ConflictError, FaultError)):
+    with pytest.raises((ConflictError, SystemFailureError)):
         switch_branch(vault, "side")
     monkeypatch.undo()
 
@@ -492,7 +492,7 @@ def test_what_a_killed_commit_left_in_the_index_is_not_taken_for_staged(
     note = remember(vault, Memory("x", title="x"))
     with monkeypatch.context() as patch:
         patch.setattr("vaultmem.storage.git.commit_writer.CommitWriter.move_branch", _die)
-        patch.setattr("vaultmem.storage.git.commit_writer.CommitWriter.settle_index", _die)
+        patch.setattr("vaultmem.storage.git.commit_writer.CommitWriter.update_git_index", _die)
         with pytest.raises(KeyboardInterrupt):
             save_checkpoint(vault, "killed")
     assert git(root, "diff", "--cached", "--name-only") == note.path

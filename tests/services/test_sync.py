@@ -20,10 +20,10 @@ from support import hash_tree, write_notes
 from vaultmem.cli.output import ProgressLine, following
 from vaultmem.core.search.query import parse_query
 from vaultmem.core.search.terms import count_terms
-from vaultmem.errors import FaultError
+from vaultmem.errors import SystemFailureError
 from vaultmem.services.search.recall import recall
 from vaultmem.services.views import update_index
-from vaultmem.services.views.update_index import sync_paths, sync_to_read, sync_vault
+from vaultmem.services.views.update_index import sync_paths, update_index_nonblocking, sync_vault
 from vaultmem.vault import Vault
 
 
@@ -370,10 +370,10 @@ def test_a_disk_that_takes_no_index_is_told_to_who_writes_and_read_around(
 
     monkeypatch.setattr(update_index, "repair_index", fail)
 
-    with pytest.raises(FaultError, match=r"^the index is not updated: index: Read-only"):
+    with pytest.raises(SystemFailureError, match=r"^the index is not updated: index: Read-only"):
         sync_vault(opened(root))
     vault = opened(root)
-    sync_to_read(vault)
+    update_index_nonblocking(vault)
     assert vault.notices.stale.startswith(
         "without what was saved since the last look: index: Read-only"
     )

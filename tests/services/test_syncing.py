@@ -24,7 +24,7 @@ from machines import Machine, MakeMachines, assert_equal
 from support import git, wait_until
 from watchers import watched
 
-from vaultmem.errors import BusyError, PendingError
+from vaultmem.errors import LockTimeoutError, PendingError
 from vaultmem.services.syncing.sync import SyncOutcome, SyncResult, sync_remote
 from vaultmem.storage.git.remote import Pushed, push
 
@@ -294,7 +294,7 @@ def test_a_slow_remote_is_given_up_and_holds_up_nobody(
         wait_until(mark.exists)
         with other.lock(0.0):  # The network is not waited for under it.
             assert not waits.done()
-        with pytest.raises(BusyError):
+        with pytest.raises(LockTimeoutError):
             sync_remote(other, patience=0.0)
         report = waits.result(30)
     assert (report.outcome, report.waiting) == (SyncOutcome.OFFLINE, 1)

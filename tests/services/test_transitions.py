@@ -21,7 +21,7 @@ from vaultmem.services.memory.remember import Memory, remember
 from vaultmem.services.sessions.begin import NewSession, start_session
 from vaultmem.services.sessions.edit_session import add_detail
 from vaultmem.services.views.update_index import sync_vault
-from vaultmem.services.watching.idle import Examined, take_transitions
+from vaultmem.services.watching.idle import Examined, commit_transitions
 from vaultmem.services.watching.watch import Happened, WatchLoop
 from vaultmem.vault import Vault
 
@@ -87,7 +87,7 @@ def test_an_agents_candidate_is_promoted_by_file_though_nobody_saw_it(
     shell(root, TICK.format(path=path))
     sync_vault(vault)
 
-    list(take_transitions(vault, {}))
+    list(commit_transitions(vault, {}))
 
     name = Path(path).stem
     assert subjects(root)[:2] == [f"promote: {name}|Maren Person", f"write: {name}|claude"]
@@ -147,12 +147,12 @@ def test_a_session_that_nobody_saw_open_is_closed_too(
     sync_vault(vault)
     seen: Examined = {}
 
-    made = [report.commit for report in take_transitions(vault, seen)]
+    made = [report.commit for report in commit_transitions(vault, seen)]
 
     assert subjects(root)[:1] == ["session-close: Look for the bell|claude"]
     assert made == [git(root, "rev-parse", "HEAD")]
     assert "status: ok" in git(root, "show", "HEAD:sessions/s-9.md")
-    assert not [*take_transitions(vault, seen)]
+    assert not [*commit_transitions(vault, seen)]
 
 
 @pytest.mark.campaign

@@ -13,10 +13,10 @@ from visiting import Served
 from vaultmem.core.search.query import parse_query
 from vaultmem.services.health.economics import list_pinned
 from vaultmem.services.packs.build import make_pack
-from vaultmem.services.packs.receipts import keep_receipt, replay_receipt
+from vaultmem.services.packs.receipts import store_receipt, replay_receipt
 from vaultmem.services.search.recall import recall
 from vaultmem.services.similarity.similar import SimilarityQuery, find_similar
-from vaultmem.services.views.open_view import look_at
+from vaultmem.services.views.open_view import view_at
 from vaultmem.services.views.read_notes import get_note
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
@@ -80,14 +80,14 @@ def test_the_file_and_git_keep_them(vault: Vault) -> None:
     )
     assert git(vault.root, "show", "HEAD:notes/ferry.md") == NOTE.strip()
     write_notes(vault.root, {"notes/ferry.md": "# Ferry\n\nIt left.\n"})
-    past = look_at(vault, "HEAD")
+    past = view_at(vault, "HEAD")
     assert "nine.  It" in make_pack(past, "ferry").text
     assert recall(past, parse_query("zanzibar")) == []
 
 
 def test_packs_replay_without_them(vault: Vault) -> None:
     pack = make_pack(vault, "ferry")
-    receipt = keep_receipt(vault, pack, "ferry")
+    receipt = store_receipt(vault, pack, "ferry")
     assert replay_receipt(vault, receipt.id).text == pack.text
 
 

@@ -24,7 +24,7 @@ from vaultmem.services.packs.build import make_pack
 from vaultmem.services.search.recall import find_hits
 from vaultmem.services.search.vault_set import VaultSet
 from vaultmem.services.similarity.pairs import read_apart
-from vaultmem.services.similarity.value_updates import list_unsaid, list_updates
+from vaultmem.services.similarity.value_updates import list_untrusted, list_updates
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
@@ -172,8 +172,8 @@ def test_what_a_note_says_besides_is_the_same_whichever_gives_way(
     one: str, other: str, left: list[str]
 ) -> None:
     older, newer = (parse_note(PurePosixPath("n.md"), each.encode()) for each in (one, other))
-    assert list_unsaid(older, KnownText(other)) == left
-    assert list_unsaid(newer, KnownText(one)) == []
+    assert list_untrusted(older, KnownText(other)) == left
+    assert list_untrusted(newer, KnownText(one)) == []
 
 
 def test_two_of_which_somebody_said_that_both_hold_are_left(make_vault: Make, opened: Open) -> None:

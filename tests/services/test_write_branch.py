@@ -28,7 +28,7 @@ from vaultmem.services.lifecycle.transition import promote_notes
 from vaultmem.services.memory.forget import forget_notes, select_notes
 from vaultmem.services.memory.remember import Memory, remember
 from vaultmem.services.search.recall import recall
-from vaultmem.services.views.open_view import look_at
+from vaultmem.services.views.open_view import view_at
 from vaultmem.services.views.update_index import sync_vault
 
 KEY = "AKIA" + "IOSFODNN7EXAMPLQ"
@@ -80,7 +80,7 @@ def test_each_write_is_one_commit_there_and_nothing_changes_here(root: Path, ope
             "M\tnotes/run.md",
         ),
         (
-            lambda: forget_notes(vault, select_notes(look_at(vault), ["notes/b.md"]).notes),
+            lambda: forget_notes(vault, select_notes(view_at(vault), ["notes/b.md"]).notes),
             "forget: b",
             "D\tnotes/b.md",
         ),
@@ -102,7 +102,7 @@ def test_each_write_is_one_commit_there_and_nothing_changes_here(root: Path, ope
     )
     assert git(root, "ls-tree", "side", "notes/run.md").startswith("100755")
     assert "error" not in git(root, "fsck", "--strict", "--no-dangling", "--no-progress")
-    found = recall(look_at(vault), parse_query("gangways steep"))
+    found = recall(view_at(vault), parse_query("gangways steep"))
     assert {hit.record.path for hit in found} >= {"notes/inbox/gangway.md"}
 
 
@@ -128,7 +128,7 @@ def test_promoting_on_a_branch_makes_it_active_there_alone(root: Path, opened: O
     sync_vault(vault)
     before = look_around(root)
 
-    done = promote_notes(look_at(vault), ["notes/p.md"])
+    done = promote_notes(view_at(vault), ["notes/p.md"])
 
     assert done.notes == (("notes/p.md", "candidate"),)
     assert done.trusted == ("notes/p.md",)
@@ -139,7 +139,7 @@ def test_promoting_on_a_branch_makes_it_active_there_alone(root: Path, opened: O
     assert "notes/p.md: candidate to active" in last(root, "side", "%b")
     tip = git(root, "rev-parse", "side")
     with pytest.raises(RefusedError, match="archived"):
-        promote_notes(look_at(vault), ["notes/p.md", "notes/old.md"])
+        promote_notes(view_at(vault), ["notes/p.md", "notes/old.md"])
     assert git(root, "rev-parse", "side") == tip
     assert look_around(root) == before
 
@@ -147,12 +147,12 @@ def test_promoting_on_a_branch_makes_it_active_there_alone(root: Path, opened: O
 def test_forgetting_on_a_branch_forgets_on_that_branch_alone(root: Path, opened: Open) -> None:
     vault, here = opened(root, ref="side"), opened(root)
     sync_vault(vault)
-    chosen = select_notes(look_at(vault), ["notes/a.md"])
+    chosen = select_notes(view_at(vault), ["notes/a.md"])
     commit_on(root, "side", {"notes/a.md": NOTE + "- more\n"})
 
     with pytest.raises(ConflictError, match=r"notes/a\.md: changed meanwhile"):
         forget_notes(vault, chosen.notes)
-    forget_notes(vault, select_notes(look_at(vault), ["notes/a.md"]).notes)
+    forget_notes(vault, select_notes(view_at(vault), ["notes/a.md"]).notes)
 
     assert git(root, "ls-tree", "side", "notes/a.md") == ""
     assert (root / "notes/a.md").read_text() == NOTE
@@ -192,7 +192,7 @@ def test_secrets_are_refused_there_too(root: Path, opened: Open) -> None:
         lambda: change_tags(
             vault, PurePosixPath("notes/leak.md"), ("AKIA" + "Z7Q2XW4BN6MV3KLP",), ()
         ),
-        lambda: promote_notes(look_at(vault), ["notes/leak.md"]),
+        lambda: promote_notes(view_at(vault), ["notes/leak.md"]),
     ]
 
     for write in writes:
@@ -264,9 +264,9 @@ def test_the_index_need_not_be_there_yet(make_vault: Make, opened: Open) -> None
 
     remember(vault, Memory("Gangways are steep."))
 
-    assert recall(look_at(vault), parse_query("gangways"))
+    assert recall(view_at(vault), parse_query("gangways"))
     sync_vault(vault)
-    assert [hit.record.path for hit in recall(look_at(vault), parse_query("opaque"))] == [str(PATH)]
+    assert [hit.record.path for hit in recall(view_at(vault), parse_query("opaque"))] == [str(PATH)]
     assert not recall(opened(root), parse_query("gangways"))
 
 
@@ -332,7 +332,7 @@ def test_a_promotion_that_git_did_not_take_puts_nothing_on_record(
 
     monkeypatch.setattr(type(vault.history), "write_branch_commits", refuse)
     with pytest.raises(PendingError):
-        promote_notes(look_at(vault), ["notes/p.md"])
+        promote_notes(view_at(vault), ["notes/p.md"])
 
     assert vault.trust.notes() == {}
     assert read_at(root, "side:notes/p.md") == policy.encode()
@@ -344,7 +344,7 @@ def test_a_write_on_a_branch_may_be_the_first_of_all(
 ) -> None:
     vault = opened(root, ref="side")
     if is_damaged:
-        look_at(vault, "refs/heads/side")
+        view_at(vault, "refs/heads/side")
         for file in (vault.state_folder / "index").iterdir():
             file.write_bytes(b"")
         vault = opened(root, ref="side")

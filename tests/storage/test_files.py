@@ -16,7 +16,7 @@ from conftest import Make, Open
 from support import hash_tree, write_notes
 
 from vaultmem.core.text.blob import blob_id
-from vaultmem.errors import ConflictError, FaultError, VaultError
+from vaultmem.errors import ConflictError, SystemFailureError, VaultError
 from vaultmem.services.changes.edit_notes import set_note_property
 from vaultmem.services.memory.remember import Memory, remember
 from vaultmem.services.views.update_index import sync_vault
@@ -183,7 +183,7 @@ def test_a_disk_that_dies_behind_a_write_is_not_said_to_have_written_nothing(
 
     with pytest.MonkeyPatch.context() as patch:
         DyingDisk(patch, root / "notes")
-        with pytest.raises(FaultError, match=r"^notes/.*\.md is written, .*; look at") as raised:
+        with pytest.raises(SystemFailureError, match=r"^notes/.*\.md is written, .*; look at") as raised:
             change(vault)
 
     assert "nothing" not in str(raised.value)

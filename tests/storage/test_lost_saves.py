@@ -14,7 +14,7 @@ from support import wait_until, write_notes
 from vaultmem.core.text.blob import blob_id
 from vaultmem.errors import ConflictError, NoteNotFoundError
 from vaultmem.storage import displaced_files, leases, replacing
-from vaultmem.storage.displaced_files import let_go
+from vaultmem.storage.displaced_files import discard
 from vaultmem.storage.files import read_file, remove_file, replace_file
 
 NOTE = PurePosixPath("notes/n.md")
@@ -73,7 +73,7 @@ def edit_beside_an_editor(root: Path, way: str, saves: int, pause: float) -> tup
 
 def find_lost(root: Path, saves: int) -> list[int]:
     for aside in (root / NOTE).parent.glob(".vaultmem-*"):  # The next command looks at these.
-        let_go(aside)
+        discard(aside)
     kept = "".join(file.read_text() for file in (root / NOTE).parent.glob("*.md"))
     return [n for n in range(saves) if f"quagga{n}x\n" not in kept]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from vaultmem.storage.query_log import MAX_CALLS, Call, SignalStore, append
-from vaultmem.storage.session_table import add_had, keep_trouble
+from vaultmem.storage.session_table import add_had, log_error
 from vaultmem.storage.state import StateDatabase
 
 
@@ -57,7 +57,7 @@ def test_lines_of_many_processes_are_all_there_and_each_is_taken_in_once(
     ("name", "add"),
     [
         ("calls.log", lambda folder: append(folder, call(1), [("n.md", "", 1.0)])),
-        ("hook-trouble.jsonl", lambda folder: keep_trouble(folder, "prompt", "it failed")),
+        ("hook-trouble.jsonl", lambda folder: log_error(folder, "prompt", "it failed")),
         ("had/s", lambda folder: add_had(folder, "s", ["n"])),
     ],
 )

@@ -91,10 +91,10 @@ def test_vectors_of_other_blobs_are_dropped(tmp_path: Path) -> None:
     store, reader = VectorStore(tmp_path, "model"), VectorStore(tmp_path, "model")
     append(store, [(blob(number), ordinal) for number in range(10) for ordinal in range(2)])
     mapped = reader.read()
-    assert store.keep_only([blob(3), blob(99)]) == 18
+    assert store.retain_only([blob(3), blob(99)]) == 18
     assert check(store) == check(reader) == {(blob(3), 0), (blob(3), 1)}
     assert mapped.vectors[5].tolist() == vector(blob(2), 1)
-    assert store.keep_only([blob(3)]) == 0
+    assert store.retain_only([blob(3)]) == 0
     names = [file.name for file in tmp_path.glob("*/*") if not file.name.startswith("lock")]
     assert len(names) == 3
 

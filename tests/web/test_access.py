@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from visiting import HOST, TOKEN, Served
 
-from vaultmem.web.access import make_code, take_code
+from vaultmem.web.access import make_code, accept_code
 
 _FORM = "application/x-www-form-urlencoded"
 
@@ -33,7 +33,7 @@ def test_a_link_lets_one_browser_in_and_no_second(served: Served) -> None:
 
 
 def test_a_code_that_nobody_made_counts_for_nothing(served: Served) -> None:
-    assert not take_code(served.site.folder, "guessed")
+    assert not accept_code(served.site.folder, "guessed")
     assert served.visit().get("/enter?code=guessed").status_code == 403
     assert served.visit().get("/enter").status_code == 403
 

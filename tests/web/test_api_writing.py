@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from support import git
 from visiting import HOST, Served
 
-from vaultmem.errors import ChangedError
+from vaultmem.errors import VersionMismatchError
 from vaultmem.services.memory.new_note import NoteUpdate, update_note
 from vaultmem.web.api.routes import OPERATIONS
 from vaultmem.web.rendering import choose_shared
@@ -77,7 +77,7 @@ def test_a_note_is_changed_only_by_who_knows_how_it_is(small: Served) -> None:
     assert done.headers["etag"] == f'"{done.json()["blob"]}"' != known["If-Match"]
     late = program.patch("/api/v1/notes/pier", json={"properties": {"tags": ["x"]}}, headers=known)
     assert late.status_code == 412
-    assert late.json()["code"] == "ChangedError"
+    assert late.json()["code"] == "VersionMismatchError"
     assert late.json()["current"]["text"] == "# Pier\n\nThe pier is of pine.\n"
     assert late.headers["etag"] == done.headers["etag"]
     weak = {"If-Match": f"W/{done.headers['etag']}"}
@@ -129,7 +129,7 @@ def test_who_saves_between_the_look_and_the_write_is_not_overwritten(
     monkeypatch.undo()
     expected = {"notes/pier.md": frozenset({known["If-Match"].strip('"')})}
     vault = replace(opened(small.root), expected=expected)
-    with pytest.raises(ChangedError, match="read it again"):
+    with pytest.raises(VersionMismatchError, match="read it again"):
         update_note(vault, Path("notes/pier.md"), NoteUpdate({"tags": ["x"]}))  # type: ignore[arg-type]
 
 

@@ -18,8 +18,8 @@ from visiting import TOKEN, serving
 
 from vaultmem.client import Client, Note
 from vaultmem.errors import (
-    ChangedError,
-    FaultError,
+    VersionMismatchError,
+    SystemFailureError,
     NoteNotFoundError,
     RefusedError,
     VaultError,
@@ -50,7 +50,7 @@ def test_a_note_is_found_read_and_changed(client: Client) -> None:
     now = client.note("pier", known=note)
     assert (now["blob"], now["tags"]) == (changed["blob"], ["wood"])
     assert client.note("pier", known=now) is now
-    with pytest.raises(ChangedError, match="read it again"):
+    with pytest.raises(VersionMismatchError, match="read it again"):
         client.rewrite(note, "# Pier\n")
     assert client.rename(now, "notes/jetty.md") == "notes/jetty.md"
     client.promote(client.note("quay"))
@@ -126,7 +126,7 @@ def test_a_server_that_is_not_there_or_silent_is_told(make_vault: Any) -> None:
         port = silent.getsockname()[1]
         note: Note = {"path": "x.md", "blob": "0"}  # type: ignore[typeddict-item]
         asking = Client(f"http://127.0.0.1:{port}", TOKEN, timeout=0.1)
-        with pytest.raises(FaultError, match="no answer within"):
+        with pytest.raises(SystemFailureError, match="no answer within"):
             asking.forget(note)
     with pytest.raises(VaultError, match="no server answers"):
         asking.notes()

@@ -20,7 +20,7 @@ from test_pages import HOSTILE
 
 from vaultmem.environment import open_named_vault
 from vaultmem.errors import RefusedError
-from vaultmem.services.views.open_view import look_at
+from vaultmem.services.views.open_view import view_at
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.web.export.export_site import Exported, export_html, prepare_folder
 
@@ -58,7 +58,7 @@ def export(root: Path, folder: Path, at: str = "", ref: str = "") -> Exported:
     """Export a vault as it is, as it was, or as another branch has it."""
     with contextlib.closing(open_named_vault(root, ref=ref)) as vault:
         sync_vault(vault)
-        return export_html(look_at(vault, at), folder, lambda *_: None)
+        return export_html(view_at(vault, at), folder, lambda *_: None)
 
 
 def find_faults(folder: Path, has_all_headings: bool = True) -> list[str]:

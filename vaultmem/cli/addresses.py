@@ -19,7 +19,7 @@ from vaultmem.errors import VaultError
 NOTES = frozenset({"PATH", "NOTE", "OLD", "NEW", "TEXT|PATH", "PATTERN"})
 
 
-def name_values(param: Any) -> str:
+def format_values(param: Any) -> str:
     """Return what the values of a parameter are: its metavar in its plain form."""
     return str(getattr(param, "metavar", "") or "").strip("[].")
 
@@ -33,12 +33,12 @@ def read_as_shell(command: str, params: Iterable[Any], given: Mapping[str, Any])
     done = dict(given)
     if "vault" not in given:
         return done
-    named = [each for each in params if name_values(each) in NOTES and done.get(each.name)]
+    named = [each for each in params if format_values(each) in NOTES and done.get(each.name)]
     place = PathResolver.of(given["vault"] or "") if named else None
     if place is None:
         return done
     for param in named:
-        value, kind = done[param.name], name_values(param)
+        value, kind = done[param.name], format_values(param)
         if kind == "NEW" and command == "mv":
             done[param.name] = place.read_new(value, given.get("path", ""))
         elif isinstance(value, str):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.cli.options import JsonOption
-from vaultmem.cli.output import emit_json, say, say_painted, warn
+from vaultmem.cli.output import emit_json, print_line, print_styled, warn
 from vaultmem.cli.shared import Here, needing, takes
 from vaultmem.cli.vault_list import register_here
 from vaultmem.core.clients.agents import UNNAMED
@@ -77,7 +77,7 @@ def connect(
     )
 
     if status:
-        _say_connections(here.as_json)
+        _print_connections(here.as_json)
         return
     if project and user:
         raise RefusedError("connect: --project and --user are two places; name one")
@@ -103,15 +103,15 @@ def connect(
         return
     for change in changes:
         word = f"would be {change.action}" if dry_run else change.action
-        say_painted(f"{word:<9}", _COLOURS.get(change.action, "dim"), f"  {change.path}")
+        print_styled(f"{word:<9}", _COLOURS.get(change.action, "dim"), f"  {change.path}")
         for copy in change.dropped:
-            say(f"           {'would be ' if dry_run else ''}removed, an old copy: {copy}")
+            print_line(f"           {'would be ' if dry_run else ''}removed, an old copy: {copy}")
     if not (remove or dry_run):
-        say(f"Start {client} again; it then has the vault's tools.")
+        print_line(f"Start {client} again; it then has the vault's tools.")
         if hooks and found.hooks and found.hooks.note:
-            say(found.hooks.note)
+            print_line(found.hooks.note)
         for line in describe_memory(found, opened.root, memory):
-            say(line)
+            print_line(line)
 
 
 def skill(
@@ -148,7 +148,7 @@ def skill(
     if not project and (given := current_environment().get("CLAUDE_CONFIG_DIR")):
         folder = Path(given)
     if action == "show":
-        say(read_skill().rstrip("\n"))
+        print_line(read_skill().rstrip("\n"))
         return
     if action not in {"install", "remove"}:
         raise RefusedError(f'skill: "{action}" is not one of install, remove, show')
@@ -156,7 +156,7 @@ def skill(
     if as_json:
         emit_json(skill_json(folder / SKILL_PATH, done))
     else:
-        say_painted(f"{done:<9}", _COLOURS.get(done, "dim"), f"  {folder / SKILL_PATH}")
+        print_styled(f"{done:<9}", _COLOURS.get(done, "dim"), f"  {folder / SKILL_PATH}")
 
 
 def _print_entry(shown: list[ShownConnection], as_json: bool) -> None:
@@ -166,10 +166,10 @@ def _print_entry(shown: list[ShownConnection], as_json: bool) -> None:
         return
     for each in shown:
         warn(f"this goes into {each.place}")
-        say(each.text.rstrip("\n"))
+        print_line(each.text.rstrip("\n"))
 
 
-def _say_connections(as_json: bool) -> None:
+def _print_connections(as_json: bool) -> None:
     from vaultmem.core.clients.agent_client import CLIENTS
     from vaultmem.environment import current_environment
     from vaultmem.services.clients.connect import Where, list_connections, list_installed
@@ -183,13 +183,13 @@ def _say_connections(as_json: bool) -> None:
         return
     for each in found:
         colour = "yellow" if each.problem else "green"
-        say_painted(f"{each.client:<14}", colour, f"  {each.root or '?'}  {each.path}")
+        print_styled(f"{each.client:<14}", colour, f"  {each.root or '?'}  {each.path}")
         if each.problem:
-            say(f"                {each.problem}")
+            print_line(f"                {each.problem}")
     for name in installed:
-        say_painted(f"{name:<14}", "dim", f"  not connected; `vaultmem connect {name}` does that")
+        print_styled(f"{name:<14}", "dim", f"  not connected; `vaultmem connect {name}` does that")
     rest = ", ".join(name for name in CLIENTS if name not in {*known, *installed})
-    say(f"Not found here: {rest}.")
+    print_line(f"Not found here: {rest}.")
 
 
 @takes("vault", "agent")

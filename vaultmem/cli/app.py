@@ -51,7 +51,7 @@ class _Commands(PlainGroup):
             before, _, behind = now.partition(" ... ")
             args = [*before.split(), *args[1:], *behind.split()]
         elif not (name.startswith("-") or find_home(name)):
-            _refuse(ctx, name, self.list_commands(ctx), topics)
+            _reject(ctx, name, self.list_commands(ctx), topics)
         return super().resolve_command(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -59,7 +59,7 @@ class _Commands(PlainGroup):
         formatter.write(describe_commands())
 
 
-def _refuse(ctx: Any, name: str, commands: list[str], topics: list[str]) -> None:
+def _reject(ctx: Any, name: str, commands: list[str], topics: list[str]) -> None:
     """End with what might have been meant by a name that is none."""
     from difflib import get_close_matches
 

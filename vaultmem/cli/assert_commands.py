@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from vaultmem.cli.options import FleetOption
-from vaultmem.cli.output import emit_json, say, say_lines, say_painted, warn
+from vaultmem.cli.output import emit_json, print_line, print_lines, print_styled, warn
 from vaultmem.cli.quick_typer import PlainCommand, add_commands
 from vaultmem.cli.shared import Here, give_options, takes
-from vaultmem.core.text.display import count_things, one_line
+from vaultmem.core.text.display import pluralize, one_line
 from vaultmem.errors import NoteNotFoundError, VaultError
-from vaultmem.operations.history_views import operation_lines, short_time, tell_commit
+from vaultmem.operations.history_views import operation_lines, short_time, format_commit_line
 from vaultmem.operations.note_data import bisected_json, judged_json, receipts_json, replayed_json
 
 if TYPE_CHECKING:
@@ -94,9 +94,9 @@ def assert_(asked: PackAssertion, here: Here, fleet: FleetOption = "") -> None:
     from vaultmem.services.packs.evaluate import judge_vault
 
     if fleet:
-        from vaultmem.cli.fleet_work import assert_fleet, refuse_with_fleet
+        from vaultmem.cli.fleet_work import assert_fleet, reject_with_fleet
 
-        refuse_with_fleet(ref=here.ref, at=here.at)
+        reject_with_fleet(ref=here.ref, at=here.at)
         is_good = assert_fleet(fleet, here.vault, asked.expect(), here.as_json)
         raise typer.Exit(CANNOT_JUDGE if is_good is None else int(not is_good))
     try:
@@ -108,9 +108,9 @@ def assert_(asked: PackAssertion, here: Here, fleet: FleetOption = "") -> None:
     if here.as_json:
         emit_json(judged_json(reasons))
     elif not reasons:
-        say("as expected")
+        print_line("as expected")
     else:
-        say("\n".join(reasons))
+        print_line("\n".join(reasons))
     raise typer.Exit(1 if reasons else 0)
 
 
@@ -151,43 +151,45 @@ def bisect(
     opened = here.open_synced(reads=True)
     expected = asked.expect()
     last = opened.ref if bad == "HEAD" and opened.ref else bad
-    tell = None if here.as_json else partial(_say_step, opened)
+    tell = None if here.as_json else partial(_print_step, opened)
     done = bisect_history(opened, good, last, expected, tell)
     shown = [show_commit(opened, commit) for commit in done.first_bad]
     if here.as_json:
         emit_json(bisected_json(done, shown))
         return
     if len(shown) > 1:
-        say("The first bad commit is one of these; those between could not be judged.")
+        print_line("The first bad commit is one of these; those between could not be judged.")
     for each in shown:
-        _say_found(each)
+        _print_found(each)
     if done.untested:
-        say()
-        number = count_things(done.untested, "commit")
-        say(f"Not tested: {number} that merges brought, which do not descend from the good one.")
+        print_line()
+        number = pluralize(done.untested, "commit")
+        print_line(
+            f"Not tested: {number} that merges brought, which do not descend from the good one."
+        )
 
 
-def _say_found(shown: ShownCommit) -> None:
+def _print_found(shown: ShownCommit) -> None:
     commit = shown.commit
-    say()
-    say_painted("first bad commit", "red", f"  {commit.commit}")
+    print_line()
+    print_styled("first bad commit", "red", f"  {commit.commit}")
     session = f", session {commit.session}" if commit.session else ""
     event = f", {commit.event}" if commit.event else ""
-    say(f"  {short_time(commit)}  {commit.who}{session}{event}")
-    say(f"  {commit.subject}")
+    print_line(f"  {short_time(commit)}  {commit.who}{session}{event}")
+    print_line(f"  {commit.subject}")
     for operation in shown.operations:
-        say()
-        say_lines(operation_lines(operation))
+        print_line()
+        print_lines(operation_lines(operation))
 
 
-def _say_step(opened: Vault, step: JudgedCommit, left: int) -> None:
+def _print_step(opened: Vault, step: JudgedCommit, left: int) -> None:
     from vaultmem.storage.git.log import read_commit
 
     style = {"good": "green", "bad": "red"}.get(step.verdict, "yellow")
-    told = tell_commit(read_commit(opened.history, step.commit))
-    say_painted(f"{step.verdict:<4}", style, f"  {step.commit[:7]}  {told}")
+    told = format_commit_line(read_commit(opened.history, step.commit))
+    print_styled(f"{step.verdict:<4}", style, f"  {step.commit[:7]}  {told}")
     for reason in step.reasons:
-        say(f"      {reason}")
+        print_line(f"      {reason}")
 
 
 @takes("vault", "agent", "session", "as_json")
@@ -224,7 +226,7 @@ def receipt(
     if here.as_json:
         emit_json(replayed_json(found))
     else:
-        say(found.text.rstrip("\n"))
+        print_line(found.text.rstrip("\n"))
     for each in found.gone:
         place = f"{each.path}#{each.heading}" if each.heading else each.path
         warn(f"{place}: gone from git, so it is left out here (blob {each.blob[:12]})")
@@ -240,9 +242,11 @@ def _list_receipts(opened: Vault, agent: str, session: str, limit: int, as_json:
         emit_json(receipts_json(found))
         return
     if not found:
-        say("No receipts yet; `vaultmem pack --receipt` keeps one, and each pack of an agent does.")
+        print_line(
+            "No receipts yet; `vaultmem pack --receipt` keeps one, and each pack of an agent does."
+        )
     for receipt in found:
         who = " ".join(filter(None, (receipt.agent or "person", receipt.session)))
         cost = f"{len(receipt.shown):>3} sections {receipt.account.sent:>6} tokens"
         asked = one_line(receipt.query) or "(no question)"
-        say_painted(receipt.id, "yellow", f"  {who[:24]:<24}  {cost}  {asked[:60]}")
+        print_styled(receipt.id, "yellow", f"  {who[:24]:<24}  {cost}  {asked[:60]}")

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from vaultmem.cli.history_commands import say_commits
+from vaultmem.cli.history_commands import print_commits
 from vaultmem.cli.options import DryRunOption
-from vaultmem.cli.output import emit_json, say, say_painted, warn
+from vaultmem.cli.output import emit_json, print_line, print_styled, warn
 from vaultmem.cli.shared import Here, takes
-from vaultmem.core.text.display import count_things, one_line
+from vaultmem.core.text.display import pluralize, one_line
 from vaultmem.errors import MergeConflictError, RefusedError, VaultError
 from vaultmem.operations.vault_data import (
     branch_json,
@@ -47,28 +47,28 @@ def end_with_conflicts(
         typer.Exit: always.
     """
     if as_json is None:
-        say_conflicts(error.conflicts)
+        print_conflicts(error.conflicts)
     else:
         emit_json(as_json(error.conflicts))
     warn(f"error: {error}")
     raise typer.Exit(error.exit_code) from None
 
 
-def say_conflicts(conflicts: Sequence[Conflict]) -> None:
+def print_conflicts(conflicts: Sequence[Conflict]) -> None:
     """Print what both sides changed, and who."""
     path = ""
     for each in conflicts:
         if each.path != path:
-            say_painted(each.path, "yellow")
+            print_styled(each.path, "yellow")
             path = each.path
-        say(f"  {one_line(each.what)}")
+        print_line(f"  {one_line(each.what)}")
         for side, author, text in (
             ("ours", each.our_author, each.ours),
             ("theirs", each.their_author, each.theirs),
         ):
             who = f" ({one_line(author)})" if author else ""
             shown = one_line(text.strip())[:200] if text.strip() else "(nothing)"
-            say(f"    {side}{who}: {shown}")
+            print_line(f"    {side}{who}: {shown}")
 
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The branch.")]
@@ -122,7 +122,7 @@ def branch(
     if here.as_json:
         emit_json(branch_json(name, commit, is_removed=delete))
     else:
-        say_painted("removed  " if delete else "made  ", "green", f"{name}  at {commit[:7]}")
+        print_styled("removed  " if delete else "made  ", "green", f"{name}  at {commit[:7]}")
 
 
 def _reset(opened: Vault, name: str, to: str, as_json: bool) -> None:
@@ -132,12 +132,14 @@ def _reset(opened: Vault, name: str, to: str, as_json: bool) -> None:
     if as_json:
         emit_json(reset_json(done))
     elif not done.backup:
-        say(f"{name} is at {done.commit[:7]} already; nothing was changed.")
+        print_line(f"{name} is at {done.commit[:7]} already; nothing was changed.")
     else:
-        count = f", {count_things(done.files, 'file')} changed" if done.files else ""
+        count = f", {pluralize(done.files, 'file')} changed" if done.files else ""
         where = f"{name}  to {done.commit[:7]}, from {done.before[:7]}{count}"
-        say_painted("reset  ", "green", where)
-        say(f"`vaultmem branch --reset {shlex.quote(name)} {shlex.quote(done.backup)}` undoes it.")
+        print_styled("reset  ", "green", where)
+        print_line(
+            f"`vaultmem branch --reset {shlex.quote(name)} {shlex.quote(done.backup)}` undoes it."
+        )
 
 
 def _list_branches(opened: Vault, as_json: bool) -> None:
@@ -153,9 +155,9 @@ def _list_branches(opened: Vault, as_json: bool) -> None:
         apart = "" if each.is_current else f"  +{each.ahead} -{each.behind}"
         mark = "* " if each.is_current else "  "
         facts = f"  {each.branch.commit[:7]}  {when}{apart}  {each.branch.subject}"
-        say_painted(f"{mark}{one_line(each.branch.name):<{width}}", "yellow", facts)
+        print_styled(f"{mark}{one_line(each.branch.name):<{width}}", "yellow", facts)
     if not found:
-        say("No branch has a commit yet; `vaultmem checkpoint NOTE` makes the first.")
+        print_line("No branch has a commit yet; `vaultmem checkpoint NOTE` makes the first.")
 
 
 @takes("vault", "as_json")
@@ -179,10 +181,10 @@ def switch(
     if here.as_json:
         emit_json(switched_json(name, target.commit, files))
     else:
-        say_painted(
+        print_styled(
             "on  ",
             "green",
-            f"{name}  at {target.commit[:7]}, {count_things(files, 'file')} changed",
+            f"{name}  at {target.commit[:7]}, {pluralize(files, 'file')} changed",
         )
 
 
@@ -206,7 +208,7 @@ def merge(
 
     opened = here.open_synced()
     if dry_run:
-        _say_plan(plan_merge(opened, name), here.as_json)
+        _print_plan(plan_merge(opened, name), here.as_json)
         return
     try:
         done = merge_branch(opened, name)
@@ -215,41 +217,43 @@ def merge(
     if here.as_json:
         emit_json(merge_json(done))
     elif not done.commit:
-        say(f"{done.into} has all of {name} already; nothing was merged.")
+        print_line(f"{done.into} has all of {name} already; nothing was merged.")
     else:
-        count = f", {count_things(len(done.paths), 'file')} changed" if done.paths else ""
-        say_painted("merged  ", "green", f"{name} into {done.into}  as {done.commit[:7]}{count}")
-        say_merged(done)
+        count = f", {pluralize(len(done.paths), 'file')} changed" if done.paths else ""
+        print_styled("merged  ", "green", f"{name} into {done.into}  as {done.commit[:7]}{count}")
+        print_merged(done)
 
 
-def say_merged(done: MergeReport) -> None:
+def print_merged(done: MergeReport) -> None:
     """Tell what a merge had to decide."""
     for twin in done.twins:
         authors = " and ".join(map(one_line, twin.authors))
         where = "" if twin.other == twin.path else f", which {one_line(twin.other)} states too"
-        say(f"  twins     {one_line(twin.path)}{where}: by {authors}")
+        print_line(f"  twins     {one_line(twin.path)}{where}: by {authors}")
     for lost in done.losses:
-        say(f"  lost      {one_line(lost.path)}: {one_line(lost.what)}: {one_line(lost.value)}")
+        print_line(
+            f"  lost      {one_line(lost.path)}: {one_line(lost.what)}: {one_line(lost.value)}"
+        )
     for path in dict.fromkeys(each.path for each in done.conflicts):
         whats = ", ".join(one_line(x.what) for x in done.conflicts if x.path == path)
-        say(f"  conflict  {one_line(path)}: {whats}")
+        print_line(f"  conflict  {one_line(path)}: {whats}")
     if done.conflicts:
-        say("Both versions are in these notes; `vaultmem resolve` shows them.")
+        print_line("Both versions are in these notes; `vaultmem resolve` shows them.")
 
 
-def _say_plan(plan: MergeReport, as_json: bool) -> None:
+def _print_plan(plan: MergeReport, as_json: bool) -> None:
     if as_json:
         emit_json(planned_json(plan))
     elif not plan.needed:
-        say(f"{plan.into} has all of {plan.source.name} already; nothing would be merged.")
+        print_line(f"{plan.into} has all of {plan.source.name} already; nothing would be merged.")
     elif plan.refused:
-        say_conflicts(plan.conflicts)
-        say(f"Nothing would be merged. {plan.refused}")
+        print_conflicts(plan.conflicts)
+        print_line(f"Nothing would be merged. {plan.refused}")
     else:
-        say_painted("would merge  ", "yellow", f"{plan.source.name} into {plan.into}")
+        print_styled("would merge  ", "yellow", f"{plan.source.name} into {plan.into}")
         for path in plan.paths:
-            say(f"  {one_line(path)}")
-        say_merged(plan)
+            print_line(f"  {one_line(path)}")
+        print_merged(plan)
 
 
 # The command about what two sides said differently: resolve.
@@ -264,29 +268,29 @@ def _list_conflicts(opened: Vault, as_json: bool) -> None:
         emit_json(conflicts_json(found, left))
         return
     for each in found:
-        _say_conflict(each)
+        _print_conflict(each)
     for path in left:
-        say_painted("unmerged  ", "yellow", one_line(path))
+        print_styled("unmerged  ", "yellow", one_line(path))
     if found:
-        say("Decide with `vaultmem resolve PATH [N] --ours`, --theirs, --both or --edit.")
+        print_line("Decide with `vaultmem resolve PATH [N] --ours`, --theirs, --both or --edit.")
     if left:
-        say(
+        print_line(
             "git has these in conflict; `vaultmem resolve --all` settles them, `vaultmem resolve "
             "PATH --ours` or --theirs decides one."
         )
     if not found and not left:
-        say("No conflicts.")
+        print_line("No conflicts.")
 
 
-def _say_conflict(each: Unsettled) -> None:
+def _print_conflict(each: Unsettled) -> None:
     said = f"{each.verb} by {each.author}" + (f" on {each.since}" if each.since else "")
     where = f" ({each.where})" if each.where else ""
-    say_painted(
+    print_styled(
         f"{one_line(each.path)}:{each.line}", "yellow", f"  {each.number}  {one_line(said + where)}"
     )
     for side, text in (("here", each.ours), ("there", each.theirs)):
         for line in text.splitlines()[:6]:
-            say(f"    {side:<5}  {one_line(line)}")
+            print_line(f"    {side:<5}  {one_line(line)}")
 
 
 @takes("vault", "ref", "agent", "session", "as_json")
@@ -338,10 +342,10 @@ def resolve(
     what = (
         "removed, as the others have it" if done.is_gone else f"{done.decided} decided: {wanted[0]}"
     )
-    say_painted("resolved  ", "green", f"{one_line(done.path)}  ({what})")
-    say_commits(done.report.commits)
+    print_styled("resolved  ", "green", f"{one_line(done.path)}  ({what})")
+    print_commits(done.report.commits)
     if not done.report.commits:
-        _say_next(opened)
+        _print_next(opened)
 
 
 def _resolve(vault: Vault, path: str, how: str, number: int) -> Resolved:
@@ -397,13 +401,13 @@ def _finish(vault: Vault, as_json: bool) -> None:
         return
     if done.commit:
         into = f"{done.source.name} into {done.into}  as {done.commit[:7]}"
-        say_painted("merged  ", "green", into)
-    say_merged(done)
+        print_styled("merged  ", "green", into)
+    print_merged(done)
     if not done.commit:
-        _say_next(vault)
+        _print_next(vault)
 
 
-def _say_next(vault: Vault) -> None:
-    from vaultmem.services.merging.text_conflicts import name_next_step
+def _print_next(vault: Vault) -> None:
+    from vaultmem.services.merging.text_conflicts import describe_next_step
 
-    say(f"Staged, and in no commit yet. {name_next_step(vault)}")
+    print_line(f"Staged, and in no commit yet. {describe_next_step(vault)}")

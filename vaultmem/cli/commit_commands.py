@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from vaultmem.cli.branch_commands import end_with_conflicts
-from vaultmem.cli.output import emit_json, say, say_lines, say_painted
+from vaultmem.cli.output import emit_json, print_line, print_lines, print_styled
 from vaultmem.cli.shared import Here, make_command, takes
 from vaultmem.errors import MergeConflictError
 from vaultmem.operations.note_changes import CHECKPOINT, outcome_lines
@@ -36,7 +36,7 @@ def promote(
     Examples:
       vaultmem promote half-refunds-round-up
     """
-    from vaultmem.services.lifecycle.transition import promote_notes, tell_unsaid
+    from vaultmem.services.lifecycle.transition import promote_notes, describe_untrusted
     from vaultmem.services.merging.take import promote_from
 
     if source:
@@ -55,10 +55,10 @@ def promote(
             source and f"from {source}",
             "trusted" if path in done.trusted else "",
         )
-        say_painted("promoted  ", "green", f"{path}  ({', '.join(filter(None, told))})")
+        print_styled("promoted  ", "green", f"{path}  ({', '.join(filter(None, told))})")
     for path in done.active:
-        say(f"active already  {path}")
+        print_line(f"active already  {path}")
     if done.notes:
-        say_lines(outcome_lines(done.report, None))
-    if unsaid := tell_unsaid(done):
-        say(unsaid)
+        print_lines(outcome_lines(done.report, None))
+    if unsaid := describe_untrusted(done):
+        print_line(unsaid)

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from vaultmem.cli.addresses import NOTES, PathResolver, name_values
+from vaultmem.cli.addresses import NOTES, PathResolver, format_values
 from vaultmem.environment import current_environment, current_folder
 from vaultmem.storage.readonly_state import list_refs, query_state
 from vaultmem.storage.vault_id import make_key
@@ -194,7 +194,7 @@ _OFFERS: Mapping[str, _Offer] = {
 
 def _find_offer(ctx: Any, param: Any) -> _Offer | None:
     """Return what gives a parameter's values, None where the shell knows them better."""
-    kind, command = name_values(param), ctx.command.name
+    kind, command = format_values(param), ctx.command.name
     if kind == "NAME":
         named = {"context": "CONTEXT", "source": "SOURCE"}.get(param.name, "")
         kind = "BRANCH" if command in {"branch", "switch"} else named

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vaultmem.cli.history_commands import say_commits
+from vaultmem.cli.history_commands import print_commits
 from vaultmem.cli.opening import open_here
 from vaultmem.cli.options import FleetOption, YesOption
-from vaultmem.cli.output import ProgressLine, confirm, emit_json, say, say_painted, warn
+from vaultmem.cli.output import ProgressLine, confirm, emit_json, print_line, print_styled, warn
 from vaultmem.cli.shared import Here, takes
-from vaultmem.core.text.display import count_things, one_line
+from vaultmem.core.text.display import pluralize, one_line
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
 from vaultmem.operations.vault_data import (
     compacted_json,
@@ -119,18 +119,18 @@ def review(
     if here.as_json:
         emit_json(queue_json(describe_items(opened, chosen), len(waiting)))
         return
-    _say_counts(waiting)
+    _print_counts(waiting)
     if not is_all:
-        say("That is known so far; `vaultmem review --all` compares all notes.")
+        print_line("That is known so far; `vaultmem review --all` compares all notes.")
     size = _count_digits(waiting)
     if sys.stdin.isatty() and sys.stdout.isatty() and opened.is_person:
         _ask_each(opened, chosen, size, reason)
         return
     for item in describe_items(opened, chosen):
-        _say_item(item, size)
-        say()
+        _print_item(item, size)
+        print_line()
     if chosen:
-        say("Decide with `vaultmem review --accept ID`, --other ID or --reject ID.")
+        print_line("Decide with `vaultmem review --accept ID`, --other ID or --reject ID.")
 
 
 def _decide_all(vault: Vault, is_accepted: bool, reason: str, as_json: bool) -> None:
@@ -144,8 +144,8 @@ def _decide_all(vault: Vault, is_accepted: bool, reason: str, as_json: bool) -> 
         emit_json(decided_json(decided))
         return
     verb = "promoted  " if is_accepted else "deprecated  "
-    say_painted(verb, "green" if is_accepted else "yellow", count_things(len(decided), "candidate"))
-    say_commits(decided[0].report.commits if decided else ())
+    print_styled(verb, "green" if is_accepted else "yellow", pluralize(len(decided), "candidate"))
+    print_commits(decided[0].report.commits if decided else ())
 
 
 def _look(vault: Vault, everything: bool) -> tuple[Sequence[Proposal], bool]:
@@ -153,7 +153,7 @@ def _look(vault: Vault, everything: bool) -> tuple[Sequence[Proposal], bool]:
 
     Inside a project, notes of other projects are left out.
     """
-    from vaultmem.services.curation.incoming_notes import WHOLE, take_in
+    from vaultmem.services.curation.incoming_notes import WHOLE, compare_incoming
     from vaultmem.services.curation.review import (
         COMPARED_AT_ONCE,
         drop_foreign,
@@ -161,7 +161,7 @@ def _look(vault: Vault, everything: bool) -> tuple[Sequence[Proposal], bool]:
         list_waiting,
     )
 
-    arrived = take_in(vault, WHOLE)
+    arrived = compare_incoming(vault, WHOLE)
     if arrived and not everything and vault.view.totals()[0] > COMPARED_AT_ONCE:
         return drop_foreign(vault, list_waiting(vault)), False
     found = list_queue(vault, ProgressLine("comparing notes")).proposals
@@ -169,12 +169,12 @@ def _look(vault: Vault, everything: bool) -> tuple[Sequence[Proposal], bool]:
 
 
 def _choose(waiting: Sequence[Proposal], only: str) -> Sequence[Proposal]:
-    from vaultmem.core.curation.proposal import ORDER, name_action
+    from vaultmem.core.curation.proposal import ORDER, format_action
 
     if not only:
         return waiting
-    names = [name_action(action) for action in ORDER]
-    wanted = name_action(only)
+    names = [format_action(action) for action in ORDER]
+    wanted = format_action(only)
     if wanted not in names:
         raise RefusedError(f'"{only}" is nothing that is reviewed; use {", ".join(names)}')
     return [each for each in waiting if _name(each) == wanted]
@@ -198,7 +198,7 @@ def _decide_named(
     for proposal, choice in found:
         decided.append(decide(vault, proposal, choice, reason))
         if not as_json:
-            _say_decided(decided[-1])
+            _print_decided(decided[-1])
     if as_json:
         emit_json(decided_json(decided))
 
@@ -210,19 +210,19 @@ def _ask_each(vault: Vault, waiting: Sequence[Proposal], size: int, reason: str)
     from vaultmem.services.curation.review import describe_items
 
     if waiting:
-        say_painted(_HELP, "dim")
+        print_styled(_HELP, "dim")
     numbers = {each.id: number for number, each in enumerate(waiting, 1)}
     for item in describe_items(vault, waiting):  # What was decided has changed notes of others.
         proposal = item.proposal
-        say()
-        say_painted(f"{numbers[item.id]} of {len(waiting)}  ", "dim")
-        _say_item(item, size)
+        print_line()
+        print_styled(f"{numbers[item.id]} of {len(waiting)}  ", "dim")
+        _print_item(item, size)
         key = _read_key(proposal)
         if key in _STOP:
             return
         if key in _KEYS:
             try:
-                _say_decided(decide(vault, proposal, ProposalChoice(_KEYS[key]), reason))
+                _print_decided(decide(vault, proposal, ProposalChoice(_KEYS[key]), reason))
             except (ConflictError, RefusedError) as error:
                 warn(str(error))
 
@@ -231,8 +231,8 @@ def _read_key(proposal: Proposal) -> str:
     """Return the key of a choice that there is, `s` to pass it over, or one that ends it all."""
     from click import getchar
 
-    keys = {key for key, name in _KEYS.items() if _tell(proposal, name)} | {"s"} | _STOP
-    choices = [f"{key}: {_tell(proposal, _KEYS[key])}" for key in _KEYS if key in keys]
+    keys = {key for key, name in _KEYS.items() if _describe(proposal, name)} | {"s"} | _STOP
+    choices = [f"{key}: {_describe(proposal, _KEYS[key])}" for key in _KEYS if key in keys]
     while True:
         sys.stdout.write("? ")
         sys.stdout.flush()
@@ -241,51 +241,51 @@ def _read_key(proposal: Proposal) -> str:
         except EOFError:
             key = "q"
         except KeyboardInterrupt:
-            say()
+            print_line()
             raise typer.Exit(130) from None
-        say("" if key in _STOP else key)
+        print_line("" if key in _STOP else key)
         if key in keys:
             return key
         if key == "?":
-            say("\n".join((*choices, _HELP)))
+            print_line("\n".join((*choices, _HELP)))
 
 
-def _tell(proposal: Proposal, choice: str) -> str:
+def _describe(proposal: Proposal, choice: str) -> str:
     from vaultmem.core.curation.proposal import CHOICES
 
     return str(getattr(CHOICES[proposal.action], choice))
 
 
-def _say_counts(waiting: Sequence[Proposal]) -> None:
+def _print_counts(waiting: Sequence[Proposal]) -> None:
     counts: dict[str, int] = {}
     for each in waiting:
         counts[_name(each)] = counts.get(_name(each), 0) + 1
     told = ", ".join(f"{count} {name}" for name, count in counts.items())
-    say(f"{len(waiting)} to decide: {told}" if waiting else "Nothing waits for a decision.")
+    print_line(f"{len(waiting)} to decide: {told}" if waiting else "Nothing waits for a decision.")
 
 
-def _say_item(item: Item, size: int) -> None:
+def _print_item(item: Item, size: int) -> None:
     proposal = item.proposal
-    say_painted(f"{item.id[:size]}  {_name(proposal)}", "yellow", f"  {proposal.reason}")
+    print_styled(f"{item.id[:size]}  {_name(proposal)}", "yellow", f"  {proposal.reason}")
     for each in proposal.evidence:
-        say_painted("  - ", "dim", each)
+        print_styled("  - ", "dim", each)
     is_pair = proposal.action != "proposal" and len(item.sides) < 3
     apart = [item.sides] if is_pair else [(side,) for side in item.sides]
     for sides in apart:
-        _say_sides(sides)
-    say_painted(f"  {_tell(proposal, 'question')}", "bold")
+        _print_sides(sides)
+    print_styled(f"  {_describe(proposal, 'question')}", "bold")
     for key, name in _KEYS.items():
-        if told := _tell(proposal, name):
-            say(f"    {key}  --{name:<8}{told}")
+        if told := _describe(proposal, name):
+            print_line(f"    {key}  --{name:<8}{told}")
 
 
-def _say_sides(sides: Sequence[ReviewSide]) -> None:
+def _print_sides(sides: Sequence[ReviewSide]) -> None:
     """Print notes side by side where two have room, else one below the other."""
     width = _read_width()
     columns = [_list_lines(side, width // len(sides) - 4) for side in sides]
     for cells in zip_longest(*columns, fillvalue=""):
         row = "  ".join(f"{cell:<{width // len(sides) - 4}}" for cell in cells)
-        say(f"  {row}".rstrip())
+        print_line(f"  {row}".rstrip())
 
 
 def _read_width() -> int:
@@ -306,17 +306,17 @@ def _list_lines(side: ReviewSide, width: int) -> list[str]:
     return [*lines, *(f"> {line}" for line in text[:_LINES]), *more]
 
 
-def _say_decided(decided: DecisionResult) -> None:
-    say_painted(f"{one_line(decided.proposal.path)}: ", "green", decided.told)
-    say_commits(decided.report.commits)
+def _print_decided(decided: DecisionResult) -> None:
+    print_styled(f"{one_line(decided.proposal.path)}: ", "green", decided.told)
+    print_commits(decided.report.commits)
     if not decided.report.commits:
-        say("Nothing had to be changed.")
+        print_line("Nothing had to be changed.")
 
 
 def _name(proposal: Proposal) -> str:
-    from vaultmem.core.curation.proposal import name_action
+    from vaultmem.core.curation.proposal import format_action
 
-    return name_action(proposal.action)
+    return format_action(proposal.action)
 
 
 def _count_digits(proposals: Sequence[Proposal]) -> int:
@@ -355,24 +355,24 @@ def curate(
       vaultmem curate ../report.json --apply --yes
     """
     if fleet:
-        from vaultmem.cli.fleet_work import curate_fleet, refuse_with_fleet
+        from vaultmem.cli.fleet_work import curate_fleet, reject_with_fleet
 
-        refuse_with_fleet(ref=here.ref, apply=apply, report=report, save=save)
+        reject_with_fleet(ref=here.ref, apply=apply, report=report, save=save)
         curate_fleet(fleet, here.vault, here.as_json)
         return
     opened = here.open_synced(reads=not apply)
-    found = _read_report(report) if report else _look_through(opened)
+    found = _read_report(report) if report else _list_waiting(opened)
     if save:
         _save_report(save, found)
     if not here.as_json:
-        _say_report(found, is_asked=apply)
+        _print_report(found, is_asked=apply)
     done = _apply(opened, found, yes) if apply else None
     if here.as_json:
         emit_json(curated_json(found, done))
     elif done is not None:
         if done.already:
-            say(f"{count_things(len(done.already), 'change')} had been made already.")
-        say_commits(done.report.commits)
+            print_line(f"{pluralize(len(done.already), 'change')} had been made already.")
+        print_commits(done.report.commits)
 
 
 @takes("vault", "ref", "agent", "as_json")
@@ -396,8 +396,8 @@ def dream(
     if here.as_json:
         emit_json(dream_json(done))
         return
-    _say_dream(done, dry_run)
-    say_commits(done.report.commits)
+    _print_dream(done, dry_run)
+    print_commits(done.report.commits)
 
 
 @takes("vault", "ref", "agent", "as_json")
@@ -420,23 +420,23 @@ def compact(
     from vaultmem.services.curation.compact import plan_compaction
 
     if fleet:
-        from vaultmem.cli.fleet_work import compact_fleet, refuse_with_fleet
+        from vaultmem.cli.fleet_work import compact_fleet, reject_with_fleet
 
-        refuse_with_fleet(ref=here.ref, apply=apply)
+        reject_with_fleet(ref=here.ref, apply=apply)
         compact_fleet(fleet, here.vault, here.as_json)
         return
     opened = here.open_synced(reads=not apply)
     done = plan_compaction(opened)
     if not here.as_json:
-        _say_compacted(done, apply)
+        _print_compacted(done, apply)
     if apply and done.steps:
-        confirm(count_things(len(done.steps), "step"), yes)
+        confirm(pluralize(len(done.steps), "step"), yes)
         done = shorten(opened)
     if here.as_json:
         emit_json(compacted_json(done))
         return
     for report in done.reports:
-        say_commits(report.commits)
+        print_commits(report.commits)
 
 
 def _read_report(name: str) -> Report:
@@ -463,7 +463,7 @@ def _save_report(name: str, report: Report) -> None:
         raise RefusedError(f"{name}: cannot be written ({error.strerror})") from None
 
 
-def _look_through(vault: Vault) -> Report:
+def _list_waiting(vault: Vault) -> Report:
     from vaultmem.services.curation.curate import curate as look_through
 
     return look_through(vault, ProgressLine("comparing notes"))
@@ -474,62 +474,64 @@ def _apply(vault: Vault, report: Report, yes: bool) -> Applied:
     from vaultmem.services.curation.decide import apply_report
 
     if report.changes:
-        confirm(count_things(len(report.changes), "change"), yes)
+        confirm(pluralize(len(report.changes), "change"), yes)
     return apply_report(vault, report)
 
 
-def _say_report(report: Report, is_asked: bool) -> None:
+def _print_report(report: Report, is_asked: bool) -> None:
     if not report.proposals:
-        say("Nothing to do: this vault is healthy.")
+        print_line("Nothing to do: this vault is healthy.")
     action = ""
     for each in report.proposals:
         if each.action != action:
             action = each.action
-            say_painted(f"{action.replace('_', ' ')}", "yellow" if each.is_change else "bold")
-        _say_proposal(each)
+            print_styled(f"{action.replace('_', ' ')}", "yellow" if each.is_change else "bold")
+        _print_proposal(each)
     if report.changes and not is_asked:
-        say(f"Nothing was changed; --apply makes {count_things(len(report.changes), 'change')}.")
+        print_line(
+            f"Nothing was changed; --apply makes {pluralize(len(report.changes), 'change')}."
+        )
 
 
-def _say_proposal(proposal: Proposal) -> None:
-    say(f"  {one_line(proposal.path)}")
-    say(f"    {one_line(proposal.reason)}")
+def _print_proposal(proposal: Proposal) -> None:
+    print_line(f"  {one_line(proposal.path)}")
+    print_line(f"    {one_line(proposal.reason)}")
     for each in proposal.evidence:
-        say_painted("    - ", "dim", each)
+        print_styled("    - ", "dim", each)
 
 
-def _say_dream(done: Dream, is_dry: bool) -> None:
+def _print_dream(done: Dream, is_dry: bool) -> None:
     if not done.candidates:
-        say("Nothing was recalled yet.")
+        print_line("Nothing was recalled yet.")
         return
     shown = [each for each in done.candidates if is_dry or not each.held]
     if shown:
-        say_painted("score  freq  relv  rcnt  dvrs  cons  recalls  note", "dim")
+        print_styled("score  freq  relv  rcnt  dvrs  cons  recalls  note", "dim")
     for each in shown:
         s = each.strength
         parts = (s.frequency, s.relevance, s.recency, s.diversity, s.consolidation)
         numbers = "  ".join(f"{part:.2f}" for part in parts)
         said = f"  ({each.held})" if each.held else "  promoted" if not is_dry else "  promote"
         name = one_line(each.path)
-        say(f" {s.score:.2f}  {numbers}  {s.recalls:>7}  {name}{one_line(said)}")
+        print_line(f" {s.score:.2f}  {numbers}  {s.recalls:>7}  {name}{one_line(said)}")
     if not done.promoted:
-        say("Nothing to promote.")
+        print_line("Nothing to promote.")
     if done.left:
-        count = count_things(len(done.left), "note")
-        say(f"{count} more are left for the next night (dream_limit).")
+        count = pluralize(len(done.left), "note")
+        print_line(f"{count} more are left for the next night (dream_limit).")
     for move in done.moves:
         told = f"MEMORY.md:{move.line}: {move.text}"
-        say_painted("may go  ", "yellow", f"{told}  ({move.reason})")
+        print_styled("may go  ", "yellow", f"{told}  ({move.reason})")
 
 
-def _say_compacted(done: Compacted, is_applied: bool) -> None:
+def _print_compacted(done: Compacted, is_applied: bool) -> None:
     for each in done.steps:
-        days = count_things(each.idle_days, "day")
-        told = f"{each.path}  {each.tokens} to {count_things(each.tokens_left, 'token')}, {days}"
-        say_painted(f"{each.step:<9}", "yellow", f" {told}")
+        days = pluralize(each.idle_days, "day")
+        told = f"{each.path}  {each.tokens} to {pluralize(each.tokens_left, 'token')}, {days}"
+        print_styled(f"{each.step:<9}", "yellow", f" {told}")
     for reason, count in sorted(done.exempt.items()):
-        say_painted("stays    ", "dim", f" {count_things(count, 'note')}: {reason}")
+        print_styled("stays    ", "dim", f" {pluralize(count, 'note')}: {reason}")
     if not done.steps:
-        say("Nothing is due.")
+        print_line("Nothing is due.")
     elif not is_applied:
-        say(f"Nothing was changed; --apply makes {count_things(len(done.steps), 'step')}.")
+        print_line(f"Nothing was changed; --apply makes {pluralize(len(done.steps), 'step')}.")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.cli.opening import open_synced
-from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted, warn
+from vaultmem.cli.output import ProgressLine, emit_json, print_line, print_styled, warn
 from vaultmem.cli.shared import Here, takes
-from vaultmem.core.text.display import count_things, one_line
+from vaultmem.core.text.display import pluralize, one_line
 from vaultmem.operations.note_data import added_question_json, evaluation_json
 
 if TYPE_CHECKING:
@@ -85,15 +85,15 @@ def eval_(
     if here.as_json:
         emit_json(evaluation_json(made))
         return
-    _say_figures(made)
+    _print_figures(made)
     if len(made.runs) == 1:
-        _say_sureness(made.runs[0])
-        _say_lacking(made, place.name)
+        _print_strength(made.runs[0])
+        _print_missing(made, place.name)
     else:
-        _say_changed(made, place.name)
+        _print_changed(made, place.name)
     if made.left_out:
-        say()
-        say(
+        print_line()
+        print_line(
             f"{one_line(made.left_out)} is a note of this vault. It was left out here, but else "
             "recall and packs find it: move it, or list it under `ignore` in vaultmem.yaml."
         )
@@ -114,17 +114,17 @@ def _add(file: Path, receipt: str, notes: list[str], vault: str, ref: str, as_js
         return
     question = done.question
     if not done.is_new:
-        say(f"{file.name}:{question.line} has this question already; nothing was added.")
+        print_line(f"{file.name}:{question.line} has this question already; nothing was added.")
         return
-    say_painted("added  ", "green", f"{question.text}  ({', '.join(question.notes)})")
+    print_styled("added  ", "green", f"{question.text}  ({', '.join(question.notes)})")
 
 
-def _say_figures(made: Evaluation) -> None:
+def _print_figures(made: Evaluation) -> None:
     """Print a table of all figures; below them what other questions might give."""
     many = len(made.questions)
     heads = [f"recall@{made.asked.depth}", f"nDCG@{made.asked.depth}"]
     heads += [f"{'in packs of ' * (not n)}{b:,}" for n, b in enumerate(made.asked.budgets)]
-    rows = [[count_things(many, "question"), *heads]]
+    rows = [[pluralize(many, "question"), *heads]]
     rows += [[_name(run), *(f"{each.mean:.3f}" for each in run.figures)] for run in made.runs]
     rows += [["difference", *(f"{each.mean:+.3f}" for each in made.difference)]]
     rows = rows if made.difference else rows[:-1]
@@ -136,7 +136,7 @@ def _say_figures(made: Evaluation) -> None:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for name, *cells in rows:
         padded = (cell.rjust(width + 2) for cell, width in zip(cells, widths[1:], strict=True))
-        say(name.ljust(widths[0]) + "".join(padded))
+        print_line(name.ljust(widths[0]) + "".join(padded))
 
 
 def _name(run: Run) -> str:
@@ -147,74 +147,78 @@ def _name(run: Run) -> str:
     return one_line(", ".join(parts)) or "now"
 
 
-def _say_sureness(run: Run) -> None:
+def _print_strength(run: Run) -> None:
     """Print how often answers had a note that answers, by how sure they were said to be."""
     told = []
     for level in ("strong", "weak", "none"):
         if right := [any(each.places) for each in run.judged if each.sureness == level]:
             told.append(f"{level} {sum(right):,} of {len(right):,}")
-    say(f"with such a note, by how sure recall was: {', '.join(told)}")
+    print_line(f"with such a note, by how sure recall was: {', '.join(told)}")
 
 
-def _say_lacking(made: Evaluation, file: str) -> None:
+def _print_missing(made: Evaluation, file: str) -> None:
     """Print the questions of which a note was not found, and what was found instead."""
     judged = zip(made.questions, made.runs[0].judged, strict=True)
     lacking = [(question, each) for question, each in judged if 0 in each.places]
-    say()
+    print_line()
     if not lacking:
-        say(f"Each question's notes are among the first {made.asked.depth} results.")
+        print_line(f"Each question's notes are among the first {made.asked.depth} results.")
         return
-    say(f"{len(lacking):,} not answered among the first {made.asked.depth} results:")
+    print_line(f"{len(lacking):,} not answered among the first {made.asked.depth} results:")
     for question, each in lacking[:_LISTED]:
-        say_painted(_tell_question(file, question), "bold", f"  ({each.sureness})")
+        print_styled(_describe_question(file, question), "bold", f"  ({each.sureness})")
         for address, place, state in zip(question.notes, each.places, each.states, strict=True):
             if not place:
-                say(f"    not found  {one_line(address)}{_tell_state(state)}")
+                print_line(f"    not found  {one_line(address)}{_describe_state(state)}")
         for path in [each for each in each.found if each not in question.notes][:_INSTEAD]:
-            say_painted("    instead    ", "dim", path)
-    _say_rest(lacking)
+            print_styled("    instead    ", "dim", path)
+    _print_rest(lacking)
 
 
-def _say_changed(made: Evaluation, file: str) -> None:
+def _print_changed(made: Evaluation, file: str) -> None:
     """Print the questions that were answered otherwise in the other run."""
     now, then = made.runs
     listed = zip(made.questions, now.judged, then.judged, strict=True)
     changed = [(question, a, b) for question, a, b in listed if a.values != b.values]
-    say()
+    print_line()
     if not changed:
-        say("Each question is answered just as well there.")
+        print_line("Each question is answered just as well there.")
         return
-    say(f"{len(changed):,} of {len(made.questions):,} questions are answered otherwise there:")
+    print_line(
+        f"{len(changed):,} of {len(made.questions):,} questions are answered otherwise there:"
+    )
     for question, a, b in changed[:_LISTED]:
         delta = sum(b.values) - sum(a.values)
         word, style = ("better", "green") if delta > 0 else ("worse ", "red")
-        say_painted(word, style, f"  {_tell_question(file, question)}")
+        print_styled(word, style, f"  {_describe_question(file, question)}")
         for address, *places, state in zip(
             question.notes, a.places, b.places, b.states, strict=True
         ):
             if places[0] != places[1]:
                 was, is_now = (f"place {n}" if n else "not found" for n in places)
-                say(f"    {one_line(address)}: {was}, there {is_now}{_tell_state(state)}")
+                print_line(
+                    f"    {one_line(address)}: {was}, there {is_now}{_describe_state(state)}"
+                )
         for budget, first, second in zip(made.asked.budgets, a.packs, b.packs, strict=True):
             if first != second:
-                say(f"    evidence in a pack of {budget:,}: {first:.2f}, there {second:.2f}")
-    _say_rest(changed)
+                print_line(f"    evidence in a pack of {budget:,}: {first:.2f}, there {second:.2f}")
+    _print_rest(changed)
 
 
-def _tell_question(file: str, question: Question) -> str:
+def _describe_question(file: str, question: Question) -> str:
     return f"{file}:{question.line}  {question.text}"
 
 
-def _tell_state(state: str) -> str:
+def _describe_state(state: str) -> str:
     """Return why a note may be nowhere, if its state hides it or it is not there."""
     if not state:
         return " (not there)"
     return "" if state in {"active", "candidate", "stale"} else f" ({state})"
 
 
-def _say_rest(listed: Sequence[object]) -> None:
+def _print_rest(listed: Sequence[object]) -> None:
     if len(listed) > _LISTED:
-        say(f"... and {len(listed) - _LISTED:,} more; --json has all")
+        print_line(f"... and {len(listed) - _LISTED:,} more; --json has all")
 
 
 # The command that prepares recall by meaning.
@@ -251,5 +255,5 @@ def embed(
         emit_json(done)
         return
     each = f", {done.added / done.seconds:,.0f} a second" if done.added else ""
-    say(f"{done.embedded:,} of {done.sections:,} sections have vectors ({done.model})")
-    say(f"{done.added:,} new{each}")
+    print_line(f"{done.embedded:,} of {done.sections:,} sections have vectors ({done.model})")
+    print_line(f"{done.added:,} new{each}")

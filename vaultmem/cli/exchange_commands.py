@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.cli.options import DryRunOption
-from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted, say_raw, warn
+from vaultmem.cli.output import ProgressLine, emit_json, print_line, print_styled, print_raw, warn
 from vaultmem.cli.shared import Here, answer, needing, offers, takes
-from vaultmem.core.text.display import count_things, one_line
+from vaultmem.core.text.display import pluralize, one_line
 from vaultmem.operations.declaration import NoArguments
 from vaultmem.operations.filters import Filters
 from vaultmem.operations.note_data import primed_json, unprimed_json
@@ -103,15 +103,15 @@ def _export_archive(vault: Vault, file: Path, as_json: bool) -> None:
     if as_json:
         emit_json(done)
         return
-    say_painted("archived", "green", f"  {done.file}  ({-(-done.bytes // 1024):,} KiB)")
+    print_styled("archived", "green", f"  {done.file}  ({-(-done.bytes // 1024):,} KiB)")
     counts = ((done.notes, "note"), (done.files - done.notes, "other file"))
     more = ((done.commits, "commit"), (done.receipts, "receipt"))
-    say(f"  {', '.join(count_things(*each) for each in (*counts, *more))}")
+    print_line(f"  {', '.join(pluralize(*each) for each in (*counts, *more))}")
     for path, told in [*done.skipped.items()][:_MOST_NAMED]:
         warn(f"left out: {path}: {told}")
     if len(done.skipped) > _MOST_NAMED:
         warn(f"left out: {len(done.skipped) - _MOST_NAMED:,} more")
-    say("It is not encrypted. On another machine: vaultmem import archive FILE FOLDER")
+    print_line("It is not encrypted. On another machine: vaultmem import archive FILE FOLDER")
 
 
 def _export_lines(vault: Vault, file: str, wanted: NoteFilter, as_json: bool) -> None:
@@ -130,14 +130,14 @@ def _export_lines(vault: Vault, file: str, wanted: NoteFilter, as_json: bool) ->
 
     if file == "-":
         for line in read_lines():
-            say_raw(line)
+            print_raw(line)
         return
     target = Path(file).expanduser().resolve()
     write_atomically(target, (line.encode() for line in read_lines()), mode=0o600)
     if as_json:
         emit_json(Lines(str(target), count))
     else:
-        say_painted("written", "green", f"  {target}  ({count_things(count, 'note')})")
+        print_styled("written", "green", f"  {target}  ({pluralize(count, 'note')})")
 
 
 def _export_pages(vault: Vault, html: str, as_json: bool) -> None:
@@ -149,11 +149,11 @@ def _export_pages(vault: Vault, html: str, as_json: bool) -> None:
     if as_json:
         emit_json(done)
         return
-    pictures = f", {count_things(done.pictures, 'picture')}" if done.pictures else ""
+    pictures = f", {pluralize(done.pictures, 'picture')}" if done.pictures else ""
     left_out = f"; {done.left_out:,} quarantined left out" if done.left_out else ""
-    pages = f"{count_things(done.notes, 'note')}, {count_things(done.pages, 'other page')}"
-    say(f"{pages}{pictures}{left_out}")
-    say(f"open {done.folder}/index.html")
+    pages = f"{pluralize(done.notes, 'note')}, {pluralize(done.pages, 'other page')}"
+    print_line(f"{pages}{pictures}{left_out}")
+    print_line(f"open {done.folder}/index.html")
 
 
 # The command `import`: a whole vault of an archive, or what other programs remember.
@@ -228,7 +228,7 @@ def import_(
     if here.as_json:
         emit_json(import_json(report))
     else:
-        _say_report(report)
+        _print_report(report)
 
 
 def _import_archive(paths: list[str], trust: bool, dry_run: bool, as_json: bool) -> None:
@@ -250,19 +250,21 @@ def _import_archive(paths: list[str], trust: bool, dry_run: bool, as_json: bool)
     if as_json:
         emit_json(done)
         return
-    say_painted("would import" if dry_run else "imported", "green", f"  {done.folder}")
+    print_styled("would import" if dry_run else "imported", "green", f"  {done.folder}")
     counts = ((done.notes, "note"), (done.files - done.notes, "other file"))
     more = ((done.commits, "commit"), (done.receipts, "receipt"))
-    say(f"  {', '.join(count_things(*each) for each in (*counts, *more))}")
-    say(f"  archived {done.made[:10]} by vaultmem {done.vaultmem}; every byte was checked")
+    print_line(f"  {', '.join(pluralize(*each) for each in (*counts, *more))}")
+    print_line(f"  archived {done.made[:10]} by vaultmem {done.vaultmem}; every byte was checked")
     if done.trusted:
-        say(f"  {count_things(done.vouched, 'text')} that you trusted there may instruct here")
+        print_line(f"  {pluralize(done.vouched, 'text')} that you trusted there may instruct here")
     elif done.vouched and not trust:
-        say(f"{count_things(done.vouched, 'text')} trusted there may not instruct agents here yet.")
-        say("If the vault is yours, run in it: vaultmem trust")
+        print_line(
+            f"{pluralize(done.vouched, 'text')} trusted there may not instruct agents here yet."
+        )
+        print_line("If the vault is yours, run in it: vaultmem trust")
 
 
-def _say_report(report: ImportReport) -> None:
+def _print_report(report: ImportReport) -> None:
     """Say what is worth a look, then how many there are of each."""
     from vaultmem.services.exchange.import_notes import ImportOutcome
 
@@ -273,27 +275,27 @@ def _say_report(report: ImportReport) -> None:
             continue
         told = f"{each.path}  ({each.remark})" if each.remark else each.path
         rest = told if each.path else f"{each.item}: {each.remark}"
-        say_painted(f"{each.outcome:<11}", _COLOURS.get(each.outcome, "dim"), f"  {rest}")
+        print_styled(f"{each.outcome:<11}", _COLOURS.get(each.outcome, "dim"), f"  {rest}")
     for outcome in ImportOutcome:
         if (number := report.count(outcome)) > _SHOWN and outcome is not ImportOutcome.KNOWN:
-            say(f"{outcome:<11}  {number - _SHOWN:,} more")
+            print_line(f"{outcome:<11}  {number - _SHOWN:,} more")
     files = report.counts.items() if len(report.counts) <= _SHOWN else [_join(report)]
     for name, counts in files:
         parts = [f"{number:,} {outcome}" for outcome, number in sorted(counts.items())]
-        say(f"{name}: {', '.join(parts)}")
+        print_line(f"{name}: {', '.join(parts)}")
     if not report.counts:
-        say("Nothing to import is in it.")
+        print_line("Nothing to import is in it.")
     if report.turns:
-        say(count_things(report.turns, "turn"))
+        print_line(pluralize(report.turns, "turn"))
     if report.dry_run:
-        say("Nothing was written; the same without --dry-run imports it.")
+        print_line("Nothing was written; the same without --dry-run imports it.")
     for commit, subject in report.commits.commits:
-        say_painted(commit[:7], "yellow", f"  {subject}")
+        print_styled(commit[:7], "yellow", f"  {subject}")
 
 
 def _join(report: ImportReport) -> tuple[str, Counter[ImportOutcome]]:
     """Return how many of each outcome all files together had."""
-    return count_things(len(report.counts), "file"), sum(report.counts.values(), Counter())
+    return pluralize(len(report.counts), "file"), sum(report.counts.values(), Counter())
 
 
 # The command about reference material: reference.
@@ -357,7 +359,7 @@ def reference(
     if here.as_json:
         emit_json(primed_json(source, plan, is_dry=dry_run))
     else:
-        _say_primed(source, plan, dry_run)
+        _print_primed(source, plan, dry_run)
 
 
 def _read_place(place: str) -> list[SourceFile]:
@@ -374,7 +376,7 @@ def _read_place(place: str) -> list[SourceFile]:
     return read_sources(Path(place).expanduser())
 
 
-def _say_primed(source: str, plan: PrimePlan, dry_run: bool) -> None:
+def _print_primed(source: str, plan: PrimePlan, dry_run: bool) -> None:
     would = "would be " if dry_run else ""
     for name, paths in (
         ("added", plan.added),
@@ -382,12 +384,12 @@ def _say_primed(source: str, plan: PrimePlan, dry_run: bool) -> None:
         ("removed", plan.removed),
     ):
         for path in paths[:_SHOWN]:
-            say_painted(f"{would}{name:<7}  ", "green", one_line(path))
+            print_styled(f"{would}{name:<7}  ", "green", one_line(path))
         if len(paths) > _SHOWN:
-            say(f"{would}{name:<7}  {len(paths) - _SHOWN:,} more")
+            print_line(f"{would}{name:<7}  {len(paths) - _SHOWN:,} more")
     for path, reason in plan.kept.items():
-        say_painted("kept     ", "yellow", f"{one_line(path)}  ({reason})")
-    say(
+        print_styled("kept     ", "yellow", f"{one_line(path)}  ({reason})")
+    print_line(
         f"{one_line(source)}: {len(plan.added):,} added, {len(plan.changed):,} changed, "
         f"{len(plan.removed):,} removed, {len(plan.unchanged):,} unchanged, {len(plan.kept):,} kept"
     )
@@ -401,8 +403,10 @@ def _remove_source(opened: Vault, source: str, everything: bool, yes: bool, as_j
         emit_json(unprimed_json(plan, is_dry=not yes))
         return
     for path in plan.removed:
-        say_painted("removed  " if yes else "would remove  ", "yellow", one_line(path))
+        print_styled("removed  " if yes else "would remove  ", "yellow", one_line(path))
     for path, reason in plan.kept.items():
-        say(f"kept  {one_line(path)}  ({reason})")
+        print_line(f"kept  {one_line(path)}  ({reason})")
     if not yes and plan.removed:
-        say(f"Nothing was removed; add --yes to remove {count_things(len(plan.removed), 'note')}.")
+        print_line(
+            f"Nothing was removed; add --yes to remove {pluralize(len(plan.removed), 'note')}."
+        )

@@ -12,11 +12,11 @@ import typer
 from vaultmem.cli import fleet_work as work
 from vaultmem.cli.assert_commands import EXPECTING, PackAssertion
 from vaultmem.cli.options import ONLY_HERE, HostOption, JsonOption, PortOption
-from vaultmem.cli.output import emit_json, say, say_painted
+from vaultmem.cli.output import emit_json, print_line, print_styled
 from vaultmem.cli.quick_typer import PlainGroup, add_commands
-from vaultmem.cli.serve_commands import NamesOption, ProxyOption, find_served, say_places, serving
+from vaultmem.cli.serve_commands import NamesOption, ProxyOption, find_served, print_places, serving
 from vaultmem.cli.shared import give_options, needing
-from vaultmem.core.text.display import count_things, one_line
+from vaultmem.core.text.display import pluralize, one_line
 from vaultmem.operations.vault_data import believers_json, contradictions_json, duplicates_json
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def stop(address: _AddressOption) -> None:
         pool.stop()
     finally:
         pool.close()
-    say(f"The fleet of {count_things(count, 'vault')} has ended.")
+    print_line(f"The fleet of {pluralize(count, 'vault')} has ended.")
 
 
 def serve(
@@ -193,7 +193,7 @@ def serve(
     served = find_served("fleet serve", port, host, name, proxy)
     opened = open_hub(Path(hub).expanduser())
     with work.open_fleet(fleet, folder) as pool, serving(opened, served, lambda: pool) as address:
-        say_places(count_things(len(pool.names), "vault"), address)
+        print_places(pluralize(len(pool.names), "vault"), address)
 
 
 @give_options(PackAssertion, _SAYING)
@@ -209,7 +209,7 @@ def bisect(job: _Job, asked: PackAssertion) -> None:
     from vaultmem.services.fleet.jobs import find_believers
 
     find = partial(find_believers, expected=asked.expect())
-    _run_job(job, find, believers_json, work.say_believers)
+    _run_job(job, find, believers_json, work.print_mentions)
 
 
 @_takes_job
@@ -223,7 +223,7 @@ def duplicates(job: _Job, limit: _LimitOption = 20) -> None:
     """
     from vaultmem.services.fleet.jobs import compare_all
 
-    _run_job(job, compare_all, duplicates_json, partial(work.say_alike, limit=limit))
+    _run_job(job, compare_all, duplicates_json, partial(work.print_duplicates, limit=limit))
 
 
 @_takes_job
@@ -237,7 +237,7 @@ def contradictions(job: _Job, limit: _LimitOption = 20) -> None:
     """
     from vaultmem.services.fleet.jobs import compare_all
 
-    say_found = partial(work.say_contradictions, limit=limit)
+    say_found = partial(work.print_contradictions, limit=limit)
     _run_job(job, compare_all, contradictions_json, say_found)
 
 
@@ -261,28 +261,28 @@ def _show_status(found: PoolStatus, as_json: bool) -> None:
     if as_json:
         emit_json(found._asdict())
         return
-    nodes = count_things(len(found.nodes), "node")
-    say(f"{count_things(found.vaults, 'vault')}, {found.ready:,} ready; {nodes}")
+    nodes = pluralize(len(found.nodes), "node")
+    print_line(f"{pluralize(found.vaults, 'vault')}, {found.ready:,} ready; {nodes}")
     width = max([len("node"), *(len(each.name) for each in found.nodes)])
-    say(f"\n{'node':<{width}}  {'ready':>7} {'stale':>6} {'memory':>8} {'disk':>8}  host")
+    print_line(f"\n{'node':<{width}}  {'ready':>7} {'stale':>6} {'memory':>8} {'disk':>8}  host")
     for each in found.nodes:
-        _say_node(each, width)
+        _print_node(each, width)
     if found.problems:
-        say()
+        print_line()
     for name, why in list(found.problems.items())[:_NAMED]:
-        say_painted(name, "yellow", f": {one_line(why)}")
+        print_styled(name, "yellow", f": {one_line(why)}")
     if (more := len(found.problems) - _NAMED) > 0:
-        say(f"and {count_things(more, 'more vault')}")
+        print_line(f"and {pluralize(more, 'more vault')}")
 
 
-def _say_node(node: NodeStatus, width: int) -> None:
-    say_painted(
+def _print_node(node: NodeStatus, width: int) -> None:
+    print_styled(
         f"{node.name:<{width}}",
         "bold",
-        f"  {node.ready:>7,} {node.stale:>5,.0f}s {_tell_size(node.memory):>8} "
-        f"{_tell_size(node.disk):>8}  {one_line(node.problem or node.host)}",
+        f"  {node.ready:>7,} {node.stale:>5,.0f}s {_format_size(node.memory):>8} "
+        f"{_format_size(node.disk):>8}  {one_line(node.problem or node.host)}",
     )
 
 
-def _tell_size(size: int) -> str:
+def _format_size(size: int) -> str:
     return f"{size / 1e6:,.0f} MB" if size else "-"

@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted, warn
+from vaultmem.cli.output import ProgressLine, emit_json, print_line, print_styled, warn
 from vaultmem.cli.shared import needing
-from vaultmem.core.text.display import count_things, one_line
+from vaultmem.core.text.display import pluralize, one_line
 from vaultmem.errors import RefusedError
 from vaultmem.operations.vault_data import (
     fleet_compacted_json,
@@ -104,7 +104,7 @@ def open_job(
             raise
 
 
-def refuse_with_fleet(**given: object) -> None:
+def reject_with_fleet(**given: object) -> None:
     """Refuse options of a command that are for one vault.
 
     Raises:
@@ -144,7 +144,7 @@ def stats_fleet(fleet: str, vault: str, as_json: bool) -> None:
     if as_json:
         emit_json(fleet_stats_json(found.results, {**missing, **found.missing}))
         return
-    say_stats(found.results)
+    print_stats(found.results)
     warn_missing({**missing, **found.missing})
 
 
@@ -153,8 +153,8 @@ def assert_fleet(fleet: str, vault: str, expected: Expectation, as_json: bool) -
     from vaultmem.services.fleet.jobs import judge_all
 
     judge = partial(judge_all, expected=expected)
-    given = (judge, fleet_judged_json, say_judged)
-    judged, done = _do_each(fleet, vault, as_json, *given)
+    given = (judge, fleet_judged_json, print_judged)
+    judged, done = _run_each(fleet, vault, as_json, *given)
     if any(judged.values()):
         return False
     return None if done.missing else True
@@ -164,19 +164,19 @@ def curate_fleet(fleet: str, vault: str, as_json: bool) -> None:
     """Print what `curate` would propose in each vault."""
     from vaultmem.services.fleet.jobs import curate_all
 
-    given = (curate_all, fleet_curated_json, say_proposals)
-    _do_each(fleet, vault, as_json, *given)
+    given = (curate_all, fleet_curated_json, print_proposals)
+    _run_each(fleet, vault, as_json, *given)
 
 
 def compact_fleet(fleet: str, vault: str, as_json: bool) -> None:
     """Print what `compact` would shorten in each vault."""
     from vaultmem.services.fleet.jobs import compact_all
 
-    given = (compact_all, fleet_compacted_json, say_compactions)
-    _do_each(fleet, vault, as_json, *given)
+    given = (compact_all, fleet_compacted_json, print_compactions)
+    _run_each(fleet, vault, as_json, *given)
 
 
-def _do_each(
+def _run_each(
     fleet: str,
     vault: str,
     as_json: bool,
@@ -201,63 +201,63 @@ def warn_missing(missing: Mapping[str, str], behind: Mapping[str, str] | None = 
     for name, why in list(missing.items())[:_NAMED]:
         warn(f"{name}: not asked: {why}")
     if (more := len(missing) - _NAMED) > 0:
-        warn(f"and {count_things(more, 'more vault')} not asked")
+        warn(f"and {pluralize(more, 'more vault')} not asked")
     if behind:
         some = ", ".join(list(behind)[:_NAMED])
         warn(f"as their clones were, for their remotes were not read: {some}")
 
 
-def say_judged(judged: Mapping[str, Sequence[str]]) -> None:
+def print_judged(judged: Mapping[str, Sequence[str]]) -> None:
     """Print which packs are not as expected, and how many are."""
     bad = {name: reasons for name, reasons in judged.items() if reasons}
     width = max(map(len, bad), default=0)
     for name, reasons in bad.items():
-        say_painted(f"{name:<{width}}", "red", f"  {one_line('; '.join(reasons))}")
-    say(f"{len(judged) - len(bad):,} of {count_things(len(judged), 'vault')} as expected")
+        print_styled(f"{name:<{width}}", "red", f"  {one_line('; '.join(reasons))}")
+    print_line(f"{len(judged) - len(bad):,} of {pluralize(len(judged), 'vault')} as expected")
 
 
-def say_believers(found: Believers) -> None:
+def print_mentions(found: Believers) -> None:
     """Print who says something, the first before the others."""
     rows = [
-        (_tell_time(each.at), name, each.who, each.session or "-", each.path, each.source)
+        (_describe_time(each.at), name, each.who, each.session or "-", each.path, each.source)
         for name, each in found.believers
     ]
-    _say_table(("since", "vault", "who", "session", "note", "source"), rows)
-    of = count_things(len(rows) + len(found.others), "vault")
+    _print_table(("since", "vault", "who", "session", "note", "source"), rows)
+    of = pluralize(len(rows) + len(found.others), "vault")
     if not rows:
-        say(f"No vault of {of} has it.")
+        print_line(f"No vault of {of} has it.")
         return
     name, first = found.believers[0]
-    say(f"{len(rows):,} of {of} have it; {name} was the first:")
-    say(f"  {_shorten(first.says, 76)}")
+    print_line(f"{len(rows):,} of {of} have it; {name} was the first:")
+    print_line(f"  {_shorten(first.says, 76)}")
     about = [first.event, first.commit[:7], one_line(first.subject)]
-    say_painted(f"  {'  '.join(filter(None, about))}", "dim")
+    print_styled(f"  {'  '.join(filter(None, about))}", "dim")
 
 
-def say_alike(found: FleetComparison, limit: int) -> None:
+def print_duplicates(found: FleetComparison, limit: int) -> None:
     """Print what is stated in several vaults, then what is nearly the same."""
     for group in found.same[:limit]:
-        say_painted("same  ", "dim", _shorten(group[0].title))
-        _say_sides(group)
+        print_styled("same  ", "dim", _shorten(group[0].title))
+        _print_sides(group)
     for pair in found.near[: max(0, limit - len(found.same))]:
-        say_painted("near  ", "dim", f"{pair.similarity:.0%} alike, and no difference is known")
-        _say_sides((pair.older, pair.newer))
-    told = f"{count_things(len(found.same), 'statement')} in several vaults"
-    told += f", {count_things(len(found.near), 'pair')} nearly the same"
-    _say_sum(found, told, len(found.same) + len(found.near) - limit)
+        print_styled("near  ", "dim", f"{pair.similarity:.0%} alike, and no difference is known")
+        _print_sides((pair.older, pair.newer))
+    told = f"{pluralize(len(found.same), 'statement')} in several vaults"
+    told += f", {pluralize(len(found.near), 'pair')} nearly the same"
+    _print_sum(found, told, len(found.same) + len(found.near) - limit)
 
 
-def say_contradictions(found: FleetComparison, limit: int) -> None:
+def print_contradictions(found: FleetComparison, limit: int) -> None:
     """Print what contradicts what."""
     for pair in found.contradicting[:limit]:
         is_update = any(kind == "update" for kind, _, _ in pair.differences)
-        say_painted("update  " if is_update else "contradicts  ", "yellow", _tell_values(pair))
-        _say_sides((pair.older, pair.newer), titled=True)
-    told = count_things(len(found.contradicting), "contradiction")
-    _say_sum(found, told, len(found.contradicting) - limit)
+        print_styled("update  " if is_update else "contradicts  ", "yellow", _describe_values(pair))
+        _print_sides((pair.older, pair.newer), titled=True)
+    told = pluralize(len(found.contradicting), "contradiction")
+    _print_sum(found, told, len(found.contradicting) - limit)
 
 
-def _tell_values(pair: Differing) -> str:
+def _describe_values(pair: Differing) -> str:
     told = [
         f"{'' if kind == 'update' else f'{kind}: '}{older or 'nothing'}, then {newer or 'nothing'}"
         for kind, older, newer in pair.differences
@@ -266,23 +266,23 @@ def _tell_values(pair: Differing) -> str:
     return _shorten("; ".join(told), 150)
 
 
-def _say_sides(sides: Sequence[FleetNote], titled: bool = False) -> None:
+def _print_sides(sides: Sequence[FleetNote], titled: bool = False) -> None:
     for each in sides[:8]:
-        about = [_tell_time(each.written)[:10], f"{each.vault}:{one_line(each.path)}"]
+        about = [_describe_time(each.written)[:10], f"{each.vault}:{one_line(each.path)}"]
         about += [each.agent] if each.agent else []
         about += [f'"{_shorten(each.title)}"'] if titled else []
-        say(f"  {'  '.join(about)}")
+        print_line(f"  {'  '.join(about)}")
     if (more := len(sides) - 8) > 0:
-        say(f"  and {count_things(more, 'more note')}")
+        print_line(f"  and {pluralize(more, 'more note')}")
 
 
-def _say_sum(found: FleetComparison, told: str, more: int) -> None:
+def _print_sum(found: FleetComparison, told: str, more: int) -> None:
     if more > 0:
-        say(f"{more:,} more are not shown; -n N shows as many, --json all.")
-    say(f"{told}; {count_things(found.notes, 'note')} of {count_things(found.vaults, 'vault')}.")
+        print_line(f"{more:,} more are not shown; -n N shows as many, --json all.")
+    print_line(f"{told}; {pluralize(found.notes, 'note')} of {pluralize(found.vaults, 'vault')}.")
 
 
-def say_proposals(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+def print_proposals(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
     """Print what would be proposed: in all, then by vault."""
     sums: Counter[str] = Counter()
     vaults: Counter[str] = Counter()
@@ -292,19 +292,19 @@ def say_proposals(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
         sums.update(counts)
         vaults.update(counts.keys())
         if counts:
-            rows.append((name, _tell_counts(counts)))
-    _say_table(("vault", "proposals"), rows)
+            rows.append((name, _describe_counts(counts)))
+    _print_table(("vault", "proposals"), rows)
     for action, count in sums.most_common():
-        say_painted(
-            f"{action:<20}", "bold", f" {count:>7,} in {count_things(vaults[action], 'vault')}"
+        print_styled(
+            f"{action:<20}", "bold", f" {count:>7,} in {pluralize(vaults[action], 'vault')}"
         )
     if sums:
-        say("Nothing was changed; `vaultmem curate` in a vault shows each, with reasons.")
+        print_line("Nothing was changed; `vaultmem curate` in a vault shows each, with reasons.")
     else:
-        say("Nothing to do: these vaults are healthy.")
+        print_line("Nothing to do: these vaults are healthy.")
 
 
-def say_compactions(found: Mapping[str, Mapping[str, Any]]) -> None:
+def print_compactions(found: Mapping[str, Mapping[str, Any]]) -> None:
     """Print what would be shortened: by vault, then in all."""
     rows = []
     before = left = 0
@@ -314,18 +314,18 @@ def say_compactions(found: Mapping[str, Mapping[str, Any]]) -> None:
         tokens = [sum(each[key] for each in steps) for key in ("tokens", "tokens_left")]
         before, left = before + tokens[0], left + tokens[1]
         if steps:
-            rows.append((name, _tell_counts(counts), f"{tokens[0]:,} to {tokens[1]:,} tokens"))
-    _say_table(("vault", "steps", ""), rows)
+            rows.append((name, _describe_counts(counts), f"{tokens[0]:,} to {tokens[1]:,} tokens"))
+    _print_table(("vault", "steps", ""), rows)
     exempt = sum((Counter(done["exempt"]) for done in found.values()), Counter[str]())
     for reason, count in exempt.most_common():
-        say_painted("stays  ", "dim", f"{count_things(count, 'note')}: {reason}")
+        print_styled("stays  ", "dim", f"{pluralize(count, 'note')}: {reason}")
     if rows:
-        say(f"Nothing was changed; {before:,} tokens would become {left:,}.")
+        print_line(f"Nothing was changed; {before:,} tokens would become {left:,}.")
     else:
-        say("Nothing is due.")
+        print_line("Nothing is due.")
 
 
-def say_stats(found: Mapping[str, VaultStats]) -> None:
+def print_stats(found: Mapping[str, VaultStats]) -> None:
     """Print what each vault holds."""
     rows = [
         (
@@ -336,12 +336,12 @@ def say_stats(found: Mapping[str, VaultStats]) -> None:
         )
         for name, each in found.items()
     ]
-    _say_table(("vault", "notes", "tokens", "disk", "commit", "heard of", ""), rows)
+    _print_table(("vault", "notes", "tokens", "disk", "commit", "heard of", ""), rows)
     notes = sum(each.notes for each in found.values())
-    say(f"{count_things(notes, 'note')} of {count_things(len(found), 'vault')}")
+    print_line(f"{pluralize(notes, 'note')} of {pluralize(len(found), 'vault')}")
 
 
-def _say_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def _print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print rows below their heads, each column as wide as it has to be."""
     if not rows:
         return
@@ -349,14 +349,14 @@ def _say_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     widths = [max(map(len, column)) for column in zip(*cleaned, strict=True)]
     for number, row in enumerate(cleaned):
         line = "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
-        (say if number else partial(say_painted, style="dim"))(line.rstrip())
+        (print_line if number else partial(print_styled, style="dim"))(line.rstrip())
 
 
-def _tell_counts(counts: Mapping[str, int]) -> str:
+def _describe_counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {what}" for what, count in counts.items())
 
 
-def _tell_time(at: float) -> str:
+def _describe_time(at: float) -> str:
     return datetime.fromtimestamp(at).isoformat(" ", "minutes")
 
 

@@ -11,12 +11,19 @@ import typer
 from vaultmem.cli.assert_commands import CANNOT_JUDGE
 from vaultmem.cli.opening import open_here
 from vaultmem.cli.options import FleetOption
-from vaultmem.cli.output import emit_json, following, say, say_behind, say_painted, warn
+from vaultmem.cli.output import (
+    emit_json,
+    following,
+    print_line,
+    print_stale_reason,
+    print_styled,
+    warn,
+)
 from vaultmem.cli.shared import Here, make_command, offers, print_answer, takes
-from vaultmem.core.text.display import count_things, name_some, one_line
+from vaultmem.core.text.display import pluralize, format_names, one_line
 from vaultmem.errors import NoVaultError, VaultError
 from vaultmem.operations.checks import CHECK, CheckRequest
-from vaultmem.operations.history_views import tell_commit
+from vaultmem.operations.history_views import format_commit_line
 from vaultmem.operations.usage_stats import RECENT, STATS, StatsRequest
 from vaultmem.operations.vault_data import checks_json, contexts_json, status_json
 
@@ -55,7 +62,7 @@ def context(here: Here) -> None:
             if each.problem:
                 warn(f"error: {each.path} was not written: {each.problem}")
             else:
-                say(f"{'wrote    ' if each.changed else 'same     '}{one_line(each.path)}")
+                print_line(f"{'wrote    ' if each.changed else 'same     '}{one_line(each.path)}")
     if any(each.problem for each in rendered):
         raise typer.Exit(1)
 
@@ -74,27 +81,27 @@ def status(here: Here, next_: Annotated[bool, typer.Option("--next", hidden=True
     opened, problem = _open_anyway(here.vault, here.agent, here.session, here.ref)
     with following(opened) as progress:
         found = read_status(opened, progress, problem)
-    say_behind(opened.notices.stale)
+    print_stale_reason(opened.notices.stale)
     if here.as_json:
         emit_json(status_json(opened, found))
         return
-    _say_doubtful(found)
-    _say_where(opened, found)
-    _say_notes(found)
+    _print_doubtful(found)
+    _print_location(opened, found)
+    _print_notes(found)
     if found.git is not None and not (found.git.problem or found.settings_problem):
-        _say_uncommitted(found.git, opened.is_person)
+        _print_uncommitted(found.git, opened.is_person)
     if found.trust_problem:
-        _say_fact("trust", found.trust_problem)
+        _print_fact("trust", found.trust_problem)
     for subject in found.waiting:
-        _say_fact("waits", f"{subject}  (committed with the next checkpoint or promote)")
-    _say_problems(found)
+        _print_fact("waits", f"{subject}  (committed with the next checkpoint or promote)")
+    _print_problems(found)
     if found.git is not None and found.git.events:
-        say()
+        print_line()
         for commit in found.git.events:
-            say_painted(commit.commit[:7], "yellow", f"  {tell_commit(commit)}")
+            print_styled(commit.commit[:7], "yellow", f"  {format_commit_line(commit)}")
     if next_:
-        say()
-        _say_fact("next", _find_next_step(found))
+        print_line()
+        _print_fact("next", _find_next_step(found))
 
 
 @takes("vault", "as_json")
@@ -103,7 +110,7 @@ def doctor(
     fix: Annotated[
         bool, typer.Option("--fix", help="Repair what can be repaired without loss.")
     ] = False,
-    keep_data: Annotated[
+    store_data: Annotated[
         str,
         typer.Option(
             "--keep-data",
@@ -121,23 +128,23 @@ def doctor(
     """
     from vaultmem.services.health.doctor import examine_vault
 
-    opened, problem = _open_anyway(here.vault, reads=not (fix or keep_data))
-    if keep_data:
-        _keep_data(opened, keep_data)
+    opened, problem = _open_anyway(here.vault, reads=not (fix or store_data))
+    if store_data:
+        _store_data(opened, store_data)
     with following(opened) as progress:
         checks = examine_vault(opened, fix, progress, settings_problem=problem)
-    say_behind(opened.notices.stale)
+    print_stale_reason(opened.notices.stale)
     show_checks(checks, here.as_json)
 
 
-def _keep_data(vault: Vault, choice: str) -> None:
+def _store_data(vault: Vault, choice: str) -> None:
     """Let one of two copies of a vault keep the counts and receipts."""
     from vaultmem.errors import RefusedError
-    from vaultmem.services.usage import keep_data
+    from vaultmem.services.usage import store_data
 
     if choice not in {"here", "there"}:
         raise RefusedError(f'doctor: --keep-data is here or there, not "{choice}"')
-    warn(f"{keep_data(vault, choice == 'here')} keeps the counts and receipts")
+    warn(f"{store_data(vault, choice == 'here')} keeps the counts and receipts")
 
 
 def _open_anyway(
@@ -163,77 +170,77 @@ def show_checks(checks: Sequence[Check], as_json: bool) -> None:
         emit_json(checks_json(checks, is_ok=not has_problems))
     else:
         for check in checks:
-            _say_check(check)
+            _print_check(check)
     if has_problems:
         raise typer.Exit(1)
 
 
-def _say_check(check: Check) -> None:
+def _print_check(check: Check) -> None:
     """Print what one check found, and what helps."""
     rest = f" {check.name:<20}{check.told}".rstrip()
-    say_painted(f"{check.verdict:<8}", _COLOURS[check.verdict], rest)
+    print_styled(f"{check.verdict:<8}", _COLOURS[check.verdict], rest)
     for path in check.paths[:_PATHS]:
-        say(f"         {one_line(path)}")
+        print_line(f"         {one_line(path)}")
     if len(check.paths) > _PATHS:
-        say(f"         and {len(check.paths) - _PATHS:,} more")
+        print_line(f"         and {len(check.paths) - _PATHS:,} more")
     for each in check.fixed:
-        say_painted("         fixed: ", "green", each)
+        print_styled("         fixed: ", "green", each)
     if check.remedy:
-        say_painted("         remedy: ", "dim", check.remedy)
+        print_styled("         remedy: ", "dim", check.remedy)
 
 
-def _say_fact(name: str, text: str) -> None:
-    say_painted(f"{name:<12}", "dim", text)
+def _print_fact(name: str, text: str) -> None:
+    print_styled(f"{name:<12}", "dim", text)
 
 
-def _say_doubtful(found: VaultStatus) -> None:
+def _print_doubtful(found: VaultStatus) -> None:
     """Print what has to be mended before all else."""
     if not found.in_doubt:
         return
     count = len(found.in_doubt)
-    told = f"{count_things(count, 'note')}; `vaultmem doctor` names them, and what repairs them"
-    say_painted(f"{'in doubt':<12}", "red", told)
-    _say_groups(found.in_doubt, "red")
+    told = f"{pluralize(count, 'note')}; `vaultmem doctor` names them, and what repairs them"
+    print_styled(f"{'in doubt':<12}", "red", told)
+    _print_groups(found.in_doubt, "red")
 
 
-def _say_groups(problems: Sequence[tuple[str, str]], colour: str) -> None:
+def _print_groups(problems: Sequence[tuple[str, str]], colour: str) -> None:
     """Print the most frequent problems, a line for each."""
     from vaultmem.core.notes.problems import describe_group, group_problems
 
     for group in group_problems(problems)[:_SHOWN]:
-        say_painted("  ", colour, describe_group(group, _SHOWN))
+        print_styled("  ", colour, describe_group(group, _SHOWN))
 
 
-def _say_where(vault: Vault, found: VaultStatus) -> None:
-    _say_fact("vault", str(vault.root))
+def _print_location(vault: Vault, found: VaultStatus) -> None:
+    _print_fact("vault", str(vault.root))
     if found.settings_problem:
-        say_painted(f"{'settings':<12}", "red", found.settings_problem)
+        print_styled(f"{'settings':<12}", "red", found.settings_problem)
     git = found.git
     if git is None:
-        _say_fact("git", "none; `vaultmem init` makes a repository")
+        _print_fact("git", "none; `vaultmem init` makes a repository")
     elif git.problem:
-        _say_fact("git", git.problem)
+        _print_fact("git", git.problem)
     else:
         branch = git.head.branch or "(detached)"
-        _say_fact("branch", f"{branch} at {git.head.commit[:7] or 'no commit yet'}")
+        _print_fact("branch", f"{branch} at {git.head.commit[:7] or 'no commit yet'}")
         if git.obstacle:
-            _say_fact("commits", f"none now: {git.obstacle}")
+            _print_fact("commits", f"none now: {git.obstacle}")
         if git.person_problem:
-            _say_fact("your name", git.person_problem)
+            _print_fact("your name", git.person_problem)
         if git.sync is not None:
-            _say_fact("sync", _describe_sync(git.sync))
+            _print_fact("sync", _describe_sync(git.sync))
     author = found.author
     named = f"{author.agent} ({author.session})" if author.session else author.agent
     person = f"you, {git.person}" if git is not None and git.person else "you"
-    _say_fact("author", f"agent {named}" if author.agent else person)
+    _print_fact("author", f"agent {named}" if author.agent else person)
     if found.ref:
-        _say_fact("ref", found.ref)
+        _print_fact("ref", found.ref)
     watcher = found.watcher
     if watcher is None:
-        _say_fact("watcher", "none; `vaultmem watch` starts one")
+        _print_fact("watcher", "none; `vaultmem watch` starts one")
     else:
         since = time.strftime("%Y-%m-%d %H:%M", time.localtime(watcher.since))
-        _say_fact("watcher", f"process {watcher.pid} since {since}, version {watcher.version}")
+        _print_fact("watcher", f"process {watcher.pid} since {since}, version {watcher.version}")
 
 
 def _describe_sync(sync: SyncState) -> str:
@@ -247,31 +254,31 @@ def _describe_sync(sync: SyncState) -> str:
     return f"with {sync.remote}, {when}{how if sync.outcome != 'synced' else ''}{waits}"
 
 
-def _say_notes(found: VaultStatus) -> None:
-    _say_fact("notes", f"{found.notes:,}, in all {found.tokens:,} tokens")
+def _print_notes(found: VaultStatus) -> None:
+    _print_fact("notes", f"{found.notes:,}, in all {found.tokens:,} tokens")
     for name, counts in (("kinds", found.kinds), ("states", found.states)):
         if counts:
-            _say_fact(f"  {name}", ", ".join(f"{n:,} {value}" for value, n in counts.items()))
+            _print_fact(f"  {name}", ", ".join(f"{n:,} {value}" for value, n in counts.items()))
     if found.proposed:
         told = f"{found.proposed:,} standing {'wish' if found.proposed == 1 else 'wishes'}"
-        _say_fact("  proposed", f"{told}; `vaultmem list --kind preference --state candidate`")
+        _print_fact("  proposed", f"{told}; `vaultmem list --kind preference --state candidate`")
     if found.to_decide:
         kinds = ", ".join(f"{n:,} {kind}" for kind, n in found.to_decide.items())
-        _say_fact("to decide", f"{sum(found.to_decide.values()):,}: {kinds}; `vaultmem review`")
+        _print_fact("to decide", f"{sum(found.to_decide.values()):,}: {kinds}; `vaultmem review`")
     if found.settings_problem:
-        _say_fact("index", "as it was; nothing is looked at before the settings are correct")
+        _print_fact("index", "as it was; nothing is looked at before the settings are correct")
         return
     if found.sync_problem:
-        _say_fact("index", f"as it was; {found.sync_problem}")
+        _print_fact("index", f"as it was; {found.sync_problem}")
         return
     sync = found.sync
     taken = [(sync.added, "new"), (sync.changed, "changed"), (sync.removed, "gone")]
     since = ", ".join(f"{count:,} {name}" for count, name in taken if count)
     state = "in sync" if found.is_in_sync else "out of date; run `vaultmem index`"
-    _say_fact("index", f"{state}{f' ({since} since the last look)' if since else ''}")
+    _print_fact("index", f"{state}{f' ({since} since the last look)' if since else ''}")
 
 
-def _say_uncommitted(git: GitStatus, is_person: bool) -> None:
+def _print_uncommitted(git: GitStatus, is_person: bool) -> None:
     from vaultmem.services.changes.ownership import (
         describe_skipped,
         describe_too_large,
@@ -280,23 +287,23 @@ def _say_uncommitted(git: GitStatus, is_person: bool) -> None:
     from vaultmem.services.memory.rename import HOW_TO_REPAIR
 
     parts = [f"{_describe_author(each, is_person)}: {_count(each)}" for each in git.uncommitted]
-    _say_fact("uncommitted", ", ".join(parts) or "nothing")
+    _print_fact("uncommitted", ", ".join(parts) or "nothing")
     large = find_too_large(git.left_out)
     others = {path: why for path, why in git.left_out.items() if path not in large}
     for line in (*describe_skipped(others), *describe_too_large(large)):
-        _say_fact("left out", line)
+        _print_fact("left out", line)
     if git.kept_out:
         told = "; `vaultmem init --allow-secrets` lets git have them"
-        _say_fact("kept out", f"{name_some(git.kept_out)}: lines look like credentials{told}")
+        _print_fact("kept out", f"{format_names(git.kept_out)}: lines look like credentials{told}")
     if git.moved_links:
-        told = count_things(git.moved_links, "link")
-        _say_fact("moved", f"{told} to files that were moved; {HOW_TO_REPAIR}")
+        told = pluralize(git.moved_links, "link")
+        _print_fact("moved", f"{told} to files that were moved; {HOW_TO_REPAIR}")
     if git.credentials:
         from vaultmem.services.changes.ownership import HOW_TO_ALLOW
 
         for place in git.credentials[:_PATHS]:
-            say_painted(f"{'credential':<12}", "red", f"{one_line(place)}; commits wait for it")
-        _say_fact("", HOW_TO_ALLOW)
+            print_styled(f"{'credential':<12}", "red", f"{one_line(place)}; commits wait for it")
+        _print_fact("", HOW_TO_ALLOW)
 
 
 def _find_next_step(found: VaultStatus) -> str:
@@ -323,17 +330,17 @@ def _describe_author(each: Uncommitted, is_person: bool) -> str:
 
 def _count(each: Uncommitted) -> str:
     counted = ((len(each.notes), "note"), (len(each.files), "other file"))
-    return " and ".join(count_things(n, name) for n, name in counted if n)
+    return " and ".join(pluralize(n, name) for n, name in counted if n)
 
 
-def _say_problems(found: VaultStatus) -> None:
+def _print_problems(found: VaultStatus) -> None:
     if found.passed_over:
         told = ", ".join(f"{reason}: {n:,}" for reason, n in found.passed_over.items())
-        _say_fact("not notes", told)
+        _print_fact("not notes", told)
     if not found.problems:
         return
-    _say_fact("problems", f"{len(found.problems):,}; run `vaultmem doctor` to see what to do")
-    _say_groups(found.problems, "yellow")
+    _print_fact("problems", f"{len(found.problems):,}; run `vaultmem doctor` to see what to do")
+    _print_groups(found.problems, "yellow")
 
 
 @offers(CHECK)
@@ -366,9 +373,9 @@ def stats(
 ) -> None:
     """Print what a vault's recalls and packs cost, or what a fleet's vaults hold."""
     if fleet:
-        from vaultmem.cli.fleet_work import refuse_with_fleet, stats_fleet
+        from vaultmem.cli.fleet_work import reject_with_fleet, stats_fleet
 
-        refuse_with_fleet(session=asked.session, plot=plot)
+        reject_with_fleet(session=asked.session, plot=plot)
         stats_fleet(fleet, here.vault, here.as_json)
         return
     opened = here.open_synced(reads=True)
@@ -378,10 +385,10 @@ def stats(
         from vaultmem.services.health.economics import read_pack_sizes
 
         packs, flat = read_pack_sizes(opened, asked.session)
-        say()
+        print_line()
         shape = plot_lines(
             [(".", flat), ("o", packs)],
             "tokens in the vault",
             "tokens sent: o a pack, . flat memory",
         )
-        say(shape or "No pack was counted yet.")
+        print_line(shape or "No pack was counted yet.")

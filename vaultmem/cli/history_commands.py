@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vaultmem.cli.output import emit_json, say, say_lines, say_painted
+from vaultmem.cli.output import emit_json, print_line, print_lines, print_styled
 from vaultmem.cli.shared import Here, make_command, print_answer, takes
 from vaultmem.core.text.display import one_line
 from vaultmem.operations.declaration import read_request
@@ -37,19 +37,19 @@ blame = make_command(BLAME, "blame")
 undo = make_command(UNDO, "undo")
 
 
-def say_commits(commits: Iterable[tuple[str, str]]) -> None:
+def print_commits(commits: Iterable[tuple[str, str]]) -> None:
     """Print a line for each commit that was made, given as id and subject."""
-    say_lines(commit_lines(commits))
+    print_lines(commit_lines(commits))
 
 
-def say_report(report: CommitReport) -> None:
+def print_report(report: CommitReport) -> None:
     """Print the commits that were made, and what was left out."""
-    say_lines(report_lines(report))
+    print_lines(report_lines(report))
 
 
-def say_candidates(paths: Iterable[str]) -> None:
+def print_candidates(paths: Iterable[str]) -> None:
     """Print the notes that an agent's change would have made active."""
-    say_lines(candidate_lines(paths))
+    print_lines(candidate_lines(paths))
 
 
 @takes("vault", "ref", "at", "as_json")
@@ -120,12 +120,14 @@ def restore(
         emit_json(restored_json(done))
         return
     if not done.is_changed:
-        say(f"{one_line(done.path)}: already as it was in {done.commit[:7]}; nothing changed.")
+        print_line(
+            f"{one_line(done.path)}: already as it was in {done.commit[:7]}; nothing changed."
+        )
         return
-    say_commits(done.commits)
+    print_commits(done.commits)
     then = f", there {one_line(done.path_then)}" if done.path_then else ""
-    say_painted("restored  ", "green", f"{done.path}  (as in {done.commit[:7]}{then})")
-    say_candidates(done.candidates)
+    print_styled("restored  ", "green", f"{done.path}  (as in {done.commit[:7]}{then})")
+    print_candidates(done.candidates)
 
 
 def _list_versions(here: Here, path: str) -> None:
@@ -136,8 +138,10 @@ def _list_versions(here: Here, path: str) -> None:
     if here.as_json:
         emit_json(trace_json(found))
         return
-    say_lines(version_lines(found))
+    print_lines(version_lines(found))
     kept = [e.commit.commit for e in found.versions if e.commit and e.operation.file.blob]
     if kept:
         at = kept[1:2] or kept
-        say(f"hint: `vaultmem restore {shlex.quote(path)} --at {at[0][:7]}` restores that version")
+        print_line(
+            f"hint: `vaultmem restore {shlex.quote(path)} --at {at[0][:7]}` restores that version"
+        )

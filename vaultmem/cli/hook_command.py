@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from vaultmem.cli.arguments import MAX_INPUT, read_words
 from vaultmem.cli.opening import open_here, open_synced, run
-from vaultmem.cli.output import answer_program, follow_writes, say
+from vaultmem.cli.output import answer_program, follow_writes, print_line
 from vaultmem.config import find_root
 from vaultmem.core.hook_payload import (
     HookEvent,
@@ -45,7 +45,7 @@ def answer_plainly(arguments: list[str]) -> int | None:
     """Answer the hook that these arguments ask for, with 0 whatever is wrong; None for help."""
     if {"-h", "--help"} & set(arguments):
         return None
-    words = [part for word in arguments for part in _divide(word)]
+    words = [part for word in arguments for part in _split(word)]
     read = read_words(words, _VALUES, {"--wait": "wait"})
     if read is None or len(read[0]) != 2 or read[0][0] != "hook":
         named = words[words.index("--vault") + 1 :][:1] if "--vault" in words else []
@@ -55,7 +55,7 @@ def answer_plainly(arguments: list[str]) -> int | None:
     return 0
 
 
-def _divide(word: str) -> list[str]:
+def _split(word: str) -> list[str]:
     """Return an option and its value, which may stand in one word."""
     return word.split("=", 1) if word.startswith("--") else [word]
 
@@ -75,7 +75,7 @@ def answer_hook(
     follow_writes([], [])  # An agent takes every word for its context.
     answer_program()
     if answer:
-        say(answer)
+        print_line(answer)
 
 
 def _answer(event: str, form: str, wait: bool, vault: str, agent: str) -> str:
@@ -124,9 +124,9 @@ def _detach(event: HookEvent, payload: HookPayload, vault: str, agent: str) -> N
 
 def _index_later(vault: Vault) -> None:
     """Let another process index what was written here; every command would, but has to wait."""
-    from vaultmem.services.views.read_index import is_index_behind
+    from vaultmem.services.views.read_index import is_index_stale
 
-    if is_index_behind(vault):
+    if is_index_stale(vault):
         _run_apart(["index", "--vault", str(vault.root)])
 
 
@@ -152,8 +152,8 @@ def _keep(vault: str, event: str, error: Exception) -> None:
     if isinstance(error, NoVaultError):  # There is no place for it, and no trouble.
         return
     try:
-        from vaultmem.storage.session_table import keep_trouble
+        from vaultmem.storage.session_table import log_error
 
-        keep_trouble(open_here(vault).state_folder, event, f"{type(error).__name__}: {error}")
+        log_error(open_here(vault).state_folder, event, f"{type(error).__name__}: {error}")
     except Exception:  # noqa: BLE001  Nor may trouble with that become the agent's.
         return

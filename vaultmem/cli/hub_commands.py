@@ -12,10 +12,10 @@ import typer
 
 from vaultmem.cli.health_commands import show_checks
 from vaultmem.cli.options import ONLY_HERE, HostOption, JsonOption, PortOption
-from vaultmem.cli.output import emit_json, say, say_painted
+from vaultmem.cli.output import emit_json, print_line, print_styled
 from vaultmem.cli.quick_typer import PlainGroup, add_commands
-from vaultmem.cli.serve_commands import NamesOption, ProxyOption, find_served, say_places, serving
-from vaultmem.core.text.display import count_things, one_line
+from vaultmem.cli.serve_commands import NamesOption, ProxyOption, find_served, print_places, serving
+from vaultmem.core.text.display import pluralize, one_line
 from vaultmem.errors import NoVaultError, RefusedError, VaultError
 from vaultmem.operations.vault_data import (
     granted_json,
@@ -167,12 +167,14 @@ def grant(
     if as_json:
         emit_json(granted_json(made, token, others))
         return
-    _say_granted(made, token)
+    _print_granted(made, token)
     if others:
         ids = ", ".join(each.id for each in others)
-        told = f"{count_things(len(others), 'older token')} of {name} as before: {ids}"
-        say_painted("counts  ", "dim", told)
-        say_painted("", "dim", "        `vaultmem hub revoke ID` ends one, `--rotate` replaces one")
+        told = f"{pluralize(len(others), 'older token')} of {name} as before: {ids}"
+        print_styled("counts  ", "dim", told)
+        print_styled(
+            "", "dim", "        `vaultmem hub revoke ID` ends one, `--rotate` replaces one"
+        )
 
 
 def _rotate(hub: Hub, named: str, grace: str, until: float, as_json: bool) -> None:
@@ -186,15 +188,15 @@ def _rotate(hub: Hub, named: str, grace: str, until: float, as_json: bool) -> No
     if as_json:
         emit_json(granted_json(made, token, replaced=old))
         return
-    _say_granted(made, token)
-    say_painted("ends    ", "yellow", f"the old token, {old.id}, on {_minute(old.expires)}")
+    _print_granted(made, token)
+    print_styled("ends    ", "yellow", f"the old token, {old.id}, on {_minute(old.expires)}")
 
 
-def _say_granted(made: Grant, token: str) -> None:
-    say_painted("granted ", "green", f"{made.name}, {made.kind.value}, by the id {made.id}")
-    _say_scopes(made)
-    say(f"token   {token}")
-    say_painted("", "dim", "        it is shown this once; give it over a safe way")
+def _print_granted(made: Grant, token: str) -> None:
+    print_styled("granted ", "green", f"{made.name}, {made.kind.value}, by the id {made.id}")
+    _print_scopes(made)
+    print_line(f"token   {token}")
+    print_styled("", "dim", "        it is shown this once; give it over a safe way")
 
 
 def grants(hub: HubOption = "", as_json: JsonOption = False) -> None:
@@ -212,11 +214,11 @@ def grants(hub: HubOption = "", as_json: JsonOption = False) -> None:
     width = max((len(each.name) for each in found), default=0)
     for each in found:
         style = "bold" if each.is_alive(now) else "dim"
-        told = f"{each.kind.value:<6}  {each.id}  {_tell_use(each, now)}"
-        say_painted(f"{each.name:<{width}}", style, f"  {told}")
-        _say_scopes(each, width + 2)
+        told = f"{each.kind.value:<6}  {each.id}  {_describe_use(each, now)}"
+        print_styled(f"{each.name:<{width}}", style, f"  {told}")
+        _print_scopes(each, width + 2)
     if not found:
-        say("No user has a token yet; `vaultmem hub grant NAME` creates one.")
+        print_line("No user has a token yet; `vaultmem hub grant NAME` creates one.")
 
 
 def revoke(
@@ -240,7 +242,7 @@ def revoke(
         emit_json(grants_json(ended, now))
         return
     for each in ended:
-        say_painted("revoked ", "green", f"{each.name}, {each.id}")
+        print_styled("revoked ", "green", f"{each.name}, {each.id}")
 
 
 def log(
@@ -272,22 +274,22 @@ def log(
         emit_json(log_json(found))
         return
     for each in found:
-        _say_entry(each)
+        _print_log_entry(each)
     if not found:
-        say("The log is empty.")
+        print_line("The log is empty.")
 
 
-def _say_scopes(made: Grant, indent: int = 0) -> None:
-    from vaultmem.services.hub.writers import tell_agents
+def _print_scopes(made: Grant, indent: int = 0) -> None:
+    from vaultmem.services.hub.writers import list_allowed_agents
 
     rows: list[tuple[str, Iterable[str]]] = [(s.value, each) for s, each in made.scopes.items()]
-    rows += [("as", (*made.emails, *map(tell_agents, made.agents)))]
+    rows += [("as", (*made.emails, *map(list_allowed_agents, made.agents)))]
     for name, values in rows:
         if told := ", ".join(values):
-            say_painted(f"{'':<{indent}}{name:<8}", "dim", told)
+            print_styled(f"{'':<{indent}}{name:<8}", "dim", told)
 
 
-def _tell_use(made: Grant, now: float) -> str:
+def _describe_use(made: Grant, now: float) -> str:
     if made.revoked:
         return f"revoked {_day(made.revoked)}"
     if made.expires and made.expires <= now:
@@ -298,17 +300,17 @@ def _tell_use(made: Grant, now: float) -> str:
     return f"{used}, until {_day(made.expires)}" if made.expires else used
 
 
-def _say_entry(entry: AuditEntry) -> None:
+def _print_log_entry(entry: AuditEntry) -> None:
     moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.at))
     vaults = ", ".join(entry.vaults[:3]) + (" ..." if len(entry.vaults) > 3 else "")
     who = entry.who or entry.origin or "nobody"
     told = f"  {who:<12}  {entry.what:<6}  {vaults}  {entry.outcome}"
-    say_painted(moment, "dim" if entry.outcome in {"done", "begun"} else "red", one_line(told))
-    for line in _tell_details(entry):
-        say(f"    {one_line(line)}")
+    print_styled(moment, "dim" if entry.outcome in {"done", "begun"} else "red", one_line(told))
+    for line in _describe_details(entry):
+        print_line(f"    {one_line(line)}")
 
 
-def _tell_details(entry: AuditEntry) -> list[str]:
+def _describe_details(entry: AuditEntry) -> list[str]:
     details: Any = entry.details
     lines = [
         f"{each['ref'].removeprefix('refs/heads/')}  {each['old'][:7]}..{each['new'][:7]}"
@@ -376,10 +378,12 @@ def serve(
     with serving(hub, served) as address:
         if not read_grants(hub):
             token = _make_owner(hub, owner, email)
-            say(f"Made a hub in {hub.folder}, and you its owner. Your token, shown only now:")
-            say(f"\n  {token}\n")
-        say_places(hub.folder, address, with_git=True)
-        _tell_next(hub, address, next(iter(list_repositories(hub)), ""))
+            print_line(
+                f"Made a hub in {hub.folder}, and you its owner. Your token, shown only now:"
+            )
+            print_line(f"\n  {token}\n")
+        print_places(hub.folder, address, with_git=True)
+        _print_next(hub, address, next(iter(list_repositories(hub)), ""))
 
 
 def _make_owner(hub: Hub, owner: str, email: str) -> str:
@@ -399,19 +403,19 @@ def _make_owner(hub: Hub, owner: str, email: str) -> str:
     return make_grant(hub, called, GrantKind.PERSON, scopes, time.time(), [known])[1]
 
 
-def _tell_next(hub: Hub, address: str, vault: str) -> None:
+def _print_next(hub: Hub, address: str, vault: str) -> None:
     """Say what is to be done before somebody else can come."""
     where = f"--hub {hub.folder}"
     if not vault:
-        say("\nNo vault is in it yet; in another terminal:")
-        say(f"  vaultmem hub add {_EXAMPLE} --from VAULT {where}")
+        print_line("\nNo vault is in it yet; in another terminal:")
+        print_line(f"  vaultmem hub add {_EXAMPLE} --from VAULT {where}")
     shown = vault or _EXAMPLE
     scheme, _, place = address.partition("://")
-    say("\nA teammate gets a token from you:")
-    say(f"  vaultmem hub grant NAME --person --email EMAIL --write {shown} {where}")
-    say("and then needs two lines; git asks for the token as the password:")
-    say(f"  git clone {scheme}://NAME@{place}/git/{shown}.git")
-    say(f"  cd {shown} && vaultmem sync")
+    print_line("\nA teammate gets a token from you:")
+    print_line(f"  vaultmem hub grant NAME --person --email EMAIL --write {shown} {where}")
+    print_line("and then needs two lines; git asks for the token as the password:")
+    print_line(f"  git clone {scheme}://NAME@{place}/git/{shown}.git")
+    print_line(f"  cd {shown} && vaultmem sync")
 
 
 _Name = Annotated[str, typer.Argument(metavar="NAME", help="The vault's name in the hub.")]
@@ -451,8 +455,8 @@ def init(
     if as_json:
         emit_json(hub_json(hub))
         return
-    say_painted("made    ", "green", f"{hub.folder}; its hub.yaml sets the limits of a push")
-    say_painted("next    ", "dim", "vaultmem hub add NAME --from VAULT")
+    print_styled("made    ", "green", f"{hub.folder}; its hub.yaml sets the limits of a push")
+    print_styled("next    ", "dim", "vaultmem hub add NAME --from VAULT")
 
 
 def add(
@@ -488,9 +492,9 @@ def add(
     if as_json:
         emit_json(repository_json(name, folder, on, commits))
         return
-    say_painted("added   ", "green", f"{name}, {count_things(commits, 'commit')} on {on}")
-    say_painted("at      ", "dim", str(folder))
-    say_painted("next    ", "dim", f"vaultmem hub grant WHO --person --email EMAIL --own {name}")
+    print_styled("added   ", "green", f"{name}, {pluralize(commits, 'commit')} on {on}")
+    print_styled("at      ", "dim", str(folder))
+    print_styled("next    ", "dim", f"vaultmem hub grant WHO --person --email EMAIL --own {name}")
 
 
 def remove(name: _Name, hub: HubOption = "", as_json: JsonOption = False) -> None:
@@ -507,8 +511,8 @@ def remove(name: _Name, hub: HubOption = "", as_json: JsonOption = False) -> Non
     if as_json:
         emit_json(removed_json(name, kept))
         return
-    say_painted("removed ", "green", f"{name}; it can no longer be read or pushed to here")
-    say_painted("kept    ", "dim", str(kept))
+    print_styled("removed ", "green", f"{name}; it can no longer be read or pushed to here")
+    print_styled("kept    ", "dim", str(kept))
 
 
 def check(

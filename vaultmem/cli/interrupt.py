@@ -27,7 +27,7 @@ def end_at_once() -> None:
 def let_command_see() -> None:
     """Let Ctrl-C be a KeyboardInterrupt from now on, which a command may answer."""
     if _signal.getsignal(_signal.SIGINT) is _end:
-        sys.unraisablehook = _tell_again
+        sys.unraisablehook = _raise_again
         _signal.signal(_signal.SIGINT, _signal.default_int_handler)
 
 
@@ -35,7 +35,7 @@ def _end(number: int, frame: object) -> None:
     os._exit(INTERRUPTED)
 
 
-def _tell_again(unraisable: Any) -> None:
+def _raise_again(unraisable: Any) -> None:
     """Let a KeyboardInterrupt that came where Python passes over it come once more."""
     if issubclass(unraisable.exc_type, KeyboardInterrupt):
         import _thread

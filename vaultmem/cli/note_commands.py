@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.cli.editor import open_editor
-from vaultmem.cli.history_commands import say_commits
+from vaultmem.cli.history_commands import print_commits
 from vaultmem.cli.options import (
     AllVaultsOption,
     PathArgument,
     VaultsOption,
 )
 from vaultmem.cli.output import (
-    cut_to_terminal,
+    truncate_to_terminal,
     emit_json,
     fits_terminal,
-    say,
-    say_painted,
+    print_line,
+    print_styled,
     warn,
 )
 from vaultmem.cli.shared import Here, answer, make_command, offers, takes
 from vaultmem.cli.vault_selection import open_several, split_vault, warn_unmatched
-from vaultmem.core.text.display import count_things, one_line
-from vaultmem.errors import RefusedError, name_failure
+from vaultmem.core.text.display import pluralize, one_line
+from vaultmem.errors import RefusedError, wrap_os_error
 from vaultmem.operations.lines import align
 from vaultmem.operations.note_changes import STATE, SUPERSEDE
 from vaultmem.operations.note_data import (
@@ -100,8 +100,8 @@ def list_(
     if lines and not fits_terminal(max(lines, key=len)):  # The end of a path names a note as well.
         lines = align([[row[0].rpartition("/")[2], *row[1:]] for row in rows], _LONGEST)
     for line in lines:
-        say(cut_to_terminal(line.rstrip()))
-    say(count_things(len(records), "note"))
+        print_line(truncate_to_terminal(line.rstrip()))
+    print_line(pluralize(len(records), "note"))
     if not records:
         warn_unmatched(opened, asked.only.make_filter())
 
@@ -130,11 +130,11 @@ def edit(here: Here, path: PathArgument) -> None:
         sync_paths(opened, [found])
     after = read_as_written(opened, found)
     if after.blob == before.blob:
-        say(f"{found}: unchanged")
+        print_line(f"{found}: unchanged")
         return
-    say_painted("edited  ", "green", str(found))
+    print_styled("edited  ", "green", str(found))
     for warning in after.warnings:
-        say_painted(f"  {found}", "yellow", f": {warning}")
+        print_styled(f"  {found}", "yellow", f": {warning}")
 
 
 # Commands that change notes: forget, pin, tag.
@@ -207,7 +207,7 @@ def forget(
         _verify_purge(opened, verify, here.as_json)
         return
     if purge:
-        _say_purge(opened, paths, ForgetSelection(tag, age, from_session, query), here.as_json)
+        _print_purge(opened, paths, ForgetSelection(tag, age, from_session, query), here.as_json)
         return
     if confirmation:
         _forget_confirmation(opened, paths, reason, here.as_json)
@@ -221,18 +221,18 @@ def forget(
         emit_json(forgotten_json(shown, chosen.kept, told, is_dry=not really))
         return
     for path in shown:
-        say_painted("forgot  " if really else "would forget  ", "yellow", path)
+        print_styled("forgot  " if really else "would forget  ", "yellow", path)
     for path in chosen.kept:
-        say(f"kept, pinned  {path}")
-    say_commits(commits if reason else ())
+        print_line(f"kept, pinned  {path}")
+    print_commits(commits if reason else ())
     if really and shown and opened.head() is not None:
         at = f"{commits[-1][0][:7]}~" if reason and commits else "HEAD"
         some = shlex.quote(shown[0]) if len(shown) == 1 else "PATH"
-        say(f"hint: `vaultmem restore {some} --at {at}` brings it back")
+        print_line(f"hint: `vaultmem restore {some} --at {at}` brings it back")
     if not really and shown:
-        say(f"Nothing was removed; add --yes to forget {count_things(len(shown), 'note')}.")
+        print_line(f"Nothing was removed; add --yes to forget {pluralize(len(shown), 'note')}.")
     elif not shown:
-        say("No note matches.")
+        print_line("No note matches.")
 
 
 def _forget_confirmation(opened: Vault, paths: list[str], reason: str, as_json: bool) -> None:
@@ -244,14 +244,14 @@ def _forget_confirmation(opened: Vault, paths: list[str], reason: str, as_json: 
     if as_json:
         emit_json(unconfirmed_json(done))
         return
-    say_painted("took back  ", "yellow", f"{done.path}: {one_line(done.confirmation.who)}")
+    print_styled("took back  ", "yellow", f"{done.path}: {one_line(done.confirmation.who)}")
     if done.confirmation.wording:
-        say(f"  said: {one_line(done.confirmation.wording)}")
-        say("  `vaultmem remember --force` makes that a note of its own.")
-    say_commits(done.report.commits)
+        print_line(f"  said: {one_line(done.confirmation.wording)}")
+        print_line("  `vaultmem remember --force` makes that a note of its own.")
+    print_commits(done.report.commits)
 
 
-def _say_purge(opened: Vault, paths: list[str], wanted: ForgetSelection, as_json: bool) -> None:
+def _print_purge(opened: Vault, paths: list[str], wanted: ForgetSelection, as_json: bool) -> None:
     from vaultmem.services.memory.forget import select_notes
     from vaultmem.services.memory.purge import plan_purge
 
@@ -261,12 +261,12 @@ def _say_purge(opened: Vault, paths: list[str], wanted: ForgetSelection, as_json
         emit_json(plan)
         return
     named = ", ".join(map(one_line, plan.paths)) or "none"
-    say(f"Git has {count_things(plan.commits, 'commit')} with {named}.")
-    say("vaultmem never rewrites history. To have git forget as well:")
+    print_line(f"Git has {pluralize(plan.commits, 'commit')} with {named}.")
+    print_line("vaultmem never rewrites history. To have git forget as well:")
     for number, step in enumerate(plan.steps, 1):
-        say(f"\n{number}. {step.why}")
+        print_line(f"\n{number}. {step.why}")
         for command in step.commands:
-            say(f"    {command}")
+            print_line(f"    {command}")
 
 
 def _verify_purge(opened: Vault, file: Path, as_json: bool) -> None:
@@ -275,13 +275,13 @@ def _verify_purge(opened: Vault, file: Path, as_json: bool) -> None:
     try:
         words = file.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError as error:
-        raise name_failure(error) from None
+        raise wrap_os_error(error) from None
     found = find_remains(opened, words)
     if as_json:
         emit_json({"found": [{"line": each.number, "place": each.place} for each in found]})
     else:
         for each in found:
-            say(f"line {each.number}: {one_line(each.place)}")
+            print_line(f"line {each.number}: {one_line(each.place)}")
     if found:
         raise typer.Exit(1)
 
@@ -322,8 +322,10 @@ def _list_pinned(opened: Vault, as_json: bool) -> None:
         emit_json(pinned_json(notes, total, budget))
     else:
         for each in notes:
-            say(f"{each.tokens:>7,}  {one_line(each.record.path)}  {one_line(each.record.title)}")
-        say(f"{total:>7,}  tokens in all, {total / budget:.0%} of the budget of {budget:,}")
+            print_line(
+                f"{each.tokens:>7,}  {one_line(each.record.path)}  {one_line(each.record.title)}"
+            )
+        print_line(f"{total:>7,}  tokens in all, {total / budget:.0%} of the budget of {budget:,}")
     if warning := warn_of_pinned(total, budget):
         warn(f"warning: {warning}")
 
@@ -352,7 +354,7 @@ def tag_(
     if here.as_json:
         emit_json(edited_json(found, blob, tags=tags))
     else:
-        say_painted("tagged  ", "green", f"{found}  {' '.join('#' + tag for tag in tags)}")
+        print_styled("tagged  ", "green", f"{found}  {' '.join('#' + tag for tag in tags)}")
 
 
 def _set_pinned(path: str, pinned: bool, opened: Vault, as_json: bool) -> None:
@@ -370,7 +372,7 @@ def _set_pinned(path: str, pinned: bool, opened: Vault, as_json: bool) -> None:
         emit_json(edited_json(found, blob, pinned=pinned))
     else:
         verb = "pinned  " if pinned else "unpinned  " if was_pinned else "not pinned  "
-        say_painted(verb, "green", str(found))
+        print_styled(verb, "green", str(found))
     if pinned:
         _warn_of_pinned(opened)
 

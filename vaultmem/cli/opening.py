@@ -19,13 +19,13 @@ from vaultmem.cli.output import (
     end_line,
     follow_writes,
     following,
-    say_behind,
-    say_hint,
-    say_landed,
+    print_stale_reason,
+    print_hint,
+    print_written_branch,
     warn,
 )
-from vaultmem.core.text.display import name_some
-from vaultmem.errors import FaultError, VaultError, name_failure
+from vaultmem.core.text.display import format_names
+from vaultmem.errors import FaultError, VaultError, wrap_os_error
 from vaultmem.storage.lock import READER, WRITER
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ _opened: list[Vault] = []
 _warm: tuple[Vault, Callable[[], bool]] | None = None
 
 
-def keep_warm(vault: Vault, is_in_sync: Callable[[], bool]) -> None:
+def cache_vault(vault: Vault, is_in_sync: Callable[[], bool]) -> None:
     """Use what this vault has open already for each command that this process runs."""
     global _warm
     _warm = (vault, is_in_sync)
@@ -79,7 +79,7 @@ def open_here(
     """
     from vaultmem.environment import open_named_vault
 
-    say_behind("")
+    print_stale_reason("")
     patience = READER if reads else WRITER
     opened = open_named_vault(
         _choose_one(vault),
@@ -159,7 +159,7 @@ def has_named() -> bool:
     return bool(_named)
 
 
-def take_named() -> list[str]:
+def extract_vaults() -> list[str]:
     """Return the vaults that were named before the command, which asks several of them."""
     named = [*_named]
     _named.clear()
@@ -172,17 +172,17 @@ def open_other(path: str) -> Vault:
 
     opened = open_named_vault(path, agent=_given.get("agent", ""), patience=READER)
     if _warm is not None:
-        return _keep_others(opened.folders).lend(opened)
-    from vaultmem.services.views.update_index import read_behind
+        return _cache_others(opened.folders).lend(opened)
+    from vaultmem.services.views.update_index import read_nonblocking
     from vaultmem.services.watching.lease import catch_up
 
     _opened.append(opened)
-    read_behind(opened, catch_up)
+    read_nonblocking(opened, catch_up)
     return opened
 
 
 @cache
-def _keep_others(folders: UserFolders) -> VaultPool:
+def _cache_others(folders: UserFolders) -> VaultPool:
     """Return what stays open of other vaults where this process answers many commands."""
     from vaultmem.services.vaults.companions import VaultPool
 
@@ -200,10 +200,10 @@ def open_synced(
     if not reads:
         _catch_up(opened)
         return opened
-    from vaultmem.services.views.update_index import read_behind
+    from vaultmem.services.views.update_index import read_nonblocking
 
-    read_behind(opened, _catch_up)
-    say_behind(opened.notices.stale)
+    read_nonblocking(opened, _catch_up)
+    print_stale_reason(opened.notices.stale)
     return opened
 
 
@@ -214,10 +214,10 @@ def _catch_up(vault: Vault) -> None:
 
             catch_up(vault, progress)
             return
-        from vaultmem.services.views.read_index import is_index_behind
+        from vaultmem.services.views.read_index import is_index_stale
         from vaultmem.services.views.update_index import mark_in_sync, sync_vault
 
-        if _warm[1]() and not is_index_behind(vault):
+        if _warm[1]() and not is_index_stale(vault):
             mark_in_sync(vault)
         else:
             sync_vault(vault, progress)
@@ -235,9 +235,9 @@ def open_view(
     opened = open_synced(vault, agent, session, ref, reads)
     if not (at or opened.ref):
         return opened
-    from vaultmem.services.views.open_view import look_at
+    from vaultmem.services.views.open_view import view_at
 
-    return look_at(opened, at, progress=ProgressLine("reading notes of git"))
+    return view_at(opened, at, progress=ProgressLine("reading notes of git"))
 
 
 def run(command: Callable[[], object]) -> int:
@@ -251,9 +251,9 @@ def run(command: Callable[[], object]) -> int:
         sys.stderr.close()
         return 1
     except (VaultError, OSError) as error:
-        named = name_failure(error)
+        named = wrap_os_error(error)
         if isinstance(named, FaultError) and not named.outcome:
-            named = FaultError(named.fault, _tell_written())
+            named = FaultError(named.fault, _print_written())
         code = named.exit_code
         if _given.get("json"):
             emit_error(str(named), code)
@@ -262,19 +262,19 @@ def run(command: Callable[[], object]) -> int:
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
     if not code:
-        _tell_behind()
+        _print_stale_reason()
     return _flush(code, lambda: _find_hint(_opened[before:]))
 
 
-def _tell_written() -> str:
+def _print_written() -> str:
     """Say which notes this command has written, for a fault that came before its end."""
     paths = list(dict.fromkeys(path for vault in _opened for path in vault.notices.written))
     if not paths:
         return "no note was written"
-    return f"{name_some(paths)} is written, but not all was done"
+    return f"{format_names(paths)} is written, but not all was done"
 
 
-def _tell_behind() -> None:
+def _print_stale_reason() -> None:
     """Say which fault kept the index, or what else is kept of it, from what was written."""
     for fault in {text: None for vault in _opened for text in vault.notices.faults[:1]}:
         warn(f"it is written, but the index is out of date: {fault}; the next command catches up")
@@ -296,10 +296,10 @@ def _flush(code: int, find_hint: Callable[[], str]) -> int:
     """Print what is left to be printed, and a hint; return the exit code, 1 if it could not be."""
     try:
         if not code:
-            say_landed()
+            print_written_branch()
         sys.stdout.flush()
         if not code:
-            say_hint(find_hint)
+            print_hint(find_hint)
     except BrokenPipeError:
         sys.stderr.close()
         return 1
@@ -307,19 +307,19 @@ def _flush(code: int, find_hint: Callable[[], str]) -> int:
         with contextlib.suppress(OSError, AttributeError):  # Else Python tries again at its end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())  # type: ignore[union-attr]
         if not code:
-            warn(f"error: it is done, but cannot be printed: {name_failure(error)}")
+            warn(f"error: it is done, but cannot be printed: {wrap_os_error(error)}")
         return code or 1
     return code
 
 
-def _take_in() -> None:
+def _compare_incoming() -> None:
     """Compare what came from elsewhere, where this command wrote and has told what it did."""
     for vault in _opened:
         with contextlib.suppress(VaultError, OSError):
             if vault.notices.written and vault.state.get("arrived"):
-                from vaultmem.services.curation.incoming_notes import BESIDE, take_in
+                from vaultmem.services.curation.incoming_notes import BESIDE, compare_incoming
 
-                take_in(vault, BESIDE)
+                compare_incoming(vault, BESIDE)
 
 
 def end_process(code: int) -> NoReturn:
@@ -328,7 +328,7 @@ def end_process(code: int) -> NoReturn:
     The rest of what it made is left to the system: looking it through for cycles takes 20 ms.
     """
     end_line()
-    _take_in()
+    _compare_incoming()
     while _opened:
         _opened.pop().close()
     gc.freeze()

@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 _COLOURS = {"bold": "1", "dim": "2", "green": "32", "yellow": "33", "red": "31"}
 
 
-def say(text: str = "") -> None:
+def print_line(text: str = "") -> None:
     """Print text of our own and of notes: control characters are left out."""
     sys.stdout.write("\n".join(map(clean_text, text.split("\n"))) + "\n")
 
 
-def say_raw(text: str) -> None:
+def print_raw(text: str) -> None:
     """Print a note's own text exactly as it is when piped; cleaned on a terminal."""
     if sys.stdout.isatty():
-        say(text.rstrip("\n"))
+        print_line(text.rstrip("\n"))
     else:
         sys.stdout.flush()
         sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
         sys.stdout.buffer.flush()
 
 
-def cut_to_terminal(line: str) -> str:
+def truncate_to_terminal(line: str) -> str:
     """Return a line as wide as the terminal at most; whole where it goes elsewhere."""
     return line if fits_terminal(line) else f"{line[: _find_width() - 3]}..."
 
@@ -87,7 +87,7 @@ def emit_error(text: str, code: int) -> None:
 _behind = ""
 
 
-def say_behind(why: str) -> None:
+def print_stale_reason(why: str) -> None:
     """Print why an answer is older than the notes, if it is; JSON has it as `behind`."""
     global _behind
     _behind = why
@@ -102,15 +102,15 @@ _suspicious: list[str] = []
 
 
 def follow_writes(landed: list[str], suspicious: list[str]) -> None:
-    """Report what these lists will hold: JSON as `ref` and `suspicious`, else `say_landed`."""
+    """Report what these lists will hold: JSON as `ref` and `suspicious`, else `print_written_branch`."""
     global _landed, _suspicious
     _landed, _suspicious = landed, suspicious
 
 
-def say_landed() -> None:
+def print_written_branch() -> None:
     """Print on which branch it is that was written, where that is not what is checked out."""
     for branch in dict.fromkeys(_landed):
-        say_painted("on  ", "green", f"{escape_bytes(branch)}, which is not checked out")
+        print_styled("on  ", "green", f"{escape_bytes(branch)}, which is not checked out")
     for sentence in dict.fromkeys(_suspicious):
         warn(sentence)
     follow_writes([], [])
@@ -121,12 +121,12 @@ _is_for_program = False
 
 
 def answer_program(is_one: bool = True) -> None:
-    """Note that a program reads the answer; `say_hint` prints nothing for it."""
+    """Note that a program reads the answer; `print_hint` prints nothing for it."""
     global _is_for_program
     _is_for_program = is_one
 
 
-def say_hint(make: Callable[[], str]) -> None:
+def print_hint(make: Callable[[], str]) -> None:
     """Print a hint for a person on standard error, if there is one."""
     if not _is_for_program and (hint := make()):
         end_line()
@@ -159,20 +159,20 @@ def paint(text: str, style: str) -> str:
     return f"\x1b[{_COLOURS[style]}m{text}\x1b[0m"
 
 
-def say_painted(text: str, style: str, rest: str = "") -> None:
+def print_styled(text: str, style: str, rest: str = "") -> None:
     """Print a cleaned line whose first part has a style."""
     sys.stdout.write(paint(one_line(text), style) + one_line(rest) + "\n")
 
 
-def say_lines(lines: Iterable[Line]) -> None:
+def print_lines(lines: Iterable[Line]) -> None:
     """Print the lines of an answer."""
     for line in lines:
         if line.style == "raw":
-            say_raw(line.text)
+            print_raw(line.text)
         elif line.style:
-            say_painted(*line)
+            print_styled(*line)
         else:
-            say(line.text + line.rest)
+            print_line(line.text + line.rest)
 
 
 class ProgressLine:

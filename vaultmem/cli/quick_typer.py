@@ -54,14 +54,16 @@ class HelpPage:
         _write_rows(formatter, heading, [each.get_help_record(ctx) for each in shared])
         commands = getattr(self, "commands", {}).items()
         _write_rows(
-            formatter, "Commands", [(name, tell_first(each.help)) for name, each in commands]
+            formatter,
+            "Commands",
+            [(name, extract_first_sentence(each.help)) for name, each in commands],
         )
         if examples:
             with formatter.section("Examples"):
                 formatter.write("".join(f"  {line.strip()}\n" for line in examples.splitlines()))
 
 
-def tell_first(text: str) -> str:
+def extract_first_sentence(text: str) -> str:
     """Return the first sentence of a command's help, which is a paragraph by itself."""
     return " ".join(cleandoc(text).partition("\n\n")[0].split())
 
@@ -99,7 +101,7 @@ class PlainCommand(HelpPage, TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments as Typer does."""
         _simplify(self.get_params(ctx))
-        _refuse_twice(ctx, self, args)
+        _reject_twice(ctx, self, args)
         if ctx.resilient_parsing:  # A shell asks what could come next.
             from vaultmem.cli.completion import offer_values
 
@@ -113,7 +115,7 @@ class PlainCommand(HelpPage, TyperCommand):
         return super().invoke(ctx)
 
 
-def _refuse_twice(ctx: Any, command: Any, args: list[str]) -> None:
+def _reject_twice(ctx: Any, command: Any, args: list[str]) -> None:
     """Refuse a vault named twice where one alone is worked on: the last would win in silence."""
     before = args[: args.index("--")] if "--" in args else args
     named = [each for each in before if each.partition("=")[0] == "--vault"]

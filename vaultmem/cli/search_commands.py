@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vaultmem.cli.history_commands import say_commits
+from vaultmem.cli.history_commands import print_commits
 from vaultmem.cli.options import (
     AllVaultsOption,
     DryRunOption,
@@ -15,10 +15,18 @@ from vaultmem.cli.options import (
     VaultsOption,
     YesOption,
 )
-from vaultmem.cli.output import ProgressLine, confirm, emit_json, say, say_lines, say_painted, warn
+from vaultmem.cli.output import (
+    ProgressLine,
+    confirm,
+    emit_json,
+    print_line,
+    print_lines,
+    print_styled,
+    warn,
+)
 from vaultmem.cli.shared import Here, answer, offers, takes
 from vaultmem.cli.vault_selection import open_several, warn_unmatched
-from vaultmem.core.text.display import count_things, one_line
+from vaultmem.core.text.display import pluralize, one_line
 from vaultmem.operations.declaration import NoArguments
 from vaultmem.operations.finding import (
     FORMATS,
@@ -67,11 +75,11 @@ def _warn_of_models(answer: QueryResult | PackAnswer) -> None:
         warn(f"not reranked: {answer.reranked.problem}")
 
 
-def _refuse_with_fleet(here: Here, asked: Recall | PackRequest, all_vaults: bool) -> None:
+def _reject_with_fleet(here: Here, asked: Recall | PackRequest, all_vaults: bool) -> None:
     """Refuse options that are for one vault, or for the vaults of this machine."""
-    from vaultmem.cli.fleet_work import refuse_with_fleet
+    from vaultmem.cli.fleet_work import reject_with_fleet
 
-    refuse_with_fleet(
+    reject_with_fleet(
         ref=here.ref,
         at=asked.at,
         all_vaults=all_vaults,
@@ -100,7 +108,7 @@ def recall_(
     show = show_texts(asked) if here.as_json else show_lines(asked)
     opened, missing = None, None
     if fleet:
-        _refuse_with_fleet(here, asked, all_vaults)
+        _reject_with_fleet(here, asked, all_vaults)
         answer, missing = recall_fleet(fleet, vault, make_ask(asked), show)
     else:
         opened = open_several(here, vault, all_vaults, bool(asked.at or asked.include_refs))
@@ -109,11 +117,11 @@ def recall_(
     if here.as_json:
         emit_json(_with_missing(answer_data(answer), missing))
         return
-    say_lines(recall_lines(answer, asked))
+    print_lines(recall_lines(answer, asked))
     if not answer.hits and opened is not None:
         warn_unmatched(opened, asked.only.make_filter())
     elif not answer.hits:
-        say("No note matches.")
+        print_line("No note matches.")
     warn_missing(missing or {})
 
 
@@ -128,18 +136,18 @@ def pack(
 ) -> None:
     """Print a pack, of a vault, several or a fleet."""
     from vaultmem.cli.fleet_work import pack_fleet, warn_missing
-    from vaultmem.services.search.trusted import tell_trust_elsewhere
+    from vaultmem.services.search.trusted import describe_trust_elsewhere
 
     if asked.format not in FORMATS:
         raise typer.BadParameter(f'"{asked.format}" is not a format; use {", ".join(FORMATS)}')
     elsewhere, missing = "", None
     if fleet:
-        _refuse_with_fleet(here, asked, all_vaults)
+        _reject_with_fleet(here, asked, all_vaults)
         answer, missing = pack_fleet(fleet, vault, make_pack_ask(asked))
     else:
         opened = open_several(here, vault, all_vaults, bool(asked.at or asked.include_refs))
         answer = pack_of(opened, asked, make_pack_ask(asked), ProgressLine)
-        elsewhere = tell_trust_elsewhere(opened[0])
+        elsewhere = describe_trust_elsewhere(opened[0])
     _warn_of_models(answer)
     if answer.warning:
         warn(f"warning: {answer.warning}")
@@ -148,7 +156,7 @@ def pack(
     if here.as_json or asked.format == "json":
         emit_json(_with_missing(pack_answer_data(answer), missing))
         return
-    say(answer.pack.text.rstrip("\n"))
+    print_line(answer.pack.text.rstrip("\n"))
     warn_missing(missing or {})
     if asked.receipt:
         warn(f"receipt {answer.receipt}")
@@ -230,9 +238,9 @@ def similar(
         emit_json({"similar": found})
         return
     for each in found:
-        say_lines(nearby_lines(each))
+        print_lines(nearby_lines(each))
     if not found:
-        say("No note matches.")
+        print_line("No note matches.")
 
 
 @takes("vault", "agent", "as_json")
@@ -255,21 +263,21 @@ def dedup(
     opened = here.open_synced(reads=not apply)
     merges = plan_merges(opened, ProgressLine("comparing notes"))
     if not here.as_json:
-        _say_merges(merges, apply)
+        _print_merges(merges, apply)
     if apply and merges:
-        confirm(count_things(len(merges), "merge"), yes)
+        confirm(pluralize(len(merges), "merge"), yes)
     report = apply_merges(opened, merges) if apply and merges else None
     if here.as_json:
         emit_json(merged_json(merges, report))
     elif report:
-        say_commits(report.commits[-1:])
+        print_commits(report.commits[-1:])
 
 
-def _say_merges(merges: Sequence[DuplicateMerge], is_asked: bool) -> None:
+def _print_merges(merges: Sequence[DuplicateMerge], is_asked: bool) -> None:
     for merge in merges:
-        say_painted("merge  " if is_asked else "would merge  ", "yellow", merge.drop)
-        say(f"  into  {one_line(merge.keep)}")
+        print_styled("merge  " if is_asked else "would merge  ", "yellow", merge.drop)
+        print_line(f"  into  {one_line(merge.keep)}")
     if not merges:
-        say("No two notes of one context state the same.")
+        print_line("No two notes of one context state the same.")
     elif not is_asked:
-        say(f"Nothing was changed; --apply merges {len(merges)} into others, in one commit.")
+        print_line(f"Nothing was changed; --apply merges {len(merges)} into others, in one commit.")

@@ -13,10 +13,10 @@ import typer
 
 from vaultmem.cli.opening import open_here
 from vaultmem.cli.options import ONLY_HERE, HostOption, PortOption
-from vaultmem.cli.output import emit_json, say, warn
+from vaultmem.cli.output import emit_json, print_line, warn
 from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import Here, needing, takes
-from vaultmem.cli.sync_commands import be_resident, say_status, start_daemon, stop_resident
+from vaultmem.cli.sync_commands import be_resident, print_status, start_daemon, stop_resident
 from vaultmem.errors import RefusedError
 from vaultmem.operations.vault_data import daemon_json
 
@@ -83,7 +83,7 @@ def serve(
     """
     opened = open_here(here.vault, here.agent, ref=here.ref, for_owner=True)
     if status:
-        say_status(opened, here.as_json)
+        print_status(opened, here.as_json)
     elif stop:
         stop_resident(opened, here.as_json)
     elif link:
@@ -99,7 +99,7 @@ def serve(
         if here.as_json:
             emit_json(daemon_json(found, log))
         else:
-            say(f"Serving {opened.root} as process {found.pid}; it writes to {log}.")
+            print_line(f"Serving {opened.root} as process {found.pid}; it writes to {log}.")
             _print_link(opened, here.as_json, opens)
     else:
         place = (port, host, tuple(each.lower() for each in name))
@@ -136,8 +136,8 @@ def serve_here(
         page = f"http://{server.hosts[0]}/enter?code={make_code(vault.state_folder)}"
         if opens:
             _open(page)
-        say(f"Serving {vault.root} as process {os.getpid()}; press Ctrl-C to stop.")
-        say(f"page  {page}")
+        print_line(f"Serving {vault.root} as process {os.getpid()}; press Ctrl-C to stop.")
+        print_line(f"page  {page}")
         return f"MCP   {server.address}{MCP_PATH}, with the token in {token}"
 
     be_resident(vault, as_json, begun, web=server)
@@ -154,7 +154,7 @@ def _print_link(vault: Vault, as_json: bool, opens: bool) -> None:
     page = f"{found.address}/enter?code={make_code(vault.state_folder)}"
     if opens:
         _open(page)
-    emit_json({"link": page}) if as_json else say(page)
+    emit_json({"link": page}) if as_json else print_line(page)
 
 
 def _open(page: str) -> None:
@@ -248,11 +248,11 @@ def serving(
         server.close()
 
 
-def say_places(what: object, address: str, with_git: bool = False) -> None:
+def print_places(what: object, address: str, with_git: bool = False) -> None:
     """Say what is served in this process, and where."""
-    say(f"Serving {what} as process {os.getpid()}; press Ctrl-C to stop.")
-    say(f"page  {address}/")
+    print_line(f"Serving {what} as process {os.getpid()}; press Ctrl-C to stop.")
+    print_line(f"page  {address}/")
     if with_git:
-        say(f"git   {address}/git/NAME.git, with a token as the password")
-    say(f"API   {address}/v/NAME/api/v1, and over all vaults /api/v1")
-    say(f"MCP   {address}/v/NAME/mcp, and over all vaults /mcp")
+        print_line(f"git   {address}/git/NAME.git, with a token as the password")
+    print_line(f"API   {address}/v/NAME/api/v1, and over all vaults /api/v1")
+    print_line(f"MCP   {address}/v/NAME/mcp, and over all vaults /mcp")

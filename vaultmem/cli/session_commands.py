@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from vaultmem.cli.quick_typer import new_group
-from vaultmem.cli.shared import Here, name_operations, offers, print_answer, takes
+from vaultmem.cli.shared import Here, list_operation_commands, offers, print_answer, takes
 from vaultmem.errors import BusyError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ NAME = "session"
 def register(parent: typer.Typer) -> None:
     """Add the group to the application."""
     before, after = (
-        name_operations(
+        list_operation_commands(
             start="sessions.START",
             resume="sessions.RESUME",
             fork="sessions.FORK",
@@ -36,7 +36,7 @@ def register(parent: typer.Typer) -> None:
             summarize="sessions.SUMMARIZE",
             show="session_views.SHOW",
         ),
-        name_operations(
+        list_operation_commands(
             search="session_turns.SEARCH",
             turns="session_turns.TURNS",
             chain="session_views.CHAIN",

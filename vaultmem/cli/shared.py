@@ -25,7 +25,7 @@ from vaultmem.cli.options import (
     read_text,
     split_names,
 )
-from vaultmem.cli.output import emit_json, say_behind, say_lines, warn
+from vaultmem.cli.output import emit_json, print_stale_reason, print_lines, warn
 from vaultmem.operations.declaration import (
     Front,
     Moment,
@@ -101,7 +101,7 @@ def offers(asked: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
     return run
 
 
-def name_operations(**operations: str) -> dict[str, Callable[[], Callable[..., None]]]:
+def list_operation_commands(**operations: str) -> dict[str, Callable[[], Callable[..., None]]]:
     """Return, by a command's name, what makes the command of the operation "module.NAME"."""
 
     def make(name: str, place: str) -> Callable[..., None]:
@@ -138,7 +138,7 @@ def answer(operation: Operation, here: Here, asked: Any) -> None:
     opened = (opens if operation.syncs else here.open)(reads=not operation.writes)
     done = operation.run(opened, asked)
     if not operation.syncs:
-        say_behind(opened.notices.stale)
+        print_stale_reason(opened.notices.stale)
     print_answer(operation, here, asked, done)
 
 
@@ -149,7 +149,7 @@ def print_answer(operation: Operation, here: Here, asked: Any, done: Any) -> Non
     if here.as_json:
         emit_json(operation.data(done))
     else:
-        say_lines(operation.lines(done, asked))
+        print_lines(operation.lines(done, asked))
 
 
 def _list_shared(request: Any) -> list[Argument]:
@@ -221,9 +221,9 @@ def needing(extra: str, command: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         from vaultmem.errors import VaultError
-        from vaultmem.storage.user_files import tell_missing
+        from vaultmem.storage.user_files import describe_missing
 
-        raise VaultError(f"{command}: {tell_missing(error.name, extra)}") from None
+        raise VaultError(f"{command}: {describe_missing(error.name, extra)}") from None
 
 
 def give_options(

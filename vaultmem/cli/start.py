@@ -144,7 +144,7 @@ def _answer_warm(arguments: list[str]) -> int | None:
     from vaultmem.storage.watch_socket import ask_watcher, has_socket
 
     try:
-        rest, named = _take_vault(arguments)
+        rest, named = _extract_vault(arguments)
         root = _find_root(named, arguments)
         socket = _find_socket(root) if root else ""
         if not has_socket(socket):
@@ -181,7 +181,7 @@ def make_words(arguments: list[str], given: bytes | None = None) -> list[str]:
     return [*told, *said, *same_settings(), str(len(sent)), *sent, *arguments]
 
 
-def _take_vault(arguments: list[str]) -> tuple[list[str], str]:
+def _extract_vault(arguments: list[str]) -> tuple[list[str], str]:
     """Return the arguments without `--vault`, and what it named.
 
     Raises:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vaultmem.cli.branch_commands import say_conflicts, say_merged
+from vaultmem.cli.branch_commands import print_conflicts, print_merged
 from vaultmem.cli.opening import open_here
 from vaultmem.cli.options import DryRunOption
-from vaultmem.cli.output import emit_json, say, say_painted, warn
+from vaultmem.cli.output import emit_json, print_line, print_styled, warn
 from vaultmem.cli.shared import Here, takes
-from vaultmem.core.text.display import count_things, one_line
+from vaultmem.core.text.display import pluralize, one_line
 from vaultmem.errors import BusyError, MergeConflictError, RefusedError, VaultError
 from vaultmem.operations.vault_data import (
     daemon_json,
@@ -68,7 +68,7 @@ def sync(
     opened = open_here(here.vault, here.agent, here.session, here.ref, for_owner=unasked)
     if dry_run:
         plan = plan_sync(opened, remote, join)
-        emit_json(sync_plan_json(plan)) if here.as_json else _say_plan(plan)
+        emit_json(sync_plan_json(plan)) if here.as_json else _print_plan(plan)
         return
     report = (
         _sync_unasked(opened) if unasked else sync_remote(opened, remote, join, ends_merges=True)
@@ -77,13 +77,13 @@ def sync(
         return
     from vaultmem.services.merging.branches import list_proposed
 
-    review, proposals = _take_in(opened), len(list_proposed(opened))
+    review, proposals = _compare_incoming(opened), len(list_proposed(opened))
     if here.as_json:
         emit_json(sync_json(report, review, proposals))
     else:
-        _say_report(report, review)
-        _say_left_out(opened, report)
-        _say_proposals(report, proposals)
+        _print_report(report, review)
+        _print_left_out(opened, report)
+        _print_proposals(report, proposals)
     _end(report)
 
 
@@ -99,13 +99,13 @@ def _sync_unasked(vault: Vault) -> SyncResult | None:
         return None
 
 
-def _take_in(vault: Vault) -> int:
+def _compare_incoming(vault: Vault) -> int:
     """Compare what came with what is known here; return how much of that is to be decided."""
-    from vaultmem.services.curation.incoming_notes import WHOLE, take_in
+    from vaultmem.services.curation.incoming_notes import WHOLE, compare_incoming
     from vaultmem.services.views.open_view import find_branch
 
     with contextlib.suppress(VaultError, OSError):  # Another command does it.
-        return 0 if find_branch(vault) else len(take_in(vault, WHOLE))
+        return 0 if find_branch(vault) else len(compare_incoming(vault, WHOLE))
     return 0
 
 
@@ -120,90 +120,90 @@ def _end(report: SyncResult) -> None:
         raise typer.Exit(codes[report.outcome.value])
 
 
-def _say_report(report: SyncResult, review: int) -> None:
+def _print_report(report: SyncResult, review: int) -> None:
     remote, offline = one_line(report.remote), report.outcome.value == "offline"
     if report.checkpoint:
-        say_painted("saved   ", "green", f"{report.checkpoint[:7]}  what was not committed")
+        print_styled("saved   ", "green", f"{report.checkpoint[:7]}  what was not committed")
     if report.fetched:
         files = len(report.merged.paths if report.merged else report.followed)
         how = f", merged as {report.merged.commit[:7]}" if report.merged else ""
-        came = f"{count_things(report.fetched, 'commit')} from {remote}{how}"
-        say_painted("fetched ", "green", f"{came}, {count_things(files, 'file')} changed")
+        came = f"{pluralize(report.fetched, 'commit')} from {remote}{how}"
+        print_styled("fetched ", "green", f"{came}, {pluralize(files, 'file')} changed")
     if report.merged:
-        say_merged(report.merged)
+        print_merged(report.merged)
     if report.pushed:
-        say_painted("pushed  ", "green", f"{count_things(report.pushed, 'commit')} to {remote}")
+        print_styled("pushed  ", "green", f"{pluralize(report.pushed, 'commit')} to {remote}")
     if offline:
         done = "nothing pushed" if report.fetched else "nothing fetched or pushed"
-        say(f"offline: {done}; {count_things(report.waiting, 'commit')} {_wait(report.waiting)}")
+        print_line(
+            f"offline: {done}; {pluralize(report.waiting, 'commit')} {_wait(report.waiting)}"
+        )
     elif report.outcome.value == "synced" and not (report.fetched or report.pushed):
-        say(f"{one_line(report.branch)} and {remote} have the same.")
+        print_line(f"{one_line(report.branch)} and {remote} have the same.")
     elif report.outcome.value != "synced":
-        say_conflicts(report.conflicts)  # type: ignore[arg-type]
+        print_conflicts(report.conflicts)  # type: ignore[arg-type]
         warn(f"error: not pushed: {one_line(report.told)}")
-        _say_rescued(report)
+        _print_rescued(report)
     if review:
-        say(f"{review:,} to review: `vaultmem review`")
+        print_line(f"{review:,} to review: `vaultmem review`")
     if report.token_ends:
         ends = time.strftime("%Y-%m-%d %H:%M", time.localtime(report.token_ends))
         told = f"warning: your token for {remote} ends on {ends}; ask the hub's owner for a new one"
         warn(f"{told}, and give that to git as the password")
 
 
-def _say_proposals(report: SyncResult, waiting: int) -> None:
+def _print_proposals(report: SyncResult, waiting: int) -> None:
     for name in report.removed:
-        say_painted("removed ", "green", f"{one_line(name)}, which was decided")
+        print_styled("removed ", "green", f"{one_line(name)}, which was decided")
     for told in report.kept:
         warn(f"not removed: {one_line(told)}")
     if waiting:
         wait = "proposal waits" if waiting == 1 else "proposals wait"
-        say(f'{waiting:,} {wait}; run "vaultmem review"')
+        print_line(f'{waiting:,} {wait}; run "vaultmem review"')
 
 
-def _say_left_out(vault: Vault, report: SyncResult) -> None:
+def _print_left_out(vault: Vault, report: SyncResult) -> None:
     """Print which files are too large for a commit, where the last sync did not print the same."""
     from vaultmem.services.changes.ownership import describe_too_large
 
     names = "\n".join(sorted(report.left_out))
     if names != vault.state.get("left_out"):
         for line in describe_too_large(report.left_out):
-            say(f"left out  {line}")
+            print_line(f"left out  {line}")
         vault.state.keep("left_out", names)
 
 
-def _say_rescued(report: SyncResult) -> None:
-    what = f"{count_things(report.waiting, 'commit')} {_wait(report.waiting)}"
+def _print_rescued(report: SyncResult) -> None:
+    what = f"{pluralize(report.waiting, 'commit')} {_wait(report.waiting)}"
     if report.rescued:
         warn(f"{what}; a copy is at {one_line(report.remote)} as {one_line(report.rescued)}")
     else:
         warn(f"{what} on this machine alone: the remote takes no copy of them, either")
 
 
-def _say_plan(plan: SyncPlan) -> None:
+def _print_plan(plan: SyncPlan) -> None:
     remote = one_line(plan.remote)
     if plan.told:
-        say(f"offline: {one_line(plan.told)}")
+        print_line(f"offline: {one_line(plan.told)}")
     if plan.uncommitted:
-        say_painted(
+        print_styled(
             "would save   ",
             "yellow",
-            f"{count_things(plan.uncommitted, 'file')} that no commit has",
+            f"{pluralize(plan.uncommitted, 'file')} that no commit has",
         )
     if plan.fetched:
-        say_painted(
-            "would fetch  ", "yellow", f"{count_things(plan.fetched, 'commit')} from {remote}"
+        print_styled(
+            "would fetch  ", "yellow", f"{pluralize(plan.fetched, 'commit')} from {remote}"
         )
     if plan.merge:
         for path in plan.merge.paths:
-            say(f"  {one_line(path)}")
-        say_merged(plan.merge)
-        say(f"{plan.merge.refused}") if plan.merge.refused else None
+            print_line(f"  {one_line(path)}")
+        print_merged(plan.merge)
+        print_line(f"{plan.merge.refused}") if plan.merge.refused else None
     if plan.waiting:
-        say_painted(
-            "would push   ", "yellow", f"{count_things(plan.waiting, 'commit')} to {remote}"
-        )
+        print_styled("would push   ", "yellow", f"{pluralize(plan.waiting, 'commit')} to {remote}")
     if not (plan.told or plan.uncommitted or plan.fetched or plan.waiting):
-        say(f"{one_line(plan.branch)} and {remote} have the same.")
+        print_line(f"{one_line(plan.branch)} and {remote} have the same.")
 
 
 def _wait(count: int) -> str:
@@ -321,7 +321,7 @@ def watch(
     if unit:
         _print_unit(opened)
     elif status:
-        say_status(opened, here.as_json)
+        print_status(opened, here.as_json)
     elif stop:
         stop_resident(opened, here.as_json)
     elif daemon:
@@ -329,7 +329,7 @@ def watch(
         if here.as_json:
             emit_json(daemon_json(found, log))
         else:
-            say(f"Watching {opened.root} as process {found.pid}; it writes to {log}.")
+            print_line(f"Watching {opened.root} as process {found.pid}; it writes to {log}.")
     else:
         told = f"Watching {opened.root} as process {os.getpid()}; press Ctrl-C to stop."
         be_resident(opened, here.as_json, lambda: told, idle * 60)
@@ -354,13 +354,13 @@ def be_resident(
 
     def begun() -> None:
         if not as_json:
-            say(told())
+            print_line(told())
             sys.stdout.flush()
 
-    run_resident(vault, lambda happened: _tell(happened, as_json), answer, begun, idle, web)
+    run_resident(vault, lambda happened: _describe(happened, as_json), answer, begun, idle, web)
 
 
-def _tell(happened: Happened, as_json: bool) -> bool:
+def _describe(happened: Happened, as_json: bool) -> bool:
     """Print what happened; False if whoever read this has gone."""
     try:
         if as_json:
@@ -368,7 +368,7 @@ def _tell(happened: Happened, as_json: bool) -> bool:
         else:
             style = _STYLES.get(happened.what, "dim")
             text = f"  {time.strftime('%H:%M:%S')}  {happened.text}"
-            say_painted(f"{happened.what:<9}", style, text)
+            print_styled(f"{happened.what:<9}", style, text)
         sys.stdout.flush()
     except BrokenPipeError:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")
@@ -376,7 +376,7 @@ def _tell(happened: Happened, as_json: bool) -> bool:
     return True
 
 
-def say_status(vault: Vault, as_json: bool) -> None:
+def print_status(vault: Vault, as_json: bool) -> None:
     """Say who watches and serves the vault; exit code 1 if nobody does."""
     from vaultmem.services.watching.lease import find_watcher
 
@@ -384,14 +384,18 @@ def say_status(vault: Vault, as_json: bool) -> None:
     if as_json:
         emit_json(watcher_json(found))
     elif found is None:
-        say("No watcher is running; `vaultmem watch` starts one.")
+        print_line("No watcher is running; `vaultmem watch` starts one.")
     else:
         since = time.strftime("%Y-%m-%d %H:%M", time.localtime(found.since))
-        say(f"Watched by process {found.pid} since {since} (vaultmem {found.version}).")
+        print_line(f"Watched by process {found.pid} since {since} (vaultmem {found.version}).")
         if found.address:
-            say(f"It serves the vault at {found.address}; `vaultmem serve --link` prints a link.")
+            print_line(
+                f"It serves the vault at {found.address}; `vaultmem serve --link` prints a link."
+            )
         if found.passing:
-            say("An agent started it; it ends when no agent has been served for some minutes.")
+            print_line(
+                "An agent started it; it ends when no agent has been served for some minutes."
+            )
     raise typer.Exit(0 if found is not None else 1)
 
 
@@ -403,7 +407,7 @@ def stop_resident(vault: Vault, as_json: bool) -> None:
     if as_json:
         emit_json({"stopped": found})
     else:
-        say(f"Process {found.pid} has ended." if found else "No watcher is running.")
+        print_line(f"Process {found.pid} has ended." if found else "No watcher is running.")
 
 
 def start_daemon(vault: Vault, words: Sequence[str]) -> tuple[Watching, Path]:
@@ -436,7 +440,7 @@ def start_daemon(vault: Vault, words: Sequence[str]) -> tuple[Watching, Path]:
 def _print_unit(vault: Vault) -> None:
     command = _command(vault, ["watch"])
     text = launchd_plist(command) if sys.platform == "darwin" else systemd_unit(command)
-    say(text.rstrip("\n"))
+    print_line(text.rstrip("\n"))
 
 
 def _command(vault: Vault, words: Sequence[str]) -> list[str]:

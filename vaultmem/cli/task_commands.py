@@ -5,13 +5,13 @@ from __future__ import annotations
 import typer
 
 from vaultmem.cli.quick_typer import new_group
-from vaultmem.cli.shared import name_operations
+from vaultmem.cli.shared import list_operation_commands
 
 
 def register(parent: typer.Typer) -> None:
     """Add the commands to the application."""
     app = new_group(
-        name_operations(
+        list_operation_commands(
             add="tasks.ADD",
             set="tasks.SET",
             list="tasks.LIST",

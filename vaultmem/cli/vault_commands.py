@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vaultmem.cli.output import emit_json, following, say, say_painted, warn
+from vaultmem.cli.output import emit_json, following, print_line, print_styled, warn
 from vaultmem.cli.shared import Here, takes
 from vaultmem.cli.vault_list import register_here
 from vaultmem.config import CONFIG_NAME
-from vaultmem.core.text.display import clean_text, count_things, name_some
+from vaultmem.core.text.display import clean_text, pluralize, format_names
 from vaultmem.errors import RefusedError
 from vaultmem.operations.vault_data import indexed_json, init_json, trusted_json
 
@@ -82,7 +82,7 @@ def init(
     if allow_secrets:
         plan = allow_leaks(plan)
     if not here.as_json:
-        _say_plan(plan)
+        _print_plan(plan)
     elif dry_run:
         emit_json(init_json(plan))
     if dry_run:
@@ -100,40 +100,42 @@ def init(
     if here.as_json:
         emit_json(init_json(plan, created, name))
         return
-    _say_created(created, name)
+    _print_created(created, name)
     if commit_edits:
-        say("`vaultmem watch` commits your edits after ten minutes without a save.")
+        print_line("`vaultmem watch` commits your edits after ten minutes without a save.")
     elif plan.suggests_edits and commit_edits is None:
         _suggest_edits(created.vault)
-    _say_problems(created.vault.manifest.problems())
+    _print_problems(created.vault.manifest.problems())
 
 
 def _suggest_edits(vault: Vault) -> None:
     if not vault.config.commit_edits_after_seconds:
-        say("hint: `vaultmem init --commit-edits` has `vaultmem watch` commit what you write")
+        print_line(
+            "hint: `vaultmem init --commit-edits` has `vaultmem watch` commit what you write"
+        )
 
 
-def _say_created(created: Created, name: str) -> None:
+def _print_created(created: Created, name: str) -> None:
     """Print what was done, and what the owner may want to do next."""
-    settings = [count_things(len(created.excluded), "line")] if created.excluded else []
+    settings = [pluralize(len(created.excluded), "line")] if created.excluded else []
     settings = [f"{each} of its exclude file" for each in settings]
     settings += ["a merge driver for notes"] if created.configured else []
     if settings:
-        say(f"Set in the repository's own settings: {', '.join(settings)}.")
+        print_line(f"Set in the repository's own settings: {', '.join(settings)}.")
     if created.report.commit:
         made = "Made a repository, committed" if created.new_repository else "Committed"
-        say(f"{made} as {created.report.commit[:7]}.")
+        print_line(f"{made} as {created.report.commit[:7]}.")
     notes, _ = created.vault.view.totals()
     listed = f", listed as {name}" if name else ""
-    say(f"{count_things(notes, 'note')} in {created.vault.root}{listed}.")
+    print_line(f"{pluralize(notes, 'note')} in {created.vault.root}{listed}.")
     if created.kept_out:
-        say(f"Kept out of git, and indexed: {name_some(created.kept_out)}.")
-        say("hint: `vaultmem init --allow-secrets` there lets git have them")
+        print_line(f"Kept out of git, and indexed: {format_names(created.kept_out)}.")
+        print_line("hint: `vaultmem init --allow-secrets` there lets git have them")
     if created.released:
-        say(f"No longer kept out of git: {name_some(created.released)}.")
-        say("hint: the next `vaultmem checkpoint` commits them")
+        print_line(f"No longer kept out of git: {format_names(created.released)}.")
+        print_line("hint: the next `vaultmem checkpoint` commits them")
     if created.person_problem:
-        say(f"Note: {created.person_problem}.")
+        print_line(f"Note: {created.person_problem}.")
 
 
 def _choose_folder(folder: Path | None) -> Path:
@@ -171,7 +173,7 @@ def _ask_to_allow(plan: InitPlan) -> bool:
     """
     from vaultmem.services.memory.create_vault import show_leaks
 
-    notes = count_things(len(plan.kept_out), "file")
+    notes = pluralize(len(plan.kept_out), "file")
     typer.echo(f"\nThese lines look like credentials, in {notes}:", err=True)
     for place, line in show_leaks(plan.root, plan.credentials[:_SHOWN]):
         typer.echo(clean_text(f"  {place}{f'  {line}' if line else ''}"), err=True)
@@ -195,13 +197,13 @@ def _ask_to_commit(plan: InitPlan, yes: bool, is_asked: bool) -> None:
     if not plan.files or yes:
         return
     if is_asked:
-        files = count_things(len(plan.files), "file")
+        files = pluralize(len(plan.files), "file")
         if plan.private and not sys.stdout.isatty():
-            typer.echo(f"These look private: {clean_text(name_some(plan.private))}", err=True)
+            typer.echo(f"These look private: {clean_text(format_names(plan.private))}", err=True)
         typer.confirm(f"Commit {files} of {clean_text(str(plan.root))}?", abort=True, err=True)
     elif plan.private:
         raise RefusedError(
-            f"these would be committed and look private: {name_some(plan.private)}; "
+            f"these would be committed and look private: {format_names(plan.private)}; "
             "say --yes, or `git init` there and commit what you want"
         )
 
@@ -214,42 +216,44 @@ def _ask_about_edits(plan: InitPlan) -> bool | None:
     return typer.confirm(told, plan.suggests_edits, err=True)
 
 
-def _say_plan(plan: InitPlan) -> None:
+def _print_plan(plan: InitPlan) -> None:
     """Print what will be done, a line for each thing."""
     if plan.is_vault and not plan.added:
-        say(f"{plan.root} is a vault already; it lacks nothing.")
+        print_line(f"{plan.root} is a vault already; it lacks nothing.")
         return
-    say(str(plan.root))
+    print_line(str(plan.root))
     if plan.repository is None:
-        _say_step("makes", "a git repository")
+        _print_step("makes", "a git repository")
     elif plan.repository == plan.root:
-        _say_step("uses", "the git repository that is here; nothing is committed")
+        _print_step("uses", "the git repository that is here; nothing is committed")
     else:
-        _say_step("uses", f"the git repository at {plan.repository}; nothing is committed")
+        _print_step("uses", f"the git repository at {plan.repository}; nothing is committed")
     if plan.added:
-        _say_step("adds", _name_added(plan.added))
+        _print_step("adds", _format_added(plan.added))
     if plan.files:
         count = "1 file that is" if len(plan.files) == 1 else f"{len(plan.files):,} files that are"
         size = f"{plan.size / 1e6:,.1f} MB" if plan.size >= 1e5 else f"{plan.size:,} bytes"
-        _say_step("commits", f"{count} here, {size}: {name_some(plan.files)}")
+        _print_step("commits", f"{count} here, {size}: {format_names(plan.files)}")
     if plan.kept_out:
-        count = count_things(len(plan.kept_out), "file")
-        told = f"{count} from git, for lines look like credentials: {name_some(plan.credentials)}"
-        _say_step("excludes", told, "yellow")
+        count = pluralize(len(plan.kept_out), "file")
+        told = (
+            f"{count} from git, for lines look like credentials: {format_names(plan.credentials)}"
+        )
+        _print_step("excludes", told, "yellow")
     if plan.private:
-        _say_step("private?", name_some(plan.private), "yellow")
+        _print_step("private?", format_names(plan.private), "yellow")
     if plan.left_out:
-        _say_step("leaves", ", ".join(f"{what}: {n:,}" for what, n in plan.left_out.items()))
+        _print_step("leaves", ", ".join(f"{what}: {n:,}" for what, n in plan.left_out.items()))
 
 
-def _say_step(word: str, told: str, colour: str = "green") -> None:
+def _print_step(word: str, told: str, colour: str = "green") -> None:
     first, *others = textwrap.wrap(told, 69, break_long_words=False, break_on_hyphens=False)
-    say_painted(f"  {word:<9}", colour, first)
+    print_styled(f"  {word:<9}", colour, first)
     for line in others:
-        say(f"{'':<11}{line}")
+        print_line(f"{'':<11}{line}")
 
 
-def _name_added(paths: Sequence[str]) -> str:
+def _format_added(paths: Sequence[str]) -> str:
     """Return the files that are added, those of one folder together."""
     folders: dict[str, list[str]] = {}
     for path in paths:
@@ -277,11 +281,11 @@ def index(here: Here) -> None:
         emit_json(indexed_json(opened, report))
         return
     notes, _ = opened.view.totals()
-    say(
-        f"{count_things(notes, 'note')}, {report.added:,} new, {report.changed:,} changed, "
+    print_line(
+        f"{pluralize(notes, 'note')}, {report.added:,} new, {report.changed:,} changed, "
         f"{report.removed:,} gone  ({report.seconds:.1f} s)"
     )
-    _say_problems(opened.manifest.problems())
+    _print_problems(opened.manifest.problems())
 
 
 @takes("vault", "as_json")
@@ -334,62 +338,64 @@ def trust(
       vaultmem trust
       vaultmem trust --drop no-friday-deploys
     """
-    from vaultmem.services.search.trusted import drop_trust, sign_trusted, take_trust, trust_vault
+    from vaultmem.services.search.trusted import drop_trust, sign_trusted, import_trust, trust_vault
     from vaultmem.services.vaults.companions import find_companions
 
     if bool(place) + (sign or bool(key)) + bool(signer) + bool(drop) > 1:
         raise typer.BadParameter("give one of --from, --sign, --allow-signer and --drop")
     opened = here.open()
     if drop:
-        _say_dropped(drop_trust(opened, drop), here.as_json)
+        _print_dropped(drop_trust(opened, drop), here.as_json)
     elif signer:
         _allow_signer(opened, signer, here.as_json)
     elif sign or key:
         name, paths = sign_trusted(opened, key)
-        _say_trusted(paths, here.as_json, name)
+        _print_trusted(paths, here.as_json, name)
     else:
         companions = find_companions(opened)
-        trusted = take_trust(opened, place) if place else trust_vault(opened, companions.values())
-        _say_trusted(trusted, here.as_json)
+        trusted = import_trust(opened, place) if place else trust_vault(opened, companions.values())
+        _print_trusted(trusted, here.as_json)
         if companions and not (place or here.as_json):
-            say(f"Asked together with it from now on: {', '.join(companions)}.")
-        _tell_unknown(opened)
+            print_line(f"Asked together with it from now on: {', '.join(companions)}.")
+        _print_unknown(opened)
 
 
-def _say_dropped(paths: list[str], as_json: bool) -> None:
+def _print_dropped(paths: list[str], as_json: bool) -> None:
     if as_json:
         emit_json({"dropped": paths})
         return
     for path in paths:
-        say(f"no longer trusted  {path}")
+        print_line(f"no longer trusted  {path}")
     if not paths:
-        say("Nothing changed: these notes were not trusted.")
+        print_line("Nothing changed: these notes were not trusted.")
 
 
 def _allow_signer(vault: Vault, signer: str, as_json: bool) -> None:
     from vaultmem.services.search.trusted import allow_key, list_trusted
 
     name = allow_key(vault, signer)
-    _say_trusted(list_trusted(vault), as_json, allowed=name)
+    _print_trusted(list_trusted(vault), as_json, allowed=name)
 
 
-def _say_trusted(paths: list[str], as_json: bool, signer: str = "", allowed: str = "") -> None:
+def _print_trusted(paths: list[str], as_json: bool, signer: str = "", allowed: str = "") -> None:
     if as_json:
         emit_json(trusted_json(paths, signer, allowed))
         return
     for path in paths:
-        say_painted("signed   " if signer else "trusted  ", "green", path)
+        print_styled("signed   " if signer else "trusted  ", "green", path)
     count = f"{len(paths)} active policies, skills and preferences"
     if signer:
-        say(f"{count} are signed by {signer}; `vaultmem sync` takes that to your other machines,")
-        say("and `vaultmem trust --allow-signer` there makes your key count.")
+        print_line(
+            f"{count} are signed by {signer}; `vaultmem sync` takes that to your other machines,"
+        )
+        print_line("and `vaultmem trust --allow-signer` there makes your key count.")
     elif allowed:
-        say(f"What {allowed} signs counts on this machine; {count} are trusted now.")
+        print_line(f"What {allowed} signs counts on this machine; {count} are trusted now.")
     else:
-        say(f"{count} are trusted from now on.")
+        print_line(f"{count} are trusted from now on.")
 
 
-def _tell_unknown(vault: Vault) -> None:
+def _print_unknown(vault: Vault) -> None:
     from vaultmem.services.search.trusted import verify_signed
 
     if unknown := verify_signed(vault):
@@ -400,17 +406,17 @@ def _tell_unknown(vault: Vault) -> None:
         )
 
 
-def _say_problems(problems: list[tuple[str, str]]) -> None:
+def _print_problems(problems: list[tuple[str, str]]) -> None:
     from vaultmem.core.notes.problems import describe_group, group_problems
 
     if not problems:
         return
     files = len({path for path, _ in problems})
     were = "1 file was" if files == 1 else f"{files:,} files were"
-    say(f"\n{were} not read, or not fully (none was changed):")
+    print_line(f"\n{were} not read, or not fully (none was changed):")
     for group in group_problems(problems):
-        say_painted("  ", "yellow", describe_group(group))
-    say("  `vaultmem doctor` shows what repairs them.")
+        print_styled("  ", "yellow", describe_group(group))
+    print_line("  `vaultmem doctor` shows what repairs them.")
 
 
 # The command that shows what vaultmem is, on a copy of the sample vault: demo.
@@ -458,7 +464,7 @@ def demo(
         if above is not None:
             forget_demo(root, folders)
             above.cleanup()
-            say("\nThe copy is gone again; `vaultmem demo --keep DIR` leaves you one.")
+            print_line("\nThe copy is gone again; `vaultmem demo --keep DIR` leaves you one.")
 
 
 def _show(vault: Vault, no_open: bool) -> None:
@@ -468,37 +474,37 @@ def _show(vault: Vault, no_open: bool) -> None:
 
     sync_vault(vault)
     notes, _ = vault.view.totals()
-    say(f"{notes} notes of a ferry operator's ticketing project, with a week of history, in")
-    say(f"{vault.root}\n")
+    print_line(f"{notes} notes of a ferry operator's ticketing project, with a week of history, in")
+    print_line(f"{vault.root}\n")
     opens = has_screen()
     reason = "" if no_open else _find_reason_against(opens)
     if not (no_open or reason):
         from vaultmem.cli.serve_commands import serve_here
 
-        say("Look at the page, or try in another terminal:")
-        say(f"  cd {shlex.quote(str(vault.root))}")
-        say("".join(f"  {line}\n" for line in _COMMANDS))
+        print_line("Look at the page, or try in another terminal:")
+        print_line(f"  cd {shlex.quote(str(vault.root))}")
+        print_line("".join(f"  {line}\n" for line in _COMMANDS))
         token = vault.state_folder / "mcp.token"
         serve_here(vault, (0, "127.0.0.1", ()), True, False, token, opens, False)
         return
     vault.close()
     for line in _COMMANDS:
-        say(f"$ {line}")
+        print_line(f"$ {line}")
         sys.stdout.flush()
         command = [sys.executable, "-P", "-m", *shlex.split(line)]
         subprocess.run(command, cwd=vault.root, env=vault.environment, check=False)
-        say("")
+        print_line("")
     if reason:
-        say(reason)
+        print_line(reason)
 
 
 def _find_reason_against(has_screen: bool) -> str:
     """Return why no page can be shown here; empty, if one can."""
-    from vaultmem.storage.user_files import tell_missing
+    from vaultmem.storage.user_files import describe_missing
 
     try:
         import vaultmem.serve.http  # noqa: F401
     except ModuleNotFoundError as error:
-        return f"For the page: {tell_missing(error.name, 'web')}."
+        return f"For the page: {describe_missing(error.name, 'web')}."
     lack = "This is neither a screen nor a terminal; in a terminal, `vaultmem demo` prints a link."
     return "" if has_screen or sys.stdout.isatty() else lack

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.cli.options import JsonOption
-from vaultmem.cli.output import emit_json, say, say_painted, warn
+from vaultmem.cli.output import emit_json, print_line, print_styled, warn
 from vaultmem.cli.quick_typer import PlainGroup, add_commands
-from vaultmem.core.text.display import count_things, escape_bytes, one_line
+from vaultmem.core.text.display import pluralize, escape_bytes, one_line
 from vaultmem.errors import VaultError
 from vaultmem.operations.vault_data import listed_json, vaults_json
 
@@ -54,11 +54,11 @@ def list_(as_json: JsonOption = False) -> None:
         return
     width = max((len(each.name) for each in listed), default=0)
     for each in listed:
-        say_painted(f"{each.name:<{width}}", "bold", f"  {escape_bytes(one_line(each.path))}")
+        print_styled(f"{each.name:<{width}}", "bold", f"  {escape_bytes(one_line(each.path))}")
         style = "yellow" if each.problem or each.doubtful else ""
-        say_painted(f"{'':<{width}}  {_describe(each)}", style)
+        print_styled(f"{'':<{width}}  {_describe(each)}", style)
     if not listed:
-        say("No vault is listed yet; `vaultmem vault add PATH` lists one.")
+        print_line("No vault is listed yet; `vaultmem vault add PATH` lists one.")
 
 
 def add(
@@ -79,7 +79,7 @@ def add(
     if as_json:
         emit_json(added._asdict())
         return
-    say_painted("listed  ", "green", f"{added.name}  {escape_bytes(one_line(added.path))}")
+    print_styled("listed  ", "green", f"{added.name}  {escape_bytes(one_line(added.path))}")
 
 
 def remove(
@@ -97,7 +97,7 @@ def remove(
     if as_json:
         emit_json(listed_json(removed.name, removed.path))
         return
-    say_painted(
+    print_styled(
         "off the list  ", "green", f"{removed.name}  {escape_bytes(one_line(removed.path))}"
     )
 
@@ -123,9 +123,9 @@ def _find_folders() -> UserFolders:
 def _describe(listed: ListedVault) -> str:
     if listed.problem:
         return listed.problem
-    notes = "never read yet" if listed.notes is None else count_things(listed.notes, "note")
+    notes = "never read yet" if listed.notes is None else pluralize(listed.notes, "note")
     facts = [notes, f"on {listed.branch}" if listed.branch else "no branch"]
-    facts += [f"{count_things(listed.doubtful, 'file')} not read fully"] if listed.doubtful else []
+    facts += [f"{pluralize(listed.doubtful, 'file')} not read fully"] if listed.doubtful else []
     facts += ["trusted" if listed.trusted else "not trusted"]
     facts += ["watched"] if listed.watched else []
     return ", ".join(facts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from vaultmem.cli.opening import has_named, open_other, take_named
+from vaultmem.cli.opening import has_named, open_other, extract_vaults
 from vaultmem.cli.output import warn
 from vaultmem.cli.shared import Here
 
@@ -44,12 +44,12 @@ def open_several(here: Here, vaults: list[str], every: bool, alone: bool) -> lis
     from vaultmem.services.vaults import companions
     from vaultmem.storage.user_files import read_vaults
 
-    named = list(dict.fromkeys([*take_named(), *vaults]))
+    named = list(dict.fromkeys([*extract_vaults(), *vaults]))
     named += read_vaults(_find_folders().config).values() if every else []
     opened = here._replace(vault=named[0] if named else "").open_synced(reads=True)
     opened = replace(opened, opener=open_other)
     if every or len(named) > 1:
-        own = companions.name_vaults(opened.folders, [opened.root])[opened.root]
+        own = companions.label_vaults(opened.folders, [opened.root])[opened.root]
         found, told = companions.open_others(replace(opened, name=own), named[1:])
     elif alone or opened.ref:
         return [opened]
@@ -62,8 +62,8 @@ def open_several(here: Here, vaults: list[str], every: bool, alone: bool) -> lis
 
 def warn_unmatched(vaults: Sequence[Vault], wanted: NoteFilter) -> None:
     """Say which tags and contexts no note has, where a filter let nothing through."""
-    from vaultmem.services.views.resolve_names import tell_unmatched
+    from vaultmem.services.views.resolve_names import describe_unmatched
 
     if len(vaults) == 1:
-        for line in tell_unmatched(vaults[0], wanted):
+        for line in describe_unmatched(vaults[0], wanted):
             warn(f"note: {line}")

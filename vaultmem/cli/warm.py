@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import vaultmem
-from vaultmem.cli.opening import keep_warm, run
+from vaultmem.cli.opening import cache_vault, run
 from vaultmem.cli.start import is_warm, same_settings
 from vaultmem.environment import on_behalf, open_named_vault
 from vaultmem.storage.lock import READER
@@ -131,7 +131,7 @@ class WarmServer:
     ) -> None:
         self._root = root
         self._admit = admit
-        self._settle: Callable[[], bool] = partial(settle, _SETTLED)
+        self._resolve: Callable[[], bool] = partial(settle, _SETTLED)
         self._free = threading.Semaphore(_WAITING)
         self._listener = Listener(os.fspath(path), _WAITING)
         self._out = DividedStream(sys.stdout)
@@ -215,7 +215,7 @@ class WarmServer:
             work, words = asked
             if work.set_running_or_notify_cancel():
                 work.set_result(self._answer(words))
-        self._let_go()
+        self._release()
 
     def _load(self) -> Any:
         """Return the commands; whoever is the first to ask waits for what they import."""
@@ -228,12 +228,12 @@ class WarmServer:
         inode = os.stat(self._root).st_ino
         if self._vault is not None and inode == self._vault_inode:
             return
-        self._let_go()  # Another folder stands there now.
+        self._release()  # Another folder stands there now.
         self._vault = open_named_vault(self._root, patience=READER)
         self._vault_inode = inode
-        keep_warm(self._vault, self._settle)
+        cache_vault(self._vault, self._resolve)
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         if self._vault is not None:
             self._vault.close()
         self._vault = None
@@ -249,7 +249,7 @@ class WarmServer:
         """Run the command as a process of its own would, with its streams kept."""
         try:
             if words == ["settle"]:
-                return (0, b"", b"") if self._settle() else None
+                return (0, b"", b"") if self._resolve() else None
             wanted = _read_command(words)
             command = self._load()
             self._open()

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from vaultmem.core.text.display import count_things, one_line
+from vaultmem.core.text.display import pluralize, one_line
 
 #: The properties that name what a memory is based on; notes of older versions have `refs`.
 CITES = "cites"
@@ -128,7 +128,7 @@ class AnchorCheck(NamedTuple):
     @property
     def verdict(self) -> str:
         """The state in words: `changed since 9f2c (3 lines)`."""
-        count = count_things(self.lines, "line")
+        count = pluralize(self.lines, "line")
         match self.status:
             case AnchorStatus.CHANGED:
                 since = f" since {self.anchor.commit[:4]}" if self.anchor.commit else ""

@@ -46,10 +46,10 @@ def read_subject(message: str) -> str:
     return message.partition("\n")[0]
 
 
-def name_files(kind: str, paths: Iterable[str], tail: str = "") -> str:
+def format_files(kind: str, paths: Iterable[str], tail: str = "") -> str:
     """Return a subject: what kind of event, to which files, as many as there is room for."""
     ordered = sorted(dict.fromkeys(paths), key=lambda path: (not is_note_name(path), path))
-    names = list(map(name_file, ordered[:_MAX_NAMES]))
+    names = list(map(format_file, ordered[:_MAX_NAMES]))
     room = COLUMNS - width(f"{kind}: {tail}")
     for count in range(len(names), 1, -1):
         if width(told := _list(names[:count], len(ordered) - count)) <= room:
@@ -58,12 +58,12 @@ def name_files(kind: str, paths: Iterable[str], tail: str = "") -> str:
     return f"{kind}: {cut(names[0] if names else '', room - len(more))}{more}{tail}"
 
 
-def name_pair(kind: str, first: str, between: str, second: str) -> str:
+def format_pair(kind: str, first: str, between: str, second: str) -> str:
     """Return a subject that names two files, each with its share of the room.
 
     Where that is too small, how the second begins like the first is left out.
     """
-    one, two = name_file(first), name_file(second)
+    one, two = format_file(first), format_file(second)
     room = COLUMNS - width(f"{kind}: {between}")
     if width(one + two) > room:
         same = next((n for n, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), 0)
@@ -73,7 +73,7 @@ def name_pair(kind: str, first: str, between: str, second: str) -> str:
     return f"{kind}: {one}{between}{cut(two, room - width(one))}"
 
 
-def name_file(path: str) -> str:
+def format_file(path: str) -> str:
     """Return what a commit calls a file: a note by its name alone, and never by its text."""
     pure = PurePosixPath(path)
     name = _one_line(mask_secrets(pure.stem if is_note_name(path) else pure.name), 200)

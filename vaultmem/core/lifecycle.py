@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from vaultmem.core.text.suggest import ask_meant
+from vaultmem.core.text.suggest import suggest_similar
 from vaultmem.errors import RefusedError
 
 
@@ -188,6 +188,6 @@ def check_transition(
 def _member(text: str, names: list[str], what: str) -> str:
     name = text.strip().lower()
     if name not in names:
-        near = ask_meant(name, names, f"; use {', '.join(names)}")
+        near = suggest_similar(name, names, f"; use {', '.join(names)}")
         raise RefusedError(f'unknown {what} "{text}"{near}')
     return name

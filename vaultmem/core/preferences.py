@@ -196,7 +196,7 @@ def _is_order(even: str, is_asked: bool) -> bool:
     is_lasting, body = _drop_lasting(even)
     if is_lasting and match_sort("wish", "want", "please").match(body):
         return True
-    condition, main = _divide(body)
+    condition, main = _split(body)
     main = _drop_opening(main)
     before = match_sort("before").match(main)
     if before:
@@ -220,7 +220,7 @@ def _is_order(even: str, is_asked: bool) -> bool:
     return bool(match_sort("dont").match(main) and match_sort("unless").search(main))
 
 
-def _divide(even: str) -> tuple[str, str]:
+def _split(even: str) -> tuple[str, str]:
     """Return the condition that a sentence begins with, "" if with none, and the rest."""
     opens = match_sort("about", "anchor").match(even) or re.match(r"for\b", even)
     if not opens:

@@ -12,7 +12,7 @@ from vaultmem.core.anchors import CITES
 from vaultmem.core.notes.edit_properties import (
     PropertyValue,
     format_note,
-    keep_title,
+    get_title,
     set_property,
 )
 from vaultmem.core.notes.frontmatter import PropertyReader, read_frontmatter
@@ -159,7 +159,9 @@ def digest_words(title: str, body: str) -> str:
     return hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def name_notes(source: str, file: str, document: Document, folder: str = "") -> list[PrimedNote]:
+def choose_note_paths(
+    source: str, file: str, document: Document, folder: str = ""
+) -> list[PrimedNote]:
     """Return the notes that a document's parts become, in `primed/<source>/<folder>`.
 
     A name is made of the heading; where that is taken, of the heading above and it, then with a
@@ -258,13 +260,13 @@ def _write_note(new: PrimedNote, pin: bool) -> str:
         _PROPERTY: new.digest,
     }
     text = format_note(properties, f"\n{new.body}\n")
-    return keep_title(text, PurePosixPath(new.path), new.title)
+    return get_title(text, PurePosixPath(new.path), new.title)
 
 
 def _update_note(old: Note, new: PrimedNote, pin: bool) -> str:
     """Return a note with the source's title and text; its other properties stay."""
     text = old.text[: old.matter.body] + f"\n{new.body}\n"
-    text = keep_title(text, old.path, new.title)
+    text = get_title(text, old.path, new.title)
     text = set_property(text, _PROPERTY, new.digest)
     return _pinned(text) if pin and not old.pinned else text
 

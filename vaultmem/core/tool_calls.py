@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from vaultmem.core.text.patterns import compile_later
-from vaultmem.core.transcripts.event import is_worth_telling, name_command
+from vaultmem.core.transcripts.event import is_worth_telling, format_command
 
 _SEPARATOR = compile_later(r"\s*(?:&&|\|\||;|\n)\s*")
 _FOLDER = compile_later(r"(?<![\w./~-])(?:[\w.~-]*/)+(?=[\w.-]+)")
@@ -21,7 +21,7 @@ _LONGEST = 2_000
 
 def split_commands(command: str) -> tuple[str, ...]:
     """Return the commands of a line that do more than look around, without folders and output."""
-    parts = (name_command(part) for part in _SEPARATOR.split(command[:_LONGEST]))
+    parts = (format_command(part) for part in _SEPARATOR.split(command[:_LONGEST]))
     return tuple(dict.fromkeys(part for part in parts if part and is_worth_telling(part)))
 
 

@@ -17,11 +17,11 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vaultmem.core.secrets.scan import mask_secrets
-from vaultmem.core.text.display import count_things, one_line
+from vaultmem.core.text.display import pluralize, one_line
 from vaultmem.errors import VaultError
 from vaultmem.hub.git_requests import Admitted, GitRequest
 from vaultmem.hub.guests import Guests, read_token, warn_of_end
-from vaultmem.services.hub.grants import Grant, may, name_pusher
+from vaultmem.services.hub.grants import Grant, may, build_pusher_environment
 from vaultmem.services.hub.grants import GrantScope as Right
 from vaultmem.services.hub.hub_folder import AuditEntry, Hub, record
 from vaultmem.web.access import Gate, is_asked_by, read_cookie
@@ -77,7 +77,7 @@ class RequestLog:
             dropped = self._dropped.pop(guest.id, 0)
         refused = [describe_reason(why)]
         if dropped:
-            refused.append(f"{count_things(dropped, 'refused request')} before it without a row")
+            refused.append(f"{pluralize(dropped, 'refused request')} before it without a row")
         self._record(guest, what, vaults, "refused", {"operation": operation, "refused": refused})
 
     def _record(
@@ -206,7 +206,7 @@ class HubGate(Gate):
             vaults = [asked.vault] if asked.vault else []
             await to_thread.run_sync(self._log.add_refusal, vaults, guest, what, "git", told)
             return Admitted(status=status, told=told)
-        return Admitted(grant, name_pusher(self._guests.hub, grant, origin))
+        return Admitted(grant, build_pusher_environment(self._guests.hub, grant, origin))
 
     def _find_grant(self, request: Request) -> _Found:
         """Return who asks, by a token or a cookie; else why nobody is known."""

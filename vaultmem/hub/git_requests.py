@@ -140,7 +140,7 @@ class GitApp:
         asked = _read_asked(request)
         admitted = await self._admit(request, asked)
         if admitted.grant is None:
-            await refuse_git(admitted.status, admitted.told)(scope, receive, send)
+            await reject_git(admitted.status, admitted.told)(scope, receive, send)
             return
         send = warn_of_end(admitted.grant, send)
         environment = {**self._describe(request, asked, admitted.grant), **admitted.environment}
@@ -152,7 +152,7 @@ class GitApp:
                 raise RefusedRequestError(413, f"that is over {size:,} bytes")
             await self._answer(exchange, receive, send)
         except RefusedRequestError as refusal:
-            await refuse_git(refusal.status, refusal.told)(scope, receive, send)
+            await reject_git(refusal.status, refusal.told)(scope, receive, send)
 
     def _read_limits(self) -> HubLimits:
         """Return what hub.yaml allows now; as at the start if it is broken: the hook rejects."""
@@ -170,7 +170,7 @@ class GitApp:
             return
         with body:
             async with self._slots.take(exchange.caller):
-                if exchange.is_push and await self._refuse(exchange, body, send):
+                if exchange.is_push and await self._reject(exchange, body, send):
                     return
                 words, environment = _COMMAND, exchange.environment
                 await run_program(words, environment, body, limits, receive, end.send)
@@ -180,7 +180,7 @@ class GitApp:
                 if lines:
                     await to_thread.run_sync(self._record, exchange, [], lines, outcome)
 
-    async def _refuse(self, exchange: _Exchange, body: IO[bytes], send: Send) -> bool:
+    async def _reject(self, exchange: _Exchange, body: IO[bytes], send: Send) -> bool:
         """Return whether a push was refused: then its pack is not unpacked.
 
         The audit log has it before the client gets an answer.
@@ -234,7 +234,7 @@ class GitApp:
         }
 
 
-def refuse_git(status: int, told: str) -> PlainTextResponse:
+def reject_git(status: int, told: str) -> PlainTextResponse:
     """Return an answer whose words git shows to whoever gave the command."""
     headers = {"Connection": "close", "Cache-Control": "no-store"}
     if status == 401:

@@ -107,7 +107,7 @@ class Guests:
         return not is_over
 
     def _find(self, key: str, look: Callable[[], Grant | None]) -> Grant | None:
-        state = self._look_at_grants()
+        state = self._reload_grants()
         seen, until, grant = self._known.pop(key, (None, 0.0, None))
         if seen != state or until < time.monotonic() or grant is None:
             grant, until = look(), time.monotonic() + _WHILE  # As of `state`, or later.
@@ -118,7 +118,7 @@ class Guests:
             self._known.popitem(last=False)
         return grant
 
-    def _look_at_grants(self) -> object:
+    def _reload_grants(self) -> object:
         try:
             found = os.stat(self.hub.folder / FILE_NAME)
         except OSError:

@@ -46,7 +46,7 @@ from vaultmem.storage.git.git_locks import GitLocation as GitPlace
 from vaultmem.storage.lock import hold_lock
 from vaultmem.web.page_requests import refuse
 from vaultmem.web.rendering import Site, choose_shared
-from vaultmem.web.web_app import STATIC, tell_nothing_here
+from vaultmem.web.web_app import STATIC, answer_not_found
 from vaultmem.workers import Caller
 
 # The app of a hub, and of a fleet: which address leads to git, to a vault, or to all of them.
@@ -76,7 +76,7 @@ class HubFront:
         self._find_pool = find_pool
         guests = Guests(hub)
         self._own = self._make_own(guests)
-        self._gate = HubGate(self._divide, hub_site, guests, log)
+        self._gate = HubGate(self._split, hub_site, guests, log)
         self._git = GitApp(hub, self._gate.admit, self._vaults.notice) if with_git else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -91,7 +91,7 @@ class HubFront:
         for each in self._agents.values():
             each.close()
 
-    async def _divide(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _split(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request that was let in on to a vault, to agents' place, or to pages over all."""
         path = scope["path"]
         if scope["type"] == "http" and path.startswith(BASE):
@@ -107,13 +107,13 @@ class HubFront:
                 Route("/", show_vaults),
                 Route("/sign-in", sign_in, methods=["GET", "POST"]),
                 Route("/sign-out", sign_out, methods=["POST"]),
-                Route("/alive", _tell_alive),
+                Route("/alive", _report_alive),
                 Route("/metrics", self._show_metrics),
                 *ROUTES,
                 Mount("/static", StaticFiles(directory=STATIC)),
             ],
             middleware=[Middleware(GZipMiddleware, minimum_size=1_000)],
-            exception_handlers={404: tell_nothing_here, 405: tell_nothing_here},
+            exception_handlers={404: answer_not_found, 405: answer_not_found},
         )
         app.state.guests, app.state.site, app.state.overall = guests, self._site, self._overall
         return app
@@ -140,7 +140,7 @@ class HubFront:
         return PlainTextResponse(told, media_type="text/plain; version=0.0.4")
 
 
-async def _tell_alive(_: Request) -> Response:
+async def _report_alive(_: Request) -> Response:
     return PlainTextResponse("alive\n")
 
 

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from vaultmem.core.packs.division import tell_missing
+from vaultmem.core.packs.division import describe_missing
 from vaultmem.core.text.json_values import as_plain
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.hub.gate import RequestLog
@@ -37,7 +37,7 @@ from vaultmem.services.fleet.pool import Each, Pool, PoolAnswer
 from vaultmem.services.hub.grants import Grant, GrantScope, may
 from vaultmem.services.hub.hub_folder import Hub
 from vaultmem.services.packs.build import AskPack, PackAnswer
-from vaultmem.services.search.run_query import Ask, QueryResult, tell_how_sure
+from vaultmem.services.search.run_query import Ask, QueryResult, describe_match_strength
 from vaultmem.services.search.vault_set import VaultSet
 from vaultmem.storage.user_files import is_vault_name
 from vaultmem.web.api.routes import read_given
@@ -239,30 +239,30 @@ def _offer(tool: Tool) -> Tool:
 async def _recall(
     overall: Overall, grant: Grant, given: dict[str, Any]
 ) -> tuple[str, dict[str, Any]]:
-    from vaultmem.mcp_server.search_tools import fit_hits, read_recall, tell_hits
+    from vaultmem.mcp_server.search_tools import fit_hits, read_recall, describe_hits
     from vaultmem.operations.declaration import BUDGET
     from vaultmem.operations.finding import make_ask
 
     asked = read_recall(given)
     found = await overall.recall(grant, make_ask(asked), asked.vaults, "mcp")
-    beside = tell_missing(found.missing)
+    beside = describe_missing(found.missing)
     shown = fit_hits(found.answer, {}, "short", given.get("budget", BUDGET), beside)
-    return _tell(tell_hits(found.answer._replace(shown=shown), asked.offset, beside), given)
+    return _describe(describe_hits(found.answer._replace(shown=shown), asked.offset, beside), given)
 
 
 async def _pack(
     overall: Overall, grant: Grant, given: dict[str, Any]
 ) -> tuple[str, dict[str, Any]]:
-    from vaultmem.mcp_server.search_tools import tell_pack
+    from vaultmem.mcp_server.search_tools import format_pack_answer
     from vaultmem.operations.declaration import read_request
     from vaultmem.operations.finding import PackRequest, make_pack_ask
 
     asked = read_request(PackRequest, given)
     found = await overall.pack(grant, make_pack_ask(asked), asked.vaults, "mcp")
-    return _tell(tell_pack(found.answer, ()), given)
+    return _describe(format_pack_answer(found.answer, ()), given)
 
 
-def _tell(answer: ToolAnswer, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def _describe(answer: ToolAnswer, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     return answer.text, as_plain(answer.as_data(given.get("detail", False)))
 
 
@@ -326,7 +326,7 @@ async def show_vaults(request: Request) -> Response:
         asked = Ask(query, _LIMIT, offset, suggests=True, waits=False, counts=False)
         found = await overall.recall(request.state.grant, asked, (), "page")
         hits, has_more = list(map(show_hit, found.answer.hits)), found.answer.has_more
-        doubts = tell_how_sure(found.answer)
+        doubts = describe_match_strength(found.answer)
         doubts += [f"{name}: not asked ({why})" for name, why in found.missing.items()]
     else:
         rows = await list_vaults(request)

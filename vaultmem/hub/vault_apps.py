@@ -81,7 +81,7 @@ class VaultApps:
         name, place = _read_place(scope)
         if not name or name not in self._find_pool().names or not may(grant, name, Right.READ):
             told = "This hub has no such vault, or not for you."
-            guest = Guest(grant.name, grant.id, origin=_name_origin(unquote(place)))
+            guest = Guest(grant.name, grant.id, origin=_format_origin(unquote(place)))
             vaults = [name] if name else []
             await to_thread.run_sync(self._log.add_refusal, vaults, guest, "ask", "", told)
             await refuse(request, 404, told)(scope, receive, send)
@@ -109,7 +109,7 @@ class VaultApps:
         self, name: str, place: bytes, grant: Grant, scope: Scope, receive: Receive, send: Send
     ) -> None:
         path = unquote(place.decode("ascii"))
-        visitor = make_visitor(grant, name, _name_origin(path))
+        visitor = make_visitor(grant, name, _format_origin(path))
         query, guest = Request(scope).query_params, visitor.guest
         is_question = path in _QUESTIONS and "part" not in query  # That comes at each key.
         if guest and is_question and query.get("q"):
@@ -153,7 +153,7 @@ def make_caller(visitor: Visitor, environment: Mapping[str, str]) -> Caller:
     )
 
 
-def _name_origin(path: str) -> str:
+def _format_origin(path: str) -> str:
     """Return the origin of a request for a path of a vault: mcp, api or page."""
     return "mcp" if path == MCP_PATH else "api" if path.startswith("/api/") else "page"
 
@@ -175,11 +175,11 @@ def keep(
     kept: OrderedDict[Any, Value],
     key: object,
     make: Callable[[], Value],
-    let_go: Callable[[Value], None] = lambda _: None,
+    discard: Callable[[Value], None] = lambda _: None,
 ) -> Value:
     """Return what is kept under a key, made if it is not there; too many let the oldest go."""
     value = kept.pop(key, None) or make()
     kept[key] = value
     if len(kept) > MANY:
-        let_go(kept.popitem(last=False)[1])
+        discard(kept.popitem(last=False)[1])
     return value

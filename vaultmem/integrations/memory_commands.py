@@ -20,10 +20,10 @@ from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
 from vaultmem.services.changes.edit_notes import check_rewrite, check_text, edit_note, write_note
 from vaultmem.services.memory.forget import forget_notes
 from vaultmem.services.memory.rename import rename_note
-from vaultmem.services.similarity.known import refuse_held
+from vaultmem.services.similarity.known import reject_quarantined
 from vaultmem.services.similarity.similar import SimilarityQuery
 from vaultmem.services.views.read_notes import read_note
-from vaultmem.services.views.update_index import sync_to_read, sync_vault
+from vaultmem.services.views.update_index import update_index_nonblocking, sync_vault
 from vaultmem.vault import Vault
 
 ROOT = "/memories"
@@ -46,7 +46,7 @@ def run_command(vault: Vault, given: Mapping[str, Any]) -> str:
     missing = [key for key in needed if not isinstance(given.get(key), (str, int))]
     if missing:
         raise RefusedError(f"The command {name} needs {', '.join(missing)}.")
-    (sync_to_read if name == "view" else sync_vault)(vault)
+    (update_index_nonblocking if name == "view" else sync_vault)(vault)
     return command(vault, given)
 
 
@@ -90,7 +90,9 @@ def _create(vault: Vault, given: Mapping[str, Any]) -> str:
     path = _with_suffix(_parse(given["path"]))
     text = str(given["file_text"])
     check_rewrite(path, None, text)
-    if held := refuse_held(vault, SimilarityQuery(parse_note(path, text.encode("utf-8")).body)):
+    if held := reject_quarantined(
+        vault, SimilarityQuery(parse_note(path, text.encode("utf-8")).body)
+    ):
         raise RefusedError(
             f"{held.path} states nearly the same, and is quarantined; nothing was written"
         )

@@ -7,17 +7,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.core.lifecycle import State
-from vaultmem.core.notes.sections import tell_shortened
+from vaultmem.core.notes.sections import describe_shortened
 from vaultmem.core.text.display import one_line
 from vaultmem.errors import RefusedError
 from vaultmem.mcp_server.tool import (
     NOTE_BUDGET,
     Tool,
     ToolAnswer,
-    cut_text,
+    truncate_text,
     price,
     read_shown,
-    see_at,
+    view_at_arguments,
 )
 from vaultmem.operations.declaration import LEAST, MOST, Front, describe, read_request
 from vaultmem.operations.note_data import edited_json, report_json
@@ -72,16 +72,16 @@ def _describe_remembered(done: Remembered) -> list[str]:
     for each in done.similar:
         if each.contradicts:
             lines.append(f"It contradicts {each.path}: {one_line(each.says)[:300]}")
-            lines.append(_tell_replacing(each, done))
+            lines.append(_describe_replacing(each, done))
         elif each.says and not each.is_same:
             lines.append(f"Near to it: {each.path}: {one_line(each.says)[:200]}")
     if done.ends:
         lines.append(describe_end(done.ends, "valid_until ").capitalize() + ".")
-    lines += tell_proposed(done.proposed)
+    lines += describe_proposed(done.proposed)
     return [*lines, f"Hint: {describe_offer(done.offered)} in cites."] if done.offered else lines
 
 
-def _tell_replacing(each: Nearby, done: Remembered) -> str:
+def _describe_replacing(each: Nearby, done: Remembered) -> str:
     """Say how to say that a memory replaces a note, or a part of one that says more."""
     if not each.says_more:
         return "If it replaces that, say so: set superseded_by there with update_note."
@@ -89,7 +89,7 @@ def _tell_replacing(each: Nearby, done: Remembered) -> str:
     return f"It has more; if this part is replaced, set supersedes_part of {done.path} to {link}."
 
 
-def tell_proposed(proposed: Sequence[Proposed]) -> list[str]:
+def describe_proposed(proposed: Sequence[Proposed]) -> list[str]:
     """Say which standing wishes were found, and that only a person's word makes them count."""
     return [
         f"Proposed as a preference of the user's: {each.path}: {one_line(each.text)[:200]} "
@@ -109,14 +109,14 @@ def read_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     head = f"{note.path}@{note.blob}  {facts}"
     changed = one_line(found.changed)
     caution = f"in doubt: {one_line(note.problem)}" if note.problem else ""
-    shortened = tell_shortened(note.full_text)
+    shortened = describe_shortened(note.full_text)
     if shortened and not found.whole:
         shortened += "; read again with full"
     lines = [*filter(None, (changed, caution, shortened))]
     left = given.get("budget", NOTE_BUDGET) - price(
         [head, *lines, note.blob, str(note.path), _MORE]
     )
-    text, following = cut_text(found.text, given.get("offset", 0), left)
+    text, following = truncate_text(found.text, given.get("offset", 0), left)
     more = [_MORE.format(following)] if following is not None else []
     full = note_data(found)
     data = {name: full.pop(name) for name in ("path", "blob")}
@@ -171,7 +171,7 @@ def _change_state(vault: Vault, path: PurePosixPath, given: dict[str, Any]) -> s
     if (read_note(vault, path).state, state) == (State.CANDIDATE, State.ACTIVE):
         raise RefusedError(f"{path}: promote makes a candidate active and trusted")
     change_state(vault, [str(path)], state, given.get("reason", ""))
-    return read_as_written(see_at(vault, {}), path).blob
+    return read_as_written(view_at_arguments(vault, {}), path).blob
 
 
 def forget_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
@@ -256,7 +256,7 @@ FORGET = Tool(
 
 def promote_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     """Make candidates active, in one commit; those of another branch are taken over first."""
-    from vaultmem.services.lifecycle.transition import promote_notes, tell_unsaid
+    from vaultmem.services.lifecycle.transition import promote_notes, describe_untrusted
 
     if source := given.get("from"):
         from vaultmem.services.merging.take import promote_from
@@ -268,7 +268,7 @@ def promote_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     detail = {**report_json(done.report), "promoted": paths, "trusted": done.trusted}
     told = [f"Promoted {', '.join(paths)}."] if paths else []
     told += [f"Active already: {', '.join(done.active)}."] if done.active else []
-    told += [*_describe(done.report), tell_unsaid(done)]
+    told += [*_describe(done.report), describe_untrusted(done)]
     return ToolAnswer("\n".join(filter(None, told)), detail=detail)
 
 

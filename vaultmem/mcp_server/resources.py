@@ -26,7 +26,7 @@ from vaultmem.mcp_server.tool_text import (
     list_matches,
     list_page,
     render_resource,
-    tell_state,
+    describe_state,
 )
 from vaultmem.storage.watcher import EVERYTHING
 from vaultmem.workers import Work
@@ -175,9 +175,9 @@ class Subscribers:
         self._waiting.add(path)
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = loop.call_later(_QUIET, self._tell, loop)
+        self._timer = loop.call_later(_QUIET, self._describe, loop)
 
-    def _tell(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _describe(self, loop: asyncio.AbstractEventLoop) -> None:
         paths, self._waiting = self._waiting, set()
         uris = {PACK} | {note_uri(path) for path in paths if path != EVERYTHING}
         if EVERYTHING in paths:
@@ -264,7 +264,7 @@ async def get_prompt(read: Read, name: str, given: dict[str, str] | None) -> typ
     if name not in _PROMPTS:
         raise MCPError(types.INVALID_PARAMS, f"no such prompt; there are {', '.join(_PROMPTS)}")
     about = " ".join((given or {}).get("about", "").split())[:1_000]
-    pack = await read(partial(tell_state, about)) if name == "resume" else ""
+    pack = await read(partial(describe_state, about)) if name == "resume" else ""
     text = _PROMPTS[name][2].format(about=f": {about}" if about else "", pack=pack)
     message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
     return types.GetPromptResult(description=_PROMPTS[name][1], messages=[message])

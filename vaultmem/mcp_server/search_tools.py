@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 from vaultmem.core.packs.pack_item import quote
 from vaultmem.core.text.display import escape_bytes, one_line
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.mcp_server.tool import Tool, ToolAnswer, cut_text, fit_rows, price, read_shown, see_at
+from vaultmem.mcp_server.tool import (
+    Tool,
+    ToolAnswer,
+    truncate_text,
+    fit_rows,
+    price,
+    read_shown,
+    view_at_arguments,
+)
 from vaultmem.operations import notes, usage_stats
 from vaultmem.operations.declaration import (
     BUDGET,
@@ -73,7 +81,7 @@ def recall_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     vaults, told = open_vaults(vault, asked)
     beside = list(map(escape_bytes, told))
     answer = recall_in(vaults, asked, show_within(given.get("budget", BUDGET), beside))
-    return tell_hits(answer, asked.offset, beside)
+    return describe_hits(answer, asked.offset, beside)
 
 
 def read_recall(given: dict[str, Any]) -> Recall:
@@ -82,13 +90,13 @@ def read_recall(given: dict[str, Any]) -> Recall:
     return asked
 
 
-def tell_hits(answer: QueryResult, offset: int, beside: Sequence[str]) -> ToolAnswer:
+def describe_hits(answer: QueryResult, offset: int, beside: Sequence[str]) -> ToolAnswer:
     """Return what was shown of an answer, and what is to be told `beside` it."""
-    from vaultmem.services.search.run_query import tell_how_sure
+    from vaultmem.services.search.run_query import describe_match_strength
 
     is_cut = answer.has_more or len(answer.shown) < len(answer.hits)
     following = offset + len(answer.shown) if is_cut else None
-    lines = [*tell_how_sure(answer, names_tool=True), *(line for _, line in answer.shown)]
+    lines = [*describe_match_strength(answer, names_tool=True), *(line for _, line in answer.shown)]
     if following is not None:
         lines.append(f"There are more: ask again with offset {following}.")
     paths = [_name_path(hit) for hit, _ in answer.shown]
@@ -116,10 +124,10 @@ def pack_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
         return price({"told": _show_pack(pack, beside), "receipt": _RECEIPT})
 
     made = make_pack_ask(asked)._replace(price=weigh, names_tool=True)
-    return tell_pack(pack_of(vaults, asked, made), beside)
+    return format_pack_answer(pack_of(vaults, asked, made), beside)
 
 
-def tell_pack(answer: PackAnswer, beside: Sequence[str]) -> ToolAnswer:
+def format_pack_answer(answer: PackAnswer, beside: Sequence[str]) -> ToolAnswer:
     """Return a pack as a tool's answer, with what is to be told `beside` it."""
     found = leave_out_text(pack_data(answer.pack))
     detail = {**found, "items": [leave_out_text(item) for item in found["items"]]}
@@ -144,9 +152,9 @@ def show_within(budget: int, beside: Sequence[str] = ()) -> Show:
     """
 
     def show(seen: VaultSet, answer: QueryResult) -> list[tuple[Hit, str]]:
-        from vaultmem.services.search.vault_set import name_hits
+        from vaultmem.services.search.vault_set import build_handles
 
-        handles = name_hits(seen, answer.hits)
+        handles = build_handles(seen, answer.hits)
         return fit_hits(answer, handles, seen.config.labels, budget, beside)
 
     return show
@@ -162,7 +170,7 @@ def fit_hits(
     """Return the first hits as they are shown within a budget; `handles` are by note."""
     from vaultmem.core.packs.pack_item import PackForm, PackItem, parse_labels
     from vaultmem.core.packs.warnings import join_anchors
-    from vaultmem.services.search.run_query import tell_how_sure
+    from vaultmem.services.search.run_query import describe_match_strength
 
     form = PackForm(labels=parse_labels(labels))
     items = [
@@ -178,7 +186,7 @@ def fit_hits(
         for hit in answer.hits
     ]
     frame = [
-        *tell_how_sure(answer, names_tool=True),
+        *describe_match_strength(answer, names_tool=True),
         *beside,
         "There are more: ask again with offset 1000.",
     ]
@@ -233,10 +241,10 @@ def _name_path(hit: Hit) -> dict[str, str]:
 
 def _render(item: PackItem, form: PackForm) -> str:
     """Render a note's best section, and name its further ones as a label would."""
-    from vaultmem.core.packs.pack_item import tell_further
+    from vaultmem.core.packs.pack_item import format_related
     from vaultmem.core.packs.pack_text import render_item
 
-    further = tell_further(item.hit)
+    further = format_related(item.hit)
     return render_item(item, form) + (f"\n[also: {further}]" if further else "")
 
 
@@ -286,7 +294,7 @@ def describe_item(row: dict[str, Any]) -> str:
 
 def quote_some(text: str) -> str:
     """Quote the beginning of a text; read_note shows the rest."""
-    shown, following = cut_text(text, 0, _QUOTED)
+    shown, following = truncate_text(text, 0, _QUOTED)
     return quote(shown) + ("\n> ..." if following is not None else "")
 
 
@@ -401,7 +409,7 @@ def _blame(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
 def _why(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     from vaultmem.services.history.explain import explain_text
 
-    seen = see_at(vault, given)
+    seen = view_at_arguments(vault, given)
     grounds = explain_text(seen, _need(given, "query"), min(given.get("limit", 5), 20))
     rows = [(describe_ground(row), row) for row in map(ground_json, grounds)]
     return _answer(given, rows, "No fact and no decision mentions that.")
@@ -425,7 +433,7 @@ def _belief(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     detail = [leave_out_text(hit_data(hit)) for hit, _ in found.shown]
     cut = len(found.shown) < len(found.hits)
     told = "\n\n".join(line for _, line in found.shown)
-    return _tell(given, told or "Nothing in the vault answered that then.", detail, cut)
+    return _describe(given, told or "Nothing in the vault answered that then.", detail, cut)
 
 
 def _branches(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
@@ -442,7 +450,7 @@ def _review(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     from vaultmem.operations.vault_data import queue_json
     from vaultmem.services.curation.review import describe_items, drop_foreign
 
-    waiting = drop_foreign(vault, _look_through(vault))
+    waiting = drop_foreign(vault, _list_waiting(vault))
     asked = waiting[: given.get("limit", 20)]
     found = queue_json(describe_items(vault, asked), len(waiting))["items"]
     rows = [
@@ -493,7 +501,7 @@ def _queries(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     )
     calls = usage_stats.recent(vault, asked)
     rows = [(_join(usage_stats.call_lines(each)), usage_stats.call_data(each)) for each in calls]
-    return _name_rows("calls", _answer(given, rows, "Nothing was shown yet."))
+    return _label_rows("calls", _answer(given, rows, "Nothing was shown yet."))
 
 
 def _join(lines: Iterable[Line]) -> str:
@@ -504,25 +512,25 @@ def _reference(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     """List the sources of reference material, or the notes of one."""
     from vaultmem.core.lifecycle import State
 
-    seen, rows = see_at(vault, given), list[tuple[str, Any]]()
+    seen, rows = view_at_arguments(vault, given), list[tuple[str, Any]]()
     if not given.get("source"):
         for each in notes.list_sources(seen, NoArguments()):
             told = f"{each.name}  {each.notes:,} notes  {each.tokens:,} tokens"
             rows.append((one_line(told), each))
-        return _name_rows("sources", _answer(given, rows, "There is no reference material."))
+        return _label_rows("sources", _answer(given, rows, "There is no reference material."))
     for note in notes.list_source_notes(seen, notes.SourceRequest(given["source"])).notes:
         if note.state != State.QUARANTINED:
             told = f"{note.path}  {note.tokens:,} tokens  {note.title}"
             rows.append((one_line(told), notes.record_data(note)))
-    return _name_rows("notes", _answer(given, rows))
+    return _label_rows("notes", _answer(given, rows))
 
 
-def _name_rows(name: str, made: ToolAnswer) -> ToolAnswer:
+def _label_rows(name: str, made: ToolAnswer) -> ToolAnswer:
     """Return an answer whose rows have the name in its data that other front ends give them."""
     return made._replace(detail={"action": made.detail["action"], name: made.detail["rows"]})
 
 
-def _look_through(vault: Vault) -> Sequence[Proposal]:
+def _list_waiting(vault: Vault) -> Sequence[Proposal]:
     """Return what waits; of a large vault, which takes minutes to compare, what was found before.
 
     Raises:
@@ -584,12 +592,12 @@ def _answer(
     in_detail = given.get("detail", False)
     kept, is_long = fit_rows(rows, lambda row: row if in_detail else row[0], left)
     lines = [line for line, _ in kept] or [nothing]
-    lines[0], rest = cut_text(lines[0], 0, left) if len(kept) == 1 else (lines[0], None)
+    lines[0], rest = truncate_text(lines[0], 0, left) if len(kept) == 1 else (lines[0], None)
     cut = is_cut or is_long or rest is not None
-    return _tell(given, "\n".join([*head, *lines, *tail]), [row for _, row in kept], cut)
+    return _describe(given, "\n".join([*head, *lines, *tail]), [row for _, row in kept], cut)
 
 
-def _tell(given: dict[str, Any], told: str, rows: list[Any], cut: bool) -> ToolAnswer:
+def _describe(given: dict[str, Any], told: str, rows: list[Any], cut: bool) -> ToolAnswer:
     told = f"{told}\n{_MORE}" if cut else told
     return ToolAnswer(told, {"cut": cut}, {"action": given["action"], "rows": rows})
 

@@ -66,18 +66,18 @@ def leave_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
 def _start(vault: Vault, asked: sessions.Start, budget: int) -> ToolAnswer:
     begun = sessions.begin(vault, asked)
     before = next(iter(asked.continues), "") if begun.is_new else begun.session.facts.id
-    return _tell_begun(vault, begun, before, budget)
+    return _describe_begun(vault, begun, before, budget)
 
 
 def _resume(vault: Vault, asked: sessions.Resume, budget: int) -> ToolAnswer:
-    return _tell_begun(vault, sessions.go_on(vault, asked), "", budget)
+    return _describe_begun(vault, sessions.go_on(vault, asked), "", budget)
 
 
 def _fork(vault: Vault, asked: sessions.Fork, budget: int) -> ToolAnswer:
-    return _tell_begun(vault, sessions.go_from(vault, asked), "", budget)
+    return _describe_begun(vault, sessions.go_from(vault, asked), "", budget)
 
 
-def _tell_begun(vault: Vault, begun: Begun, before: str, budget: int) -> ToolAnswer:
+def _describe_begun(vault: Vault, begun: Begun, before: str, budget: int) -> ToolAnswer:
     """Say which session is open now, and what it goes on from."""
     found = _tell("Began" if begun.is_new else "Open already:", begun.session)
     told = [found.text]
@@ -85,9 +85,9 @@ def _tell_begun(vault: Vault, begun: Begun, before: str, budget: int) -> ToolAns
     if name := begun.restore or before:
         told.append(_restore(vault, session_views.RestoreRequest(name), budget).text)
     else:
-        from vaultmem.services.sessions.restore_session import tell_last_time
+        from vaultmem.services.sessions.restore_session import describe_last_time
 
-        last = tell_last_time(vault, budget or _LAST_BUDGET, but=begun.session.facts.id)
+        last = describe_last_time(vault, budget or _LAST_BUDGET, but=begun.session.facts.id)
         told += filter(None, [last])
     detail = {**found.detail, "restored": name or None}
     return found._replace(text="\n\n".join(told), detail=detail)
@@ -117,9 +117,9 @@ def _close(vault: Vault, asked: sessions.Close, _: int) -> ToolAnswer:
     told = [f"Closed {done.session.facts.id} as {done.session.facts.status}."]
     told += [f"{commit[:7]}  {subject}" for commit, subject in done.report.commits]
     if done.proposed:
-        from vaultmem.mcp_server.note_tools import tell_proposed
+        from vaultmem.mcp_server.note_tools import describe_proposed
 
-        told += tell_proposed(done.proposed)
+        told += describe_proposed(done.proposed)
     made = _tell("", done.session)
     detail = {**made.detail, **report_json(done.report)}
     return made._replace(text="\n".join(told), detail=detail)
@@ -146,7 +146,7 @@ def _list(vault: Vault, asked: session_views.ListSessions, budget: int) -> ToolA
 
     listed = list(filter(_is_shown, list_sessions(view_project(vault), asked.status)))
     shown = listed[:_LISTED]
-    told = _tell_rows(shown, _describe, budget, _REMARK, len(listed) > _LISTED)
+    told = _format_rows(shown, _describe, budget, _REMARK, len(listed) > _LISTED)
     return told if shown else ToolAnswer("There is no session yet.", {"session": None})
 
 
@@ -178,7 +178,7 @@ def _chain(vault: Vault, asked: session_views.Chain, budget: int) -> ToolAnswer:
     earlier = [each.facts for each in found.earlier if each.facts]
     followers = [facts for _, facts in found.followers]
     facts = list(filter(_is_shown, [*followers, found.session, *earlier]))
-    told = _tell_rows(facts, _describe, budget, _CHAIN)
+    told = _format_rows(facts, _describe, budget, _CHAIN)
     return told._replace(data={"session": found.session.id})
 
 
@@ -186,7 +186,7 @@ def _is_shown(facts: SessionFacts) -> bool:
     return facts.state != State.QUARANTINED
 
 
-def _tell_rows(
+def _format_rows(
     facts: list[SessionFacts],
     describe: Callable[[SessionFacts], str],
     budget: int,

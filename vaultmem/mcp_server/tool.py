@@ -62,7 +62,7 @@ def list_rows(
     return "\n".join([head, *(quote(describe(each)) for each in shown), *end]), shown
 
 
-def cut_text(text: str, offset: int, budget: int) -> tuple[str, int | None]:
+def truncate_text(text: str, offset: int, budget: int) -> tuple[str, int | None]:
     """Return what of a text from `offset` (in characters) fits a budget, and where to go on.
 
     It fits as data and as a quote. A cut is made at the end of a line where there is one.
@@ -85,13 +85,13 @@ def _price_both(text: str) -> int:
     return max(price(text), bound_tokens(quote(text)))
 
 
-def see_at(vault: Vault, given: dict[str, Any]) -> Vault:
+def view_at_arguments(vault: Vault, given: dict[str, Any]) -> Vault:
     """Return the vault at the commit that the arguments name, else on its branch as it is now."""
     if not (given.get("at") or vault.ref):
         return vault
-    from vaultmem.services.views.open_view import look_at
+    from vaultmem.services.views.open_view import view_at
 
-    return look_at(vault, given.get("at", ""))
+    return view_at(vault, given.get("at", ""))
 
 
 def read_shown(vault: Vault, given: dict[str, Any]) -> FoundNote:
@@ -107,7 +107,7 @@ def read_shown(vault: Vault, given: dict[str, Any]) -> FoundNote:
         from vaultmem.services.vaults.companions import open_addressed
 
         seen, path = open_addressed(vault, path)
-    found = get_suggested(see_at(seen, given), path, given.get("full", False))
+    found = get_suggested(view_at_arguments(seen, given), path, given.get("full", False))
     if found.note.state == State.QUARANTINED:
         raise RefusedError(
             f"{found.note.path}: quarantined, so it is not shown here; a person can read the file"
@@ -170,7 +170,7 @@ def run_tool(
     """
     answer = run(vault, given)
     if vault.notices.branches:
-        answer = _name_branch(answer, escape_bytes(vault.notices.branches[-1]))
+        answer = _label_branch(answer, escape_bytes(vault.notices.branches[-1]))
     late = [
         f"The index is out of date: {fault}; the next call catches up."
         for fault in vault.notices.faults
@@ -181,12 +181,16 @@ def run_tool(
     if suspicious:
         data["told"] = "\n".join([data["told"], *suspicious])
     if vault.notices.stale:
-        told = tell_behind(vault, data["told"])
-        return tell_behind(vault, text), {**data, "told": told, "behind": vault.notices.stale}
+        told = append_stale_reason(vault, data["told"])
+        return append_stale_reason(vault, text), {
+            **data,
+            "told": told,
+            "behind": vault.notices.stale,
+        }
     return text, data
 
 
-def _name_branch(answer: ToolAnswer, branch: str) -> ToolAnswer:
+def _label_branch(answer: ToolAnswer, branch: str) -> ToolAnswer:
     """Return an answer that says on which branch it is that was written."""
     told = f"On {branch}, which is not checked out."
     both = "\n".join([answer.as_data()["told"], told])
@@ -194,7 +198,7 @@ def _name_branch(answer: ToolAnswer, branch: str) -> ToolAnswer:
     return answer._replace(text=f"{answer.text}\n{told}", data=data, told=both)
 
 
-def tell_behind(vault: Vault, text: str) -> str:
+def append_stale_reason(vault: Vault, text: str) -> str:
     """Return a text with why it is older than the notes, where it is."""
     return f"{text}\n\nBehind: {vault.notices.stale}" if vault.notices.stale else text
 

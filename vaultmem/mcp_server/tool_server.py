@@ -19,7 +19,7 @@ from mcp.shared.exceptions import MCPError
 
 import vaultmem
 from vaultmem.core.text.display import escape_bytes
-from vaultmem.errors import VaultError, name_failure
+from vaultmem.errors import VaultError, wrap_os_error
 from vaultmem.mcp_server.note_tools import (
     CHECKPOINT,
     FORGET,
@@ -42,7 +42,7 @@ from vaultmem.mcp_server.resources import (
 from vaultmem.mcp_server.search_tools import CONTEXT_PACK, HISTORY, RECALL
 from vaultmem.mcp_server.session_tools import SESSION, SESSION_HEADER, TASK, leave_tool
 from vaultmem.mcp_server.tool import Tool, run_tool
-from vaultmem.mcp_server.tool_text import tell_caller
+from vaultmem.mcp_server.tool_text import describe_error
 from vaultmem.operations.schemas import UNLISTED, find_problem, flag, read_given, text, unlist
 from vaultmem.workers import Caller, Work, Workers, settle
 
@@ -129,7 +129,7 @@ class _Roots:
 
     async def find(self, context: Context) -> Path | None:
         """Return the first root of a client that is a folder here, None if it has none."""
-        client = _name_client(context)
+        client = _get_client_id(context)
         if context.request is not None and not client:
             return None  # Requests without a session cannot be told apart.
         if client not in self._folders:
@@ -138,7 +138,7 @@ class _Roots:
 
     async def forget(self, context: Context, _: types.NotificationParams) -> None:
         """Ask the client again next time: its roots have changed."""
-        self._folders.pop(_name_client(context), None)
+        self._folders.pop(_get_client_id(context), None)
 
 
 async def _ask_root(context: Context) -> Path | None:
@@ -172,8 +172,8 @@ def build_with(
     tools = {tool.name: tool for tool in offered}
     subscribers.held.leave = partial(call, SESSION._replace(run=leave_tool))
 
-    def refuse_request(error: VaultError | OSError, **about: str) -> MCPError:
-        told = escape_bytes(tell_caller(str(name_failure(error)), tools))
+    def reject_request(error: VaultError | OSError, **about: str) -> MCPError:
+        told = escape_bytes(describe_error(str(wrap_os_error(error)), tools))
         return MCPError(types.INVALID_PARAMS, told, about or None)
 
     async def on_list_tools(_: Context, asked: Any) -> types.ListToolsResult:
@@ -191,18 +191,18 @@ def build_with(
             raise MCPError(types.INVALID_PARAMS, escape_bytes(told))
         given = read_given(tool.takes, tool.rename(asked.arguments or {}))
         if problem := find_problem(tool.takes, given):
-            return _refuse(f"{tool.name}: {problem}")
+            return _reject(f"{tool.name}: {problem}")
         try:
             folder = await roots.find(context) if roots else None
             text, data = await call(tool, given, folder)
         except (VaultError, OSError) as error:
-            return _refuse(tell_caller(str(name_failure(error)), tools, tool.name))
+            return _reject(describe_error(str(wrap_os_error(error)), tools, tool.name))
         except Exception:  # noqa: BLE001  A server outlives whatever one call runs into.
             _LOG.exception("%s failed", tool.name)
             told = f"{tool.name}: an error inside vaultmem; `vaultmem doctor` may say why"
-            return _refuse(tell_caller(told, tools))
+            return _reject(describe_error(told, tools))
         if tool.name == SESSION.name and data.get("session"):
-            subscribers.held.note(_name_client(context), given, data["session"])
+            subscribers.held.note(_get_client_id(context), given, data["session"])
         return types.CallToolResult(content=[_text(text)], structured_content=data)
 
     async def on_list_resources(_: Context, asked: Any) -> types.ListResourcesResult:
@@ -216,7 +216,7 @@ def build_with(
         try:
             return await read_resource(read, str(asked.uri))
         except (VaultError, OSError) as error:
-            raise refuse_request(error, uri=str(asked.uri)) from None
+            raise reject_request(error, uri=str(asked.uri)) from None
 
     async def on_subscribe(context: Context, asked: types.SubscribeRequestParams) -> Any:
         await read(settle)
@@ -241,7 +241,7 @@ def build_with(
         try:
             return await get_prompt(read, asked.name, asked.arguments)
         except VaultError as error:
-            raise refuse_request(error) from None
+            raise reject_request(error) from None
 
     async def on_completion(_: Context, asked: types.CompleteRequestParams) -> Any:
         return await complete(read, asked.ref, asked.argument)
@@ -292,7 +292,7 @@ async def call_tool(
     return await run(partial(run_tool, tool.run, given), caller)
 
 
-def _name_client(context: Context) -> str:
+def _get_client_id(context: Context) -> str:
     """Return the MCP session of a request over HTTP, "" where there is none."""
     return "" if context.request is None else context.request.headers.get(SESSION_HEADER, "")
 
@@ -331,7 +331,7 @@ def _shorten(schema: Any) -> Any:
     return {name: each for name, each in kept.items() if each not in ("", [], False)}
 
 
-def _refuse(text: str) -> types.CallToolResult:
+def _reject(text: str) -> types.CallToolResult:
     return types.CallToolResult(content=[_text(text)], is_error=True)
 
 

@@ -15,7 +15,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
 from vaultmem.errors import NoteNotFoundError
-from vaultmem.mcp_server.tool import Tool, cut_text, tell_behind
+from vaultmem.mcp_server.tool import Tool, truncate_text, append_stale_reason
 from vaultmem.operations.declaration import MOST
 from vaultmem.storage.watch_socket import GOODBYE, LOST
 
@@ -144,7 +144,7 @@ _COMMAND = re.compile(r"`vaultmem ([^`]+)`")
 _OPTION = re.compile(r"(?:^|(?<=[ ,;(]))--([a-z-]+)")
 
 
-def tell_caller(text: str, tools: Mapping[str, Tool], called: str = "") -> str:
+def describe_error(text: str, tools: Mapping[str, Tool], called: str = "") -> str:
     """Return an error's text for who may call these tools, and has called one of them."""
     known = tools[called].takes["properties"] if called else {}
     parts = _COMMAND.split(text)  # Every second one is a command.
@@ -153,13 +153,13 @@ def tell_caller(text: str, tools: Mapping[str, Tool], called: str = "") -> str:
         for each in parts[::2]
     ]
     parts[1::2] = [
-        _name_call(each, tools) or f"`vaultmem {each}` (in a shell; no tool does it)"
+        _format_call(each, tools) or f"`vaultmem {each}` (in a shell; no tool does it)"
         for each in parts[1::2]
     ]
     return "".join(parts)
 
 
-def _name_call(command: str, tools: Mapping[str, Tool]) -> str:
+def _format_call(command: str, tools: Mapping[str, Tool]) -> str:
     """Return the call that does what a command does, "" if there is none."""
     words = command.split(" ")
     count = 2 if " ".join(words[:2]) in STEPS else 1
@@ -235,10 +235,10 @@ def _render_pack(vault: Vault, query: str) -> str:
     from vaultmem.services.projects.scope import view_project
 
     made = ask_pack(view_project(vault), AskPack(query, names_tool=True))
-    return tell_behind(vault, cut_text(made.pack.text, 0, MOST)[0])
+    return append_stale_reason(vault, truncate_text(made.pack.text, 0, MOST)[0])
 
 
-def tell_state(about: str, vault: Vault) -> str:
+def describe_state(about: str, vault: Vault) -> str:
     """Return what the last session here knew, if there was one, and what the vault has to add."""
     from vaultmem.services.packs.build import AskPack, ask_pack
     from vaultmem.services.projects.scope import view_project
@@ -246,7 +246,7 @@ def tell_state(about: str, vault: Vault) -> str:
     from vaultmem.services.sessions.restore_session import restore_session
 
     found = ask_pack(view_project(vault), AskPack(about, names_tool=True))
-    made = tell_behind(vault, found.pack.text)
+    made = append_stale_reason(vault, found.pack.text)
     try:
         last = restore_session(vault, require_session(vault, or_last=True), _RESTORE_BUDGET)
     except NoteNotFoundError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from vaultmem.core.text.display import count_things
+from vaultmem.core.text.display import pluralize
 from vaultmem.core.text.json_values import pick
 from vaultmem.operations.declaration import Arg, Front, Line, Operation
 from vaultmem.operations.schemas import record, rows
@@ -65,7 +65,7 @@ def check_lines(found: ChangeReport, asked: CheckRequest) -> Iterator[Line]:
         colour = "red" if each.is_problem else "dim"
         yield Line(f"{each.kind:<13}", colour, f" {each.path}:{each.line}: {each.message}")
     problems = sum(each.is_problem for each in found.findings)
-    yield Line(f"{count_things(problems, 'finding')} since {found.base[:7]}")
+    yield Line(f"{pluralize(problems, 'finding')} since {found.base[:7]}")
 
 
 def annotate(each: ChangeFinding) -> str:

@@ -412,9 +412,9 @@ def why_data(hit: Hit) -> dict[str, Any]:
 
 def recall_lines(answer: QueryResult, asked: Recall) -> Iterator[Line]:
     """Yield an answer as lines: how sure it is, the hits that are shown, how many are not."""
-    from vaultmem.services.search.run_query import tell_how_sure
+    from vaultmem.services.search.run_query import describe_match_strength
 
-    for line in tell_how_sure(answer):
+    for line in describe_match_strength(answer):
         yield Line(line, "yellow")
     for number, (hit, _) in enumerate(answer.shown, 1):
         yield from _list_lines(number, hit, asked.explain)
@@ -443,7 +443,7 @@ def show_lines(asked: Recall) -> Show:
 
 
 def _list_lines(number: int, hit: Hit, explain: bool) -> Iterator[Line]:
-    from vaultmem.core.packs.pack_item import plain_label, tell_further
+    from vaultmem.core.packs.pack_item import plain_label, format_related
     from vaultmem.core.packs.pack_text import label_hit
     from vaultmem.core.packs.passages import show_line
     from vaultmem.core.packs.warnings import describe_anchors
@@ -459,14 +459,14 @@ def _list_lines(number: int, hit: Hit, explain: bool) -> Iterator[Line]:
     mark = "> " if hit.record.state == "quarantined" else ""
     yield Line(f"    {mark}{show_line(hit)}")
     order = " and words in order" if hit.closeness else ""
-    yield Line(f"    why: {_tell_why(hit)}", "dim", order)
-    if further := tell_further(hit):
+    yield Line(f"    why: {_explain_hit(hit)}", "dim", order)
+    if further := format_related(hit):
         yield Line(f"    also: {further}", "dim")
     if explain:
         yield from _explain(hit)
 
 
-def _tell_why(hit: Hit) -> str:
+def _explain_hit(hit: Hit) -> str:
     words = [f"{m.shown} ({'+'.join(m.fields)})" for m in hit.matches]
     if hit.linked_from:
         words.append(f"link in {hit.linked_from}")
@@ -532,10 +532,10 @@ def _place_data(hit: Hit) -> dict[str, Any]:
 
 
 def _item_data(item: PackItem, cost: int) -> dict[str, Any]:
-    from vaultmem.core.packs.pack_text import name_handle
+    from vaultmem.core.packs.pack_text import build_handle
 
     return {
-        "handle": name_handle(item.hit, item.handle),
+        "handle": build_handle(item.hit, item.handle),
         **_place_data(item.hit),
         "refs": item.hit.refs,
         "group": item.part.value,

@@ -79,7 +79,7 @@ def log(
 def log_lines(found: Log, asked: Any) -> Iterator[Line]:
     """Yield a line for each commit."""
     for commit in found.commits:
-        yield Line(commit.commit[:7], "yellow", f"  {tell_commit(commit)}")
+        yield Line(commit.commit[:7], "yellow", f"  {format_commit_line(commit)}")
     if found.is_cut:
         yield Line(_CUT)
     elif not found.commits and asked == type(asked)(limit=asked.limit, all_=asked.all_):
@@ -88,7 +88,7 @@ def log_lines(found: Log, asked: Any) -> Iterator[Line]:
         yield Line("No event matches.")
 
 
-def tell_commit(commit: Commit) -> str:
+def format_commit_line(commit: Commit) -> str:
     """Return when a commit was made, by whom, and what it did, in a line."""
     return f"{short_time(commit)}  {commit.shown[:16]:<16}  {commit.subject}"
 
@@ -276,7 +276,7 @@ def version_lines(found: Trace) -> Iterator[Line]:
         [
             each.commit.commit[:7] if each.commit else "",
             short_time(each.commit) if each.commit else "",
-            name_writer(each),
+            format_writer(each),
             one_line(each.commit.event) if each.commit else "not committed",
             one_line(each.session),
         ]
@@ -288,7 +288,7 @@ def version_lines(found: Trace) -> Iterator[Line]:
         yield Line(f"{line}  {one_line(summarise_operation(each.operation))}{name}")
 
 
-def name_writer(origin: BlamedLine | ChangeStep | NoteCommit) -> str:
+def format_writer(origin: BlamedLine | ChangeStep | NoteCommit) -> str:
     """Return who wrote something, and the other machine that says so where this one does not."""
     claimed = f", claimed by {origin.claimed_by}" if origin.claimed_by else ""
     return one_line(origin.who + claimed)
@@ -324,7 +324,7 @@ def _origin(line: BlamedLine | ChangeStep) -> list[str]:
     if commit is None:
         return ["", "", one_line(line.who), "not committed", one_line(line.session), "", ""]
     trailers = (commit.event, commit.session, commit.intent, commit.confidence)
-    return [commit.commit[:7], commit.time[:10], name_writer(line), *map(one_line, trailers)]
+    return [commit.commit[:7], commit.time[:10], format_writer(line), *map(one_line, trailers)]
 
 
 def why(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from vaultmem.core.text.display import count_things, one_line
+from vaultmem.core.text.display import pluralize, one_line
 from vaultmem.core.text.json_values import pick
 from vaultmem.operations.declaration import (
     Arg,
@@ -101,7 +101,7 @@ def links_lines(found: NoteLinks, _: Any) -> Iterator[Line]:
         told = f"{_as_written(each)}  {target}  {missing}".rstrip()
         yield Line(f"{each.link.line:>4}  ", "dim", told)
     broken = sum(bool(each.missing) for each in found.links)
-    yield Line(f"{count_things(len(found.links), 'link')}, {broken:,} broken")
+    yield Line(f"{pluralize(len(found.links), 'link')}, {broken:,} broken")
 
 
 def list_backlinks(vault: Vault, asked: LinkedNote) -> NoteLinks:
@@ -124,7 +124,7 @@ def backlinks_lines(found: NoteLinks, _: Any) -> Iterator[Line]:
         missing = f"  no such {each.missing}" if each.missing else ""
         yield Line(f"{one_line(each.source)}:{each.link.line}  {_as_written(each)}{missing}")
     notes = len({each.source for each in found.links})
-    yield Line(f"{count_things(len(found.links), 'link')} from {count_things(notes, 'note')}")
+    yield Line(f"{pluralize(len(found.links), 'link')} from {pluralize(notes, 'note')}")
 
 
 def list_broken(vault: Vault, _: NoArguments) -> Sequence[FoundLink]:
@@ -143,7 +143,7 @@ def broken_lines(broken: Sequence[FoundLink], _: Any) -> Iterator[Line]:
     """Yield each link that leads nowhere with where it is."""
     for each in broken:
         yield Line(f"{one_line(each.source)}:{each.link.line}  {_as_written(each)}  no such note")
-    yield Line(count_things(len(broken), "broken link"))
+    yield Line(pluralize(len(broken), "broken link"))
 
 
 def list_orphans(vault: Vault, _: NoArguments) -> Sequence[tuple[NoteRecord, int]]:
@@ -162,7 +162,7 @@ def orphans_lines(found: Sequence[tuple[NoteRecord, int]], _: Any) -> Iterator[L
     """Yield the path of each note that no other links to."""
     for each, count in found:
         yield Line(f"{one_line(each.path)}{'' if count else '  (no links of its own either)'}")
-    yield Line(count_things(len(found), "orphan"))
+    yield Line(pluralize(len(found), "orphan"))
 
 
 def repair_links(vault: Vault, asked: RepairRequest) -> RepairResult:
@@ -188,7 +188,7 @@ def repair_lines(result: RepairResult, _: Any) -> Iterator[Line]:
     done = result.done
     yield from edit_lines(done.edits)
     if done.edits:
-        told = f"{count_things(done.links, 'link')} in {count_things(len(done.edits), 'note')}"
+        told = f"{pluralize(done.links, 'link')} in {pluralize(len(done.edits), 'note')}"
         yield Line("would repair  " if result.is_dry else "repaired  ", "green", told)
     else:
         yield Line("No broken link leads to a file that was moved.")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from vaultmem.core.text.json_values import as_named, pick
+from vaultmem.core.text.json_values import as_json_object, pick
 
 if TYPE_CHECKING:
     from vaultmem.core.notes.changes import PropertyChange
@@ -284,6 +284,6 @@ def replayed_json(replay: Replay) -> dict[str, Any]:
 
 def receipt_json(receipt: Receipt) -> dict[str, Any]:
     """Return a receipt without the texts that it keeps."""
-    content: dict[str, Any] = as_named(receipt)
+    content: dict[str, Any] = as_json_object(receipt)
     del content["texts"]
     return content

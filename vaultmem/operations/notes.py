@@ -72,7 +72,7 @@ def get(vault: Vault, asked: Get) -> FoundNote:
 def note_data(found: FoundNote) -> dict[str, Any]:
     """Return a note that was read, or one section of it."""
     from vaultmem.core.notes.frontmatter import as_json as property_json
-    from vaultmem.core.notes.sections import tell_shortened
+    from vaultmem.core.notes.sections import describe_shortened
 
     note = found.note
     return {
@@ -82,7 +82,7 @@ def note_data(found: FoundNote) -> dict[str, Any]:
         "heading": found.section.heading if found.section else None,
         "text": found.text,
         "caution": note.problem or note.conflict or None,
-        "shortened": tell_shortened(note.full_text) or None,
+        "shortened": describe_shortened(note.full_text) or None,
         "warnings": note.warnings,
     }
 
@@ -95,7 +95,7 @@ def note_lines(found: FoundNote, _: Any) -> Iterator[Line]:
 def note_warnings(found: FoundNote) -> Iterator[str]:
     """Yield why a note is not to be taken for what it seems."""
     from vaultmem.core.notes.encoding import describe_encoding
-    from vaultmem.core.notes.sections import tell_shortened
+    from vaultmem.core.notes.sections import describe_shortened
 
     note = found.note
     if note.state == "quarantined":
@@ -103,7 +103,7 @@ def note_warnings(found: FoundNote) -> Iterator[str]:
     if note.problem:
         yield f"warning: {note.path}: {note.problem}"
     if note.full_text and not found.whole:
-        yield f"note: {note.path}: {tell_shortened(note.full_text)}; --full prints it"
+        yield f"note: {note.path}: {describe_shortened(note.full_text)}; --full prints it"
     if found.changed:
         yield f"note: {found.changed}"
     if note.encoding:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from vaultmem.core.text.display import count_things, one_line
+from vaultmem.core.text.display import pluralize, one_line
 from vaultmem.core.text.json_values import pick
 from vaultmem.operations.declaration import (
     Arg,
@@ -77,13 +77,13 @@ def list_lines(found: ProjectList, _: Any) -> Iterator[Line]:
     """Yield each project with its counts and what it is known by."""
     width = max((len(each.project.name) for each in found.projects), default=0)
     for each in found.projects:
-        counts = f"{count_things(each.notes, 'note')}, {count_things(each.sessions, 'session')}"
+        counts = f"{pluralize(each.notes, 'note')}, {pluralize(each.sessions, 'session')}"
         here = "  (here)" if each.is_here else ""
         yield Line(f"{one_line(each.project.name):<{width}}", "bold", f"  {counts}{here}")
         yield Line(f"{'':<{width}}  {one_line(_describe(each))}", "dim")
     if not found.projects:
         yield Line("no project yet: the first memory written in a repository adds one")
-    yield Line(f"global: {count_things(found.global_notes, 'note')}")
+    yield Line(f"global: {pluralize(found.global_notes, 'note')}")
 
 
 def _describe(listed: ListedProject) -> str:
@@ -131,7 +131,7 @@ def moved_lines(done: MovedNotes, _: Any) -> Iterator[Line]:
     if not done.report.commit:
         yield Line("nothing to change")
         return
-    told = f"{count_things(len(done.paths), 'note')} now "
+    told = f"{pluralize(len(done.paths), 'note')} now "
     yield Line("moved  ", "green", told + (f"in {done.project}" if done.project else "global"))
     yield Line(f"commit {done.report.commit[:7]}", "dim")
 
@@ -159,7 +159,7 @@ def infer_lines(found: Inference, _: Any) -> Iterator[Line]:
     if not found.proposals:
         yield Line("no session knows the project of a note without one")
     elif found.report is None:
-        yield Line(f"proposed for {count_things(len(found.proposals), 'note')}")
+        yield Line(f"proposed for {pluralize(len(found.proposals), 'note')}")
         yield Line("hint: vaultmem projects --infer --apply")
     else:
         yield Line(f"commit {found.report.commit[:7]}", "dim")

@@ -11,7 +11,7 @@ from vaultmem.core.text.json_values import pick
 from vaultmem.operations.declaration import Agent, Arg, Front, Line, Moment, Operation, Takes
 from vaultmem.operations.filters import ListScope
 from vaultmem.operations.schemas import record, rows
-from vaultmem.operations.session_views import BUDGETED, Looked, name_goal
+from vaultmem.operations.session_views import BUDGETED, Looked, format_goal
 from vaultmem.operations.sessions import FACTS, facts_data, find_meant
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def found_lines(found: FoundInSessions, _: Any) -> Iterator[Line]:
         yield Line("No session answers that.")
     for each in found.sessions:
         facts = each.facts
-        about = f"  {facts.status}  {facts.started[:10]}  {name_goal(facts)}"
+        about = f"  {facts.status}  {facts.started[:10]}  {format_goal(facts)}"
         yield Line(facts.id, "bold", about)
         for hit in each.hits[:2]:
             yield Line(f"    {one_line(hit.section.heading) or 'text'}: {show_line(hit)}")

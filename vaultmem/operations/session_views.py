@@ -138,11 +138,11 @@ def show(vault: Vault, asked: ShowSession) -> ShownSession:
     Examples:
       vaultmem session show s-0431
     """
-    from vaultmem.services.sessions.find_session import get_session, name_machine
+    from vaultmem.services.sessions.find_session import get_session, add_machine
     from vaultmem.services.sessions.windows import read_tally
 
     named = find_meant(vault, asked.session_, or_last=True)
-    found = name_machine(vault, get_session(vault, named))
+    found = add_machine(vault, get_session(vault, named))
     return ShownSession(found, read_tally(vault, found.facts.id))
 
 
@@ -256,7 +256,7 @@ def _fact(name: str, text: str) -> Line:
 
 def shown_lines(done: ShownSession, _: Any) -> Iterator[Line]:
     """Yield a session's facts, then what it decided, asked and touched."""
-    from vaultmem.core.text.display import count_things
+    from vaultmem.core.text.display import pluralize
 
     session, tally, facts = done.session, done.tally, done.session.facts
     yield Line(facts.id, "bold", f"  {facts.goal or facts.title}")
@@ -273,7 +273,7 @@ def shown_lines(done: ShownSession, _: Any) -> Iterator[Line]:
     if facts.pending:
         yield _fact("restore", f"pending since {facts.pending}")
     if tally.turns:
-        yield _fact("transcript", f"{count_things(tally.turns, 'turn')}, {tally.tokens:,} tokens")
+        yield _fact("transcript", f"{pluralize(tally.turns, 'turn')}, {tally.tokens:,} tokens")
     yield _fact("windows", str(len(session.windows)))
     for name, items in (
         ("summary", session.summary.splitlines()),
@@ -302,10 +302,10 @@ def listed_lines(done: ListedSessions, _: Any) -> Iterator[Line]:
         return
     for line, facts in zip(align(rows), done.sessions, strict=True):
         mark = "  (restore pending)" if facts.pending else ""
-        yield Line(f"{line}  {name_goal(facts)}{mark}".rstrip())
+        yield Line(f"{line}  {format_goal(facts)}{mark}".rstrip())
 
 
-def name_goal(facts: SessionFacts) -> str:
+def format_goal(facts: SessionFacts) -> str:
     """Return what a session is about, in one line that fits."""
     text = one_line(facts.goal or facts.title)
     return text if len(text) <= _WIDTH else text[:_WIDTH].rsplit(" ", 1)[0] + " ..."
@@ -315,21 +315,21 @@ def chain_lines(found: SessionChain, _: Any) -> Iterator[Line]:
     """Yield those that follow a session, itself, and those before it."""
     for relation, facts in found.followers:
         words = f"{relation.value.replace('_', ' ')} this"
-        line = f"  {one_line(facts.id)}  {facts.status:<8}  {words}  {name_goal(facts)}"
+        line = f"  {one_line(facts.id)}  {facts.status:<8}  {words}  {format_goal(facts)}"
         yield Line(line.rstrip())
     first = found.session
-    yield Line(first.id, "bold", f"  {first.status:<8}  {name_goal(first)}".rstrip())
+    yield Line(first.id, "bold", f"  {first.status:<8}  {format_goal(first)}".rstrip())
     for link in found.earlier:
         told = "(no such note)"
         if link.facts:
-            told = f"{link.facts.status:<8}  {name_goal(link.facts)}"
+            told = f"{link.facts.status:<8}  {format_goal(link.facts)}"
         words = f"{link.relation.value.replace('_', ' ')} {one_line(link.session)}"
         yield Line(f"{'  ' * min(link.depth, 12)}{words}  {told}".rstrip())
 
 
 def stats_lines(found: SessionStats, _: Any) -> Iterator[Line]:
     """Yield the sessions counted."""
-    from vaultmem.core.text.display import count_things
+    from vaultmem.core.text.display import pluralize
 
     span = f", {found.first[:10]} to {found.last[:10]}" if found.first else ""
     yield _fact("sessions", f"{found.sessions:,}{span}")
@@ -343,8 +343,8 @@ def stats_lines(found: SessionStats, _: Any) -> Iterator[Line]:
             yield _fact(f"  {name}", listed)
     yield _fact("decisions", f"{found.decisions:,}")
     yield _fact("questions", f"{found.questions:,} open")
-    yield _fact("touched", count_things(found.touched, "file"))
-    turns, here = count_things(found.turns, "turn"), f"{found.bytes / 1e6:,.1f} MB"
+    yield _fact("touched", pluralize(found.touched, "file"))
+    turns, here = pluralize(found.turns, "turn"), f"{found.bytes / 1e6:,.1f} MB"
     yield _fact("transcripts", f"{turns}, {found.tokens:,} tokens, here {here}")
 
 

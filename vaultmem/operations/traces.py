@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from vaultmem.core.text.display import count_things, one_line
+from vaultmem.core.text.display import pluralize, one_line
 from vaultmem.core.text.json_values import pick
 from vaultmem.operations.declaration import Arg, Front, Line, Moment, Operation, Takes
 from vaultmem.operations.schemas import record, rows
@@ -96,7 +96,7 @@ def trace_lines(found: CodeTrace, _: Any) -> Iterator[Line]:
     if not found.notes:
         yield Line(f"no memory cites {one_line(found.place)}")
     if not known:
-        count = count_things(len(found.commits), "commit")
+        count = pluralize(len(found.commits), "commit")
         told = f"no session is known for its {count}" if found.commits else "not committed yet"
         yield Line(told)
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from vaultmem.core.text.display import count_things, one_line
+from vaultmem.core.text.display import pluralize, one_line
 from vaultmem.core.text.json_values import pick
 from vaultmem.operations.declaration import Arg, Front, Line, Operation, Takes
 from vaultmem.operations.schemas import record, rows
@@ -115,7 +115,7 @@ def stats_lines(found: Stats, asked: StatsRequest) -> Iterator[Line]:
         for each in found.most:
             yield Line(f"  {each.times:>4}  {one_line(each.path)}")
     yield Line("")
-    yield Line(f"never recalled  {count_things(len(found.never), 'note')}", "dim")
+    yield Line(f"never recalled  {pluralize(len(found.never), 'note')}", "dim")
     for path in found.never[:3]:
         yield Line(f"        {one_line(path)}")
 
@@ -123,11 +123,11 @@ def stats_lines(found: Stats, asked: StatsRequest) -> Iterator[Line]:
 def _sum_lines(found: Stats) -> Iterator[Line]:
     packs, recalls = found.packs, found.recalls
     saved = f"{packs.saved:,} saved" + (f", {packs.flat / packs.sent:.1f}x" if packs.sent else "")
-    notes = count_things(found.notes, "note")
+    notes = pluralize(found.notes, "note")
     yield Line(f"vault    {notes}, {found.flat:,} tokens as flat memory")
     yield Line(f"packs    {packs.calls:,}, {packs.sent:,} tokens sent, {saved}")
     yield Line(f"recalls  {recalls.calls:,}, {recalls.sent:,} tokens sent")
-    empty = count_things(packs.empty + recalls.empty, "question")
+    empty = pluralize(packs.empty + recalls.empty, "question")
     yield Line(f"nothing  {empty} found nothing")
 
 

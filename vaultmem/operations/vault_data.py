@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vaultmem.core.text.json_values import as_named, pick
+from vaultmem.core.text.json_values import as_json_object, pick
 from vaultmem.operations.note_data import commit_json, report_json
 
 if TYPE_CHECKING:
@@ -83,7 +83,10 @@ def import_json(report: ImportReport) -> dict[str, Any]:
 
 def branches_json(found: Iterable[ListedBranch]) -> dict[str, Any]:
     """Return the branches, each compared with what is checked out."""
-    rows = [{**as_named(b.branch), **as_named(b), "folder": b.branch.folder or None} for b in found]
+    rows = [
+        {**as_json_object(b.branch), **as_json_object(b), "folder": b.branch.folder or None}
+        for b in found
+    ]
     for row in rows:
         del row["branch"]
     return {"branches": rows}
@@ -106,19 +109,19 @@ def switched_json(name: str, commit: str, files: int) -> dict[str, Any]:
 
 def merge_json(done: MergeReport) -> dict[str, Any]:
     """Return what was merged into what, and what both sides had changed or made."""
-    return {"merged": bool(done.commit), "commit": done.commit or None, **_told_json(done)}
+    return {"merged": bool(done.commit), "commit": done.commit or None, **_summary_json(done)}
 
 
 def planned_json(plan: MergeReport) -> dict[str, Any]:
     """Return what a merge would do."""
     return {
         "would_merge": plan.needed and not plan.refused,
-        **_told_json(plan),
+        **_summary_json(plan),
         "refused": plan.refused or None,
     }
 
 
-def _told_json(told: MergeReport) -> dict[str, Any]:
+def _summary_json(told: MergeReport) -> dict[str, Any]:
     return pick(told, "source into paths losses conflicts twins")
 
 
@@ -332,7 +335,7 @@ def daemon_json(found: Watching, log: Path) -> dict[str, Any]:
 
 def happened_json(happened: Happened, time: str) -> dict[str, Any]:
     """Return one thing that the watcher did or met, and when (ISO 8601)."""
-    return {"time": time, **as_named(happened)}
+    return {"time": time, **as_json_object(happened)}
 
 
 def trusted_json(paths: Sequence[str], signer: str, allowed: str) -> dict[str, Any]:

@@ -193,7 +193,7 @@ def join_cluster(address: str) -> None:
     finally:
         if kept is not None:
             signal.signal(signal.SIGTERM, kept)
-    _keep_silent()
+    _silence_output()
 
 
 def _check_reached(address: str) -> None:
@@ -214,7 +214,7 @@ def _check_reached(address: str) -> None:
         ) from None
 
 
-def _keep_silent() -> None:
+def _silence_output() -> None:
     """Keep what Ray tells of dead processes off standard output, where answers go.
 
     It prints that whatever `log_to_driver` says, and has no setting against it; a later Ray that

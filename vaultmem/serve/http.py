@@ -202,7 +202,7 @@ class HttpServer(Port):
         )
         self._workers = workers
         self._mcp = McpApp(workers, caller, token, hosts, MCP_PATH)
-        self.answer_by(_divide(self._mcp, create_app(workers, site, self._events)), talks)
+        self.answer_by(_split(self._mcp, create_app(workers, site, self._events)), talks)
 
     def close(self, seconds: float = _GRACE) -> None:
         """Close as `Port` does, and have the sessions closed that agents began over HTTP."""
@@ -243,7 +243,7 @@ def _check_place(place: ListenAddress) -> None:
         )
 
 
-def _divide(mcp: McpApp, others: ASGIApp) -> ASGIApp:
+def _split(mcp: McpApp, others: ASGIApp) -> ASGIApp:
     """Return what passes on to `mcp` what is for it, and the rest to others."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -281,15 +281,15 @@ class _StrictConnection(h11.Connection):
         if self.their_state is h11.IDLE:
             head = re.split(rb"\n\r?\n", self.trailing_data[0], maxsplit=1)[0]
             if re.search(rb"\n[ \t]", head):
-                self._refuse("A header is folded over two lines; send it in one.")
+                self._reject("A header is folded over two lines; send it in one.")
         event = super().next_event()
         if isinstance(event, h11.Request):
             names = {name for name, _ in event.headers}
             if {b"content-length", b"transfer-encoding"} <= names:
-                self._refuse("Content-Length and Transfer-Encoding are both given; send one.")
+                self._reject("Content-Length and Transfer-Encoding are both given; send one.")
         return event
 
-    def _refuse(self, problem: str) -> NoReturn:
+    def _reject(self, problem: str) -> NoReturn:
         self.problem = problem
         raise h11.RemoteProtocolError(problem)
 

@@ -203,7 +203,7 @@ class _Relay:
                     _send(found, line)
                 else:
                     del self._waiting[number]
-                    _print(_tell_lost(number))
+                    _print(_describe_lost(number))
             if self._is_over:
                 self._hang_up()
         return True
@@ -227,7 +227,7 @@ def _read(line: bytes) -> list[dict[str, Any]]:
     ]
 
 
-def _tell_lost(number: object) -> bytes:
+def _describe_lost(number: object) -> bytes:
     error = {"code": -32000, "message": _LOST}
     return json.dumps({"jsonrpc": "2.0", "id": number, "error": error}).encode() + b"\n"
 

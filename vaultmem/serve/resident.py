@@ -68,7 +68,7 @@ def run_resident(
             lambda happened: None if tell(happened) else loop.stop(),
             lambda: is_current(own, vault),
             bool(idle),
-            lambda path: _tell_all(listeners, path),
+            lambda path: _notify_all(listeners, path),
         )
         for name in ("SIGINT", "SIGTERM", "SIGHUP"):
             if number := getattr(signal, name, None):
@@ -104,6 +104,6 @@ def _load_rest(web: HttpServer, agents: AgentConnections) -> None:
         agents.load()
 
 
-def _tell_all(listeners: Sequence[Callable[[str], None]], path: str) -> None:
+def _notify_all(listeners: Sequence[Callable[[str], None]], path: str) -> None:
     for notice in listeners:
         notice(path)

@@ -13,7 +13,7 @@ from pathlib import Path
 from vaultmem.core.text.blob import blob_id
 from vaultmem.errors import BusyError, RefusedError, VaultError
 from vaultmem.services.search.trusted import verify_signed
-from vaultmem.services.views.attribution import gather_attribution, take_attribution
+from vaultmem.services.views.attribution import collect_attribution, import_attribution
 from vaultmem.services.views.follow_renames import follow_renames, read_renames
 from vaultmem.storage.git.machine_refs import (
     MACHINE,
@@ -30,7 +30,7 @@ from vaultmem.storage.git.machine_refs import (
     is_shared,
     list_files,
     list_refs,
-    name_owner,
+    get_owner_name,
     read_machines,
     read_owner,
     rename_own,
@@ -75,7 +75,7 @@ def publish(vault: Vault) -> str | None:
     history = vault.history
     with contextlib.suppress(BusyError):  # What was noted down last is published the next time.
         SignalStore(vault.state, vault.state_folder).fold(vault.view.totals()[1], vault.wait)
-    own, owner = find_own(history, vault.state), name_owner(history)
+    own, owner = find_own(history, vault.state), get_owner_name(history)
     known = list_files(history, own.commit)
     # A commit's files and its author's name are in the past of all that follow it.
     is_anew = bool(own.commit) and (
@@ -86,7 +86,7 @@ def publish(vault: Vault) -> str | None:
         MACHINE: format_machine(history),
         SESSIONS: format_times(_find_open_sessions(vault)),
         **format_usage(_read_last_uses(vault)),
-        **gather_attribution(vault),
+        **collect_attribution(vault),
         **format_signed(each for each in vault.store.signed_trust.lists() if each.signer),
     }
     changes: dict[str, bytes | None] = dict.fromkeys(known.keys() - files.keys())
@@ -107,7 +107,7 @@ def evidence_refspecs(vault: Vault) -> tuple[str, ...]:
     return (f"+{REFS}*:{REFS}*", f"^{REFS}{own}.*")
 
 
-def take_evidence(vault: Vault) -> None:
+def import_usage(vault: Vault) -> None:
     """Make what was fetched of other machines count: their newest refs, and what they signed."""
     newest: dict[str, MachineRef] = {}
     for ref in list_refs(vault.history):  # One with a higher number replaces the one before.
@@ -115,7 +115,7 @@ def take_evidence(vault: Vault) -> None:
             drop_ref(vault.history, newest[ref.machine])
         newest[ref.machine] = ref
     with contextlib.suppress(VaultError):  # It is done with the next sync.
-        take_attribution(vault, list_machines(vault))
+        import_attribution(vault, list_machines(vault))
     with contextlib.suppress(VaultError):  # Then what they signed does not count.
         verify_signed(vault)
 
@@ -131,7 +131,7 @@ def begin_anew(vault: Vault) -> None:
         drop_ref(vault.history, own)
 
 
-def keep_data(vault: Vault, here: bool) -> str:
+def store_data(vault: Vault, here: bool) -> str:
     """Let a copied vault keep the counts and receipts, or the one that it was copied from.
 
     The other one gets a new id with its next write. Return the path of the one that keeps them.
@@ -154,7 +154,7 @@ def keep_data(vault: Vault, here: bool) -> str:
             vault.store.receipts.move_from(other.receipts)
             vault.store.artifacts.move_from(other.artifacts)
             other.renew_id()
-            vault.store.take_id(vault_id)
+            vault.store.accept_id(vault_id)
     return str(vault.root)
 
 

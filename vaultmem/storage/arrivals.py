@@ -44,7 +44,7 @@ def read_found(state: StateDatabase) -> tuple[Proposal, ...]:
     return proposals
 
 
-def keep_found(
+def store_found(
     state: StateDatabase,
     compared: Collection[str],
     change: Callable[[Sequence[Proposal]], Sequence[Proposal]],

@@ -55,7 +55,7 @@ def is_aside(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-def let_go(aside: Path) -> Path | None:
+def discard(aside: Path) -> Path | None:
     """Remove what an edit took out, unless somebody wrote to it: return where that is kept.
 
     While somebody has it open to write, it stays; and for some seconds, where that is not told.
@@ -79,7 +79,7 @@ def let_go(aside: Path) -> Path | None:
         if is_over:  # A system without leases may not remove what is open.
             drop_file(aside)
         return None
-    return keep_beside(aside, aside.with_name(named[3]))
+    return store_beside(aside, aside.with_name(named[3]))
 
 
 def drop_asides(target: Path) -> None:
@@ -96,7 +96,7 @@ def clear_leftover(file: Path, is_held: bool = True) -> Path | None:
     With `is_held` the caller holds off all who write such files; without, they get some seconds.
     """
     if is_aside(file.name):
-        return let_go(file)
+        return discard(file)
     try:
         with open_leased(file, patience=0.0) as (descriptor, lease):
             at_once = is_held and lease is Lease.HELD
@@ -122,7 +122,7 @@ def is_leftover(name: str) -> bool:
     return _TEMPORARY.fullmatch(name) is not None or is_aside(name)
 
 
-def keep_beside(file: Path, target: Path) -> Path:
+def store_beside(file: Path, target: Path) -> Path:
     """Give what somebody put in a note's place a name next to it that all can see."""
     stamp = datetime.now().strftime("%Y%m%dT%H%M%S")
     name = f"{target.stem}.conflict-{stamp}-{os.urandom(2).hex()}{target.suffix}"

@@ -145,7 +145,7 @@ class TreeEmitter(EventEmitter):
         It may be called from any thread.
         """
         with self._lock:
-            return self._events >= 0 and any(not self._take_batch() for _ in range(_READS))
+            return self._events >= 0 and any(not self._read_batch() for _ in range(_READS))
 
     def _close(self) -> None:
         with self._lock:
@@ -154,7 +154,7 @@ class TreeEmitter(EventEmitter):
                     os.close(descriptor)
             self._events = self._wake = -1
 
-    def _take_batch(self) -> bool:
+    def _read_batch(self) -> bool:
         """Queue the events of one read; False if there were none."""
         if not _wait_for(self._events, milliseconds=_HALF_MOVE if self._left else 0):
             self._end_move()
@@ -179,7 +179,7 @@ class TreeEmitter(EventEmitter):
                 path = ""
         was = self._end_move(cookie if path and mask & Bits.IN_MOVED_TO else 0)
         if path:
-            self._tell(path, was, mask, cookie)
+            self._describe(path, was, mask, cookie)
         elif mask & Bits.IN_Q_OVERFLOW:
             self._cover(self._root)
             self.queue_event(DirModifiedEvent(self._root, is_synthetic=True))
@@ -189,7 +189,7 @@ class TreeEmitter(EventEmitter):
             self.queue_event(DirDeletedEvent(self._root))
             self.stop()
 
-    def _tell(self, path: str, was: str, mask: int, cookie: int) -> None:
+    def _describe(self, path: str, was: str, mask: int, cookie: int) -> None:
         """Queue one event; of a move's first half it is not known yet which one."""
         is_folder = bool(mask & Bits.IN_ISDIR)
         kinds = _FOLDER_EVENTS if is_folder else _FILE_EVENTS

@@ -12,7 +12,7 @@ from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.paths import is_note_name
 from vaultmem.errors import ConflictError, FaultError, NoteNotFoundError, RefusedError, VaultError
 from vaultmem.storage.atomic import drop_file, sync_folder, write_temporary
-from vaultmem.storage.replacing import put_bytes, take_out
+from vaultmem.storage.replacing import put_bytes, remove_checked
 
 #: Larger files are not read as notes.
 MAX_FILE_BYTES = 1024 * 1024
@@ -163,7 +163,7 @@ def remove_file(
     if blob_id(read_file(root, path, limit)) != expected:
         raise ConflictError(f"{path}: another process changed it; nothing was removed")
     try:
-        take_out(root / path, path, expected)
+        remove_checked(root / path, path, expected)
     except OSError as error:
         raise FaultError(f"{path}: could not be removed: {error.strerror}") from error
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
 
-from vaultmem.core.text.json_values import as_named, as_plain, as_typed
+from vaultmem.core.text.json_values import as_json_object, as_plain, as_typed
 from vaultmem.core.text.patterns import compile_later
 from vaultmem.errors import BusyError, FaultError, NoteNotFoundError, RefusedError, VaultError
 from vaultmem.storage.atomic import make_private_folder, write_atomically
@@ -83,7 +83,7 @@ class KeptFolder:
 
     def write_value(self, name: str, value: Any) -> None:
         """Write a named tuple as JSON, as `write` does."""
-        self.write(name, json.dumps(as_named(value), indent=1, sort_keys=True).encode())
+        self.write(name, json.dumps(as_json_object(value), indent=1, sort_keys=True).encode())
 
     def move_from(self, other: KeptFolder) -> None:
         """Move the files of another vault's folder here, but for those that are here already.

@@ -22,7 +22,7 @@ from vaultmem.storage.atomic import (
     sync_folder,
     write_temporary,
 )
-from vaultmem.storage.displaced_files import holds, keep_beside, let_go, read_open, set_aside
+from vaultmem.storage.displaced_files import holds, store_beside, discard, read_open, set_aside
 from vaultmem.storage.leases import Lease, is_broken, open_leased
 
 
@@ -44,18 +44,18 @@ def put_bytes(target: Path, path: PurePosixPath, expected: str, data: bytes) -> 
             exchange_files(aside, target)
             is_other = lease is Lease.HELD and not _is_file(aside, descriptor)
             if is_other or not holds(aside, expected):
-                _take_back(aside, target, path)
+                _roll_back(aside, target, path)
             _sync_exchange(aside, target)
             if is_broken(descriptor, lease) or not holds(aside, expected):
-                _take_back(aside, target, path)
+                _roll_back(aside, target, path)
             if lease is Lease.HELD:
                 drop_file(aside)
     except BaseException:
-        let_go(aside)
+        discard(aside)
         raise
 
 
-def take_out(target: Path, path: PurePosixPath, expected: str) -> None:
+def remove_checked(target: Path, path: PurePosixPath, expected: str) -> None:
     """Remove a file that has the blob id `expected`; messages call it `path`.
 
     Raises:
@@ -65,7 +65,7 @@ def take_out(target: Path, path: PurePosixPath, expected: str) -> None:
     with _nobody_writing(target, path, expected) as (descriptor, lease):
         aside = set_aside(target, target, expected)
         if not holds(aside, expected):
-            kept = keep_beside(aside, target)
+            kept = store_beside(aside, target)
             raise ConflictError(f"{path}: another process changed it; kept as {kept.name}")
         try:
             sync_folder(target.parent)
@@ -158,11 +158,11 @@ def _nobody_writing(
         yield opened
 
 
-def _take_back(aside: Path, target: Path, path: PurePosixPath) -> NoReturn:
+def _roll_back(aside: Path, target: Path, path: PurePosixPath) -> NoReturn:
     """Put what the exchange took out back in its place: somebody else wrote it, or is about to."""
     with contextlib.suppress(FileNotFoundError):  # What was written is gone again: nothing to swap.
         exchange_files(aside, target)
-    kept = let_go(aside)
+    kept = discard(aside)
     told = f"one version is {kept.name}" if kept else "read it again"
     raise ConflictError(f"{path}: another process changed it; {told}")
 
@@ -182,7 +182,7 @@ def _put_back(aside: Path, target: Path) -> None:
         os.link(aside, target, follow_symlinks=False)
         drop_file(aside)
     except FileExistsError:
-        keep_beside(aside, target)
+        store_beside(aside, target)
 
 
 def _is_file(file: Path, descriptor: int) -> bool:

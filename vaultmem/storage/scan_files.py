@@ -114,7 +114,7 @@ def _scan_folder(
             if is_note and set_aside is not None and set_aside(path):
                 is_note = False
             if not entry.is_file(follow_symlinks=False):
-                _refuse_entry(entry, path, is_note, scan)
+                _reject_entry(entry, path, is_note, scan)
                 continue
             try:
                 status = entry.stat(follow_symlinks=False)
@@ -155,7 +155,7 @@ def _enter_folder(folder: str, path: str, scan: Scan, pending: list[tuple[str, s
         pending.append((folder, path + "/"))
 
 
-def _refuse_entry(entry: os.DirEntry[str], path: str, is_note: bool, scan: Scan) -> None:
+def _reject_entry(entry: os.DirEntry[str], path: str, is_note: bool, scan: Scan) -> None:
     if entry.is_symlink():
         scan.unsafe[escape_bytes(path)] = "it is a symbolic link"
     elif is_note:
@@ -197,7 +197,7 @@ def find_passed_over(root: Path, rules: Rules = (None, None)) -> PassedOver:
                     plain = rules == (None, None) and name[0] not in ".~#" and name.endswith(".md")
                     if plain and not entry.is_dir(follow_symlinks=False):
                         continue  # By far the most are notes, and need no closer look.
-                    if _look_at_entry(entry, prefix + name, rules, found):
+                    if _scan_entry(entry, prefix + name, rules, found):
                         pending.append((entry.path, f"{prefix}{name}/"))
         except OSError:
             continue  # The scan tells of it.
@@ -219,7 +219,7 @@ def count_folders(root: Path, most: int) -> int:
     return count
 
 
-def _look_at_entry(entry: os.DirEntry[str], path: str, rules: Rules, found: PassedOver) -> bool:
+def _scan_entry(entry: os.DirEntry[str], path: str, rules: Rules, found: PassedOver) -> bool:
     """Sort one entry; tell whether it is a folder to look into."""
     ignored, set_aside = rules
     name = entry.name
@@ -400,9 +400,9 @@ class ObsidianFolder:
     def read(self) -> ObsidianSettings:
         """Return the settings as they are now; what cannot be read is named in `problems`."""
         folder = f"{self._root}/{FOLDER}"
-        if (there := _look_at(folder)) is None:
+        if (there := _inspect(folder)) is None:
             return _NONE
-        seen = (there[:2], *(_look_at(f"{folder}/{name}") for name in READERS))
+        seen = (there[:2], *(_inspect(f"{folder}/{name}") for name in READERS))
         if seen != self._seen:
             self._settings = self._read()
             self._seen = seen
@@ -444,7 +444,7 @@ def find_template_folder(root: Path, settings: ObsidianSettings) -> str:
     return TEMPLATES
 
 
-def _look_at(path: str) -> tuple[int, ...] | None:
+def _inspect(path: str) -> tuple[int, ...] | None:
     try:
         found = os.lstat(path)
     except OSError:

@@ -23,7 +23,7 @@ from vaultmem.core.sessions.turns import (
     encode_line,
     tally_of,
 )
-from vaultmem.core.text.json_values import as_named
+from vaultmem.core.text.json_values import as_json_object
 from vaultmem.core.text.paths import TRANSCRIPTS
 from vaultmem.errors import ConflictError, FaultError, NoteNotFoundError, RefusedError
 from vaultmem.storage.atomic import write_atomically
@@ -64,7 +64,9 @@ class SessionTable:
 
     def put(self, found: Iterable[tuple[int, SessionFacts]]) -> None:
         """Remember facts by document, and forget those of documents that are gone."""
-        rows = [(document, facts.id, json.dumps(as_named(facts))) for document, facts in found]
+        rows = [
+            (document, facts.id, json.dumps(as_json_object(facts))) for document, facts in found
+        ]
         with self._state.transaction():
             self._state.execute_many(f"INSERT OR REPLACE INTO {_NAME} VALUES (?, ?, ?)", rows)
             self._state.execute(
@@ -235,7 +237,7 @@ TROUBLE_FILE = "hook-trouble.jsonl"
 _MAX_LOG_BYTES = 256 * 1024
 
 
-def keep_trouble(state_folder: Path, event: str, error: str) -> None:
+def log_error(state_folder: Path, event: str, error: str) -> None:
     """Add a line; whatever hinders that is nobody's trouble."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     line = json.dumps({"at": now, "event": event, "error": error[:1_000]}) + "\n"

@@ -35,7 +35,7 @@ def use_tokenizer(name: str) -> None:
         _used = name
 
 
-def name_tokenizer() -> str:
+def get_tokenizer_name() -> str:
     """Return the encoding in which this process counts, empty for the estimate."""
     return _used
 

@@ -166,7 +166,7 @@ def find_package_folder(name: str) -> Path:
 DISTRIBUTION = "vaultmem-notes"
 
 
-def tell_missing(what: str | None, extra: str) -> str:
+def describe_missing(what: str | None, extra: str) -> str:
     """Say that something is not installed, and how to get what it is part of."""
     return f"{what} is not installed; {how_to_install(extra)}"
 

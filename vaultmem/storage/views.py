@@ -465,11 +465,11 @@ class Manifest:
 
     def in_doubt(self) -> list[tuple[str, str]]:
         """Return path and reason of every note that cannot be taken at its word."""
-        return self._tell("instr(problem, ?) > 0")
+        return self._describe("instr(problem, ?) > 0")
 
     def unread(self) -> list[tuple[str, str]]:
         """Return path and reason of every other file that was not read."""
-        return self._tell("instr(problem, ?) = 0")
+        return self._describe("instr(problem, ?) = 0")
 
     def too_large(self) -> list[str]:
         """Return the path of every note that was not read because of its size."""
@@ -547,7 +547,7 @@ class Manifest:
         sql = f"DELETE FROM view_documents WHERE view = {WORK_TREE} AND path = ?"
         self._state.execute_many(sql, [(path,) for path in paths])
 
-    def _tell(self, which: str) -> list[tuple[str, str]]:
+    def _describe(self, which: str) -> list[tuple[str, str]]:
         sql = f"SELECT path, problem FROM files WHERE problem <> '' AND {which} ORDER BY 1"
         return self._state.query(sql, (IN_DOUBT,))
 

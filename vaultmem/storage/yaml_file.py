@@ -177,15 +177,15 @@ def _answer(asked: dict[str, Any]) -> dict[str, Any]:
     """Return what the vault's rules and ours find: the other process's part."""
     settings = parse_settings(asked["settings"])
     try:
-        _tell("the rules' regexes")
+        _describe("the rules' regexes")
         check_settings(settings)
     except ValueError as error:
         return {"problem": str(error)}
     rules = extend_rules(settings, asked["ignored"], asked["mark"])
-    return {"found": [find_secrets(text, path, rules, _tell) for path, text in asked["texts"]]}
+    return {"found": [find_secrets(text, path, rules, _describe) for path, text in asked["texts"]]}
 
 
-def _tell(name: str) -> None:
+def _describe(name: str) -> None:
     """Say which rule is at work, for the case that it never ends."""
     sys.stderr.write(f"\t{name}")
     sys.stderr.flush()

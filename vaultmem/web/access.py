@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.storage.atomic import write_atomically
 from vaultmem.storage.lock import hold_lock
-from vaultmem.web.page_requests import read_count, refuse, refuse_failure
+from vaultmem.web.page_requests import read_count, refuse, reject_failure
 from vaultmem.web.rendering import MAX_BODY, Site, Visitor, Visits, follows_link
 from vaultmem.workers import shows_token
 
@@ -92,7 +92,7 @@ class Gate:
         except VaultError as error:  # Of a body that is too large or too slow, say.
             if has_begun:
                 raise
-            await refuse_failure(request, error)(scope, receive, send_guarded)
+            await reject_failure(request, error)(scope, receive, send_guarded)
         except Exception:  # A server outlives whatever one request runs into.
             _LOG.exception("%s %s failed", request.method, request.url.path)
             if has_begun:
@@ -201,7 +201,7 @@ def make_code(folder: Path) -> str:
     return code
 
 
-def take_code(folder: Path, code: str) -> bool:
+def accept_code(folder: Path, code: str) -> bool:
     """Tell whether a code counts; it does not count again."""
     with hold_lock(folder / f"{_NAME}.lock"):
         codes = _read(folder)

@@ -129,7 +129,9 @@ class Jobs:
         if before is not None and not before.done():
             return
         self._shares[name] = 0.0
-        told = partial(work, partial(self._tell, name) if self._workers.are_here else _tell_nobody)
+        told = partial(
+            work, partial(self._describe, name) if self._workers.are_here else _ignore_progress
+        )
         self._begun[name] = self._workers.submit_long(told, make_caller(request))
 
     def find(self, name: str) -> Progress | None:
@@ -145,9 +147,9 @@ class Jobs:
         told = str(error) if isinstance(error, VaultError) else "an error inside vaultmem"
         return Progress(1.0, is_done=True, problem=told)
 
-    def _tell(self, name: str, done: int, total: int) -> None:
+    def _describe(self, name: str, done: int, total: int) -> None:
         self._shares[name] = done / total if total else 1.0
 
 
-def _tell_nobody(done: int, total: int) -> None:
+def _ignore_progress(done: int, total: int) -> None:
     """Tell nobody how far work is that another process may do."""

@@ -29,10 +29,10 @@ from vaultmem.errors import (
     PendingError,
     RefusedError,
     VaultError,
-    name_failure,
+    wrap_os_error,
 )
 from vaultmem.services.history.diff import FileOperation, summarise_operation
-from vaultmem.services.vaults.companions import EVERY, add_named, list_askable, see_other
+from vaultmem.services.vaults.companions import EVERY, add_named, list_askable, open_other_vault
 from vaultmem.storage.files import UnsafeFileError
 from vaultmem.storage.git.log import Commit, read_commit
 from vaultmem.vault import Vault
@@ -69,7 +69,7 @@ def find_status(error: VaultError) -> int:
     return next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
 
 
-def refuse_failure(request: Request, error: VaultError, **facts: Any) -> Response:
+def reject_failure(request: Request, error: VaultError, **facts: Any) -> Response:
     """Return the answer to what failed as may be expected, with what a program goes by."""
     facts = {"code": type(error).__name__, "exit_code": error.exit_code, **facts}
     if isinstance(error, MergeConflictError):
@@ -85,8 +85,10 @@ def refuse(request: Request, status: int, told: str, **facts: Any) -> Response:
     if wants_page(request):
         from vaultmem.web.rendering import render_page
 
-        return render_page(request, "message.html", status, title=name_status(status), told=told)
-    problem = {"type": "about:blank", "title": name_status(status), "status": status}
+        return render_page(
+            request, "message.html", status, title=get_status_text(status), told=told
+        )
+    problem = {"type": "about:blank", "title": get_status_text(status), "status": status}
     return JSONResponse(
         {**problem, "detail": told, **facts},
         status,
@@ -95,7 +97,7 @@ def refuse(request: Request, status: int, told: str, **facts: Any) -> Response:
     )
 
 
-def name_status(status: int) -> str:
+def get_status_text(status: int) -> str:
     """Return the words that HTTP has for a status."""
     return HTTPStatus(status).phrase
 
@@ -186,7 +188,7 @@ def answers(route: Route) -> Route:
         except HTTPException as error:
             return refuse(request, error.status_code, error.detail)
         except (VaultError, OSError) as error:
-            return refuse_failure(request, name_failure(error))
+            return reject_failure(request, wrap_os_error(error))
 
     return answer
 
@@ -245,10 +247,10 @@ def _look(
     if other == EVERY:
         list_askable(vault)  # It refuses a caller who cannot search other vaults.
     elif other:
-        vault = see_other(vault, other)
-    from vaultmem.services.views.open_view import look_at
+        vault = open_other_vault(vault, other)
+    from vaultmem.services.views.open_view import view_at
 
-    seen = look_at(vault, at) if at else vault
+    seen = view_at(vault, at) if at else vault
     done = work(seen)  # It may find what waits, which the frame counts.
     return frame_vault(vault, at)._replace(others=others, other=other), done
 
@@ -273,7 +275,7 @@ def frame_vault(vault: Vault, at: str) -> Frame:
     """Return what each page says of the vault, looked at as it was `at` a time."""
     head = vault.head()
     branch, commit = (head.branch, head.commit) if head else ("", "")
-    frame = Frame(vault.root.name, branch, commit, _name_moment(vault, at), vault.notices.stale)
+    frame = Frame(vault.root.name, branch, commit, _format_moment(vault, at), vault.notices.stale)
     return frame._replace(waiting=_count_waiting(vault))
 
 
@@ -284,7 +286,7 @@ def _count_waiting(vault: Vault) -> WaitingCounts | None:
     return count_waiting(vault) if vault.view.has_work_tree else None
 
 
-def _name_moment(vault: Vault, at: str) -> Commit | None:
+def _format_moment(vault: Vault, at: str) -> Commit | None:
     if not at:
         return None
     from vaultmem.services.history.commits import resolve_commit

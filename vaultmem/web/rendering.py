@@ -24,10 +24,10 @@ import vaultmem
 from vaultmem.core.lifecycle import State
 from vaultmem.core.packs.pack_item import PackItem, PackPart
 from vaultmem.core.search.query import Hit
-from vaultmem.core.text.display import clean_text, count_things, escape_bytes
+from vaultmem.core.text.display import clean_text, pluralize, escape_bytes
 from vaultmem.services.vaults.companions import EVERY
 from vaultmem.vault import Vault
-from vaultmem.web.markdown.html_links import Addresses, Surroundings, name_heading
+from vaultmem.web.markdown.html_links import Addresses, Surroundings, format_heading
 from vaultmem.workers import Guest
 
 # Who asks, and the browsers that were let in.
@@ -53,7 +53,7 @@ class BrowserVisit:
 
     notices: list[tuple[str, str]] = field(default_factory=list)
 
-    def take_notices(self) -> list[tuple[str, str]]:
+    def pop_notices(self) -> list[tuple[str, str]]:
         """Return what is to be told; it is not told again."""
         notices, self.notices = self.notices, []
         return notices
@@ -181,7 +181,7 @@ def render_page(request: Request, template: str, status: int = 200, **values: An
         visitor = visitor._replace(may_write=False)
     visit: BrowserVisit | None = getattr(request.state, "visit", None)
     # A script that loads a page again shows only a part of it, and may be quicker than the person.
-    notices = visit.take_notices() if visit and follows_link(request) else []
+    notices = visit.pop_notices() if visit and follows_link(request) else []
 
     def again(place: str = request.url.path, /, **given: Any) -> str:
         return make_link(place, **{**request.query_params, "part": "", **given})
@@ -227,7 +227,7 @@ def make_link(place: str, /, **given: Any) -> str:
 def link_note(path: str, heading: str = "", /, **given: Any) -> str:
     """Return the address of a note's page, at a heading."""
     place = make_link(f"/note/{path}", **given)
-    return f"{place}#{quote(name_heading(heading))}" if heading and place else place
+    return f"{place}#{quote(format_heading(heading))}" if heading and place else place
 
 
 @lru_cache(maxsize=32)
@@ -256,14 +256,14 @@ def _environment(links: Links) -> Environment:
     )
     made.globals |= {"link": links.page, "note": links.note, "is_static": links.is_static}
     made.filters |= {
-        "ago": tell_day if links.is_static else tell_ago,
+        "ago": format_day if links.is_static else format_age,
         "clean": lambda value: clean_text(str(value)),
-        "count": count_things,
-        "day": tell_day,
+        "count": pluralize,
+        "day": format_day,
         "diff": split_diff,
         "iso": lambda then: datetime.fromtimestamp(_read_time(then)).astimezone().isoformat(),
         "lines": lambda text: "\n".join(map(clean_text, text.split("\n"))),
-        "minute": tell_minute,
+        "minute": format_minute,
         "number": lambda value: f"{value:,}",
         "short": lambda commit: commit[:7],
         "within": lambda hit: {"vault": hit.vault} if hit.vault else {},
@@ -271,7 +271,7 @@ def _environment(links: Links) -> Environment:
     return made
 
 
-def tell_ago(then: str | float) -> str:
+def format_age(then: str | float) -> str:
     """Say how long ago something was, in its largest unit; a date before the last month as it is.
 
     `then` is in seconds since the epoch, or as ISO 8601 has it.
@@ -285,16 +285,16 @@ def tell_ago(then: str | float) -> str:
             count = int(passed // size)
             if count > 30 and size == _DAY:
                 break
-            return f"{count_things(count, name)} ago"
-    return tell_day(at)
+            return f"{pluralize(count, name)} ago"
+    return format_day(at)
 
 
-def tell_day(then: str | float) -> str:
+def format_day(then: str | float) -> str:
     """Return the day of a time: 2026-10-01."""
     return datetime.fromtimestamp(_read_time(then)).strftime("%Y-%m-%d")
 
 
-def tell_minute(then: str | float) -> str:
+def format_minute(then: str | float) -> str:
     """Return a time to the minute: 2026-10-01 14:05."""
     return datetime.fromtimestamp(_read_time(then)).strftime("%Y-%m-%d %H:%M")
 
@@ -335,12 +335,12 @@ class Reason(NamedTuple):
     score: float | None = None
 
 
-def tell_reasons(item: PackItem, is_asked: bool) -> list[Reason]:
+def describe_reasons(item: PackItem, is_asked: bool) -> list[Reason]:
     """Return why a section is in the pack for a question, or without one."""
-    return [*_tell_standing(item, is_asked), *tell_score(item.hit)]
+    return [*_describe_preferences(item, is_asked), *describe_score(item.hit)]
 
 
-def tell_score(hit: Hit) -> list[Reason]:
+def describe_score(hit: Hit) -> list[Reason]:
     """Return what adds to a hit's score besides the words that it has, and what weighs it."""
     told = [
         Reason(words, score)
@@ -354,7 +354,7 @@ def tell_score(hit: Hit) -> list[Reason]:
     return told
 
 
-def _tell_standing(item: PackItem, is_asked: bool) -> Iterator[Reason]:
+def _describe_preferences(item: PackItem, is_asked: bool) -> Iterator[Reason]:
     hit = item.hit
     if item.pinned:
         yield Reason("pinned")
@@ -381,7 +381,7 @@ PICTURES = frozenset(
 )
 
 
-def look_around(at: str, vault: Vault, embeds: bool = True) -> Surroundings:
+def build_link_context(at: str, vault: Vault, embeds: bool = True) -> Surroundings:
     """Return what links mean, and with `embeds` the texts of notes that may be shown in another.
 
     Links lead to pages of the vault as it is at `at`.

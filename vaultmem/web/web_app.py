@@ -83,7 +83,7 @@ def create_pages(workers: Workers, site: Site, events: Events | None = None) -> 
             Mount("/static", StaticFiles(directory=STATIC)),
         ],
         middleware=[Middleware(GZipMiddleware, minimum_size=1_000)],
-        exception_handlers={404: tell_nothing_here, 405: tell_nothing_here},
+        exception_handlers={404: answer_not_found, 405: answer_not_found},
     )
     app.state.workers, app.state.site, app.state.visits = workers, site, Visits()
     app.state.jobs = Jobs(workers)
@@ -132,7 +132,7 @@ def _import_later(name: str) -> Callable[[], Awaitable[Any]]:
     return find
 
 
-async def tell_nothing_here(request: Request, error: Exception) -> Response:
+async def answer_not_found(request: Request, error: Exception) -> Response:
     """Answer where no page or operation is."""
     status = getattr(error, "status_code", 404)
     if request.url.path.startswith("/api/"):

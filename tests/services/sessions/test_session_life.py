@@ -16,7 +16,7 @@ from support import git, write_notes
 
 from vaultmem.core.notes.note import Note
 from vaultmem.core.sessions.session import Edge, Relation, Status
-from vaultmem.errors import FaultError, NoteNotFoundError, PendingError, RefusedError
+from vaultmem.errors import SystemFailureError, NoteNotFoundError, PendingError, RefusedError
 from vaultmem.services.health.examine import check_sessions
 from vaultmem.services.memory.new_note import Memory
 from vaultmem.services.memory.remember import remember
@@ -45,7 +45,7 @@ from vaultmem.services.sessions.identify import identify_session, require_sessio
 from vaultmem.services.sessions.import_turns import touch_files
 from vaultmem.services.sessions.windows import mark_restore
 from vaultmem.services.views.update_index import sync_vault
-from vaultmem.services.watching.idle import take_transitions
+from vaultmem.services.watching.idle import commit_transitions
 from vaultmem.storage.lock import find_owner, find_process, is_gone
 from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.vault import Vault
@@ -166,14 +166,14 @@ def test_the_watcher_does_not_close_again_what_a_command_closes(
     begin(vault, "s-1")
     add_detail(vault, "s-1", "half-way")
     sync_vault(vault)
-    assert list(take_transitions(vault, {})) == []
+    assert list(commit_transitions(vault, {})) == []
 
     (root / ".git/MERGE_HEAD").write_text(git(root, "rev-parse", "HEAD"))
     with pytest.raises(PendingError):
         close_session(vault, "s-1")
     (root / ".git/MERGE_HEAD").unlink()
     assert ActiveSessions(vault.state_folder).find("s-1") is None
-    list(take_transitions(vault, {}))
+    list(commit_transitions(vault, {}))
     remember(vault, Memory("more"))
     begin(vault, "s-2")
     close_session(vault, "s-2")
@@ -548,10 +548,10 @@ def test_a_disk_that_fails_behind_the_end_of_a_session_is_told_with_what_came_of
     begin(opened(root), "s-1")
 
     def fail(_: Vault) -> None:
-        raise FaultError("index: Read-only file system", "the index is not updated")
+        raise SystemFailureError("index: Read-only file system", "the index is not updated")
 
     monkeypatch.setattr(close, "find_pending", fail)
-    with pytest.raises(FaultError, match=r"^not committed, but the notes are safe on disk: index"):
+    with pytest.raises(SystemFailureError, match=r"^not committed, but the notes are safe on disk: index"):
         close_session(opened(root), "s-1")
     monkeypatch.undo()
 

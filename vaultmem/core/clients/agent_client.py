@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from vaultmem.core.text.suggest import ask_meant
+from vaultmem.core.text.suggest import suggest_similar
 from vaultmem.errors import RefusedError
 
 #: The name under which a client knows the vault.
@@ -299,7 +299,7 @@ def find_client(name: str) -> AgentClient:
         RefusedError: none has it.
     """
     if name not in CLIENTS:
-        near = ask_meant(name, CLIENTS.keys(), f"; it knows {', '.join(CLIENTS)}")
+        near = suggest_similar(name, CLIENTS.keys(), f"; it knows {', '.join(CLIENTS)}")
         raise RefusedError(f'connect: "{name}" is not a client that vaultmem knows{near}')
     return CLIENTS[name]
 

@@ -259,7 +259,7 @@ def _put(form: _Form, text: str | None, key: str, values: dict[str, Any]) -> str
     before = form.read(text or "")
     inner = before.get(key, {})
     if not isinstance(inner, dict):
-        raise _refuse(key)
+        raise _reject(key)
     entry = {**(inner.get(ENTRY) or {}), **values}
     new = form.put(text, (key, ENTRY), values)
     _check(form, new, key, {**before, key: {**inner, ENTRY: entry}})
@@ -280,13 +280,13 @@ def _check(form: _Form, text: str, key: str, wanted: dict[str, Any]) -> None:
     try:
         after = form.read(text)
     except RefusedError:
-        raise _refuse(key) from None
+        raise _reject(key) from None
     # A table that only held ours is not there without it.
     if {key: {}, **after} != {key: {}, **wanted}:
-        raise _refuse(key)
+        raise _reject(key)
 
 
-def _refuse(key: str) -> RefusedError:
+def _reject(key: str) -> RefusedError:
     return RefusedError(
         f'the settings write "{key}.{ENTRY}" in a form of their own; change it by hand'
     )

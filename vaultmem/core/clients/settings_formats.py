@@ -57,7 +57,7 @@ def read_jsonc(text: str) -> JsonNode:
     """
     node, end = _read(text, _skip(text, 0), 0)
     if _skip(text, end) != len(text):
-        raise _refuse(text, end)
+        raise _reject(text, end)
     return node
 
 
@@ -129,7 +129,7 @@ def remove_value(text: str, path: Path, head: Mapping[str, Any] | None = None) -
     while depth >= 0 and _is_made(text, nodes[depth], {} if depth else head or {}):
         depth -= 1
     if depth >= 0:
-        return _cut(text, nodes[depth], nodes[depth + 1])
+        return _slice(text, nodes[depth], nodes[depth + 1])
     before, after = text[: nodes[0].start], text[nodes[0].end :]
     if (before + after).strip(_BLANKS):
         return f"{before}{{}}{after}"
@@ -185,7 +185,7 @@ def _is_made(text: str, node: JsonNode, head: Mapping[str, Any]) -> bool:
     )
 
 
-def _cut(text: str, node: JsonNode, child: JsonNode) -> str:
+def _slice(text: str, node: JsonNode, child: JsonNode) -> str:
     """Take one member or item out, with one of the commas around it; comments stay."""
     spans = _children(node)
     place = next(n for n, (_, end) in enumerate(spans) if end == child.end)
@@ -243,11 +243,11 @@ def _read(text: str, at: int, depth: int) -> tuple[JsonNode, int]:
         return _read_list(text, at, depth)
     found = _STRING.match(text, at) or _SCALAR.match(text, at)
     if found is None:
-        raise _refuse(text, at)
+        raise _reject(text, at)
     try:
         return JsonNode(at, found.end(), json.loads(found[0])), found.end()
     except ValueError:
-        raise _refuse(text, at) from None
+        raise _reject(text, at) from None
 
 
 def _read_object(text: str, at: int, depth: int) -> tuple[JsonNode, int]:
@@ -257,7 +257,7 @@ def _read_object(text: str, at: int, depth: int) -> tuple[JsonNode, int]:
         key = _STRING.match(text, place)
         colon = _skip(text, key.end()) if key else place
         if key is None or not text.startswith(":", colon):
-            raise _refuse(text, place)
+            raise _reject(text, place)
         node, end = _read(text, _skip(text, colon + 1), depth + 1)
         members.append((place, json.loads(key[0]), node))
         place = _next(text, end, "}")
@@ -281,11 +281,11 @@ def _next(text: str, end: int, close: str) -> int:
     if text.startswith(",", place):
         return _skip(text, place + 1)
     if not text.startswith(close, place):
-        raise _refuse(text, place)
+        raise _reject(text, place)
     return place
 
 
-def _refuse(text: str, at: int) -> RefusedError:
+def _reject(text: str, at: int) -> RefusedError:
     line = text.count("\n", 0, at) + 1
     return RefusedError(f"line {line} of the settings is not JSON; correct it by hand")
 

@@ -80,7 +80,7 @@ def measure_strength(surfacings: Iterable[Surfacing], now: float, weights: Weigh
     calls = _join_calls(each for each in surfacings if each.at <= now)
     if not calls:
         return Strength()
-    questions = {key for call in calls if (key := name_question(call.query))}
+    questions = {key for call in calls if (key := build_query_key(call.query))}
     days = {datetime.fromtimestamp(call.at).date() for call in calls}
     idle = (now - max(call.at for call in calls)) / 86_400
     measures = {
@@ -98,7 +98,7 @@ def measure_strength(surfacings: Iterable[Surfacing], now: float, weights: Weigh
     )
 
 
-def name_question(query: str) -> tuple[str, ...]:
+def build_query_key(query: str) -> tuple[str, ...]:
     """Return what makes a question the same as another: its terms, in no order."""
     return tuple(sorted(set(term_sequence(query)))) or tuple(query.split())
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.lifecycle import State
-from vaultmem.core.notes.edit_properties import add_to_list, keep_title, set_property, write_state
+from vaultmem.core.notes.edit_properties import add_to_list, get_title, set_property, write_state
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.notes.sections import format_keywords
 from vaultmem.core.search.terms import stem_word, term_sequence
@@ -201,13 +201,13 @@ def shorten_note(
         return ""
     topic = "\n".join((note.title, *asked))
     is_summary = level is Fidelity.SUMMARY
-    shown = list(_summarise(note, topic)) if is_summary else [_name_keywords(original or note)]
+    shown = list(_summarise(note, topic)) if is_summary else [_format_keywords(original or note)]
     eol = "\r\n" if "\r\n" in note.text else "\n"
     body = "\n\n".join(part for part in shown if part)
     if not body or count_tokens(body) > _WORTH * count_tokens((original or note).body):
         return ""
     text = f"{note.text[: note.matter.body]}{eol}{body.replace(chr(10), eol)}{eol}"
-    text = keep_title(text, note.path, note.title)
+    text = get_title(text, note.path, note.title)
     left = parse_note(note.path, text.encode("utf-8"))
     lost = tuple(tag for tag in note.tags if tag not in left.tags)
     text = set_property(add_to_list(text, left, "tags", lost), "fidelity", level.value)
@@ -265,7 +265,7 @@ def _list_sentences(note: Note) -> Iterator[tuple[str, str]]:
                 yield heading, sentence
 
 
-def _name_keywords(note: Note) -> str:
+def _format_keywords(note: Note) -> str:
     text = "\n".join(note.section_text(section) for section in note.sections)
     title = set(note.title.casefold().split())
     words = [word for word in find_keywords(text, KEYWORDS) if word.casefold() not in title]

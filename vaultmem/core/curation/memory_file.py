@@ -102,7 +102,7 @@ def find_bullets(text: str, path: str) -> dict[int, str]:
     return {n: link for n, link in links.items() if link in names}
 
 
-def name_heading(kind: str) -> str:
+def format_heading(kind: str) -> str:
     """Return the heading under which a note of this kind is named."""
     return HEADINGS.get(Kind(kind), PROJECT)
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from vaultmem.core.lifecycle import State
-from vaultmem.core.text.json_values import as_named
+from vaultmem.core.text.json_values import as_json_object
 from vaultmem.core.text.paths import parse_note_path
 from vaultmem.errors import RefusedError
 
@@ -107,7 +107,8 @@ class Report(NamedTuple):
 def format_report(report: Report) -> str:
     """Return a report as JSON."""
     return (
-        json.dumps({"version": _VERSION, **as_named(report)}, indent=2, ensure_ascii=False) + "\n"
+        json.dumps({"version": _VERSION, **as_json_object(report)}, indent=2, ensure_ascii=False)
+        + "\n"
     )
 
 
@@ -208,6 +209,6 @@ CHOICES: Mapping[Action, Choices] = {
 ORDER = tuple(CHOICES)
 
 
-def name_action(action: str) -> str:
+def format_action(action: str) -> str:
     """Return what people call an action: contradiction, near duplicate, quarantined."""
     return action.removeprefix("review_").replace("_", " ")

@@ -18,16 +18,16 @@ from vaultmem.core.imports.item import (
     MarkdownFile,
     MemoryItem,
     digest_text,
-    divide_text,
+    split_text,
     find_owner,
-    keep_properties,
+    filter_properties,
     make_talk,
     make_turn,
     read_basic_memory,
     read_claude_memory,
     read_codex_memory,
     read_list,
-    read_moment,
+    parse_export_time,
     read_openclaw,
     read_tags,
     read_text,
@@ -94,7 +94,7 @@ def _read_part(part: object) -> str:
 
 def _read_saved(origin: str, message: dict[str, Any]) -> Iterator[MemoryItem]:
     """Yield what was saved to the account's memory by a message, and its custom instructions."""
-    content, created = dict_of(message, "content"), read_moment(message.get("create_time"))
+    content, created = dict_of(message, "content"), parse_export_time(message.get("create_time"))
     if _role(message) == "assistant" and message.get("recipient") == "bio":
         text = "\n".join(filter(None, map(read_text, read_list(content.get("parts")))))
         if text and not text.startswith("{"):
@@ -113,7 +113,7 @@ def _role(message: dict[str, Any]) -> str:
 
 
 def _time(message: dict[str, Any]) -> float:
-    at = read_moment(message.get("create_time"))
+    at = parse_export_time(message.get("create_time"))
     return at.timestamp() if at else 0.0
 
 
@@ -178,7 +178,7 @@ def _read_claude_turn(message: dict[str, Any]) -> TranscriptEvent | None:
 
 
 def _read_project(key: str, value: dict[str, Any]) -> Iterator[MemoryItem]:
-    name, created = read_text(value.get("name")), read_moment(value.get("created_at"))
+    name, created = read_text(value.get("name")), parse_export_time(value.get("created_at"))
     told = [read_text(value.get(each)) for each in ("description", "prompt_template")]
     folders = (name or key,)
     if text := "\n\n".join(filter(None, told)):
@@ -186,7 +186,7 @@ def _read_project(key: str, value: dict[str, Any]) -> Iterator[MemoryItem]:
         yield MemoryItem(f"projects/{key}", text, title, folders, created=created, said_by="user")
     for each in dicts_of(value.get("docs")):
         text, file = read_text(each.get("content")), read_text(each.get("filename"))
-        at = read_moment(each.get("created_at")) or created
+        at = parse_export_time(each.get("created_at")) or created
         if text:
             origin = f"projects/{key}/{read_text(each.get('uuid')) or file}"
             yield MemoryItem(origin, text, file, folders, created=at)
@@ -198,7 +198,7 @@ def _read_memory(value: dict[str, Any]) -> Iterator[MemoryItem]:
     for key, text in dict_of(value, "project_memories").items():
         texts[f"memory/{account}/{key}"] = text
     for origin, text in texts.items():
-        for title, body in divide_text(_BOLD.sub(r"## \1", read_text(text))):
+        for title, body in split_text(_BOLD.sub(r"## \1", read_text(text))):
             yield MemoryItem(f"{origin}#{title}", body, title, ("memory",))
 
 
@@ -232,7 +232,7 @@ def read_memfs(file: MarkdownFile) -> Iterator[Item]:
             folders=(owner, *below[:-1]),
             name=file.stem,
             created=file.modified,
-            own=keep_properties(file.properties),
+            own=filter_properties(file.properties),
         )
 
 
@@ -240,17 +240,17 @@ def _read_block(value: dict[str, Any], owner: str) -> Iterator[MemoryItem]:
     label, text = read_text(value.get("label")), read_text(value.get("value"))
     if label and text:
         named = {"description": value.get("description")}
-        created = read_moment(value.get("created_at"))
+        created = parse_export_time(value.get("created_at"))
         key = "/".join(filter(None, (owner, read_text(value.get("id")), label)))
         folders = (owner,) if owner else ()
-        own = keep_properties(named)
+        own = filter_properties(named)
         yield MemoryItem(key, text, label, folders, created=created, own=own)
 
 
 def _read_messages(agent: dict[str, Any]) -> Iterator[Conversation]:
     messages = dicts_of(agent.get("messages"))
     turns = tuple(turn for each in messages for turn in _read_message(each))
-    times = [at for each in messages if (at := read_moment(each.get("created_at")))]
+    times = [at for each in messages if (at := parse_export_time(each.get("created_at")))]
     name = read_text(agent.get("name"))
     if turns and (key := read_text(agent.get("id")) or name):
         started, ended = (min(times), max(times)) if times else (None, None)
@@ -312,9 +312,9 @@ def _read_mem0_memory(value: dict[str, Any], tags: tuple[str, ...]) -> Iterator[
     if not text or not key or state == "deleted":
         return
     named = {name: value[name] for name in ("user_id", "agent_id", "run_id") if value.get(name)}
-    changed = read_moment(value.get("updated_at"))
-    created = read_moment(value.get("created_at")) or changed
-    own = keep_properties({**named, **dict_of(value, "metadata")})
+    changed = parse_export_time(value.get("updated_at"))
+    created = parse_export_time(value.get("created_at")) or changed
+    own = filter_properties({**named, **dict_of(value, "metadata")})
     yield MemoryItem(
         key,
         text,
@@ -334,7 +334,7 @@ _CHUNK, MAX_ITEM = 256 * 1024, 64 * 1024 * 1024
 _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]|"', re.DOTALL)
 
 
-def divide_items(read: Callable[[int], str], limit: int = MAX_ITEM) -> Iterator[str | None]:
+def split_objects(read: Callable[[int], str], limit: int = MAX_ITEM) -> Iterator[str | None]:
     """Yield as texts the objects of a JSON array, or those that stand one after the other.
 
     None stands for one that is larger than `limit` characters, and for what is cut off. Only

@@ -88,13 +88,13 @@ def make_talk(
     """Yield the talk of these turns, if it has a name and any; times are as written there."""
     turns = tuple(each for each in said if each is not None)
     if origin and turns:
-        times = read_moment(started), read_moment(ended)
+        times = parse_export_time(started), parse_export_time(ended)
         yield Conversation(origin, read_text(title), turns, *times, url)
 
 
 def make_turn(role: str, text: str, at: object) -> TranscriptEvent:
     """Return what a user or an assistant said, at a time as it is written there."""
-    moment = read_moment(at)
+    moment = parse_export_time(at)
     when = moment.isoformat(timespec="seconds") if moment else ""
     return TranscriptEvent(
         Said.REQUEST if role == "user" else Said.ANSWER, TranscriptSource(), when, text
@@ -125,7 +125,7 @@ def read_tags(value: object) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tag for tag in tags if tag))
 
 
-def read_moment(value: object) -> datetime | None:
+def parse_export_time(value: object) -> datetime | None:
     """Return a time in seconds since the epoch, or as ISO 8601 (UTC where unsaid), if it is one."""
     try:
         if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -139,7 +139,7 @@ def read_moment(value: object) -> datetime | None:
     return None
 
 
-def keep_properties(given: Mapping[str, object]) -> dict[str, PropertyValue]:
+def filter_properties(given: Mapping[str, object]) -> dict[str, PropertyValue]:
     """Return what may stand in a note of the properties that somebody else gave theirs.
 
     None that means something here: a text from elsewhere says nothing of its own standing.
@@ -205,7 +205,7 @@ def find_owner(parts: tuple[str, ...], folder: str) -> tuple[str, tuple[str, ...
     return (parts[place - 1] if place else ""), parts[place + 1 :] if places else parts[-1:]
 
 
-def divide_text(text: str, level: int = 0) -> Iterator[tuple[str, str]]:
+def split_text(text: str, level: int = 0) -> Iterator[tuple[str, str]]:
     """Yield the heading and text of each section that has text; deeper headings are of that.
 
     `level` is how deep headings divide; else it is the first that there are several of, else that
@@ -248,7 +248,7 @@ def read_claude_memory(file: MarkdownFile) -> Iterator[Item]:
         yield from _read_sections(origin, drop_lines(file.body, _INDEXED), folders, file.modified)
         return
     nested = dict(_NESTED.findall(file.block))
-    own = keep_properties({"description": file.text_of("description")})
+    own = filter_properties({"description": file.text_of("description")})
     if session := nested.get("originSessionId"):
         own["session"] = session
     name = file.text_of("name")
@@ -262,7 +262,7 @@ def read_claude_memory(file: MarkdownFile) -> Iterator[Item]:
             folders=folders,
             name=file.stem,
             tags=read_tags(nested.get("type", "")),
-            created=read_moment(nested.get("modified")) or file.modified,
+            created=parse_export_time(nested.get("modified")) or file.modified,
             own=own,
         )
 
@@ -279,13 +279,13 @@ def read_codex_memory(file: MarkdownFile) -> Iterator[Item]:
         facts = dict(_THREAD.findall(file.body[:2_000]))
         own = {"session": facts["thread_id"]} if "thread_id" in facts else {}
         if text := read_text(file.body):
-            at = read_moment(facts.get("updated_at")) or at
+            at = parse_export_time(facts.get("updated_at")) or at
             kind, folders = Kind.EPISODIC_TRACE, ("sessions",)
             yield MemoryItem(origin, text, file.stem, folders, file.stem, kind, created=at, own=own)
     elif below[0] == "skills":
         if below[-1] == "SKILL.md" and (text := read_text(file.body)):
             title = file.text_of("name") or below[-2]
-            own = keep_properties({"description": file.text_of("description")})
+            own = filter_properties({"description": file.text_of("description")})
             kind, folders = Kind.PROCEDURAL_SKILL, ("skills",)
             yield MemoryItem(origin, text, title, folders, kind=kind, created=at, own=own)
     elif below[-1] == "MEMORY.md":
@@ -329,10 +329,10 @@ def read_basic_memory(file: MarkdownFile) -> Iterator[Item]:
     kind = Kind.DECISION if file.text_of("type").casefold() == "decision" else Kind.SEMANTIC_FACT
     more = file.properties.get("aliases", ())
     names = {title, permalink, *((more,) if isinstance(more, str) else more)} - {"", file.stem}
-    own = keep_properties({k: v for k, v in file.properties.items() if k != "permalink"})
+    own = filter_properties({k: v for k, v in file.properties.items() if k != "permalink"})
     if names:
         own["aliases"] = tuple(sorted(names))
-    created = read_moment(file.text_of("created")) or read_moment(file.text_of("date"))
+    created = parse_export_time(file.text_of("created")) or parse_export_time(file.text_of("date"))
     if text := read_text(file.body):
         yield MemoryItem(
             permalink or "/".join(file.below),
@@ -350,7 +350,7 @@ def read_basic_memory(file: MarkdownFile) -> Iterator[Item]:
 def _read_sections(
     origin: str, text: str, folders: tuple[str, ...], at: datetime | None, level: int = 0
 ) -> Iterator[MemoryItem]:
-    for title, body in divide_text(read_text(text), level):
+    for title, body in split_text(read_text(text), level):
         yield MemoryItem(f"{origin}#{title}", body, title, folders, created=at)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.indexing.note_facts import NoteFacts, describe_note
 from vaultmem.core.lifecycle import SOURCES, State
-from vaultmem.core.notes.comments import drop_unseen
+from vaultmem.core.notes.comments import strip_hidden
 from vaultmem.core.notes.conflict import find_conflict
 from vaultmem.core.notes.link_syntax import Link, find_links
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
@@ -200,7 +200,7 @@ def analyse_note(
         source=note.source,
         agent=note.agent,
         session=note.session,
-        tokens=count_tokens(drop_unseen(note.visible)),
+        tokens=count_tokens(strip_hidden(note.visible)),
         body_digest=digest_body(note),
         full_text=note.full_text,
         project=note.project,

@@ -22,7 +22,7 @@ from vaultmem.core.search.terms import (
     has_cjk,
     list_pieces,
     mark_stop_word,
-    name_piece,
+    split_piece,
     plain_text,
     split_words,
 )
@@ -86,7 +86,9 @@ def find_pieces(joined: bytes, kinds: NDArray[np.uint8]) -> tuple[list[bytes], N
     camels = starts.searchsorted(humps, "right") - 1
     camels = camels[np.diff(camels, prepend=-1) != 0]
     lowered = joined.translate(_LOWERED)
-    pieces = _cut(lowered, starts[first], ends[last]) + _cut(joined, starts[camels], ends[camels])
+    pieces = _slice(lowered, starts[first], ends[last]) + _slice(
+        joined, starts[camels], ends[camels]
+    )
     return pieces, np.concatenate([starts[first], starts[camels]])
 
 
@@ -101,7 +103,7 @@ def _chain_words(
     return before[begins], before[np.append(begins[1:], True)] + 1 if len(before) else before
 
 
-def _cut(text: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> list[bytes]:
+def _slice(text: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> list[bytes]:
     spans = zip(starts.tolist(), ends.tolist(), strict=True)
     return [text[start:end] for start, end in spans]
 
@@ -169,7 +171,7 @@ class TermCounter:
         pieces = _make_plain(strings)
         empty = np.empty(0, np.uint32)
         found = [(empty, empty, empty, empty)]
-        found += [self._number(strings, pieces, *span) for span in _divide(strings)]
+        found += [self._number(strings, pieces, *span) for span in _split(strings)]
         marked = np.array([self._terms[mark] for _, mark in members.marks], np.uint32)
         found.append((empty, empty, marked, np.array([n for n, _ in members.marks], np.uint32)))
         words, lengths, others, place = map(np.concatenate, zip(*found, strict=True))
@@ -276,7 +278,7 @@ class _Pieces(dict[bytes, int]):
 
     def __missing__(self, piece: bytes) -> int:
         text = piece.decode("utf-8", "surrogatepass")
-        names = name_piece(text)
+        names = split_piece(text)
         number = self[piece] = len(self._firsts) - 1
         self._members.extend(self._terms[name] for name in names)
         self._firsts.append(len(self._members))
@@ -351,7 +353,7 @@ def _make_plain(strings: list[str]) -> dict[int, list[str]]:
     return pieces
 
 
-def _divide(fields: Sequence[str]) -> Iterator[tuple[int, int]]:
+def _split(fields: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Yield the first field and the last, exclusive, of each block of about the same size.
 
     A word takes forty bytes until it is a number.

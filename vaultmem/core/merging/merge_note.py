@@ -14,10 +14,10 @@ from pathlib import PurePosixPath
 from typing import NamedTuple, TypeVar
 
 from vaultmem.core.lifecycle import HIDDEN_STATES, rank_state
-from vaultmem.core.merging.merge_properties import divide_block, merge_blocks
+from vaultmem.core.merging.merge_properties import split_block, merge_blocks
 from vaultmem.core.merging.text import Conflict, Loss, Merged, merge_lines, merge_words
 from vaultmem.core.notes.agent_changes import MAX_CONFIRMATIONS, Saying, has_room
-from vaultmem.core.notes.conflict import SAID, Callout, Placed, Speaker, put_in_callouts
+from vaultmem.core.notes.conflict import SAID, Callout, Placed, Speaker, insert_callouts
 from vaultmem.core.notes.edit_properties import (
     add_to_list,
     list_items,
@@ -26,7 +26,7 @@ from vaultmem.core.notes.edit_properties import (
 )
 from vaultmem.core.notes.frontmatter import (
     Frontmatter,
-    find_said_states,
+    read_state_lines,
     read_frontmatter,
     read_timestamp,
 )
@@ -70,7 +70,7 @@ def is_first(ours: str, theirs: str, mine: Frontmatter, other: Frontmatter) -> b
     return ours <= theirs
 
 
-def name_author(note: Note) -> str:
+def get_author_name(note: Note) -> str:
     """Return who made a note, as `confirmed_by` names it."""
     return Saying(note.agent, note.session, datetime.min).who
 
@@ -89,7 +89,7 @@ def _call(note: Note, other: Note) -> Note:
 
 
 def _join(first: Note, second: Note, later: str) -> Merged | None:
-    mine, other = (divide_block(each.text, each.matter) for each in (first, second))
+    mine, other = (split_block(each.text, each.matter) for each in (first, second))
     if mine is None or other is None:
         return None
     parts = merge_blocks((), mine, other, later, first="ours")
@@ -114,7 +114,7 @@ def _confirm(text: str, merged: Note, first: Note, second: Note, wording: str) -
     said = Saying(second.agent, second.session, datetime.min, wording=wording)
     text = add_to_list(text, merged, "also_said", said.said)
     names = (*list_items(first, "confirmed_by"), said.who, *list_items(second, "confirmed_by"))
-    wanted = tuple(name for name in dict.fromkeys(names) if name != name_author(first))[
+    wanted = tuple(name for name in dict.fromkeys(names) if name != get_author_name(first))[
         -MAX_CONFIRMATIONS:
     ]
     if wanted != list_items(merged, "confirmed_by"):
@@ -171,7 +171,7 @@ class _Version(NamedTuple):
     def state_rank(self) -> int:
         """How much its state restricts it, as far as that is clear without reading it."""
         has_block = self.matter.body or self.matter.problem
-        said = find_said_states(self.text, self.matter) if has_block else []
+        said = read_state_lines(self.text, self.matter) if has_block else []
         return max(map(rank_state, said), default=rank_state(""))
 
 
@@ -243,7 +243,7 @@ def _merge_by_property(
 ) -> Merged | None:
     """Merge block and body apart; None if reading the result would not give what was merged."""
     before = old if old.is_readable else _Version("", Frontmatter())
-    sides = [divide_block(side.text, side.matter) for side in (before, mine, other)]
+    sides = [split_block(side.text, side.matter) for side in (before, mine, other)]
     divided = [side for side in sides if side is not None]
     if len(divided) < 3:
         return None
@@ -312,7 +312,7 @@ def _append_all(ours: str, theirs: str, speaker: Speaker) -> tuple[str, Conflict
     count = len(split_lines(ours))
     callout = Callout(SAID, speaker, tuple(split_keys(theirs)), 0)
     conflict = Conflict("", f"lines 1-{count}", ours, theirs)
-    return put_in_callouts(ours, [Placed(callout, count)]), conflict
+    return insert_callouts(ours, [Placed(callout, count)]), conflict
 
 
 def _is_chosen(mine: _Version, other: _Version, later: str) -> bool:
@@ -328,7 +328,7 @@ def _restrict(text: str, mine: _Version, other: _Version) -> str:
     wanted = max(mine, other, key=lambda side: side.state_rank)
     if _read(text).state_rank >= wanted.state_rank:
         return text
-    said = find_said_states(wanted.text, wanted.matter)
+    said = read_state_lines(wanted.text, wanted.matter)
     try:
         return set_property(text, "state", max(said, key=rank_state))
     except RefusedError:

@@ -74,7 +74,7 @@ Settle = Callable[
 ]
 
 
-def divide_block(text: str, matter: Frontmatter) -> list[PropertyLines] | None:
+def split_block(text: str, matter: Frontmatter) -> list[PropertyLines] | None:
     """Return a note's properties and the lines between them; None if two share a line."""
     lines = text[matter.start : matter.end].splitlines(keepends=True)
     parts: list[PropertyLines] = []
@@ -101,13 +101,13 @@ def merge_blocks(
     is the side of the note that was made first, of two that came from nothing.
     """
     sides = [{part.name: part for part in side if part.name} for side in (ours, theirs)]
-    return _merge_parts(base, ours, theirs, partial(_settle, sides, later, first))
+    return _merge_parts(base, ours, theirs, partial(_resolve, sides, later, first))
 
 
 # ---- one property
 
 
-def _settle(
+def _resolve(
     sides: Sequence[dict[str, PropertyLines]],
     later: str,
     first: str,
@@ -298,20 +298,20 @@ def _merge_hyphens(
     if ours is None or prop is None or not prop.items:
         return None
     lead = _find_lead(ours.splitlines()[prop.items[0]])
-    mine, other = _divide_list(ours, lead), _divide_list(theirs, lead)
+    mine, other = _split_list(ours, lead), _split_list(theirs, lead)
     if mine is None or other is None:
         return None
-    before = _divide_list(base, lead)
+    before = _split_list(base, lead)
     if before is None:
         items = (PropertyLines(f"={item}", f"{lead} {format_value(item)}\n") for item in old)
         before = [PropertyLines("head", mine[0].text), *items]
-    settled = _merge_parts(before, mine, other, _settle_item, append=True)
+    settled = _merge_parts(before, mine, other, _resolve_item, append=True)
     if any(part.loss for part in settled):
         return None
     return "".join(part.text for part in settled)
 
 
-def _divide_list(text: str | None, lead: str) -> list[PropertyLines] | None:
+def _split_list(text: str | None, lead: str) -> list[PropertyLines] | None:
     """Return a hyphen list's name line, items (named `=value`, led by `lead`) and comments."""
     prop = _read_property(text) if text is not None else None
     if text is None or prop is None or len(prop.items) != len(prop.value) or not prop.items:
@@ -334,7 +334,7 @@ def _find_lead(line: str) -> str:
     return line[: line.index("-") + 1]
 
 
-def _settle_item(
+def _resolve_item(
     name: str, base: PropertyLines | None, ours: PropertyLines | None, theirs: PropertyLines | None
 ) -> PropertyLines:
     texts = _read_text(base), _read_text(ours), _read_text(theirs)
@@ -411,7 +411,7 @@ def _merge_parts(
             anchor = _skip_own(same[place], len(ours), shared)
             continue
         before = base[their_base[place]] if place in their_base else None
-        waiting.append(_settle_part(settle, before, None, part))
+        waiting.append(_resolve_part(settle, before, None, part))
         if part.name and append:
             last, waiting = last + waiting, []
     placed.setdefault(anchor, []).extend(waiting)
@@ -420,12 +420,12 @@ def _merge_parts(
     for place, part in enumerate(ours):
         before = base[our_base[place]] if place in our_base else None
         same_part = theirs[other[place]] if place in other else None
-        merged.append(_settle_part(settle, before, part, same_part))
+        merged.append(_resolve_part(settle, before, part, same_part))
         merged += placed.get(place, [])
     return merged + last
 
 
-def _settle_part(
+def _resolve_part(
     settle: Settle,
     base: PropertyLines | None,
     ours: PropertyLines | None,

@@ -21,8 +21,8 @@ from vaultmem.core.notes.conflict import (
     Callout,
     Placed,
     Speaker,
-    put_in_callouts,
-    take_out_callouts,
+    insert_callouts,
+    extract_callouts,
 )
 from vaultmem.core.notes.sections import find_fences
 from vaultmem.core.text.line_diff import (
@@ -106,27 +106,27 @@ def merge_words(base: str, ours: str, theirs: str, speaker: Speaker, first: int 
 
     `speaker` is who changed theirs; `first` is how many lines its file has before `ours`.
     """
-    taken = [take_out_callouts(text) for text in (base, ours, theirs)]
+    taken = [extract_callouts(text) for text in (base, ours, theirs)]
     bare, placed = [text for text, _ in taken], [found for _, found in taken]
     lines, clashes = _merge_regions(bare[0], bare[1], bare[2], first, 0)
     clashes = [clash for clash in clashes if clash[0].ours.strip() or clash[0].theirs.strip()]
     text = "".join(lines)
-    kept = _keep_known(placed, bare, text) if any(placed) else []
+    kept = _filter_known(placed, bare, text) if any(placed) else []
     code = _find_code(text) if clashes or kept else []
     kept = [each._replace(place=_leave_code(each.place, code, len(lines))) for each in kept]
     known = {each.callout for each in kept}
     fresh = (_make_callout(conflict, span, lines, code, speaker) for conflict, span in clashes)
     kept += [each for each in fresh if each.callout not in known]
     kept.sort(key=lambda x: (x.place, x.callout.speaker.date, x.callout))
-    return Merged(put_in_callouts(text, kept), tuple(conflict for conflict, _ in clashes))
+    return Merged(insert_callouts(text, kept), tuple(conflict for conflict, _ in clashes))
 
 
-def settle_callouts(body: str, choice: ConflictChoice, numbers: Collection[int] = ()) -> str:
+def resolve_callouts(body: str, choice: ConflictChoice, numbers: Collection[int] = ()) -> str:
     """Return a note's body without the callouts of these numbers (from 1; none: all of them).
 
     Ours stay, theirs take their place, or both stay.
     """
-    bare, placed = take_out_callouts(body)
+    bare, placed = extract_callouts(body)
     lines, line_end = split_lines(bare), find_line_end(body)
     left: list[Placed] = []
     by_place: dict[int, list[Placed]] = {}
@@ -143,7 +143,7 @@ def settle_callouts(body: str, choice: ConflictChoice, numbers: Collection[int] 
         grown = len(said) - (place - start)
         moved = [x.place if x.place <= start else max(x.place + grown, start) for x in left]
         left = [x._replace(place=to) for x, to in zip(left, moved, strict=True)]
-    return put_in_callouts(join_lines(lines, line_end), left)
+    return insert_callouts(join_lines(lines, line_end), left)
 
 
 # ---- lines
@@ -164,7 +164,7 @@ def _merge_regions(
     at = (0, 0, 0)
     for region in _find_regions(keys[0], keys[1], keys[2]):
         mine, other, _ = region
-        merged += _take_agreed(texts, at, mine.start)
+        merged += _merge_agreed(texts, at, mine.start)
         at = (mine.end, mine.new_end, other.new_end)
         is_prose = prose is not None and mine.start >= prose
         lines = _merge_region(texts, region, code if is_prose else None)
@@ -172,12 +172,12 @@ def _merge_regions(
             lines = texts[1][mine.new_start : mine.new_end]
             their = texts[2][other.new_start : other.new_end]
             head, tail = _count_agreed(lines, their)
-            what = _name_lines(first + mine.new_start + head, first + mine.new_end - tail)
+            what = _format_lines(first + mine.new_start + head, first + mine.new_end - tail)
             clash = ("".join(side[head : len(side) - tail]) for side in (lines, their))
             span = len(merged) + head, len(merged) + len(lines) - tail
             clashes.append((Conflict("", what, *clash), span))
         merged += lines
-    merged += _take_agreed(texts, at, len(texts[0]))
+    merged += _merge_agreed(texts, at, len(texts[0]))
     line_end = find_line_end(ours, base, theirs)
     return split_lines(join_lines(merged, line_end)), clashes
 
@@ -210,7 +210,7 @@ def _find_regions(
         yield mine, other, hunks[first:index]
 
 
-def _take_agreed(texts: Sequence[list[str]], at: tuple[int, int, int], end: int) -> list[str]:
+def _merge_agreed(texts: Sequence[list[str]], at: tuple[int, int, int], end: int) -> list[str]:
     """Return lines on which all agree; a line end that one side changed is that side's."""
     length = end - at[0]
     base, ours, theirs = (
@@ -276,7 +276,7 @@ def _count_agreed(ours: Sequence[str], theirs: Sequence[str]) -> tuple[int, int]
     return head, tail
 
 
-def _name_lines(start: int, end: int) -> str:
+def _format_lines(start: int, end: int) -> str:
     if end > start + 1:
         return f"lines {start + 1}-{end}"
     return f"line {end}" if end > start else f"after line {start}"
@@ -451,7 +451,7 @@ def _read_pieces(lines: Sequence[str]) -> _Pieces | None:
 # ---- callouts
 
 
-def _keep_known(
+def _filter_known(
     placed: Sequence[tuple[Placed, ...]], bare: Sequence[str], merged: str
 ) -> list[Placed]:
     """Return the callouts that neither side has removed, each once and where it was."""

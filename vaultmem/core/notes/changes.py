@@ -141,7 +141,7 @@ def compare_notes(
         raise ValueError("there are no two versions to compare")
     op = ChangeOp.ADD if old is None else ChangeOp.REMOVE if new is None else ChangeOp.REPLACE
     whole = any(note is not None and note.matter.problem for note in (old, new))
-    before, after = _divide(old, whole), _divide(new, whole)
+    before, after = _split(old, whole), _split(new, whole)
     body, added, removed = diff_text(before[1], after[1], _count_lines(before), _count_lines(after))
     frontmatter, _, _ = diff_text(before[0], after[0])
     changes = () if whole else tuple(_compare_properties(old, new))
@@ -190,7 +190,7 @@ def summarise_change(change: NoteChange) -> str:
     return ", ".join(parts) or "no change"
 
 
-def _divide(note: Note | NoteText | None, whole: bool) -> tuple[str, str]:
+def _split(note: Note | NoteText | None, whole: bool) -> tuple[str, str]:
     """Return the text of a note before its body, and its body."""
     if note is None:
         return "", ""

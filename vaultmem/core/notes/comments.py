@@ -349,7 +349,7 @@ class Visible(NamedTuple):
     warning: str = ""
 
 
-def has_unseen(text: str) -> bool:
+def has_hidden(text: str) -> bool:
     """Tell whether a text may have what is none of its words."""
     return "<!--" in text or "%%" in text or "> [!conflict" in text
 
@@ -386,7 +386,7 @@ def _blank_line(found: re.Match[str]) -> str:
     return GONE * len(found[0])
 
 
-def drop_unseen(visible: str) -> str:
+def strip_hidden(visible: str) -> str:
     """Return a piece of a visible text without what is not seen, nor lines that had no more."""
     if GONE not in visible:
         return visible

@@ -93,7 +93,7 @@ class Placed(NamedTuple):
 
 def find_callouts(text: str, body: int = 0) -> tuple[Placed, ...]:
     """Return the conflicts that stand in a text as callouts; lines count from offset `body`."""
-    return take_out_callouts(text[body:])[1]
+    return extract_callouts(text[body:])[1]
 
 
 def find_spans(text: str, body: int = 0) -> list[tuple[int, int]]:
@@ -104,7 +104,7 @@ def find_spans(text: str, body: int = 0) -> list[tuple[int, int]]:
     return [(start, start + len(text[start:end].rstrip("\r\n"))) for start, end in spans]
 
 
-def tell_conflict(callouts: Iterable[Placed]) -> str:
+def describe_conflict(callouts: Iterable[Placed]) -> str:
     """Return what to say of a note in which these stand, "" for none."""
     said = [each.callout for each in callouts]
     others = dict.fromkeys(each.speaker.author for each in said if each.verb != REMOVED)
@@ -122,8 +122,8 @@ def _join_names(names: Iterable[str]) -> str:
     return " and ".join([*cut[:_NAMES], *more])
 
 
-def take_out_callouts(text: str) -> tuple[str, tuple[Placed, ...]]:
-    """Return a text without its callouts, and these: what `put_in_callouts` put in.
+def extract_callouts(text: str) -> tuple[str, tuple[Placed, ...]]:
+    """Return a text without its callouts, and these: what `insert_callouts` put in.
 
     One in fenced code is an example.
     """
@@ -151,7 +151,7 @@ def take_out_callouts(text: str) -> tuple[str, tuple[Placed, ...]]:
     return "".join(kept), tuple(found)
 
 
-def put_in_callouts(text: str, placed: Iterable[Placed]) -> str:
+def insert_callouts(text: str, placed: Iterable[Placed]) -> str:
     """Return a text with callouts put in, a blank line before and behind each."""
     lines = _LINE.findall(text)
     line_end = "\r\n" if "\r\n" in text else "\n"

@@ -15,12 +15,12 @@ from pathlib import PurePosixPath
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.notes.frontmatter import (
     Frontmatter,
-    divide_text,
-    find_said_states,
+    split_text,
+    read_state_lines,
     read_frontmatter,
     replace_said_states,
 )
-from vaultmem.core.notes.note import Note, is_memory, parse_note
+from vaultmem.core.notes.note import Note, is_managed, parse_note
 from vaultmem.core.notes.problems import NEEDS_QUOTES, quote_value
 from vaultmem.core.notes.properties import Property
 from vaultmem.core.notes.sections import is_named_for
@@ -87,7 +87,7 @@ def quarantine_unread(text: str) -> str:
     """
     value = State.QUARANTINED.value
     text = replace_said_states(text, read_frontmatter(text), value)
-    if value in find_said_states(text, read_frontmatter(text)):
+    if value in read_state_lines(text, read_frontmatter(text)):
         return text
     line = f"state: {value}{find_eol(text)}"
     opening = re.match(r"\ufeff?---[ \t]*\r?\n", text)
@@ -99,7 +99,7 @@ def quarantine_unread(text: str) -> str:
 def mark_as_memory(path: PurePosixPath, text: str, kind: Kind) -> str:
     """Return the text of a note so that it says it is a memory; a person's own `kind` stays."""
     matter = read_frontmatter(text)
-    if matter.problem or is_memory(path, matter):
+    if matter.problem or is_managed(path, matter):
         return text
     if matter.get("kind"):
         return set_property(text, "state_reason", "set by vaultmem")
@@ -275,7 +275,7 @@ def drop_from_list(text: str, note: Note, name: str, *items: str) -> str:
     return set_property(text, name, wanted) if wanted else remove_property(text, name)
 
 
-def keep_title(text: str, path: PurePosixPath, title: str) -> str:
+def get_title(text: str, path: PurePosixPath, title: str) -> str:
     """Return the text of a note that reads as a title: the first alias, if nothing else tells it.
 
     Where the file's name is no short form of it, it becomes the property `title`.
@@ -292,4 +292,4 @@ def list_items(note: Note, name: str) -> tuple[str, ...]:
     """Return the items of a list property, also where they are written in one line."""
     prop = note.matter.get(name)
     old = prop.value if prop is not None and prop.kind != "null" else ()
-    return old if isinstance(old, tuple) else divide_text(name, old)
+    return old if isinstance(old, tuple) else split_text(name, old)

@@ -30,7 +30,7 @@ def describe_encoding(encoding: str) -> str:
     return f"its text is {encoding}, so it is never rewritten; save it as UTF-8 with {how}"
 
 
-def name_foreign(encoding: str) -> str:
+def format_foreign(encoding: str) -> str:
     """Return what a note is of which only bytes are kept, not text."""
     return "a canvas" if encoding == CANVAS else "not UTF-8"
 

@@ -78,7 +78,7 @@ def read_frontmatter(text: str) -> Frontmatter:
     return lost if lost.problem else read
 
 
-def find_said_states(text: str, matter: Frontmatter) -> list[str]:
+def read_state_lines(text: str, matter: Frontmatter) -> list[str]:
     """Return the states that a block, or the text where one should be, gives in any spelling.
 
     No more than a hint: of a block that cannot be read, and of one that says it twice.
@@ -114,7 +114,7 @@ def _find_states(block: str) -> tuple[str, ...]:
 def _read_block(block: str, place: Frontmatter) -> Frontmatter:
     if len(block.encode("utf-8", "surrogatepass")) > MAX_BLOCK_BYTES:
         limit = MAX_BLOCK_BYTES // 1024
-        return _refuse(block, place, f"the frontmatter is larger than {limit} KiB")
+        return _reject(block, place, f"the frontmatter is larger than {limit} KiB")
     if (plain := read_plain_block(block)) is not None:
         return place._replace(properties=plain)
     from vaultmem.core.notes.yaml_block import UnreadableBlockError, read_yaml_block
@@ -122,7 +122,7 @@ def _read_block(block: str, place: Frontmatter) -> Frontmatter:
     try:
         read = read_yaml_block(block)
     except UnreadableBlockError as error:
-        return _refuse(block, place, str(error), error.is_mapping)
+        return _reject(block, place, str(error), error.is_mapping)
     states = _find_states(block) if may_hide(block) else ()
     if read is not None:
         return place._replace(properties=read[0], warnings=read[1], states=states)
@@ -134,7 +134,7 @@ def _read_block(block: str, place: Frontmatter) -> Frontmatter:
     return Frontmatter() if block.strip() else place
 
 
-def _refuse(block: str, place: Frontmatter, problem: str, is_mapping: bool = False) -> Frontmatter:
+def _reject(block: str, place: Frontmatter, problem: str, is_mapping: bool = False) -> Frontmatter:
     """Return what a block that is not read is: properties, which it may hold, or else text."""
     hint = find_hint(block, _find_states(block))
     if is_mapping or hint.is_hidden or has_names(block):
@@ -202,7 +202,7 @@ class PropertyReader:
                 return ()
             if prop.kind != "str":
                 self._warn(prop, "a list")
-            return divide_text(name, prop.value)
+            return split_text(name, prop.value)
         return ()
 
     def names_like(self, *names: str) -> tuple[str, ...]:
@@ -290,7 +290,7 @@ class PropertyReader:
             self.warnings.append(warning)
 
 
-def divide_text(name: str, text: str) -> tuple[str, ...]:
+def split_text(name: str, text: str) -> tuple[str, ...]:
     """Return the items of a list that is given as one text: at commas, tags at spaces as well."""
     is_tags = name.lower() in {"tags", "tag"}
     parts = text.replace(",", " ").split() if is_tags else text.split(",")

@@ -10,19 +10,19 @@ from vaultmem.core.anchors import CITE_PROPERTIES
 from vaultmem.core.clients import auto_memory
 from vaultmem.core.lifecycle import HIDDEN_STATES, SOURCES, Kind, State, most_restricted
 from vaultmem.core.notes.canvas import decode_note
-from vaultmem.core.notes.comments import drop_unseen, hide_unseen
+from vaultmem.core.notes.comments import strip_hidden, hide_unseen
 from vaultmem.core.notes.conflict import (
     Otherwise,
     find_callouts,
     find_conflict,
     find_spans,
-    tell_conflict,
+    describe_conflict,
 )
 from vaultmem.core.notes.encoding import CANVAS, describe_encoding
 from vaultmem.core.notes.frontmatter import (
     Frontmatter,
     PropertyReader,
-    find_said_states,
+    read_state_lines,
     read_frontmatter,
 )
 from vaultmem.core.notes.obsidian import DailyNotes, read_day
@@ -35,10 +35,10 @@ from vaultmem.core.notes.sections import (
     split_sections,
 )
 from vaultmem.core.text.blob import blob_id
-from vaultmem.core.text.display import name_some
+from vaultmem.core.text.display import format_names
 from vaultmem.core.text.paths import OWN_FOLDERS, PINNED_FILES
 from vaultmem.core.text.patterns import compile_later
-from vaultmem.core.text.suggest import ask_meant
+from vaultmem.core.text.suggest import suggest_similar
 from vaultmem.errors import NoteNotFoundError
 
 # Whether a note says that it is a memory: only then `kind` and `state` are vaultmem's words.
@@ -66,7 +66,7 @@ _OWN = frozenset(
 _KINDS = frozenset(kind.value for kind in Kind)
 
 
-def is_memory(path: PurePosixPath, matter: Frontmatter) -> bool:
+def is_managed(path: PurePosixPath, matter: Frontmatter) -> bool:
     """Tell whether a note says that it is a memory.
 
     It does by one of the kinds of memories, by a property that vaultmem alone writes, or by lying
@@ -197,7 +197,7 @@ class Note(NamedTuple):
     def conflict(self) -> str:
         """That others say otherwise, in callouts; "" if nobody does."""
         is_canvas = self.encoding == CANVAS  # No merge writes into one.
-        return "" if is_canvas else tell_conflict(find_callouts(self.text, self.matter.body))
+        return "" if is_canvas else describe_conflict(find_callouts(self.text, self.matter.body))
 
     @property
     def otherwise(self) -> dict[int, tuple[Otherwise, ...]]:
@@ -216,11 +216,11 @@ class Note(NamedTuple):
     @property
     def visible_body(self) -> str:
         """What people see of the text behind the frontmatter."""
-        return drop_unseen(self.visible[self.matter.body :])
+        return strip_hidden(self.visible[self.matter.body :])
 
     def section_text(self, section: Section) -> str:
         """Return what people see of a section's own text, without its heading."""
-        return drop_unseen(self.visible[section.start : section.end]).strip()
+        return strip_hidden(self.visible[section.start : section.end]).strip()
 
     def find_section(self, heading: str) -> Section | None:
         """Return the section under this heading, case and spacing aside, or None."""
@@ -239,8 +239,8 @@ class Note(NamedTuple):
         if section := self.find_section(heading):
             return section
         names = [each.heading for each in self.sections if each.heading]
-        has = f"; it has {name_some(names, 10)}" if names else "; it has no headings"
-        told = ask_meant(heading, names, has)
+        has = f"; it has {format_names(names, 10)}" if names else "; it has no headings"
+        told = suggest_similar(heading, names, has)
         raise NoteNotFoundError(f'{self.path}: no heading "{heading}"{told}')
 
 
@@ -281,7 +281,7 @@ def parse_note(path: PurePosixPath, data: bytes, daily: DailyNotes = _DAILY) -> 
     visible, unclosed = hide_unseen(text, matter.body)
     headings, fences = find_blocks(visible, matter.body)
     sections, first_heading = split_sections(visible, matter.body, headings)
-    is_own = is_memory(path, matter)
+    is_own = is_managed(path, matter)
     reader = PropertyReader(matter, is_strict=is_own)
     aliases = reader.texts(*reader.names_like("aliases", "alias"))
     tags = reader.texts(*reader.names_like("tags", "tag"))
@@ -310,7 +310,7 @@ def parse_note(path: PurePosixPath, data: bytes, daily: DailyNotes = _DAILY) -> 
         created=reader.timestamp("created") or reader.day("date") or read_day(str(path), daily),
         updated=reader.timestamp("updated"),
         confidence=reader.share("confidence"),
-        source=reader.text("source") or _tell_source(reader, agent),
+        source=reader.text("source") or _describe_source(reader, agent),
         agent=agent,
         session=reader.text("session")
         or auto_memory.read_session(block)
@@ -328,7 +328,7 @@ def parse_note(path: PurePosixPath, data: bytes, daily: DailyNotes = _DAILY) -> 
     )
 
 
-def _tell_source(reader: PropertyReader, agent: str) -> str:
+def _describe_source(reader: PropertyReader, agent: str) -> str:
     """Return where a note is from that does not say so itself."""
     if reader.text("imported") or reader.text("primed"):
         return "import"
@@ -368,7 +368,7 @@ def _restrict(state: State, text: str, matter: Frontmatter, problem: str) -> Sta
     """Return what a note may be at most whose properties are not certain."""
     if not problem and not _is_twice(matter):
         return state
-    said = map(State, find_said_states(text, matter))
+    said = map(State, read_state_lines(text, matter))
     return most_restricted(state, *said, *([State.UNREADABLE] if problem else []))
 
 

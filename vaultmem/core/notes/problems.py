@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from vaultmem.core.text.display import name_some
+from vaultmem.core.text.display import format_names
 from vaultmem.core.text.patterns import compile_later
 
 #: Follows the problem of a note that cannot be taken at its word, before what counts instead.
@@ -69,7 +69,7 @@ def describe_group(group: ProblemGroup, most: int = _PLACES) -> str:
     if len(group.places) == 1:
         return f"{group.places[0]}: {group.told}"
     what = "notes" if all(".md" in each for each in group.places) else "files"
-    return f"{len(group.places):,} {what}: {group.told}: {name_some(group.places, most)}"
+    return f"{len(group.places):,} {what}: {group.told}: {format_names(group.places, most)}"
 
 
 def describe_repairs(groups: Iterable[ProblemGroup]) -> str:

@@ -253,23 +253,23 @@ def find_foreign_block(text: str) -> str:
         return ""
     start = opening.end()
     if not opening[1]:
-        return _cut_json(text, start)
+        return _extract_json(text, start)
     if closing := _CLOSING[opening[1][0]].search(text, start):
         return text[start : closing.start()]
-    return _cut_paragraph(text, start) if starts_with_name(text, start) else ""
+    return _extract_paragraph(text, start) if starts_with_name(text, start) else ""
 
 
-def _cut_json(text: str, start: int) -> str:
+def _extract_json(text: str, start: int) -> str:
     """Return the JSON object that begins at a place; of what is none, the first paragraph."""
     import json
 
     try:
         return text[start : json.JSONDecoder().raw_decode(text, start)[1]]
     except (ValueError, RecursionError):
-        return _cut_paragraph(text, start)
+        return _extract_paragraph(text, start)
 
 
-def _cut_paragraph(text: str, start: int) -> str:
+def _extract_paragraph(text: str, start: int) -> str:
     return text[start:].partition("\n\n")[0]
 
 

@@ -8,7 +8,7 @@ from vaultmem.core.lifecycle import CONFLICTED
 from vaultmem.core.notes.canvas import is_canvas
 from vaultmem.core.notes.encoding import CANVAS, find_encoding
 from vaultmem.core.notes.frontmatter import read_timestamp
-from vaultmem.core.notes.sections import tell_shortened
+from vaultmem.core.notes.sections import describe_shortened
 
 
 def has_tag(tags: tuple[str, ...], wanted: str) -> bool:
@@ -81,7 +81,7 @@ class NoteRecord(NamedTuple):
     @property
     def shortened(self) -> str:
         """That compaction shortened the note, and where its full text is; "" if it did not."""
-        return tell_shortened(self.full_text)
+        return describe_shortened(self.full_text)
 
     @property
     def caution(self) -> str:

@@ -315,7 +315,7 @@ def check_full_text(value: str) -> str:
     return value if _FULL_TEXT.fullmatch(value) else ""
 
 
-def tell_shortened(value: str) -> str:
+def describe_shortened(value: str) -> str:
     """Return what is to be said of a note with this value, "" for nothing."""
     return f"shortened; full text at {value.partition('@')[2]}" if value else ""
 

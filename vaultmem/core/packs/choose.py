@@ -31,12 +31,12 @@ from vaultmem.core.packs.pack_text import (
     PackAccount,
     choose_form,
     count_group,
-    gather_items,
+    collect_items,
     group_of,
     name_note,
     render_link,
     render_pack,
-    settle_pack,
+    render_stable_account,
 )
 from vaultmem.core.packs.passages import Span, choose_passages, render_passages
 from vaultmem.core.packs.warnings import Wishes, shorten_caution, written_at
@@ -115,7 +115,7 @@ def build_pack(
             told=remarks.told,
             left_out=tuple(sections.list_left_out(items)),
         )
-        text, account = settle_pack(
+        text, account = render_stable_account(
             made.items, unshown, made.unnamed, source, made.account, form, remarks.told
         )
         return made._replace(text=text, account=account), account.sent
@@ -240,7 +240,7 @@ class _Sections:
         arranged = arrange_items(items, self._list_marks(items))
         if self._form.labels is PackLabels.FULL:
             return arranged
-        return gather_items(arranged, self._opposed)
+        return collect_items(arranged, self._opposed)
 
     def _offer_own(
         self, hit: Hit, pinned: bool, shown: _ShownSections, room: int
@@ -350,7 +350,7 @@ class _Sections:
         """
         opposed = list_opponents(self._remarks.relations, hit.note)
         for other in (each.hit for each in shown.values() if isinstance(each, PackItem)):
-            if other.note not in opposed and _say_same(hit, other):
+            if other.note not in opposed and _states_same(hit, other):
                 self._said_by[hit.key] = other.key
                 if item is not None:
                     self._alike.setdefault(other.key, []).append(item)
@@ -363,7 +363,7 @@ def _worth(item: PackItem) -> tuple[bool, int, float]:
     return item.shortened, rank_authority(item.hit, item.trusted), -written_at(item.hit)
 
 
-def _say_same(hit: Hit, other: Hit) -> bool:
+def _states_same(hit: Hit, other: Hit) -> bool:
     """Tell whether both state the same, or one with a phrase moved to the other end.
 
     Nothing else is left out of a pack: one word more or less may be another fact.
@@ -371,10 +371,10 @@ def _say_same(hit: Hit, other: Hit) -> bool:
     ours, theirs = _find_terms(hit.text), _find_terms(other.text)
     if not ours or len(ours & theirs) < _SHARED_TERMS * len(ours | theirs):
         return False
-    from vaultmem.core.similarity.canonical import say_same  # Its tables take time to read.
+    from vaultmem.core.similarity.canonical import states_same  # Its tables take time to read.
 
     names = (f"{each.record.title} {each.section.heading}" for each in (hit, other))
-    return say_same(hit.text, other.text, *names, may_turn=True)
+    return states_same(hit.text, other.text, *names, may_turn=True)
 
 
 @lru_cache(maxsize=256)

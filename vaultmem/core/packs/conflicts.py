@@ -184,7 +184,7 @@ def is_first_stronger(first: Hit, second: Hit, why: str, trusted: frozenset[Note
     return key(first) < key(second)
 
 
-def bring_together(
+def group_opponents(
     hits: Sequence[Hit],
     relations: Iterable[Contradiction],
     partners: Mapping[NoteKey, Hit],

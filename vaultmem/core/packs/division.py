@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from vaultmem.core.packs.pack_item import PackItem, PackSource, plain_label
-from vaultmem.core.packs.pack_text import Pack, PackAccount, choose_form, settle_pack
+from vaultmem.core.packs.pack_text import Pack, PackAccount, choose_form, render_stable_account
 from vaultmem.core.search.query import Hit
-from vaultmem.core.text.display import name_some
+from vaultmem.core.text.display import format_names
 
 #: Of many vaults, how many others a pack names, and of how many it has what is pinned.
 MANY = 12
 
 
-def name_vaults(names: Sequence[str]) -> str:
+def label_vaults(names: Sequence[str]) -> str:
     """Return the names of vaults as a pack has them, of many the first."""
-    return name_some([plain_label(name) for name in names], MANY)
+    return format_names([plain_label(name) for name in names], MANY)
 
 
-def tell_missing(missing: Mapping[str, str]) -> tuple[str, ...]:
+def describe_missing(missing: Mapping[str, str]) -> tuple[str, ...]:
     """Return the lines that say which vaults have no part in a pack, those of each reason in one.
 
     `missing` has the reason by a vault's name.
@@ -27,7 +27,7 @@ def tell_missing(missing: Mapping[str, str]) -> tuple[str, ...]:
     for name, why in missing.items():
         names.setdefault(why, []).append(name)
     return tuple(
-        f"Not asked: {name_vaults(some)} ({plain_label(why)})." for why, some in names.items()
+        f"Not asked: {label_vaults(some)} ({plain_label(why)})." for why, some in names.items()
     )
 
 
@@ -39,18 +39,18 @@ def group_by_vault(hits: Iterable[Hit]) -> dict[str, list[Hit]]:
     return groups
 
 
-def divide_pack(pack: Pack, names: Sequence[str]) -> dict[str, Pack]:
+def split_pack(pack: Pack, names: Sequence[str]) -> dict[str, Pack]:
     """Return what a pack over some vaults shows of each, of the first in any case.
 
-    A part has no text before `settle_part`.
+    A part has no text before `build_vault_part`.
     """
     if len(names) == 1:
         return {names[0]: pack}
     shown = {item.hit.vault for item in pack.items} | {hit.vault for hit in pack.unshown}
-    return {name: _take_part(pack, name) for name in names if name == names[0] or name in shown}
+    return {name: _extract_part(pack, name) for name in names if name == names[0] or name in shown}
 
 
-def _take_part(pack: Pack, name: str) -> Pack:
+def _extract_part(pack: Pack, name: str) -> Pack:
     items = tuple(
         item._replace(hit=item.hit._replace(vault=""))
         for item in pack.items
@@ -60,7 +60,7 @@ def _take_part(pack: Pack, name: str) -> Pack:
     return pack._replace(text="", items=items, unshown=unshown, unnamed=0, left_out=())
 
 
-def settle_part(part: Pack, many: int, source: PackSource, flat: int) -> Pack:
+def build_vault_part(part: Pack, many: int, source: PackSource, flat: int) -> Pack:
     """Return what a pack over `many` vaults shows of one, as a pack of that alone.
 
     `source` is where that vault is, `flat` the tokens of all its notes.
@@ -70,7 +70,7 @@ def settle_part(part: Pack, many: int, source: PackSource, flat: int) -> Pack:
     told = (f"This is what a pack over {many} vaults showed of this one.",)
     form = choose_form(source, part.style, part.labels)
     account = _account(part.items, part.account.budget, flat)
-    text, account = settle_pack(part.items, part.unshown, 0, source, account, form, told)
+    text, account = render_stable_account(part.items, part.unshown, 0, source, account, form, told)
     return part._replace(text=text, account=account, source=source, told=told)
 
 

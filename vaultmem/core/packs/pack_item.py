@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from vaultmem.core.lifecycle import INSTRUCTION_KINDS, Kind, State
 from vaultmem.core.notes.conflict import Otherwise
-from vaultmem.core.packs.passages import Span, Unit, divide_text, render_passages
+from vaultmem.core.packs.passages import Span, Unit, split_text, render_passages
 from vaultmem.core.search.query import Hit
 from vaultmem.core.text.display import clean_text, one_line
 from vaultmem.errors import RefusedError
@@ -148,15 +148,17 @@ def plain_label(text: str) -> str:
     return re.sub(r"\s+", " ", one_line(text).translate(_LABEL_MARKS)).strip().lstrip("#> ")
 
 
-def tell_further(hit: Hit) -> str:
+def format_related(hit: Hit) -> str:
     """Name the further sections of a hit's note by heading and line; "" if there are none."""
     return ", ".join(
-        f"#{_cut_heading(each.heading)} (line {each.line})" if each.heading else f"line {each.line}"
+        f"#{_truncate_heading(each.heading)} (line {each.line})"
+        if each.heading
+        else f"line {each.line}"
         for each in hit.also
     )
 
 
-def _cut_heading(heading: str) -> str:
+def _truncate_heading(heading: str) -> str:
     plain = plain_label(heading)
     return plain if len(plain) <= _HEADING else f"{plain[: _HEADING - 3].rstrip()}..."
 
@@ -182,7 +184,7 @@ def changed_day(hit: Hit) -> str:
 _BYTES = 8
 
 
-def name_shown(item: PackItem) -> list[str]:
+def digest_shown(item: PackItem) -> list[str]:
     """Return the digests of what is shown of a section.
 
     They are of this version of it: a section that was changed anywhere is new throughout.
@@ -207,7 +209,7 @@ def _list_units(item: PackItem) -> Iterator[tuple[str, Unit]]:
     text, record = item.hit.text, item.hit.record
     shown = item.parts if item.shortened else ((0, len(text)),)
     version = hashlib.blake2b(f"{item.hit.vault}:{record.path}\n{text}".encode("utf-8", "replace"))
-    for unit in divide_text(text):
+    for unit in split_text(text):
         start, end = unit.span
         if any(first <= start and end <= last for first, last in shown):
             named = version.copy()

@@ -26,7 +26,7 @@ from vaultmem.core.packs.pack_item import (
     quote,
 )
 from vaultmem.core.search.query import Hit, NoteKey, Sureness
-from vaultmem.core.text.display import count_things, one_line
+from vaultmem.core.text.display import pluralize, one_line
 from vaultmem.core.text.token_count import count_tokens
 
 # What stands above the sections of a pack: labels that notes cannot forge.
@@ -66,10 +66,10 @@ def count_items(items: Iterable[PackItem], form: PackForm) -> int:
 
 def count_group(items: Iterable[PackItem], form: PackForm) -> int:
     """Return the tokens of sections that share a label or a heading, side by side."""
-    return count_items(gather_items(items, ()), form)
+    return count_items(collect_items(items, ()), form)
 
 
-def gather_items(items: Iterable[PackItem], apart: Collection[NoteKey]) -> list[PackItem]:
+def collect_items(items: Iterable[PackItem], apart: Collection[NoteKey]) -> list[PackItem]:
     """Return sections of one note in its order, notes of one session or one title side by side.
 
     They stand where their first one stood; those of the notes in `apart` stay where they are.
@@ -163,7 +163,7 @@ def _render_note(
         for item in note
         for part in (
             quote(_add_name(item, item is first and not is_titled)),
-            *_quote_others(item, name_handle(item.hit, item.handle)),
+            *_quote_others(item, build_handle(item.hit, item.handle)),
         )
     ]
     conflict = f"{one_line(first.conflict)}\n\n" if first.conflict else ""
@@ -176,7 +176,7 @@ def _quote_others(item: PackItem, name: str) -> Iterator[str]:
         yield f"{_write_label([f'in place of {name}, {each.who[:40]} says'])}\n{quote(each.text)}"
 
 
-def name_handle(hit: Hit, known: str = "") -> str:
+def build_handle(hit: Hit, known: str = "") -> str:
     """Return the beginning of the blob id by which a note is named: what is known to be enough.
 
     Before it stands the name of its vault, where that is not the only one.
@@ -189,7 +189,7 @@ def name_note(handles: Mapping[NoteKey, str], labels: PackLabels, hit: Hit) -> s
     """Return what a sentence of a pack calls a note; the handles are by note."""
     if labels is PackLabels.FULL:
         return f"{hit.vault}:{hit.record.path}" if hit.vault else hit.record.path
-    return f"[{name_handle(hit, handles.get(hit.note, ''))}]"
+    return f"[{build_handle(hit, handles.get(hit.note, ''))}]"
 
 
 #: Where the notes of sessions are.
@@ -217,7 +217,7 @@ def _list_kind(record: NoteRecord) -> list[str]:
 
 def _list_facts(item: PackItem) -> list[str]:
     """Return the handle, the note's name if its quote has another, and what most facts are not."""
-    known = name_handle(item.hit, item.handle)
+    known = build_handle(item.hit, item.handle)
     facts = [known, *_list_name(item), *_list_kind(item.hit.record)]
     facts.extend(_list_standing(item))
     if item.hit.refs:
@@ -290,7 +290,7 @@ def _add_name(item: PackItem, with_title: bool) -> str:
         parts.append(heading)
     name = " > ".join(" ".join(part.split()) for part in parts if not _says(text, part))
     is_fact = 2 * len(name) <= len(text) <= _FACT and item.part is PackPart.EVIDENCE
-    name = _cut(name, _MAX_NAME_OF_FACT if is_fact else _MAX_NAME)
+    name = _slice(name, _MAX_NAME_OF_FACT if is_fact else _MAX_NAME)
     return f"{name}\n{text}" if name else text
 
 
@@ -302,7 +302,7 @@ def _says(text: str, name: str) -> bool:
     return set(_WORD.findall(folded)) <= set(_WORD.findall(beginning))
 
 
-def _cut(name: str, limit: int) -> str:
+def _slice(name: str, limit: int) -> str:
     """Return a name cut at a word."""
     if len(name) <= limit:
         return name
@@ -402,7 +402,7 @@ def render_pack(
             blocks.extend(render_items(group, form))
     links = [render_link(hit) for hit in unshown]
     if unnamed:
-        links.append(f"- and {unnamed} more" if links else f"- {count_things(unnamed, 'section')}")
+        links.append(f"- and {unnamed} more" if links else f"- {pluralize(unnamed, 'section')}")
     if links:
         blocks.append("\n".join([marks.unshown, *links]))
     if not items and not links:
@@ -428,7 +428,7 @@ def drop_foot(pack: Pack) -> str:
     return pack.text.removesuffix(render_foot(pack.account, pack.style)).rstrip()
 
 
-def tell_budget(pack: Pack, budget: int) -> Pack:
+def set_budget(pack: Pack, budget: int) -> Pack:
     """Return a pack whose account names another budget: that of the pack as it is shown."""
     account = pack.account._replace(budget=budget)
     foot = render_foot(account, pack.style)
@@ -480,7 +480,7 @@ _MAX_NAMES = 32
 
 def _describe_source(source: PackSource) -> str:
     branch = plain_label(source.branch)[:_MAX_BRANCH]
-    others = _name_others(source)
+    others = _format_others(source)
     moment = datetime.fromtimestamp(source.at, UTC)
     if not source.commit:
         newest = f", newest note {moment.date().isoformat()}" if source.at else ""
@@ -489,7 +489,7 @@ def _describe_source(source: PackSource) -> str:
     return f"vault {branch or 'detached'}@{source.commit[:7]}{others}, {at}"
 
 
-def _name_others(source: PackSource) -> str:
+def _format_others(source: PackSource) -> str:
     """Return the refs beside the own one: as many as fit into any budget by name, then a count."""
     text = ""
     for number, (name, commit) in enumerate(source.others):
@@ -511,7 +511,7 @@ def _describe_account(account: PackAccount) -> str:
     )
 
 
-def settle_pack(
+def render_stable_account(
     items: Sequence[PackItem],
     unshown: Sequence[Hit],
     unnamed: int,

@@ -90,7 +90,7 @@ def render_passages(text: str, parts: Iterable[Span]) -> str:
 @lru_cache(maxsize=64)  # A section is cut several times until it fits.
 def _order_units(text: str, matches: tuple[Match, ...]) -> tuple[list[Unit], list[int]]:
     """Return the units of a text, and the places of those that may be shown, best first."""
-    units = divide_text(text)
+    units = split_text(text)
     scores = _score_units(text, units, matches)
     is_head = not any(scores)
     best = sorted(range(len(units)), key=lambda place: (-scores[place], place))
@@ -166,7 +166,7 @@ _LEAD = compile_later(
 )
 
 
-def divide_text(text: str, whole: int = _WHOLE) -> list[Unit]:
+def split_text(text: str, whole: int = _WHOLE) -> list[Unit]:
     """Return the units of a text in order; blank lines are in none.
 
     List items and turns of up to `whole` characters are one unit.
@@ -179,13 +179,13 @@ def divide_text(text: str, whole: int = _WHOLE) -> list[Unit]:
     while at < len(lines):
         if _FENCE.match(lines[at].text):
             last = _end_fence(lines, at)
-            units += _divide_framed(lines[at : last + 1], [lines[at], lines[last]])
+            units += _split_framed(lines[at : last + 1], [lines[at], lines[last]])
         elif _is_table(lines, at):
             last = _end_table(lines, at)
-            units += _divide_framed(lines[at : last + 1], lines[at : at + 2])
+            units += _split_framed(lines[at : last + 1], lines[at : at + 2])
         else:
             last = _end_block(lines, at)
-            units += _divide_block(text, lines[at].start, lines[last].end, whole)
+            units += _split_block(text, lines[at].start, lines[last].end, whole)
         at = last + 1
     return units
 
@@ -229,7 +229,7 @@ def _end_lead(text: str) -> int:
     return lead.end() if lead and lead[0].strip() else 0
 
 
-def _divide_framed(lines: Sequence[_Line], frame: Sequence[_Line]) -> Iterator[Unit]:
+def _split_framed(lines: Sequence[_Line], frame: Sequence[_Line]) -> Iterator[Unit]:
     """Yield the lines that a frame is round, or the frame where there are none."""
     needs = tuple(dict.fromkeys(line.span for line in frame))
     inside = [line for line in lines if line.span not in needs and line.text.strip()]
@@ -239,7 +239,7 @@ def _divide_framed(lines: Sequence[_Line], frame: Sequence[_Line]) -> Iterator[U
         yield Unit(line.span, needs)
 
 
-def _divide_block(text: str, start: int, end: int, whole: int) -> Iterator[Unit]:
+def _split_block(text: str, start: int, end: int, whole: int) -> Iterator[Unit]:
     """Yield a short list item or turn whole, else its sentences, each with what it begins with."""
     block = text[start:end]
     lead = _end_lead(block)
@@ -248,13 +248,13 @@ def _divide_block(text: str, start: int, end: int, whole: int) -> Iterator[Unit]
         return
     edges = [0, *find_sentence_ends(block, lead), len(block)]
     for first, last in pairwise(edges):
-        for a, b in _divide_sentence(block, first, last):
+        for a, b in _split_sentence(block, first, last):
             if block[a:b].strip():
                 needs = ((start, start + lead),) if lead and a else ()
                 yield Unit((start + a, start + b), needs)
 
 
-def _divide_sentence(block: str, first: int, last: int) -> Iterator[Span]:
+def _split_sentence(block: str, first: int, last: int) -> Iterator[Span]:
     """Yield a sentence, or the lines of a long one: not everybody ends a sentence with a mark."""
     if last - first <= _WHOLE:
         yield first, last
@@ -327,7 +327,7 @@ def choose_sentence(text: str, terms: Collection[str]) -> str:
     prose = _drop_decoration(text)
     text = prose if prose.strip() else text
     best, most = "", (False, -1, False)
-    for unit in islice(divide_text(text, whole=0), _MOST):
+    for unit in islice(split_text(text, whole=0), _MOST):
         is_framed = bool(unit.needs) and _FRAME.match(text, *unit.needs[0]) is not None
         for part in _split_lines(text[slice(*unit.span)]):
             is_prose = not is_framed and len(_WORD.findall(part)) >= _FEW
@@ -357,11 +357,11 @@ def shorten_sentence(line: str, terms: Collection[str], width: int) -> str:
     latest = min((at for at in words if at >= len(line) - width), default=0)
     near = (min(at - _CONTEXT, latest) for at in asked[:_BEGINNINGS])
     begins = [0, *(min(at for at in words if at >= least) for least in near)]
-    cuts = (_cut(line, begin, width) for begin in begins)
+    cuts = (_slice(line, begin, width) for begin in begins)
     return max(cuts, key=lambda cut: len(count_terms(cut).keys() & wanted))
 
 
-def _cut(line: str, begin: int, width: int) -> str:
+def _slice(line: str, begin: int, width: int) -> str:
     """Return what of a line from a word on fits, with dots for the rest."""
     shown = line[begin:]
     if len(shown) > width:

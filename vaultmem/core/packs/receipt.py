@@ -11,13 +11,13 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from vaultmem.core.indexing.section_texts import AnalysedNote, analyse_note
-from vaultmem.core.notes.comments import drop_unseen
+from vaultmem.core.notes.comments import strip_hidden
 from vaultmem.core.notes.record import SectionRecord
 from vaultmem.core.packs.pack_item import PackItem, PackLabels, PackSource, PackStyle
 from vaultmem.core.packs.pack_text import Pack, PackAccount, render_pack
 from vaultmem.core.packs.passages import Span, render_passages
 from vaultmem.core.search.query import Hit
-from vaultmem.core.text.json_values import as_named
+from vaultmem.core.text.json_values import as_json_object
 from vaultmem.core.text.paths import parse_note_path
 from vaultmem.errors import RefusedError, VaultError
 
@@ -147,7 +147,10 @@ def render_receipt(receipt: Receipt, items: Sequence[PackItem], unshown: Sequenc
 
 def write_receipt(receipt: Receipt) -> str:
     """Return a receipt as JSON."""
-    text = json.dumps({"format": FORMAT, **as_named(receipt)}, indent=1, ensure_ascii=False) + "\n"
+    text = (
+        json.dumps({"format": FORMAT, **as_json_object(receipt)}, indent=1, ensure_ascii=False)
+        + "\n"
+    )
     return text.encode("utf-8", "backslashreplace").decode()  # So JSON writes lone surrogates.
 
 
@@ -213,7 +216,7 @@ def _find_hit(note: AnalysedNote, shown: ShownSection) -> Hit:
         end=section.end,
         line=section.line,
     )
-    body = drop_unseen(note.visible[section.start : section.end]).strip()
+    body = strip_hidden(note.visible[section.start : section.end]).strip()
     return Hit(
         record=note.record._replace(changed=shown.changed),
         section=found,

@@ -19,7 +19,7 @@ from vaultmem.core.packs.passages import choose_excerpt
 from vaultmem.core.search.query import Hit
 from vaultmem.core.search.terms import count_terms, weak_terms
 from vaultmem.core.similarity.words import CLAUSAL, CONDITIONS, NEGATIONS, ONLY
-from vaultmem.core.text.display import count_things
+from vaultmem.core.text.display import pluralize
 from vaultmem.core.text.patterns import compile_later
 
 # Which sentences say that something does not work, exist or support something: it may by now.
@@ -221,7 +221,7 @@ def _check_claim(hit: Hit, at: float, changed_refs: Sequence[str]) -> str:
     if changed_refs:
         more = f" and {len(changed_refs) - 1} more" if len(changed_refs) > 1 else ""
         return f"check before use: {changed_refs[0]}{more} changed since"
-    return f"check before use: {count_things(days, 'day')} old"
+    return f"check before use: {pluralize(days, 'day')} old"
 
 
 def written_at(hit: Hit) -> float:

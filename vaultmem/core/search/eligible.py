@@ -160,10 +160,10 @@ def make_eligible(
         kept={},
     )
     own = Statistics(count, (title, tags, body), float(latest))
-    return weigh_rows(chosen, columns, links_alone, own, weights)
+    return weight_rows(chosen, columns, links_alone, own, weights)
 
 
-def weigh_rows(
+def weight_rows(
     chosen: EligibleRows,
     columns: Mapping[str, Whole],
     links_alone: Numbers,
@@ -177,7 +177,7 @@ def weigh_rows(
     mean = statistics.mean(weights)
     k1, b = weights.choose_k1(mean), weights.choose_b(mean)
     # In place: of a million sections, each step would be eight megabytes more.
-    norm = _weigh_lengths(columns, weights)
+    norm = _weight_lengths(columns, weights)
     norm *= k1 * b / max(mean, 1e-9)
     norm += k1 * (1 - b)
     norm[links_alone] *= weights.links_alone
@@ -194,7 +194,7 @@ def weigh_rows(
     )
 
 
-def _weigh_lengths(columns: Mapping[str, Whole], weights: RankingWeights) -> NDArray[np.float64]:
+def _weight_lengths(columns: Mapping[str, Whole], weights: RankingWeights) -> NDArray[np.float64]:
     length = np.zeros(len(columns["document"]))
     for name, weight in zip(FIELDS, (weights.title, weights.tags, weights.body), strict=True):
         length += weight * columns[f"{name}_length"]

@@ -68,7 +68,7 @@ def parse_questions(text: str, name: str) -> list[Question]:
         RefusedError: there are none, or some are not as they have to be; it says on which lines.
     """
     found, mistakes = list_questions(text)
-    refuse_lines(name, mistakes)
+    reject_lines(name, mistakes)
     if not found:
         raise RefusedError(
             f"{name}: there is no question in it; write a table with the head "
@@ -84,7 +84,7 @@ def list_questions(text: str) -> tuple[list[Question], dict[int, str]]:
     return list(read(text, mistakes.setdefault)), mistakes
 
 
-def refuse_lines(name: str, mistakes: dict[int, str]) -> None:
+def reject_lines(name: str, mistakes: dict[int, str]) -> None:
     """Refuse a file for what is wrong on some of its lines, if anything is.
 
     Raises:

@@ -28,7 +28,7 @@ from vaultmem.core.search.terms import (
     list_compounds,
     list_pieces,
     mark_stop_word,
-    name_piece,
+    split_piece,
     stem_word,
     term_sequence,
 )
@@ -242,7 +242,7 @@ def is_strong(hit: Hit) -> bool:
     return hit.strength >= _STRONG and hit.coverage >= _COVERAGE and not is_alone
 
 
-def tell_replaced(replaced: Mapping[str, str]) -> list[str]:
+def describe_corrections(replaced: Mapping[str, str]) -> list[str]:
     """Return what is to be said of words that the vault does not have, a line each."""
     return [
         f'"{word}" is not in this vault; searched for "{other}".'
@@ -250,7 +250,7 @@ def tell_replaced(replaced: Mapping[str, str]) -> list[str]:
     ]
 
 
-def tell_sureness(sureness: Sureness | None, elsewhere: str = "") -> list[str]:
+def describe_strength(sureness: Sureness | None, elsewhere: str = "") -> list[str]:
     """Return what is to be said of an answer that is not strong, a line each.
 
     None says that nothing was found, `elsewhere` who has an answer.
@@ -394,7 +394,7 @@ class RecallQuery(NamedTuple):
         words = (word for word in re.findall(r"[^\W_]+", text) if not has_cjk(word))
         for word, terms in chain(
             ((word, count_terms(word)) for word in words),
-            ((piece, name_piece(piece)) for piece in list_pieces(text)),
+            ((piece, split_piece(piece)) for piece in list_pieces(text)),
         ):
             for term in terms or filter(None, [mark_stop_word(word.lower())]):
                 named.setdefault(term, word)
@@ -420,7 +420,7 @@ def parse_query(text: str, limit: int = 10, note_filter: NoteFilter | None = Non
     )
 
 
-def keep_rarest(query: RecallQuery, counts: Mapping[str, int]) -> RecallQuery:
+def select_rarest(query: RecallQuery, counts: Mapping[str, int]) -> RecallQuery:
     """Return a long question with those of its terms alone that fewest sections contain.
 
     `counts` has the number of sections that contain each term.

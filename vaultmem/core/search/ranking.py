@@ -55,7 +55,7 @@ class TermShare(NamedTuple):
     said: Numbers
 
 
-def weigh_query(
+def weight_query(
     query: Sequence[str], weak: frozenset[str], weights: RankingWeights
 ) -> dict[str, float]:
     """Return each term of a question with what it counts for."""
@@ -67,7 +67,7 @@ def weigh_query(
     }
 
 
-def weigh_share(share: TermShare, weight: float) -> TermShare:
+def score_share(share: TermShare, weight: float) -> TermShare:
     """Return a term's part where the term counts `weight` times."""
     if weight == 1:
         return share
@@ -75,7 +75,7 @@ def weigh_share(share: TermShare, weight: float) -> TermShare:
     return share._replace(idf=share.idf * weight, scores=scores)
 
 
-def weigh_counts(counts: NDArray[np.integer[Any]], weights: RankingWeights) -> Floats:
+def weight_counts(counts: NDArray[np.integer[Any]], weights: RankingWeights) -> Floats:
     """Return the weighted frequency for each code (shape of `counts`: codes, 3)."""
     worth = np.array([weights.title, weights.tags, weights.body], np.float32)
     return counts.astype(np.float32) @ worth

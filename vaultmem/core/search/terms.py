@@ -171,7 +171,7 @@ def list_compounds(text: str) -> list[str]:
     `e-mail`, `e_mail` and `eMail` give `email`; numbers lose their commas; names with dots or
     slashes stay whole, and of a path its last part counts too; `camelCase` gives its parts.
     """
-    return list(chain.from_iterable(map(name_piece, list_pieces(text))))
+    return list(chain.from_iterable(map(split_piece, list_pieces(text))))
 
 
 def list_pieces(text: str) -> list[str]:
@@ -187,9 +187,9 @@ def find_thousands(text: str) -> list[str]:
     return _THOUSANDS.findall(text)
 
 
-def name_piece(piece: str) -> list[str]:
+def split_piece(piece: str) -> list[str]:
     """Return the terms of one of `list_pieces`."""
-    return _split_camel(piece) if piece.isalnum() else _name_compound(piece)
+    return _split_camel(piece) if piece.isalnum() else _split_compound(piece)
 
 
 def _split_camel(word: str) -> list[str]:
@@ -199,7 +199,7 @@ def _split_camel(word: str) -> list[str]:
     return [part for part in parts if len(part) > 1]
 
 
-def _name_compound(text: str) -> list[str]:
+def _split_compound(text: str) -> list[str]:
     if "." not in text and "/" not in text:
         stem = _stems[text.translate(_JOINTS)]
         return [stem] if stem else []

@@ -68,7 +68,7 @@ def find_secrets(
     rules = rules or read_rules()
     found: list[SecretFinding] = []
     lines = counted = 0
-    for place, first, window in _divide(text):
+    for place, first, window in _split(text):
         lines, counted = lines + text.count("\n", counted, first), first
         for each in _find_in_window(window, path, rules, tell, lines):
             start, end = each.start + first, each.end + first
@@ -78,7 +78,7 @@ def find_secrets(
     return sorted(found)
 
 
-def _divide(text: str) -> Iterator[tuple[int, int, str]]:
+def _split(text: str) -> Iterator[tuple[int, int, str]]:
     """Yield parts of a text: the place of each, and where it begins with its margin."""
     for place in range(0, max(len(text), 1), _WINDOW):
         first = max(0, place - _MARGIN)
@@ -120,7 +120,7 @@ def has_candidates(text: str, rules: Rules) -> bool:
     """Tell whether a text, as it is or without hidden marks, holds a keyword of a rule."""
     return any(
         next(find_candidates(part, rules), None)
-        for _, _, window in _divide(text)
+        for _, _, window in _split(text)
         for part in (window, drop_hidden(window)[0])
     )
 

@@ -134,13 +134,13 @@ def make_pieces(material: RestoreMaterial) -> list[RestorePiece]:
     for number, each in enumerate(material.earlier, 2):
         if each.session is not None and each.session.is_shown:
             sessions.append((number, each.session))
-    pieces = [*_tell_session(material.session)]
-    pieces += _tell_decisions(material, sessions)
-    pieces += _tell_questions(sessions)
-    pieces += _tell_files(material, sessions)
-    pieces += _tell_turns(material)
+    pieces = [*_describe_session(material.session)]
+    pieces += _describe_decisions(material, sessions)
+    pieces += _describe_questions(sessions)
+    pieces += _describe_files(material, sessions)
+    pieces += _describe_turns(material)
     for number, each in enumerate(material.earlier, 2):
-        pieces.append(_tell_earlier(number, each))
+        pieces.append(_describe_earlier(number, each))
     return pieces
 
 
@@ -171,7 +171,7 @@ def shorten(text: str, tokens: int) -> str:
     return " ".join([*words[:low], "..."])
 
 
-def _tell_session(session: Session) -> Iterator[RestorePiece]:
+def _describe_session(session: Session) -> Iterator[RestorePiece]:
     goal = session.facts.goal or session.facts.title
     yield RestorePiece(
         RestoreGroup.GOAL, (0,), (shorten(goal, 40), shorten(goal, 400)), (Rank.GOAL, Rank.REST)
@@ -183,7 +183,7 @@ def _tell_session(session: Session) -> Iterator[RestorePiece]:
         yield RestorePiece(
             RestoreGroup.STAND, (0,), texts, (Rank.STAND, Rank.STAND_MORE, Rank.STAND_ALL)
         )
-    yield from _tell_record(session)
+    yield from _describe_record(session)
     count = len(session.details)
     for number, text in enumerate(session.details):
         recent = number >= count - 10
@@ -196,7 +196,7 @@ def _tell_session(session: Session) -> Iterator[RestorePiece]:
         )
 
 
-def _tell_record(session: Session) -> Iterator[RestorePiece]:
+def _describe_record(session: Session) -> Iterator[RestorePiece]:
     """Yield what the client's transcript tells besides files, questions and the last answer."""
     lists = {
         "Still to do": session.told.steps,
@@ -223,7 +223,9 @@ def list_asked(session: Session) -> tuple[str, ...]:
     return tuple(sorted(asked, key=lambda each: not has_sign(each.lower())))
 
 
-def _tell_decisions(material: RestoreMaterial, sessions: list[_Numbered]) -> Iterator[RestorePiece]:
+def _describe_decisions(
+    material: RestoreMaterial, sessions: list[_Numbered]
+) -> Iterator[RestorePiece]:
     seen: set[str] = set()
     for number, session in sessions:
         for place, decision in enumerate(session.decisions):
@@ -231,7 +233,7 @@ def _tell_decisions(material: RestoreMaterial, sessions: list[_Numbered]) -> Ite
             if key in seen:
                 continue
             seen.add(key)
-            texts = _tell_decision(material, decision, number)
+            texts = _describe_decision(material, decision, number)
             note = material.decisions.get(decision.target)
             rank = Rank.OWN_DECISIONS if number == 1 else Rank.EARLIER_DECISIONS
             if note is not None and note.pinned:
@@ -247,7 +249,9 @@ def _tell_decisions(material: RestoreMaterial, sessions: list[_Numbered]) -> Ite
             )
 
 
-def _tell_decision(material: RestoreMaterial, decision: Decision, number: int) -> tuple[str, ...]:
+def _describe_decision(
+    material: RestoreMaterial, decision: Decision, number: int
+) -> tuple[str, ...]:
     """Return a decision as its link and title, then with its note's address, then its text."""
     origin = "" if number == 1 else f" ({name_session(number)})"
     note = material.decisions.get(decision.target)
@@ -266,7 +270,7 @@ def _tell_decision(material: RestoreMaterial, decision: Decision, number: int) -
     return (short, f"{head}\n{first}", f"{head}\n{whole}")
 
 
-def _tell_questions(sessions: list[_Numbered]) -> Iterator[RestorePiece]:
+def _describe_questions(sessions: list[_Numbered]) -> Iterator[RestorePiece]:
     seen: set[str] = set()
     for number, session in sessions:
         for place, text in enumerate(session.questions):
@@ -286,7 +290,7 @@ def _tell_questions(sessions: list[_Numbered]) -> Iterator[RestorePiece]:
             )
 
 
-def _tell_files(material: RestoreMaterial, sessions: list[_Numbered]) -> Iterator[RestorePiece]:
+def _describe_files(material: RestoreMaterial, sessions: list[_Numbered]) -> Iterator[RestorePiece]:
     seen: set[str] = set()
     for number, session in sessions:
         for place, touched in reversed([*enumerate(session.touched)]):
@@ -314,7 +318,7 @@ def _tell_files(material: RestoreMaterial, sessions: list[_Numbered]) -> Iterato
             )
 
 
-def _tell_turns(material: RestoreMaterial) -> Iterator[RestorePiece]:
+def _describe_turns(material: RestoreMaterial) -> Iterator[RestorePiece]:
     count = len(material.turns)
     for place, (number, turn) in enumerate(material.turns):
         back = count - place
@@ -334,7 +338,7 @@ def _turn_text(number: int, turn: Turn, limit: int) -> str:
     return f"[{number} {turn.role}] {_indent(told).lstrip()}"
 
 
-def _tell_earlier(number: int, each: EarlierSession) -> RestorePiece:
+def _describe_earlier(number: int, each: EarlierSession) -> RestorePiece:
     """Return an earlier session: its goal, then its summary, then its details."""
     place = (number,)
     if each.session is None or not each.session.is_shown:

@@ -18,7 +18,7 @@ from vaultmem.core.sessions.restore import (
     make_pieces,
     name_session,
 )
-from vaultmem.core.text.display import count_things
+from vaultmem.core.text.display import pluralize
 from vaultmem.core.text.token_count import (
     BudgetLine,
     Shown,
@@ -225,7 +225,7 @@ def _describe_source(source: PackSource) -> str:
 
 def _account(material: RestoreMaterial, sent: int, budget: int) -> str:
     count = len(material.earlier)
-    told = count_things(count, "earlier session")
+    told = pluralize(count, "earlier session")
     return f"<!-- vaultmem: {told}, {sent} of {budget} tokens -->"
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from vaultmem.core.secrets.scan import find_secrets, mask_secrets
-from vaultmem.core.text.json_values import as_named
+from vaultmem.core.text.json_values import as_json_object
 from vaultmem.core.text.token_count import count_tokens
 
 #: Characters of text in one line; longer turns are divided.
@@ -102,7 +102,7 @@ def encode_line(line: TranscriptLine) -> bytes:
 
 def encode_dropped(tally: Tally) -> bytes:
     """Return the line in place of all that was dropped up to a tally."""
-    return (json.dumps({"dropped": as_named(tally)}) + "\n").encode()
+    return (json.dumps({"dropped": as_json_object(tally)}) + "\n").encode()
 
 
 def decode_line(data: bytes) -> TranscriptLine | Tally | None:
@@ -198,7 +198,7 @@ def _as_plain(text: str) -> str:
 def _fields_of(line: TranscriptLine) -> dict[str, Any]:
     """Return a line's fields by name; of a call and a result, those that are not empty."""
     optional = {name for name, _ in _DEED}
-    return {n: v for n, v in as_named(line).items() if v or n not in optional}
+    return {n: v for n, v in as_json_object(line).items() if v or n not in optional}
 
 
 def _digest(before: str, line: TranscriptLine) -> str:

@@ -69,7 +69,7 @@ def state_same(ours: Titled, theirs: Titled) -> bool:
     is_one = extras[0] == extras[1] or (
         not all(extras) and (_is_named_since(ours, extras[0]) or _is_named_since(theirs, extras[1]))
     )
-    return is_one and say_same(ours.text, theirs.text)
+    return is_one and states_same(ours.text, theirs.text)
 
 
 def _is_named_since(one: Titled, extra: frozenset[str]) -> bool:
@@ -80,7 +80,7 @@ def _is_named_since(one: Titled, extra: frozenset[str]) -> bool:
     return bool(extra) and is_of_words and _LIMITS.isdisjoint(canonical_form(" ".join(extra)))
 
 
-def say_same(
+def states_same(
     text: str, other: str, title: str = "", other_title: str = "", *, may_turn: bool = False
 ) -> bool:
     """Tell whether two texts state the same, each below its title.

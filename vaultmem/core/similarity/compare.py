@@ -182,14 +182,14 @@ def compare_statements(
     similarity = 1 - (weight of the words that only one has) / (weight of the words of both).
     Of one that does not matter, it is not said what differs.
     """
-    whole = _weigh_statement(ours, weigh) + _weigh_statement(theirs, weigh)
+    whole = _score_statement(ours, weigh) + _score_statement(theirs, weigh)
     if not whole:
         return Likeness(float(ours.text.strip() == theirs.text.strip()))
     if ours.keys.isdisjoint(theirs.keys):  # Whatever a title explains: they share nothing.
         return Likeness(0.0)
     alone = _find_unmatched(ours, theirs, our_context, their_context)
     apart = (alone.ours, alone.theirs, alone.our_numbers, alone.their_numbers)
-    similarity = max(0.0, 1 - sum(_weigh_all(tokens, weigh) for tokens in apart) / whole)
+    similarity = max(0.0, 1 - sum(_score_all(tokens, weigh) for tokens in apart) / whole)
     if matters and not matters(similarity):
         return Likeness(similarity)
     found = _compare_content(ours, theirs, alone) or _compare_wording(ours.text, theirs.text)
@@ -215,7 +215,7 @@ def _compare_sentences(
     if not any(near):
         return Likeness(0.0)
     ours = [read_statement(each.text) for each in sentences]
-    weights = [_weigh_statement(each, weigh) for each in ours]
+    weights = [_score_statement(each, weigh) for each in ours]
     total, reached = sum(weights), 0.0
     left = sum(weight for weight, there in zip(weights, near, strict=True) if there)
     differences: list[Difference] = []
@@ -285,11 +285,11 @@ def _split(text: str) -> tuple[_Sentence, ...]:
     return tuple(_Sentence(each, frozenset(term_sequence(each))) for each in split_sentences(text))
 
 
-def _weigh_statement(statement: Statement, weigh: Weigh) -> float:
-    return _weigh_all((*statement.content.values(), *statement.numbers), weigh)
+def _score_statement(statement: Statement, weigh: Weigh) -> float:
+    return _score_all((*statement.content.values(), *statement.numbers), weigh)
 
 
-def _weigh_all(tokens: Iterable[Token], weigh: Weigh) -> float:
+def _score_all(tokens: Iterable[Token], weigh: Weigh) -> float:
     return sum(_LIGHT_WEIGHT if t.kind in _LIGHT_KINDS else weigh(t.raw) for t in tokens)
 
 

@@ -159,7 +159,7 @@ def read_sentence(sentence: str) -> Fact | None:
     if len(sentence) > _MAX_SENTENCE:
         return None
     plain = _NOISE.sub(" ", sentence).replace("’", "'").replace("n't ", " not ")
-    tokens, marks, gone = _take_marks(_TOKEN.findall(plain))
+    tokens, marks, gone = _strip_new_words(_TOKEN.findall(plain))
     words, is_negative = _read_words(tokens)
     if ("unreal" in marks and "now" not in marks) or not 0 < len(words) <= _MAX_WORDS:
         return None
@@ -207,7 +207,7 @@ def read_key(word: str) -> str:
     return "be" if word in BE else find_stem(word) or word
 
 
-def _take_marks(tokens: Sequence[str]) -> tuple[list[str], frozenset[str], frozenset[str]]:
+def _strip_new_words(tokens: Sequence[str]) -> tuple[list[str], frozenset[str], frozenset[str]]:
     """Return the tokens without the words that tell what is new, their sorts, and what is gone."""
     left: list[str] = []
     marks: set[str] = set()
@@ -340,7 +340,7 @@ def _match(
 def _tie(fact: Fact, found: _Found) -> Fact | None:
     """Return a fact with subject and value on their sides of its relation."""
     words, gone, between = fact.words, fact.gone, _strip(found.between)
-    subject, value = _strip(words[: found.start]), _cut_value(words[found.end :])
+    subject, value = _strip(words[: found.start]), _strip_value(words[found.end :])
     if not subject or subject[0].raw.lower() in _list_ties():
         return None
     if found.kind == "swaps":
@@ -378,7 +378,7 @@ def _strip(words: Words) -> Words:
     return words[:end]
 
 
-def _cut_value(words: Words) -> Words:
+def _strip_value(words: Words) -> Words:
     """Return a value without what is tied to it: "Denver" of "Denver with her family"."""
     ends = (traits.RELATIONS | _list_ties() | list_sort("joint") | {"be"}) - list_sort("part")
     stop = next(

@@ -144,7 +144,7 @@ def read_statement(text: str) -> Statement:
     tokens = read_tokens(text)
     meaning = [token for token in tokens if _has_meaning(token)]
     little = [token.key for token in tokens if token.kind is TokenKind.STOP]
-    negated, replaced = _read_negations(_divide(tokens))
+    negated, replaced = _read_negations(_split(tokens))
     return Statement(
         text=text,
         keys=frozenset(token.key for token in meaning),
@@ -171,7 +171,7 @@ def _keys(clause: Iterable[Token]) -> list[str]:
     return [token.key for token in clause if _has_meaning(token)]
 
 
-def _divide(tokens: tuple[Token, ...]) -> Iterator[list[Token]]:
+def _split(tokens: tuple[Token, ...]) -> Iterator[list[Token]]:
     """Yield the clauses; "1.0 and 1.1 are off" is one."""
     clause: list[Token] = []
     for place, token in enumerate(tokens):

@@ -212,10 +212,10 @@ def _read_tense(
 
 @lru_cache(maxsize=4096)
 def _split(text: str) -> tuple[_Token, ...]:
-    return tuple(_name_days(_Token(m.lastgroup or "", m.group()) for m in _TOKEN.finditer(text)))
+    return tuple(_format_days(_Token(m.lastgroup or "", m.group()) for m in _TOKEN.finditer(text)))
 
 
-def _name_days(tokens: Iterator[_Token]) -> Iterator[_Token]:
+def _format_days(tokens: Iterator[_Token]) -> Iterator[_Token]:
     days = read_pairs("weekdays")
     for each in tokens:
         is_day = each.raw[0].isupper() and each.lower.removesuffix("s") in days

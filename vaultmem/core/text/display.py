@@ -40,7 +40,7 @@ def one_line(text: str) -> str:
     )
 
 
-def name_some(names: Sequence[str], most: int = 3) -> str:
+def format_names(names: Sequence[str], most: int = 3) -> str:
     """Return the first of some names in one line, and how many more there are."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return f"{', '.join(map(one_line, names[:most]))}{more}"
@@ -118,7 +118,7 @@ def fold_lookalikes(name: str) -> str:
 # How many there are of something, in words.
 
 
-def count_things(number: int, what: str) -> str:
+def pluralize(number: int, what: str) -> str:
     """Return a number and what there is of it: `1 commit`, `1,200 files`."""
     return f"{number:,} {what}{'s' * (number != 1)}"
 

@@ -10,14 +10,14 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from vaultmem.core.text.display import escape_bytes
 
 
-def as_named(value: Any) -> Any:
+def as_json_object(value: Any) -> Any:
     """Return a named tuple as a dict by field, and so all that it holds; else the value itself."""
     if hasattr(value, "_asdict"):
         value = value._asdict()
     if isinstance(value, dict):
-        return {key: as_named(item) for key, item in value.items()}
+        return {key: as_json_object(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [as_named(item) for item in value]
+        return [as_json_object(item) for item in value]
     return value
 
 

@@ -28,7 +28,9 @@ def find_near(name: str, known: Iterable[str] | Mapping[str, str]) -> list[str]:
     return list(dict.fromkeys(shown))[:_MOST]
 
 
-def ask_meant(name: str, known: Iterable[str] | Mapping[str, str], otherwise: str = "") -> str:
+def suggest_similar(
+    name: str, known: Iterable[str] | Mapping[str, str], otherwise: str = ""
+) -> str:
     """Return the question whether a near name was meant, to stand behind an error's text."""
     near = find_near(name, known)
     if not near:

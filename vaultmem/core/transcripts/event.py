@@ -183,7 +183,7 @@ _CAUSE = compile_later(r"(?i)\b(?:error|failed|fatal|not found|no such|cannot)\b
 _LONGEST = 160
 
 
-def name_command(command: str) -> str:
+def format_command(command: str) -> str:
     """Return a command as it is told: its first line, without what only shapes its output."""
     bare = _TAIL.sub("", _LEAD.sub("", command.strip())).strip()
     line = next((each for each in bare.splitlines() if each.strip()[:1] not in {"", "#"}), "")
@@ -439,7 +439,7 @@ def _add_answer(record: TranscriptRecord, event: TranscriptEvent) -> None:
     record.answer, record.is_over = mask_secrets(event.text)[-8 * _ANSWER :], True
     if record.asked:
         said = [each for each in split_prose(record.answer) if not each.endswith("?")]
-        record.asked[-1].outcome = _cut(said[0], _OUTCOME) if said else ""
+        record.asked[-1].outcome = _slice(said[0], _OUTCOME) if said else ""
 
 
 def _add_call(record: TranscriptRecord, event: TranscriptEvent) -> None:
@@ -471,7 +471,7 @@ def _add_result(record: TranscriptRecord, event: TranscriptEvent) -> None:
             told = [each for each in record.commits if each[1] != subject]  # It was amended.
             record.commits = [*told, (commit, _plain(subject, _LINE))][-_COMMITS:]
     if is_worth_telling(call.command):
-        name = name_command(call.command)
+        name = format_command(call.command)
         ran = record.commands.pop(name, Ran())  # What ran last stands last.
         trouble = _plain(find_trouble(event), _LINE)
         record.commands[name] = Ran(ran.runs + 1, event.exit, trouble)
@@ -503,10 +503,10 @@ def _bound(kept: dict[str, Any], limit: int) -> None:
 
 def _plain(text: str, limit: int) -> str:
     """Return text in one line, without credentials and not too long."""
-    return _cut(" ".join(mask_secrets(text[: 8 * limit]).split()), limit)
+    return _slice(" ".join(mask_secrets(text[: 8 * limit]).split()), limit)
 
 
-def _cut(text: str, limit: int) -> str:
+def _slice(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit - 4].rsplit(' ', 1)[0]} ..."
 
 

@@ -127,7 +127,7 @@ def find_versions(
     for repository, path in _Checkouts(vault).find_places(CitedAnchor(anchor, project)):
         git = repository.open()
         place = _Place(0, CitedAnchor(anchor, project), path)
-        names = _name_versions(place, {})
+        names = _format_versions(place, {})
         versions = read_versions(git, names) if git else {}
         versions |= _read_cited_blobs(vault, [anchor.blob])
         old = next((versions[name] for name in names if name in versions), None)
@@ -161,7 +161,7 @@ def compare_since(
     git = repository.open() if paths else None
     if git is None:
         return AnchorSince(False)
-    names = [name for path in paths for name in _name_since(git, cited, path)]
+    names = [name for path in paths for name in _format_since(git, cited, path)]
     then = {f"{commit}:{path}": path for path in (moved_to, *paths) if path}
     versions = read_versions(git, [*names, *then]) | _read_cited_blobs(vault, [anchor.blob])
     old = next((versions[name] for name in names if name in versions), None)
@@ -179,9 +179,9 @@ def compare_since(
     return AnchorSince(was_same)
 
 
-def _name_since(git: GitRunner, cited: CitedAnchor, path: str) -> tuple[str, ...]:
+def _format_since(git: GitRunner, cited: CitedAnchor, path: str) -> tuple[str, ...]:
     bases = {} if cited.anchor.is_pinned else find_bases(git, {path: cited.written})
-    return _name_versions(_Place(0, cited, path), bases)
+    return _format_versions(_Place(0, cited, path), bases)
 
 
 class _Place(NamedTuple):
@@ -333,7 +333,7 @@ def _compare(
     """Yield the state of anchors, compared with the versions that they name."""
     dated = {each.path: each.cited.written for each in places if not each.anchor.is_pinned}
     bases = find_bases(git, dated) if dated else {}
-    names = {each.number: _name_versions(each, bases) for each in places}
+    names = {each.number: _format_versions(each, bases) for each in places}
     versions = read_versions(git, [name for listed in names.values() for name in listed])
     versions |= _read_cited_blobs(vault, [each.anchor.blob for each in places])
     gone = []
@@ -351,7 +351,7 @@ def _compare(
     yield from _find_moved(repository, git, gone, contents)
 
 
-def _name_versions(place: _Place, bases: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+def _format_versions(place: _Place, bases: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
     """Return git's names for the version of the file that an anchor is from, best first."""
     anchor = place.anchor
     if not anchor.is_pinned:
@@ -390,11 +390,11 @@ def _find_moved(
         if check and check.status in {AnchorStatus.HOLDS, AnchorStatus.CHANGED}:
             yield each.number, AnchorCheck(each.anchor, AnchorStatus.MOVED, check.lines, new_path)
         else:
-            left.append((each, _cut_block(each, _split(old))))
+            left.append((each, _truncate_block(each, _split(old))))
     yield from _find_elsewhere(repository, git, left)
 
 
-def _cut_block(place: _Place, lines: list[str]) -> list[str]:
+def _truncate_block(place: _Place, lines: list[str]) -> list[str]:
     """Return the anchored lines of an old version."""
     span = (max(place.anchor.first - 1, 0), place.anchor.last or len(lines))
     if place.anchor.symbol:
@@ -496,7 +496,7 @@ class _Cache:
         return (blob if blob and place.anchor.is_pinned else head_too), head_too
 
 
-def keep_cited_blob(vault: Vault, blob: str, data: bytes) -> None:
+def store_cited_blob(vault: Vault, blob: str, data: bytes) -> None:
     """Keep the bytes of a cited file that no commit has yet, to compare it later."""
     with contextlib.suppress(VaultError):
         vault.state.execute(

@@ -26,7 +26,7 @@ from vaultmem.services.anchors.check import (
     check_anchors,
     find_checkout,
     find_versions,
-    keep_cited_blob,
+    store_cited_blob,
     read_present,
 )
 from vaultmem.services.projects.folder_facts import read_facts
@@ -65,7 +65,7 @@ def pin_cites(vault: Vault, texts: Sequence[str], project: str | None) -> tuple[
     place = _find_workplace(vault, project) if any(map(parse_anchor, texts)) else None
     if place is None:
         return tuple(texts)
-    name = _name_project(vault, project) if place.has_project else ""
+    name = _choose_project_name(vault, project) if place.has_project else ""
     pinned = []
     for text in texts:
         anchor = parse_anchor(text)
@@ -168,7 +168,7 @@ def _find_workplace(vault: Vault, project: str | None) -> _Workplace | None:
     return _Workplace(found, "", True) if found else None
 
 
-def _name_project(vault: Vault, project: str | None) -> str:
+def _choose_project_name(vault: Vault, project: str | None) -> str:
     """Return the project that an anchor names, "" where it is that of its note."""
     if project is None:
         return ""
@@ -219,7 +219,7 @@ def _pin(vault: Vault, repository: CodeRepository, anchor: Anchor, data: bytes) 
         data = committed
     blob = blob_id(data)[:ID_DIGITS]
     if committed is not data:
-        keep_cited_blob(vault, blob, data)
+        store_cited_blob(vault, blob, data)
     return anchor._replace(commit=head[:ID_DIGITS], blob=blob)
 
 

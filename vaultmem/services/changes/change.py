@@ -207,7 +207,7 @@ def _digest_in_force(path: PurePosixPath, data: bytes | None) -> str:
     return digest_body(note) if is_active else ""
 
 
-def refuse_foreign(note: Note) -> None:
+def check_encoding(note: Note) -> None:
     """Allow a note's text to be changed: what is written is UTF-8, and nothing else is converted.
 
     Raises:

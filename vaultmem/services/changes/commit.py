@@ -12,9 +12,9 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from vaultmem.core.commit_message import format_message, name_files, read_subject
+from vaultmem.core.commit_message import format_message, format_files, read_subject
 from vaultmem.core.text.blob import blob_id
-from vaultmem.core.text.json_values import as_named
+from vaultmem.core.text.json_values import as_json_object
 from vaultmem.core.text.paths import slugify
 from vaultmem.errors import ConflictError, DamagedError, PendingError, RefusedError
 from vaultmem.services.changes.operation import Transaction, operate
@@ -26,7 +26,7 @@ from vaultmem.services.changes.ownership import (
     is_pending,
     is_persons,
     read_hand_edits,
-    refuse_named,
+    reject_named_secrets,
 )
 from vaultmem.services.changes.parts import (
     CHECKPOINT,
@@ -106,7 +106,7 @@ def commit_event(vault: Vault, event: Event, even_if_clean: bool = False) -> Com
         PendingError: git cannot take a commit now; the event is kept and committed later.
         RefusedError: something looks like a credential; nothing was committed.
     """
-    refuse_named(event.author, event.subject, event.body)
+    reject_named_secrets(event.author, event.subject, event.body)
 
     def split(pending: PendingFiles, has_waited: bool) -> CommitPlan:
         return split_event(vault, event, pending, even_if_clean or has_waited)
@@ -115,7 +115,7 @@ def commit_event(vault: Vault, event: Event, even_if_clean: bool = False) -> Com
         try:
             return _commit_after_waiting(vault, split)
         except PendingError as error:
-            vault.operations.add_waiting(as_named(event))
+            vault.operations.add_waiting(as_json_object(event))
             raise PendingError(
                 f"not committed: {error}; the notes are safe on disk and "
                 f"`{event.subject or event.name}` "
@@ -275,7 +275,7 @@ def _write(vault: Vault, parent: str, parts: Sequence[CommitPart]) -> list[Made]
     """Make the commits, and remember that they were made."""
     history = vault.history
     if not parts:
-        history.settle_index()
+        history.update_git_index()
         return []
     at = int(vault.now())
     settings = history.settings()
@@ -332,13 +332,13 @@ def _write_message(event: Event, files: Mapping[str, File]) -> str:
         "Vault-Event": event.name,
     }
     body = event.body or tuple(map(_describe_change, files.items()))
-    return format_message(event.subject or _name_by_files(event, files), body, trailers)
+    return format_message(event.subject or _build_subject(event, files), body, trailers)
 
 
-def _name_by_files(event: Event, files: Mapping[str, File]) -> str:
+def _build_subject(event: Event, files: Mapping[str, File]) -> str:
     """Return the subject of an event that is named after what it wrote, else what it removed."""
     written = [path for path, file in files.items() if file is not None]
-    return name_files(event.name if written else f"{event.name}: removed", written or files)
+    return format_files(event.name if written else f"{event.name}: removed", written or files)
 
 
 def _describe_change(change: tuple[str, File]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import PurePosixPath
 
-from vaultmem.core.commit_message import name_files
+from vaultmem.core.commit_message import format_files
 from vaultmem.core.lifecycle import parse_kind, parse_state
 from vaultmem.core.notes.agent_changes import find_guarded, is_owners_file
 from vaultmem.core.notes.canvas import is_canvas
@@ -36,12 +36,12 @@ def edit_note(vault: Vault, path: PurePosixPath, edit: Edit, kind: str = "write"
     Raises:
         ConflictError, RefusedError: as for `edit_as`.
     """
-    event = Event("write", name_files(kind, [str(path)]), vault.author, intent="refine")
+    event = Event("write", format_files(kind, [str(path)]), vault.author, intent="refine")
     return blob_id(edit_as(vault, path, edit, lambda _: event).value)
 
 
 def edit_as(
-    vault: Vault, path: PurePosixPath, edit: Edit, name_event: Callable[[bytes], Event]
+    vault: Vault, path: PurePosixPath, edit: Edit, format_event: Callable[[bytes], Event]
 ) -> WriteResult[bytes]:
     """Replace a note's text by `edit(note)`, and return what it is then.
 
@@ -55,7 +55,7 @@ def edit_as(
 
     def plan(change: Change) -> bytes:
         data = replace_text(change, change.read(path), edit)
-        change.leave(name_event(data))
+        change.leave(format_event(data))
         return data
 
     return write(vault, plan)

@@ -14,15 +14,15 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import TypeVar
 
-from vaultmem.core.text.display import name_some
+from vaultmem.core.text.display import format_names
 from vaultmem.errors import (
     ChangedError,
     ConflictError,
     DamagedError,
     FaultError,
     PendingError,
-    name_failure,
-    naming_faults,
+    wrap_os_error,
+    wrapping_os_errors,
 )
 from vaultmem.services.views.recovery import UNDER_WAY, close_operation, recover, undo, undo_moves
 from vaultmem.services.views.update_index import sync_vault
@@ -53,7 +53,7 @@ def operate(vault: Vault, undone: str, work: Callable[[Transaction], T]) -> T:
         BusyError: another process kept the lock.
         FaultError: the disk or the system failed.
     """
-    with naming_faults(undone), vault.lock(), _naming_commits(vault):
+    with wrapping_os_errors(undone), vault.lock(), _naming_commits(vault):
         is_inner = str(vault.state_folder) in UNDER_WAY
         vault.store.ensure_id()
         for _ in range(ATTEMPTS - 1):
@@ -137,7 +137,7 @@ class Transaction:
         vault.operations.write_files((outer or self).files or own)
         move_files(vault.root, moves, whole)
 
-    def keep_files(self) -> None:
+    def hold_files(self) -> None:
         """Have the files stay as they are without a commit, which has to wait."""
         if self.files:
             self.files = self.files._replace(is_committed=False)
@@ -178,9 +178,9 @@ def _naming_commits(vault: Vault) -> Iterator[None]:
     except (OSError, FaultError):
         if not made:
             raise
-        commits = name_some([commit[:7] for commit in made])
+        commits = format_names([commit[:7] for commit in made])
         outcome = f"the notes are committed ({commits}), but not all is done; run the command again"
-        with naming_faults(outcome, stands=True):
+        with wrapping_os_errors(outcome, stands=True):
             raise
 
 
@@ -199,7 +199,7 @@ def _move_alone(vault: Vault, moves: Moves, contents: Mapping[str, bytes]) -> No
             raise
         cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
         done = f"{path} is {'written' if after else 'removed'}, but a power cut may undo that"
-        raise FaultError(str(name_failure(cause)), done, stands=True) from error
+        raise FaultError(str(wrap_os_error(cause)), done, stands=True) from error
 
 
 def _read_uncommitted(vault: Vault, moves: Moves) -> dict[str, bytes]:

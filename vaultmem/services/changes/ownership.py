@@ -23,12 +23,12 @@ from vaultmem.core.secrets.rules import IGNORE_NAME, SETTINGS_NAME
 from vaultmem.core.secrets.scan import ALLOW_MARK, SecretFinding, find_secrets, mask_secrets
 from vaultmem.core.sessions.session import FOLDER
 from vaultmem.core.text.blob import blob_id
-from vaultmem.core.text.display import name_some
+from vaultmem.core.text.display import format_names
 from vaultmem.core.text.line_diff import match_lines, split_bytes
 from vaultmem.core.text.paths import is_note_name
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.views.attribution import find_client_author
-from vaultmem.services.views.update_index import sync_to_read, sync_vault
+from vaultmem.services.views.update_index import update_index_nonblocking, sync_vault
 from vaultmem.storage.files import (
     MAX_ATTACHMENT_MIB,
     UnsafeFileError,
@@ -63,7 +63,7 @@ HOW_TO_ALLOW = (
 Before = Callable[[str], bytes | None]
 
 
-def find_leaks(
+def find_note_secrets(
     vault: Vault,
     files: Mapping[str, bytes | None],
     before: Before = lambda _: None,
@@ -83,7 +83,7 @@ def find_leaks_in(
     before: Before = lambda _: None,
     mark: str = ALLOW_MARK,
 ) -> dict[str, list[str]]:
-    """Do as `find_leaks` for a folder, under these settings."""
+    """Do as `find_note_secrets` for a folder, under these settings."""
     looked = {
         path: decode_text(data).text
         for path, data in files.items()
@@ -123,22 +123,24 @@ def make_allowances(leaks: Mapping[str, Iterable[str]]) -> list[str]:
 
 
 def find_leaks_since(vault: Vault, files: Mapping[str, File], commit: str) -> dict[str, list[str]]:
-    """Do as `find_leaks` for files of which `commit` has what was before ("" for none)."""
+    """Do as `find_note_secrets` for files of which `commit` has what was before ("" for none)."""
 
     def before(path: str) -> bytes | None:
         entry = find_entry(vault.history, commit, path) if commit else None
         return None if entry is None else vault.history.objects.read(entry.blob)[1]
 
-    return find_leaks(vault, {path: file and file[1] for path, file in files.items()}, before)
+    return find_note_secrets(
+        vault, {path: file and file[1] for path, file in files.items()}, before
+    )
 
 
-def refuse_leaks(vault: Vault, files: Mapping[str, bytes | None], before: Before) -> None:
+def reject_secrets(vault: Vault, files: Mapping[str, bytes | None], before: Before) -> None:
     """Write no file that brings in what looks like a credential; an agent's mark allows nothing.
 
     Raises:
         RefusedError: one does; the text says where, by which rule, and what to do.
     """
-    found = find_leaks(vault, files, before, _choose_mark(vault))
+    found = find_note_secrets(vault, files, before, _choose_mark(vault))
     if places := [place for each in found.values() for place in each]:
         how = f", or {HOW_TO_ALLOW}" if vault.is_person else ""
         raise RefusedError(
@@ -147,7 +149,7 @@ def refuse_leaks(vault: Vault, files: Mapping[str, bytes | None], before: Before
         )
 
 
-def refuse_named(author: Author, subject: str = "", body: Iterable[str] = ()) -> None:
+def reject_named_secrets(author: Author, subject: str = "", body: Iterable[str] = ()) -> None:
     """Let nothing that looks like a credential get into a commit's message, nor into a name.
 
     Raises:
@@ -162,10 +164,10 @@ def refuse_named(author: Author, subject: str = "", body: Iterable[str] = ()) ->
         )
 
 
-def look_for_leaks(vault: Vault, path: str, text: str) -> list[SecretFinding]:
+def scan_note_text(vault: Vault, path: str, text: str) -> list[SecretFinding]:
     """Return what looks like a credential in a text that is to be written as a note, or in it.
 
-    For whoever can say better than `refuse_leaks` where it came from.
+    For whoever can say better than `reject_secrets` where it came from.
     """
     if vault.config.allows_secrets(path):
         return []
@@ -257,7 +259,7 @@ def find_pending(vault: Vault) -> PendingFiles:
 
 def read_pending(vault: Vault) -> PendingFiles:
     """Compare as `find_pending` does, to show it; where another process writes, with what was."""
-    sync_to_read(vault)
+    update_index_nonblocking(vault)
     return _compare(vault)
 
 
@@ -398,7 +400,7 @@ def _find_owners(vault: Vault, files: Mapping[str, File]) -> dict[str, Owner]:
     owners = Owners(
         vault.journal,
         lambda path: _find_head(vault, path),
-        lambda draft: not find_leaks(vault, {draft.path: draft.data}),
+        lambda draft: not find_note_secrets(vault, {draft.path: draft.data}),
     )
 
     def find(path: str, file: File) -> Owner:
@@ -419,7 +421,7 @@ def _find_moved(
     moved = {path: draft.path for path, draft in drafts.items() if draft.path != path}
     gone = HeadTree(vault.state).entries(path for path, file in files.items() if file is None)
     removed = {
-        path: (entry.blob, _name_agent(owners[path]))
+        path: (entry.blob, _format_agent(owners[path]))
         for path, entry in gone.items()
         if path not in moved.values()
     }
@@ -427,13 +429,13 @@ def _find_moved(
     for path in new if removed else ():
         draft, file = drafts.get(path), files[path]
         if draft is None and file is not None:
-            added[path] = (file[1], _name_agent(owners[path]))
+            added[path] = (file[1], _format_agent(owners[path]))
         elif draft is not None and draft.path not in gone:
             added[draft.path] = (draft.data, draft.author.agent)
     return moved | _match_moves(vault, added, removed) if added else moved
 
 
-def _name_agent(owner: Owner) -> str:
+def _format_agent(owner: Owner) -> str:
     return owner.author.agent if owner.author else ""
 
 
@@ -575,7 +577,7 @@ def describe_skipped(skipped: Mapping[str, str]) -> list[str]:
     paths: dict[str, list[str]] = {}
     for path, reason in skipped.items():
         paths.setdefault(reason, []).append(path)
-    return [f"{name_some(found)}: {reason}" for reason, found in paths.items()]
+    return [f"{format_names(found)}: {reason}" for reason, found in paths.items()]
 
 
 def find_too_large(skipped: Mapping[str, str]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from vaultmem.core.clients.auto_memory import find_writer
 from vaultmem.core.commit_message import COLUMNS, cut
 from vaultmem.core.secrets.scan import mask_secrets
 from vaultmem.core.sessions.session_note import parse_session
-from vaultmem.core.text.display import count_things
+from vaultmem.core.text.display import pluralize
 from vaultmem.errors import RefusedError
 from vaultmem.services.changes.ownership import (
     CLOSE,
@@ -92,7 +92,7 @@ def split_event(
     others = by_hand if event.only else set(pending.files)
     leaks = _find_leaks(vault, pending, own | others)
     if not event.without_leaks:
-        _refuse_leaks({path: leaks[path] for path in leaks if path in own or not event.only})
+        _reject_secrets({path: leaks[path] for path in leaks if path in own or not event.only})
     pending = pending.without(_describe_leaks(leaks))
     said, pending = _split_said(vault, pending, by_hand - set(event.only), event.only)
     files = pending.of(own.difference(*(part.files for part in said)))
@@ -134,7 +134,7 @@ def split_all(vault: Vault, pending: PendingFiles) -> CommitPlan:
         RefusedError: something looks like a credential.
     """
     leaks = _find_leaks(vault, pending, pending.files)
-    _refuse_leaks(leaks)
+    _reject_secrets(leaks)
     pending = pending.without(_describe_leaks(leaks))
     return _split_by_owner(vault, pending, pending.files.keys())
 
@@ -187,7 +187,7 @@ def name_session(kind: str, session: Session, told: str = "") -> str:
     facts = session.facts
     title = "" if facts.title.strip().lower() == facts.id.lower() else facts.title
     counts = ", ".join(
-        count_things(count, noun)
+        pluralize(count, noun)
         for count, noun in ((facts.decisions, "decision"), (facts.questions, "open question"))
         if count
     )
@@ -196,7 +196,7 @@ def name_session(kind: str, session: Session, told: str = "") -> str:
     return f"{kind}: {cut(what, COLUMNS - len(f'{kind}: {tail}'))}{tail}"
 
 
-def name_leaks(vault: Vault, pending: PendingFiles) -> tuple[str, ...]:
+def format_secrets(vault: Vault, pending: PendingFiles) -> tuple[str, ...]:
     """Return where something looks like a credential, which keeps all from being committed."""
     found = _find_leaks(vault, pending, pending.files)
     return tuple(place for places in found.values() for place in places)
@@ -315,7 +315,7 @@ def _find_leaks(vault: Vault, pending: PendingFiles, paths: Iterable[str]) -> di
     return find_leaks_since(vault, pending.of(paths), pending.parent)
 
 
-def _refuse_leaks(leaks: Mapping[str, list[str]]) -> None:
+def _reject_secrets(leaks: Mapping[str, list[str]]) -> None:
     """Let nothing be committed with a credential; a file of a client's own memory only waits.
 
     Raises:

@@ -17,14 +17,14 @@ from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.encoding import CANVAS, open_to_edit
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.text.blob import blob_id
-from vaultmem.errors import ConflictError, PendingError, RefusedError, naming_faults
+from vaultmem.errors import ConflictError, PendingError, RefusedError, wrapping_os_errors
 from vaultmem.services.changes.bullets import drop_bullets
-from vaultmem.services.changes.change import Change, NoteStep, WriteResult, refuse_foreign
+from vaultmem.services.changes.change import Change, NoteStep, WriteResult, check_encoding
 from vaultmem.services.changes.commit import CommitReport, commit_earlier, commit_event, draft_event
 from vaultmem.services.changes.operation import Transaction, operate
-from vaultmem.services.changes.ownership import refuse_leaks, refuse_named
+from vaultmem.services.changes.ownership import reject_secrets, reject_named_secrets
 from vaultmem.services.changes.parts import Event
-from vaultmem.services.views.open_view import find_branch, look_at
+from vaultmem.services.views.open_view import find_branch, view_at
 from vaultmem.services.views.update_index import sync_paths
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.git.commit_draft import REGULAR, File, Move, TreeEntry
@@ -52,7 +52,7 @@ def write_to_branch(vault: Vault, branch: str, plan: Callable[[Change], T]) -> W
     """
 
     def work(_: Transaction) -> WriteResult[T]:
-        seen = look_at(vault, f"refs/heads/{branch}")
+        seen = view_at(vault, f"refs/heads/{branch}")
         change = Change(seen)
         value = plan(change)
         return WriteResult(value, _commit(vault, branch, seen, change))
@@ -147,7 +147,7 @@ def _carry_out(
         try:
             report = commit_event(vault, event._replace(only=event.only or tuple(change.steps)))
         except PendingError as error:
-            operation.keep_files()
+            operation.hold_files()
             waiting.append(error)
     return report._replace(commits=(*earlier, *report.commits))
 
@@ -198,14 +198,14 @@ def write(vault: Vault, plan: Callable[[Change], T]) -> WriteResult[T]:
         value = plan(change)
         drop_bullets(vault, change)
         event = change.event
-        refuse_named(vault.author, *((event.subject, event.body) if event else ()))
+        reject_named_secrets(vault.author, *((event.subject, event.body) if event else ()))
         files = {path: step.data for path, step in change.steps.items()}
-        refuse_leaks(vault, files, change.read_before)
+        reject_secrets(vault, files, change.read_before)
         candidates[:] = change.candidates
         suspicious[:] = change.suspicious.values()
         return value
 
-    with naming_faults("nothing was written"):
+    with wrapping_os_errors("nothing was written"):
         branch = find_branch(vault)
     if branch:
         done = write_to_branch(vault, branch, checked)
@@ -247,16 +247,16 @@ def replace_text(change: Change, note: Note, edit: Edit) -> bytes:
     before, data = _edit_bytes(change, note, edit)
     after = parse_note(note.path, data)
     if data != before and after.state != State.QUARANTINED:
-        refuse_foreign(note)
+        check_encoding(note)
         if note.problem:
-            raise _name_line(note)
+            raise _format_line(note)
     unpinned = note.pinned and not after.pinned
     if unpinned:
         change.seen.require_person(f"{note.path}: pinned, and only a person unpins it")
     return change.replace(note.path, data, note.blob)
 
 
-def refuse_freeing(change: Change, path: PurePosixPath, data: bytes | None) -> None:
+def reject_freeing(change: Change, path: PurePosixPath, data: bytes | None) -> None:
     """Let nobody but a person bring a note back to where it was not pinned, or not quarantined.
 
     Raises:
@@ -276,7 +276,7 @@ def _edit_bytes(change: Change, note: Note, edit: Edit) -> tuple[bytes, bytes]:
     """Return a note's bytes, and what they become; of foreign ones, what is not changed stays."""
     try:
         if note.encoding == CANVAS:
-            refuse_foreign(note)
+            check_encoding(note)
         if not note.encoding:
             return note.text.encode("utf-8"), edit(note).encode("utf-8")
         data = change.read_bytes(note)
@@ -284,12 +284,12 @@ def _edit_bytes(change: Change, note: Note, edit: Edit) -> tuple[bytes, bytes]:
         return data, as_bytes(edit(note._replace(text=text)))
     except RefusedError as error:
         if note.encoding and not note.problem:
-            refuse_foreign(note)
+            check_encoding(note)
         if note.problem:
-            raise _name_line(note) from None
+            raise _format_line(note) from None
         is_named = str(error).startswith(str(note.path))
         raise error if is_named else RefusedError(f"{note.path}: {error}") from None
 
 
-def _name_line(note: Note) -> RefusedError:
+def _format_line(note: Note) -> RefusedError:
     return RefusedError(f"{note.path}: {note.problem}; fix it in an editor first")

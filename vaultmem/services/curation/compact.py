@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from vaultmem.core.commit_message import name_files
+from vaultmem.core.commit_message import format_files
 from vaultmem.core.curation.fidelity import Ages, DecayStep, Fidelity, plan_step, read_fidelity
 from vaultmem.core.lifecycle import OWNER_KINDS, Kind, State
-from vaultmem.core.notes.encoding import name_foreign
+from vaultmem.core.notes.encoding import format_foreign
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.notes.sections import format_full_text
 from vaultmem.core.similarity.statement import list_added
-from vaultmem.core.text.display import count_things
+from vaultmem.core.text.display import pluralize
 from vaultmem.core.text.token_count import count_tokens
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.changes.commit import CommitReport
@@ -23,7 +23,7 @@ from vaultmem.services.changes.write import Edit, write_event
 from vaultmem.services.curation.curate import KEPT_APART, Use, read_uses
 from vaultmem.services.curation.dream import is_night, note_night
 from vaultmem.services.curation.review import find_reasons
-from vaultmem.services.lifecycle.transition import act_as_machine, refuse_branch
+from vaultmem.services.lifecycle.transition import as_agent, check_branch
 from vaultmem.services.views.read_notes import find_note
 from vaultmem.services.views.texts import find_shortened, read_full
 from vaultmem.services.views.update_index import sync_vault
@@ -70,7 +70,7 @@ def plan_compaction(vault: Vault) -> Compacted:
     Raises:
         RefusedError: the vault's ref is a branch that is not checked out, or it is in no git.
     """
-    refuse_branch(vault)
+    check_branch(vault)
     if vault.head() is None:
         raise RefusedError("compaction needs git, which keeps the full texts; run `vaultmem init`")
     records = [r for r in vault.view.records() if State(r.state) in _STATES and not r.problem]
@@ -109,7 +109,7 @@ def compact(vault: Vault) -> Compacted:
     with vault.lock():
         sync_vault(vault)
         plan = plan_compaction(vault)
-        machine = act_as_machine(vault)
+        machine = as_agent(vault)
         reports = [
             write_event(machine, _as_changes(steps), _make_event(machine, step, steps))
             for step in DecayStep
@@ -138,7 +138,7 @@ def _find_exemption(vault: Vault, record: NoteRecord, use: Use) -> str:
     if record.path.startswith(KEPT_APART):
         return "a session, task or reference material"
     if record.encoding:
-        return name_foreign(record.encoding)
+        return format_foreign(record.encoding)
     if use.by_person:
         return "written or edited by a person"
     if not vault.manifest.is_committed(record.path, record.blob):
@@ -207,11 +207,11 @@ def _make_event(vault: Vault, step: DecayStep, steps: Sequence[Compaction]) -> E
         DecayStep.KEYWORDS: "to keywords",
         DecayStep.ARCHIVED: "archived",
     }
-    subject = name_files("compact", [each.path for each in steps], f" {become[step]}")
+    subject = format_files("compact", [each.path for each in steps], f" {become[step]}")
     body = [
         f"{each.path}: {each.before} to {each.step}, "
-        f"{each.tokens} to {count_things(each.tokens_left, 'token')}, "
-        f"not asked for in {count_things(each.idle_days, 'day')}"
+        f"{each.tokens} to {pluralize(each.tokens_left, 'token')}, "
+        f"not asked for in {pluralize(each.idle_days, 'day')}"
         for each in steps
     ]
     if step in {DecayStep.SUMMARY, DecayStep.KEYWORDS}:

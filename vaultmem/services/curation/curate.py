@@ -19,17 +19,17 @@ from vaultmem.core.similarity.canonical import canonical_form
 from vaultmem.core.similarity.compare import KnownText, compare_texts, compare_titled
 from vaultmem.core.similarity.facts import read_facts
 from vaultmem.core.similarity.updates import find_update
-from vaultmem.core.text.display import count_things, one_line
+from vaultmem.core.text.display import pluralize, one_line
 from vaultmem.core.text.paths import DREAMS, PINNED_FILES
 from vaultmem.core.validity import EXPIRED
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.anchors.check import check_documents
 from vaultmem.services.curation.dedup import plan_merges
-from vaultmem.services.lifecycle.transition import refuse_branch
+from vaultmem.services.lifecycle.transition import check_branch
 from vaultmem.services.search.link_walk import LinkGraph, list_broken
 from vaultmem.services.search.valid_spans import describe_validity, span_of
 from vaultmem.services.similarity.pairs import Pairs, compare_vault, read_apart
-from vaultmem.services.similarity.value_updates import are_apart, list_unsaid
+from vaultmem.services.similarity.value_updates import are_apart, list_untrusted
 from vaultmem.services.usage import read_usage
 from vaultmem.services.views.read_notes import find_note, read_note
 from vaultmem.storage.git.log import walk_changes
@@ -144,11 +144,11 @@ def find_doubtful(
         note = find_note(vault, record.path) if days > min(OLD_DAYS, UNCONFIRMED_DAYS) else None
         if is_low and note and days > UNCONFIRMED_DAYS and note.matter.get("confirmed_by") is None:
             reasons.append("of low confidence, and never confirmed")
-            evidence.append(f"confidence {record.confidence:g}, {_say_age(uses, record, days)}")
+            evidence.append(f"confidence {record.confidence:g}, {_check_age(uses, record, days)}")
         is_old = days > OLD_DAYS and not (checks and all(each.is_same for each in checks))
         if note and is_old and (claim := _find_claim(record, note)):
             reasons.append("an old claim of what does not work or exist")
-            evidence.append(f'"{claim}", {_say_age(uses, record, days)}')
+            evidence.append(f'"{claim}", {_check_age(uses, record, days)}')
         if reasons:
             reason = "; ".join(reasons)
             yield Proposal(Action.REVALIDATE, record.path, record.blob, reason, tuple(evidence))
@@ -165,9 +165,9 @@ def _find_claim(record: NoteRecord, note: Note) -> str:
     return ""
 
 
-def _say_age(uses: Mapping[str, Use], record: NoteRecord, days: float) -> str:
+def _check_age(uses: Mapping[str, Use], record: NoteRecord, days: float) -> str:
     day = datetime.fromtimestamp(uses[record.path].written).date()
-    return f"written {day}, {count_things(int(days), 'day')} ago"
+    return f"written {day}, {pluralize(int(days), 'day')} ago"
 
 
 # Several values of one thing are one decision: of three notes or more, the newest one against
@@ -276,7 +276,7 @@ def curate(
     Raises:
         RefusedError: the vault's ref is a branch that is not checked out.
     """
-    refuse_branch(vault)
+    check_branch(vault)
     records = vault.view.records()
     uses = read_uses(vault, records)
     open_ones = [record for record in records if is_open(record)]
@@ -295,7 +295,7 @@ def curate(
     head = vault.head()
     made = vault.local_time().isoformat(timespec="seconds")
     order = list(Action)
-    kept = sorted(_keep_first(found), key=lambda each: (order.index(each.action), each.path))
+    kept = sorted(_drop_repeated(found), key=lambda each: (order.index(each.action), each.path))
     return Report(made, head.commit if head else "", tuple(kept))
 
 
@@ -321,7 +321,7 @@ def is_open(record: NoteRecord) -> bool:
     return record.state not in CLOSED_STATES and is_whole and not apart
 
 
-def _keep_first(proposals: Iterable[Proposal]) -> Iterator[Proposal]:
+def _drop_repeated(proposals: Iterable[Proposal]) -> Iterator[Proposal]:
     """Leave out a second change of the same note, and any of a note that takes another in."""
     changed: set[str] = set()
     for each in proposals:
@@ -402,7 +402,7 @@ def _find_idle(
         if days < limit or (Kind(record.kind) in OWNER_KINDS and state != State.CANDIDATE):
             continue
         waited = "never promoted, and " if state is State.CANDIDATE else ""
-        reason = f"{waited}not asked for in {count_things(int(days), 'day')}"
+        reason = f"{waited}not asked for in {pluralize(int(days), 'day')}"
         if record.pinned:
             evidence = (*describe_use(use), _PINNED)
             yield Proposal(Action.SKIP_PINNED, record.path, record.blob, reason, evidence)
@@ -423,7 +423,7 @@ def _find_contradictions(pairs: Pairs, dates: Dates) -> Iterator[Proposal]:
         is_update = any(each.kind == "update" for each in pair.likeness.differences)
         action = Action.UPDATE if is_update else Action.CONTRADICTION
         what = "a new value of that is" if is_update else "another value of the same thing is"
-        left = list_unsaid(ours, KnownText(theirs.visible_body, theirs.title))
+        left = list_untrusted(ours, KnownText(theirs.visible_body, theirs.title))
         more = [f"it has more, and stays: {one_line(left[0])[:200]}"] if left else []
         evidence = (*evidence[:_MAX_EVIDENCE], *more)
         yield _pair(action, ours, theirs, f"{what} in {theirs.path}", evidence)
@@ -473,6 +473,6 @@ def _find_broken(vault: Vault, records: Iterable[NoteRecord]) -> Iterator[Propos
             place = f"{found.link.path or found.link.text} (line {found.link.line})"
             broken.setdefault(found.source, []).append(place)
     for path, places in broken.items():
-        reason = f"{count_things(len(places), 'link')} to notes that are not there"
+        reason = f"{pluralize(len(places), 'link')} to notes that are not there"
         evidence = tuple(places[:_MAX_EVIDENCE])
         yield Proposal(Action.BROKEN_LINKS, path, shown[path].blob, reason, evidence)

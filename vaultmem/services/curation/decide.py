@@ -7,7 +7,7 @@ from itertools import combinations
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from vaultmem.core.commit_message import name_files, name_pair
+from vaultmem.core.commit_message import format_files, format_pair
 from vaultmem.core.curation.proposal import (
     CHOICES,
     NEW_STATES,
@@ -45,15 +45,15 @@ from vaultmem.services.lifecycle.supersede import (
 from vaultmem.services.lifecycle.transition import (
     change_state,
     check_reason,
-    name_mover,
+    acting_party,
     promote_notes,
-    refuse_branch,
+    check_branch,
     set_state,
 )
 from vaultmem.services.merging.branches import reject_branch
 from vaultmem.services.merging.merge import merge_branch
 from vaultmem.services.search.link_walk import NewLinks
-from vaultmem.services.similarity.value_updates import list_unsaid
+from vaultmem.services.similarity.value_updates import list_untrusted
 from vaultmem.services.views.read_notes import read_note
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
@@ -93,7 +93,7 @@ def decide(
         PendingError: the notes are changed; their commit has to wait.
         MergeConflictError: a proposed branch cannot be merged; nothing was done.
     """
-    refuse_branch(vault)
+    check_branch(vault)
     told = getattr(CHOICES[proposal.action], choice)
     if not told:
         raise RefusedError(f"{proposal.path}: {proposal.action} takes no --{choice}; fix it first")
@@ -119,7 +119,7 @@ def decide_candidates(
         RefusedError: an agent asks, or one of them cannot be moved; nothing was done.
         PendingError: the notes are changed; their commit has to wait.
     """
-    refuse_branch(vault)
+    check_branch(vault)
     vault.require_person("--accept-all and --reject-all: only a person decides for all")
     with vault.lock():
         sync_vault(vault)
@@ -170,7 +170,7 @@ def _accept(
         return promote_notes(vault, [path]).report
     if action is Action.REVALIDATE:
         return _change(
-            vault, {path: _confirm(vault)}, name_files("review", [path], " still holds"), reason
+            vault, {path: _confirm(vault)}, format_files("review", [path], " still holds"), reason
         )
     return change_state(vault, [path], _ACCEPTED[action], reason or proposal.reason).report
 
@@ -185,7 +185,7 @@ def _is_part(proposal: Proposal, notes: list[Note], choice: ProposalChoice) -> b
     if proposal.action not in _VALUES or choice is ProposalChoice.REJECT:
         return False
     old, new = _order(notes, choice)
-    return bool(list_unsaid(old, KnownText(new.visible_body, new.title)))
+    return bool(list_untrusted(old, KnownText(new.visible_body, new.title)))
 
 
 def _reject(
@@ -196,20 +196,22 @@ def _reject(
         said = reason or f"looked at, and turned down ({proposal.reason})"
         return change_state(vault, [proposal.path], _REJECTED[action], said).report
     for note in notes:
-        _refuse_agent(vault, note)
+        _reject_agent(vault, note)
     path = proposal.path
     if proposal.into:
-        subject = name_pair("review", path, " differs from ", proposal.into)
+        subject = format_pair("review", path, " differs from ", proposal.into)
         if proposal.more:
-            subject = name_files("review", [str(note.path) for note in notes], " all hold")
+            subject = format_files("review", [str(note.path) for note in notes], " all hold")
         return _change(vault, _set_all_apart(NewLinks(vault), notes), subject, reason)
     if action is Action.REVIEW_QUARANTINED:
         stays = {path: _set_reviewed(vault)}
-        return _change(vault, stays, name_files("review", [path], " stays in quarantine"), reason)
-    return _change(vault, {path: _confirm(vault)}, name_files("review", [path], " is kept"), reason)
+        return _change(vault, stays, format_files("review", [path], " stays in quarantine"), reason)
+    return _change(
+        vault, {path: _confirm(vault)}, format_files("review", [path], " is kept"), reason
+    )
 
 
-def _refuse_agent(vault: Vault, note: Note) -> None:
+def _reject_agent(vault: Vault, note: Note) -> None:
     """Leave to people what is theirs: their own words, what is pinned or quarantined, policies.
 
     Raises:
@@ -299,7 +301,7 @@ def apply_report(vault: Vault, report: Report) -> Applied:
         RefusedError: a change is none that a machine may make; nothing was changed.
         PendingError: the notes are changed; their commit has to wait.
     """
-    refuse_branch(vault)
+    check_branch(vault)
     with vault.lock():
         sync_vault(vault)
         todo: list[Proposal] = []
@@ -326,7 +328,7 @@ def apply_report(vault: Vault, report: Report) -> Applied:
 
 
 def _plan_changes(vault: Vault, proposals: Sequence[Proposal]) -> dict[PurePosixPath, Edit]:
-    mover = name_mover(vault, is_machine=True)
+    mover = acting_party(vault, is_machine=True)
     merges = [
         DuplicateMerge(each.path, each.into, each.blob, each.into_blob)
         for each in proposals
@@ -353,7 +355,7 @@ def _make_event(vault: Vault, proposals: Sequence[Proposal]) -> Event:
         f"{each.path}: {each.action.replace('_', ' ')}, {check_reason(each.reason)}"
         for each in proposals
     )
-    subject = name_files("curate", [each.path for each in proposals], f" ({counted})")
+    subject = format_files("curate", [each.path for each in proposals], f" ({counted})")
     return Event("curate", subject, vault.author, body, "refine")
 
 

@@ -7,19 +7,19 @@ from datetime import datetime
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from vaultmem.core.commit_message import name_files, name_pair
+from vaultmem.core.commit_message import format_files, format_pair
 from vaultmem.core.lifecycle import Mover
 from vaultmem.core.notes.agent_changes import Saying, confirm_note
 from vaultmem.core.notes.frontmatter import read_timestamp
 from vaultmem.core.notes.note import Note, parse_note
-from vaultmem.core.text.display import count_things
+from vaultmem.core.text.display import pluralize
 from vaultmem.core.text.paths import note_context
 from vaultmem.errors import ConflictError, RefusedError
 from vaultmem.services.changes.commit import CommitReport
 from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import Edit, write_event
 from vaultmem.services.lifecycle.supersede import check_supersession, plan_supersession
-from vaultmem.services.lifecycle.transition import name_mover
+from vaultmem.services.lifecycle.transition import acting_party
 from vaultmem.services.search.link_walk import NewLinks
 from vaultmem.services.similarity.known import NewMemory, may_absorb
 from vaultmem.services.similarity.pairs import Pair, compare_vault
@@ -48,7 +48,7 @@ def plan_merges(
     Pinned notes stay; a machine merges no note of a person. `pairs` are those of `compare_vault`
     where it was asked already. The vault must be in sync.
     """
-    mover = name_mover(vault, is_machine)
+    mover = acting_party(vault, is_machine)
     same = compare_vault(vault, progress).same if pairs is None else pairs
     merges: dict[str, DuplicateMerge] = {}
     kept: set[str] = set()
@@ -70,12 +70,12 @@ def apply_merges(vault: Vault, merges: Sequence[DuplicateMerge]) -> CommitReport
         PendingError: the notes are changed; their commit has to wait.
     """
     with vault.lock():
-        changes = change_merged(vault, merges, name_mover(vault))
+        changes = change_merged(vault, merges, acting_party(vault))
         kept = {merge.keep for merge in merges}
         body = tuple(f"{merge.drop} into {merge.keep}" for merge in merges)
-        subject = name_files("dedup", [each.drop for each in merges], f" into {_count(kept)}")
+        subject = format_files("dedup", [each.drop for each in merges], f" into {_count(kept)}")
         if len(merges) == 1:
-            subject = name_pair("dedup", merges[0].drop, " into ", merges[0].keep)
+            subject = format_pair("dedup", merges[0].drop, " into ", merges[0].keep)
         return write_event(vault, changes, Event("dedup", subject, vault.author, body, "refine"))
 
 
@@ -160,4 +160,4 @@ def _chain(steps: Sequence[Edit]) -> Edit:
 
 
 def _count(notes: Sequence[object] | set[str]) -> str:
-    return count_things(len(notes), "note")
+    return pluralize(len(notes), "note")

@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from vaultmem.core.commit_message import name_files
+from vaultmem.core.commit_message import format_files
 from vaultmem.core.curation.dreaming import Gates, Strength, Surfacing, Weights, measure_strength
 from vaultmem.core.curation.memory_file import (
     MEMORY,
@@ -16,16 +16,16 @@ from vaultmem.core.curation.memory_file import (
     add_bullets,
     choose_fact,
     format_bullet,
-    name_heading,
+    format_heading,
     propose_moves,
 )
 from vaultmem.core.lifecycle import CLOSED_STATES, HIDDEN_STATES, OWNER_KINDS, Kind, State
 from vaultmem.core.notes.edit_properties import write_state
-from vaultmem.core.notes.encoding import name_foreign
+from vaultmem.core.notes.encoding import format_foreign
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.secrets.scan import find_secrets
-from vaultmem.core.text.display import count_things
+from vaultmem.core.text.display import pluralize
 from vaultmem.core.text.paths import DREAMS
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.changes.change import Change
@@ -34,7 +34,7 @@ from vaultmem.services.changes.edit_notes import check_text
 from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import replace_text, write
 from vaultmem.services.curation.curate import KEPT_APART
-from vaultmem.services.lifecycle.transition import act_as_machine, refuse_branch
+from vaultmem.services.lifecycle.transition import as_agent, check_branch
 from vaultmem.services.search.link_walk import LinkGraph, NewLinks
 from vaultmem.services.sessions.edit_session import memory_budget
 from vaultmem.services.views.read_notes import find_note
@@ -107,7 +107,7 @@ class Weighed(NamedTuple):
     moves: tuple[MemoryMove, ...]
 
 
-def weigh_recalled(vault: Vault) -> Weighed:
+def score_recalled(vault: Vault) -> Weighed:
     """Return how strong each note is that was recalled; the vault must be in sync."""
     config = vault.config
     gates = Gates(config.dream_recalls, config.dream_queries, config.dream_score)
@@ -183,7 +183,7 @@ def _find_obstacle(record: NoteRecord, bullet: str) -> str:
     if Kind(record.kind) in OWNER_KINDS and record.state != State.ACTIVE:
         return f"a {record.kind}: only its owner promotes it"
     if record.encoding:
-        return f"{name_foreign(record.encoding)}, so it is never rewritten"
+        return f"{format_foreign(record.encoding)}, so it is never rewritten"
     if not bullet:
         return "its first sentence is too long for MEMORY.md; give it a title"
     if find_secrets(bullet):
@@ -222,7 +222,7 @@ def _fit(
         elif not each.held and each.project:
             count += 1
         elif not each.held:
-            longer = add_bullets(text, [(name_heading(each.kind), each.bullet)])
+            longer = add_bullets(text, [(format_heading(each.kind), each.bullet)])
             if room.lacks(longer):
                 each = each._replace(held="no room in MEMORY.md")
                 waiting.append(each)
@@ -276,17 +276,17 @@ def dream(vault: Vault, is_dry: bool = False) -> Dream:
         RefusedError: the vault's ref is a branch that is not checked out.
         PendingError: the notes are changed; their commit has to wait.
     """
-    refuse_branch(vault)
+    check_branch(vault)
     if is_dry:
         sync_vault(vault)
-        weighed = weigh_recalled(vault)
+        weighed = score_recalled(vault)
         return Dream(weighed.candidates, weighed.moves, CommitReport())
     with vault.lock():
         sync_vault(vault)
-        weighed = weigh_recalled(vault)
+        weighed = score_recalled(vault)
         found = Dream(weighed.candidates, weighed.moves, CommitReport())
         if found.promoted:
-            found = found._replace(report=_promote(act_as_machine(vault), found.promoted))
+            found = found._replace(report=_promote(as_agent(vault), found.promoted))
         note_night(vault, _WORK)
     return found
 
@@ -302,7 +302,7 @@ def dream_if_due(vault: Vault) -> Dream | None:
 
 def _promote(machine: Vault, promoted: Sequence[Candidate]) -> CommitReport:
     """Set the states, name the notes, write the diary, and commit that and nothing else."""
-    bullets = [(name_heading(each.kind), each.bullet) for each in promoted if each.line]
+    bullets = [(format_heading(each.kind), each.bullet) for each in promoted if each.line]
     line = _make_diary_line(machine, promoted)
 
     def plan(change: Change) -> None:
@@ -351,7 +351,7 @@ def _make_diary_line(vault: Vault, promoted: Sequence[Candidate]) -> str:
 def _make_event(vault: Vault, promoted: Sequence[Candidate]) -> Event:
     body = tuple(f"{each.path}: {_describe_promotion(each)}" for each in promoted)
     paths = [each.path for each in promoted]
-    subject = name_files("promote", paths, ", by dream")
+    subject = format_files("promote", paths, ", by dream")
     only = (*paths, str(MEMORY), str(DREAMS))
     return Event("promote", subject, vault.author, body, "refine", only=only)
 
@@ -360,5 +360,5 @@ def _describe_promotion(each: Candidate) -> str:
     step = "active" if each.state == State.ACTIVE else f"{each.state} to active"
     found = each.strength
     counted = ((found.recalls, "recall"), (found.queries, "question"), (found.days, "day"))
-    counts = ", ".join(count_things(number, what) for number, what in counted)
+    counts = ", ".join(pluralize(number, what) for number, what in counted)
     return f"{step}, score {found.score:.2f}, {counts}"

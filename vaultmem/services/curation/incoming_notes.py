@@ -9,7 +9,7 @@ from functools import partial
 from itertools import islice
 from pathlib import PurePosixPath
 
-from vaultmem.core.commit_message import name_files
+from vaultmem.core.commit_message import format_files
 from vaultmem.core.curation.proposal import ORDER, Proposal
 from vaultmem.core.secrets.suspicious import find_suspicious
 from vaultmem.errors import VaultError
@@ -18,10 +18,10 @@ from vaultmem.services.changes.containment import describe_found, find_new, quar
 from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import write
 from vaultmem.services.curation.curate import group_values, propose_merges, propose_pairs
-from vaultmem.services.lifecycle.transition import act_as_machine
+from vaultmem.services.lifecycle.transition import as_agent
 from vaultmem.services.similarity.pairs import Pairs, compare_some, list_records
 from vaultmem.services.views.read_notes import find_note
-from vaultmem.storage.arrivals import keep_found, read_found, read_waiting
+from vaultmem.storage.arrivals import store_found, read_found, read_waiting
 from vaultmem.storage.git.log import walk_log
 from vaultmem.storage.git.trees import find_entry
 from vaultmem.vault import Vault
@@ -41,7 +41,7 @@ _COMMITS = 50
 BESIDE, WHOLE = 1.0, 20.0
 
 
-def take_in(vault: Vault, seconds: float) -> tuple[Proposal, ...]:
+def compare_incoming(vault: Vault, seconds: float) -> tuple[Proposal, ...]:
     """Compare notes that have come, for so long; return what is to be decided of all that came.
 
     The vault must be in sync. What is not done within that time waits for the next call. A note of
@@ -55,10 +55,10 @@ def take_in(vault: Vault, seconds: float) -> tuple[Proposal, ...]:
         if (start and time.monotonic() > end) or len(read_found(vault.state)) >= _MOST:
             break
         batch = paths[start : start + _BATCH]
-        keep_found(vault.state, batch, partial(_join, vault, _compare(vault, batch, waiting)))
+        store_found(vault.state, batch, partial(_join, vault, _compare(vault, batch, waiting)))
     found = list_arrived(vault)
     if len(found) < len(read_found(vault.state)):
-        keep_found(vault.state, (), partial(_join, vault, ()))
+        store_found(vault.state, (), partial(_join, vault, ()))
     return group_values(vault, found)
 
 
@@ -67,7 +67,7 @@ def contain_arrivals(vault: Vault, paths: Iterable[str]) -> None:
 
     A note that the owner committed with this text, on any machine, stays as it is.
     """
-    machine = act_as_machine(vault)
+    machine = as_agent(vault)
     suspicious = [path for path in paths if _is_suspicious(vault, path)]
     held = {path for path in suspicious if not _is_vouched_for(vault, path)}
     if not held:
@@ -76,7 +76,7 @@ def contain_arrivals(vault: Vault, paths: Iterable[str]) -> None:
     def plan(change: Change) -> None:
         for path in sorted(held):
             _contain(change, PurePosixPath(path))
-        subject = name_files("state", sorted(change.steps), " to quarantined")
+        subject = format_files("state", sorted(change.steps), " to quarantined")
         body = tuple(change.suspicious.values())
         change.commit(Event("state", subject, machine.author, body, "refine"))
 
@@ -126,10 +126,10 @@ def _compare(vault: Vault, paths: Sequence[str], senders: Mapping[str, str]) -> 
     pairs = Pairs((), pairs.contradicting, tuple(near.values()))
     dates = {each.path: (each.written, each.path) for each in list_records(vault, pairs)}
     found = [*merges, *propose_pairs(pairs, dates)]
-    return [each._replace(evidence=(*_tell(each, senders), *each.evidence)) for each in found]
+    return [each._replace(evidence=(*_describe(each, senders), *each.evidence)) for each in found]
 
 
-def _tell(proposal: Proposal, senders: Mapping[str, str]) -> list[str]:
+def _describe(proposal: Proposal, senders: Mapping[str, str]) -> list[str]:
     paths = (proposal.path, proposal.into)
     return [f"{path}{_FROM}{who}" for path in paths if (who := senders.get(path))]
 
@@ -141,7 +141,7 @@ def _join(vault: Vault, fresh: Sequence[Proposal], known: Sequence[Proposal]) ->
     return list(({each.id: each for each in fresh} | kept).values())
 
 
-def keep_current(vault: Vault, found: Sequence[Proposal]) -> list[Proposal]:
+def filter_current(vault: Vault, found: Sequence[Proposal]) -> list[Proposal]:
     """Return the proposals whose notes are as they were when they were made."""
     blobs = _read_blobs(vault, found) if found else {}
     return [each for each in found if _holds(each, blobs)]
@@ -149,7 +149,7 @@ def keep_current(vault: Vault, found: Sequence[Proposal]) -> list[Proposal]:
 
 def list_arrived(vault: Vault) -> tuple[Proposal, ...]:
     """Return what was found of notes that came, and is to be decided still."""
-    held = keep_current(vault, read_found(vault.state))
+    held = filter_current(vault, read_found(vault.state))
     return tuple(sorted(held, key=lambda each: (ORDER.index(each.action), each.path, each.into)))
 
 

@@ -26,12 +26,12 @@ from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.preferences import SpeakerRole, find_standing
 from vaultmem.core.search.terms import term_sequence
-from vaultmem.core.text.display import count_things
+from vaultmem.core.text.display import pluralize
 from vaultmem.core.text.paths import DREAMS, is_note_name
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.changes.bullets import read_dreamt
 from vaultmem.services.curation.curate import KEPT_APART, curate, find_quarantined, group_values
-from vaultmem.services.curation.incoming_notes import keep_current, list_arrived
+from vaultmem.services.curation.incoming_notes import filter_current, list_arrived
 from vaultmem.services.merging.branches import PROPOSALS, list_changes, list_proposed
 from vaultmem.services.projects.scope import find_foreign, view_project
 from vaultmem.services.search.link_walk import LinkGraph
@@ -125,7 +125,7 @@ def list_waiting(vault: Vault) -> tuple[Proposal, ...]:
     It has what was found of notes that came and in the last `list_queue`, without what was decided
     or changed since, and each candidate, unreadable and quarantined note. The vault is in sync.
     """
-    waiting = [*keep_current(vault, list_shown(vault)), *_find_unasked(vault)]
+    waiting = [*filter_current(vault, list_shown(vault)), *_find_unasked(vault)]
     ordered = sorted(_add(list_arrived(vault), waiting), key=_order)
     return group_values(vault, (*list_branches(vault), *ordered))
 
@@ -215,7 +215,7 @@ def list_branches(vault: Vault) -> tuple[Proposal, ...]:
     found = []
     for each in list_proposed(vault)[:_BRANCHES]:
         changes = list_changes(vault, each.commit)
-        told = f"{each.name}: {count_things(len(changes), 'file')}, {each.day}"
+        told = f"{each.name}: {pluralize(len(changes), 'file')}, {each.day}"
         lines = list(map(_describe_change, changes))
         more = [f"and {len(lines) - _NAMED:,} more"] if len(lines) > _NAMED else []
         evidence = (*lines[:_NAMED], *more)

@@ -18,7 +18,7 @@ from vaultmem.config import Config
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.search.query import NoteFilter
 from vaultmem.core.text.display import escape_bytes
-from vaultmem.errors import RefusedError, VaultError, name_failure
+from vaultmem.errors import RefusedError, VaultError, wrap_os_error
 from vaultmem.services.search.link_walk import FoundLink, LinkGraph
 from vaultmem.services.search.trusted import verify_signed
 from vaultmem.services.views.read_notes import find_note, list_notes
@@ -41,9 +41,9 @@ from vaultmem.storage.archive_file import (
 )
 from vaultmem.storage.atomic import make_private_folder, sync_folder, write_atomically
 from vaultmem.storage.files import open_beneath
-from vaultmem.storage.git.maintenance import take_bundle, write_bundle
+from vaultmem.storage.git.maintenance import import_bundle, write_bundle
 from vaultmem.storage.git.runner import make_repository
-from vaultmem.storage.git.setup import add_excludes, find_not_ignored, install_driver
+from vaultmem.storage.git.setup import add_excludes, find_unignored, install_driver
 from vaultmem.storage.git.vault_history import VaultHistory
 from vaultmem.storage.kept import KeptFolder, RepositoryNames, dump_state, load_state
 from vaultmem.storage.link_table import find_attachments
@@ -103,10 +103,10 @@ def export_archive(
             hold_lock(vault.state_folder / "export.lock"),
             contextlib.closing(ArchiveWriter(file.parent)) as writer,
         ):
-            manifest, skipped = _gather(vault, writer)
+            manifest, skipped = _collect(vault, writer)
             size = writer.write(file, manifest, progress)
     except OSError as error:
-        raise name_failure(error) from error
+        raise wrap_os_error(error) from error
     return Archived(
         os.fspath(file),
         size,
@@ -133,7 +133,7 @@ def _check_target(vault: Vault, file: Path) -> None:
             raise RefusedError(told) from None
 
 
-def _gather(vault: Vault, writer: ArchiveWriter) -> tuple[ArchiveManifest, dict[str, str]]:
+def _collect(vault: Vault, writer: ArchiveWriter) -> tuple[ArchiveManifest, dict[str, str]]:
     """Give the writer all members, while nobody else writes; return the manifest."""
     with vault.lock():
         sync_vault(vault)
@@ -300,7 +300,7 @@ def import_archive(
                 if not dry_run:
                     _put_in_place(stage, target, names, vouched if trust else {})
     except OSError as error:
-        raise name_failure(error) from error
+        raise wrap_os_error(error) from error
     if not dry_run:
         _verify(target / archive.manifest.folder, settings)
     return _describe(target, archive.manifest, len(vouched), trust, dry_run)
@@ -420,9 +420,9 @@ def _build(stage: _Stage) -> RepositoryNames:
         make_repository(stage.files)
         history = VaultHistory(stage.root, stage.state)
         bundle = stage.kept / HISTORY if HISTORY in manifest.members else None
-        take_bundle(history, bundle, manifest.branch, manifest.commit)
+        import_bundle(history, bundle, manifest.branch, manifest.commit)
         install_driver(history)
-        add_excludes(history, find_not_ignored(history, _LOCAL))
+        add_excludes(history, find_unignored(history, _LOCAL))
         known = history.find_names()
         names = RepositoryNames(lambda: next(iter(known), ""), lambda: known)
         history.close()

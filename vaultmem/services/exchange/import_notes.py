@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from vaultmem.core.imports.item import Conversation, MemoryItem, digest_text, read_moment
+from vaultmem.core.imports.item import Conversation, MemoryItem, digest_text, parse_export_time
 from vaultmem.core.lifecycle import OWNER_KINDS, State
 from vaultmem.core.notes.edit_properties import PropertyValue, set_property
 from vaultmem.core.notes.note import Note, parse_note
@@ -37,7 +37,7 @@ from vaultmem.core.transcripts.event import (
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.changes.change import Change
 from vaultmem.services.changes.operation import Transaction, operate
-from vaultmem.services.changes.ownership import look_for_leaks
+from vaultmem.services.changes.ownership import scan_note_text
 from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.parts import Event as VaultEvent
 from vaultmem.services.changes.write import replace_text, write
@@ -48,9 +48,9 @@ from vaultmem.services.memory.new_note import (
     choose_title,
     compose_note,
 )
-from vaultmem.services.memory.remember import propose_standing, put_new
+from vaultmem.services.memory.remember import propose_standing_preferences, put_new
 from vaultmem.services.projects.project_table import place_in_project
-from vaultmem.services.sessions.edit_session import act_in, edit_session, propose_said
+from vaultmem.services.sessions.edit_session import act_in, edit_session, propose_preferences
 from vaultmem.services.sessions.find_session import is_kept, read_session
 from vaultmem.services.sessions.identify import find_workspace
 from vaultmem.services.sessions.import_turns import (
@@ -62,14 +62,14 @@ from vaultmem.services.sessions.import_turns import (
     import_again,
     import_turns,
     make_turn,
-    name_file,
+    format_file,
     read_record,
     write_record,
 )
 from vaultmem.services.sessions.windows import append_turns, read_tally, write_windows
-from vaultmem.services.similarity.known import name_contradicted, refuse_held
+from vaultmem.services.similarity.known import find_contradicted, reject_quarantined
 from vaultmem.services.similarity.similar import SimilarityQuery, find_similar
-from vaultmem.services.views.open_view import name_branch
+from vaultmem.services.views.open_view import get_branch_name
 from vaultmem.services.views.read_notes import find_note
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.vault import Vault
@@ -143,7 +143,7 @@ def list_imported(vault: Vault, kind: str) -> ImportResult:
     return ImportResult(found, set(), sessions, talks)
 
 
-def take_memory(
+def import_memory(
     vault: Vault, kind: str, item: MemoryItem, known: ImportResult, dry_run: bool
 ) -> Taken:
     """Make a memory a candidate, unless it was imported before or a note states the same.
@@ -152,7 +152,7 @@ def take_memory(
     follows. `known` learns of what is done. A note that is there already stays as it is.
     """
     memory, title = as_memory(vault, kind, item), item.title or item.origin
-    there, key = known.notes.get(item.origin, {}), name_key(vault, kind, item.origin)
+    there, key = known.notes.get(item.origin, {}), build_key(vault, kind, item.origin)
     if item.digest in there or item.digest == vault.state.get(key):
         return Taken(title, ImportOutcome.KNOWN, there.get(item.digest, ""), "imported before")
     if item.digest in known.said:
@@ -181,9 +181,9 @@ def take_memory(
     return taken
 
 
-def name_key(vault: Vault, kind: str, origin: str) -> str:
+def build_key(vault: Vault, kind: str, origin: str) -> str:
     """Return under what the state database remembers an import into the branch that is meant."""
-    return f"{PROPERTY} {name_branch(vault)} {kind} {origin}"
+    return f"{PROPERTY} {get_branch_name(vault)} {kind} {origin}"
 
 
 def as_memory(vault: Vault, kind: str, item: MemoryItem) -> Memory:
@@ -230,7 +230,7 @@ def _find_problem(vault: Vault, memory: Memory) -> Taken | None:
         return Taken("", ImportOutcome.REFUSED, "", str(error))
     draft = compose_note(vault, PurePosixPath(folder, "note.md"), memory, title, State.CANDIDATE)
     data = draft.encode("utf-8")
-    for found in look_for_leaks(vault, folder, f"{title}\n{data.decode()}"):
+    for found in scan_note_text(vault, folder, f"{title}\n{data.decode()}"):
         return Taken("", ImportOutcome.CREDENTIAL, "", f"it looks like one ({found.rule})")
     if len(data) > MAX_FILE_BYTES:
         return Taken(
@@ -252,17 +252,17 @@ def _put(change: Change, memory: Memory, item: MemoryItem) -> Taken:
             return Taken("", ImportOutcome.KNOWN, each.path, "a note states the same")
     fresh = tuple(each for each in similar if each.note.state is State.QUARANTINED)
     title = choose_title(memory)
-    if held := refuse_held(change.seen, asked, fresh):
+    if held := reject_quarantined(change.seen, asked, fresh):
         done = put_new(change, memory, title, State.QUARANTINED, (held,))
         return Taken("", ImportOutcome.QUARANTINED, done.path, f"{held.path} nearly states it")
     near = tuple(similar[:3])
-    against = name_contradicted(near)
+    against = find_contradicted(near)
     done = put_new(change, memory, title, memory.state or State.CANDIDATE, near)
     if done.state is State.QUARANTINED:
         return Taken("", ImportOutcome.QUARANTINED, done.path, change.suspicious[done.path])
     if memory.kind not in OWNER_KINDS and done.state == State.CANDIDATE:
         speaker = SpeakerRole.OWNER if item.said_by == "user" else SpeakerRole.AGENT
-        propose_standing(change, find_standing(memory.text, speaker), done.path)
+        propose_standing_preferences(change, find_standing(memory.text, speaker), done.path)
     outcome = (
         ImportOutcome.CONTRADICTS if against else ImportOutcome.NEAR if near else ImportOutcome.NEW
     )
@@ -299,7 +299,7 @@ class ConversationHead(NamedTuple):
     title: str = ""
 
 
-def take_conversation(
+def import_conversation(
     vault: Vault, kind: str, talk: Conversation, known_talks: dict[str, str], dry_run: bool
 ) -> Taken:
     """Make a session of a conversation, or add what was said in it since it was last imported.
@@ -308,8 +308,8 @@ def take_conversation(
     made of conversations, by what their notes say of their origin; it learns of this one.
     """
     origin = f"{kind} {talk.url or talk.origin}"
-    key = name_key(vault, kind, map_session_id(f"{kind}-{talk.origin}"))
-    session = known_talks.get(origin) or _name_talk(vault, kind, talk)
+    key = build_key(vault, kind, map_session_id(f"{kind}-{talk.origin}"))
+    session = known_talks.get(origin) or _choose_session_id(vault, kind, talk)
     title = talk.title or session
     path = str(session_path(session))
     is_there, known = is_kept(vault, session), vault.state.get(key).split()
@@ -326,18 +326,18 @@ def take_conversation(
     fresh = [turn for each in talk.turns[count:] if (turn := make_turn(each))]
     if is_there and not fresh:
         return Taken(title, ImportOutcome.KNOWN, path, "imported before")
-    taken = Taken(title, _name_outcome(is_there), path, "", len(fresh))
+    taken = Taken(title, _format_outcome(is_there), path, "", len(fresh))
     if dry_run:
         return taken
     known_talks[origin] = session
     source = TranscriptSource(session, agent=vault.author.agent)
-    started = talk.started or read_moment(talk.turns[0].at)
+    started = talk.started or parse_export_time(talk.turns[0].at)
     head = ConversationHead(session, source, origin, started, mask_secrets(talk.title))
     record = TranscriptRecord()
     for each in talk.turns:
         add_event(record, each)
     append_turns(vault, session, fresh)
-    ended = as_local(talk.ended or read_moment(talk.turns[-1].at))
+    ended = as_local(talk.ended or parse_export_time(talk.turns[-1].at))
     end = partial(_end, vault, head, record, ended)
     _begin_note(vault, head, end) if not is_there else _edit(vault, head, end)
     with vault.leaving_to_next():
@@ -345,10 +345,10 @@ def take_conversation(
     return taken
 
 
-def _name_talk(vault: Vault, kind: str, talk: Conversation) -> str:
+def _choose_session_id(vault: Vault, kind: str, talk: Conversation) -> str:
     """Return the id of a new session: day and title of the conversation, as people read them."""
     by_origin = map_session_id(f"{kind}-{talk.origin}")
-    day = as_local(talk.started or read_moment(talk.turns[0].at))
+    day = as_local(talk.started or parse_export_time(talk.turns[0].at))
     plain = unicodedata.normalize("NFKD", mask_secrets(talk.title)).encode("ascii", "ignore")
     if day is None or not any(map(str.isalnum, plain.decode())):
         return by_origin
@@ -356,7 +356,7 @@ def _name_talk(vault: Vault, kind: str, talk: Conversation) -> str:
     return f"{name}-{slugify(talk.origin)[-8:]}" if is_kept(vault, name) else name
 
 
-def take_transcript(vault: Vault, file: Path, dry_run: bool, again: bool = False) -> Taken:
+def import_transcript(vault: Vault, file: Path, dry_run: bool, again: bool = False) -> Taken:
     """Make a session of a client's transcript, or add what it has by now, or read it `again`.
 
     One that is open stays open, and its note is its own. What a helper of the agent wrote down is
@@ -372,13 +372,13 @@ def take_transcript(vault: Vault, file: Path, dry_run: bool, again: bool = False
         why = "a helper's own conversation" if found.is_side else "it has no turns"
         return Taken(session, ImportOutcome.LEFT_OUT, "", why)
     is_there = is_kept(vault, session)
-    taken = Taken(session, _name_outcome(is_there), path)
+    taken = Taken(session, _format_outcome(is_there), path)
     if dry_run:
         is_news = again or has_more(vault, session, file)
         return taken if is_news else taken._replace(outcome=ImportOutcome.KNOWN)
     writer = act_in(vault, "", found.agent)
     title = f"transcripts {file.parent.name}/{file.name}"
-    head = ConversationHead(session, found, title, read_moment(first.at))
+    head = ConversationHead(session, found, title, parse_export_time(first.at))
 
     def add(_: Transaction) -> tuple[Imported, SessionFacts, bool]:
         nonlocal head
@@ -390,7 +390,7 @@ def take_transcript(vault: Vault, file: Path, dry_run: bool, again: bool = False
         is_more = not facts.is_open and (again or facts.turns < read_tally(writer, session).turns)
         if is_more:
             record = read_record(writer, session)
-            ended = as_local(read_moment(done.ended))
+            ended = as_local(parse_export_time(done.ended))
             head = head._replace(title=record.title)
             _edit(writer, head, partial(_end, writer, head, record, ended))
         return done, facts, is_more
@@ -403,13 +403,13 @@ def take_transcript(vault: Vault, file: Path, dry_run: bool, again: bool = False
         return taken._replace(outcome=ImportOutcome.REFUSED, remark=str(error))
     if is_more:
         with vault.leaving_to_next():
-            propose_said(act_in(writer, session, found.agent), facts)
+            propose_preferences(act_in(writer, session, found.agent), facts)
     remark = f"{done.broken} broken lines" if done.broken else ""
     outcome = taken.outcome if done.turns or not is_there else ImportOutcome.KNOWN
     return taken._replace(outcome=outcome, remark=remark, turns=done.turns)
 
 
-def _name_outcome(is_there: bool) -> ImportOutcome:
+def _format_outcome(is_there: bool) -> ImportOutcome:
     return ImportOutcome.CHANGED if is_there else ImportOutcome.NEW
 
 
@@ -478,4 +478,4 @@ def _end(
 
 def _name_file(base: Path, path: str) -> str:
     """Return how a note names a file, wherever that talk was had."""
-    return name_file(Path(path), base) if base.parts else path
+    return format_file(Path(path), base) if base.parts else path

@@ -14,19 +14,19 @@ from vaultmem.core.reference import (
     PrimedNote,
     PrimePlan,
     is_edited,
-    name_notes,
+    choose_note_paths,
     plan_priming,
     primed_digest,
     split_document,
 )
 from vaultmem.core.text.paths import check_new_name, is_hidden, parse_note_path, slugify
-from vaultmem.core.text.suggest import ask_meant
+from vaultmem.core.text.suggest import suggest_similar
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.changes.change import Change
-from vaultmem.services.changes.ownership import HOW_TO_ALLOW, AuthorScope, look_for_leaks
+from vaultmem.services.changes.ownership import HOW_TO_ALLOW, AuthorScope, scan_note_text
 from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import write
-from vaultmem.services.views.open_view import find_branch, look_at
+from vaultmem.services.views.open_view import find_branch, view_at
 from vaultmem.services.views.read_notes import read_note
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage.files import MAX_FILE_BYTES
@@ -101,7 +101,7 @@ def prime_source(
         return plan_priming(wanted, read_primed(seen, source), pin, overwrite)
 
     if dry_run:
-        return plan(see_target(vault))
+        return plan(open_target(vault))
 
     def change_notes(change: Change) -> PrimePlan:
         if change.is_folder:
@@ -115,10 +115,10 @@ def prime_source(
     return write(vault, change_notes).value
 
 
-def see_target(vault: Vault) -> Vault:
+def open_target(vault: Vault) -> Vault:
     """Return the vault as it is where it would be written: the folder in sync, or its branch."""
     if branch := find_branch(vault):
-        return look_at(vault, f"refs/heads/{branch}")
+        return view_at(vault, f"refs/heads/{branch}")
     sync_vault(vault)
     return vault
 
@@ -158,7 +158,7 @@ def write_texts(change: Change, texts: Mapping[str, str | None]) -> None:
 def _name_all(vault: Vault, source: str, files: list[SourceFile]) -> list[PrimedNote]:
     wanted: dict[str, PrimedNote] = {}
     for file in files:
-        for note in name_notes(source, file.name, split_document(file.text), file.folder):
+        for note in choose_note_paths(source, file.name, split_document(file.text), file.folder):
             if note.path in wanted:
                 raise RefusedError(
                     f"{file.name}: its notes would have the names of {wanted[note.path].origin}; "
@@ -176,7 +176,7 @@ def _name_all(vault: Vault, source: str, files: list[SourceFile]) -> list[Primed
 def _check(vault: Vault, name: str, note: PrimedNote) -> None:
     if len(note.body.encode("utf-8", "surrogatepass")) > MAX_FILE_BYTES - 4096:
         raise RefusedError(f"{name}, line {note.line}: over 1 MiB under one heading; divide it")
-    for found in look_for_leaks(vault, note.path, f"{note.title}\n{note.body}"):
+    for found in scan_note_text(vault, note.path, f"{note.title}\n{note.body}"):
         line = note.line + max(found.line - 1, 0)
         raise RefusedError(
             f"{name}, from line {line}: this looks like a credential ({found.rule}); {HOW_TO_ALLOW}"
@@ -261,7 +261,7 @@ def list_source_notes(vault: Vault, source: str) -> list[NoteRecord]:
         if record.path.startswith(below)
     ]
     if not found:
-        raise _refuse_unknown(vault, source)
+        raise _reject_unknown(vault, source)
     return sorted(found, key=lambda record: record.path)
 
 
@@ -277,7 +277,7 @@ def unprime_source(
         ConflictError: a note was changed at the same time.
     """
     if dry_run:
-        return _choose(see_target(vault), source, everything)
+        return _choose(open_target(vault), source, everything)
 
     def plan(change: Change) -> Unpriming:
         if change.is_folder:
@@ -294,15 +294,15 @@ def unprime_source(
 def _choose(vault: Vault, source: str, everything: bool) -> Unpriming:
     notes = read_primed(vault, source)
     if not notes:
-        raise _refuse_unknown(vault, source)
+        raise _reject_unknown(vault, source)
     kept = {} if everything else {p: why for p, note in notes.items() if (why := _reason(note))}
     return Unpriming(tuple(path for path in notes if path not in kept), kept)
 
 
-def _refuse_unknown(vault: Vault, source: str) -> NoteNotFoundError:
+def _reject_unknown(vault: Vault, source: str) -> NoteNotFoundError:
     known = [each.name for each in list_sources(vault)]
     there = f"; there are {', '.join(known[:5])}" if known else "; nothing is primed yet"
-    near = ask_meant(source, known, there)
+    near = suggest_similar(source, known, there)
     return NoteNotFoundError(f"{source}: there is no such source{near}")
 
 

@@ -15,13 +15,13 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple
 
-from vaultmem.core.imports.export_formats import KINDS, ImportKind, divide_items, guess_kind
+from vaultmem.core.imports.export_formats import KINDS, ImportKind, split_objects, guess_kind
 from vaultmem.core.imports.item import Conversation, Item, MarkdownFile, Unread, parse_markdown
 from vaultmem.core.notes.encoding import decode_text
-from vaultmem.core.text.display import count_things
+from vaultmem.core.text.display import pluralize
 from vaultmem.core.text.paths import is_hidden
-from vaultmem.core.text.suggest import ask_meant
-from vaultmem.errors import NoteNotFoundError, RefusedError, naming_faults
+from vaultmem.core.text.suggest import suggest_similar
+from vaultmem.errors import NoteNotFoundError, RefusedError, wrapping_os_errors
 from vaultmem.services.changes.commit import UNCOMMITTED, CommitReport, commit_event
 from vaultmem.services.changes.ownership import find_pending
 from vaultmem.services.changes.parts import Event
@@ -30,9 +30,9 @@ from vaultmem.services.exchange.import_notes import (
     ImportResult,
     Taken,
     list_imported,
-    take_conversation,
-    take_memory,
-    take_transcript,
+    import_conversation,
+    import_memory,
+    import_transcript,
 )
 from vaultmem.services.sessions.edit_session import act_in
 from vaultmem.services.views.open_view import find_branch
@@ -76,11 +76,11 @@ def find_sources(
     for name in names:
         place = Path(os.path.abspath(Path(name).expanduser()))
         if place.is_dir():
-            found = _look_in_folder(kind, place)
+            found = _scan_import_folder(kind, place)
         elif not place.is_file():
             raise NoteNotFoundError(f"{place}: no such file or folder")
         elif zipfile.is_zipfile(place):
-            found = _look_in_zip(kind, place, archives)
+            found = _scan_zip(kind, place, archives)
         else:
             found = iter([_name_file(place, place.name)])
         first = next(found, None)
@@ -122,7 +122,7 @@ def guess_place(place: str) -> str:
 def _guess_source(source: ImportFile) -> str:
     with source.open() as stream, suppress(zipfile.BadZipFile, EOFError, RuntimeError):
         text = codecs.getreader("utf-8-sig")(stream, "replace")
-        for item in islice(divide_items(text.read), _GUESSED):
+        for item in islice(split_objects(text.read), _GUESSED):
             value = _parse(item or "")
             if isinstance(value, dict) and (found := guess_kind(value)):
                 return found
@@ -154,7 +154,7 @@ def _read_json(kind: ImportKind, source: ImportFile, stream: IO[bytes]) -> Itera
         begin = begin or part
         return part
 
-    for number, item in enumerate(divide_items(read), 1):
+    for number, item in enumerate(split_objects(read), 1):
         is_any = True
         where = f"{source.name}, item {number}"
         if item is None:
@@ -184,7 +184,7 @@ def _parse(text: str) -> Any:
         return None
 
 
-def _look_in_folder(kind: ImportKind, place: Path) -> Iterator[ImportFile | Unread]:
+def _scan_import_folder(kind: ImportKind, place: Path) -> Iterator[ImportFile | Unread]:
     for folder, folders, files in os.walk(place):
         folders[:] = sorted(name for name in folders if not is_hidden(name))
         for name in sorted(files):
@@ -207,9 +207,7 @@ def _name_file(file: Path, shown: str) -> ImportFile:
     )
 
 
-def _look_in_zip(
-    kind: ImportKind, place: Path, archives: ExitStack
-) -> Iterator[ImportFile | Unread]:
+def _scan_zip(kind: ImportKind, place: Path, archives: ExitStack) -> Iterator[ImportFile | Unread]:
     try:
         archive = archives.enter_context(zipfile.ZipFile(place))
     except zipfile.BadZipFile as error:
@@ -225,10 +223,10 @@ def _look_in_zip(
         if member.file_size > max(member.compress_size, 64 * 1024) * _MAX_RATIO:
             yield Unread(shown, "it grows too much when it is unpacked")
             continue
-        yield _name_member(archive, member, shown, parts)
+        yield _build_member_name(archive, member, shown, parts)
 
 
-def _name_member(
+def _build_member_name(
     archive: zipfile.ZipFile, member: zipfile.ZipInfo, shown: str, parts: tuple[str, ...]
 ) -> ImportFile:
     try:
@@ -306,9 +304,9 @@ def import_kind(
         known = list_imported(writer, name)
         for source, item in _read_all(kind, sources, progress):
             done = _SO_FAR if len(vault.notices.written) > before else "nothing was written"
-            with naming_faults(done):
+            with wrapping_os_errors(done):
                 taken = (
-                    take_transcript(writer, item, dry_run, again)
+                    import_transcript(writer, item, dry_run, again)
                     if isinstance(item, Path)
                     else _take(writer, name, item, known, dry_run)
                 )
@@ -316,7 +314,7 @@ def import_kind(
     if report.count(ImportOutcome.UNREAD) == sum(report.count(o) for o in ImportOutcome):
         _check_kind(name, places, report)
     if not dry_run:
-        with naming_faults(UNCOMMITTED):
+        with wrapping_os_errors(UNCOMMITTED):
             report.commits = _commit(writer, name, {*known.paths, *vault.notices.written[before:]})
     return report
 
@@ -329,7 +327,7 @@ def find_kind(name: str) -> ImportKind:
     """
     if name not in KINDS:
         known = ("archive", *KINDS)
-        near = ask_meant(name, known, f"; use one of {', '.join(known)}")
+        near = suggest_similar(name, known, f"; use one of {', '.join(known)}")
         raise RefusedError(f'import: "{name}" is not a kind of export{near}')
     return KINDS[name]
 
@@ -382,8 +380,8 @@ def _take(vault: Vault, kind: str, item: Item, known: ImportResult, dry_run: boo
     if isinstance(item, Unread):
         return Taken(item.where, ImportOutcome.UNREAD, "", item.reason)
     if isinstance(item, Conversation):
-        return take_conversation(vault, kind, item, known.talks, dry_run)
-    return take_memory(vault, kind, item, known, dry_run)
+        return import_conversation(vault, kind, item, known.talks, dry_run)
+    return import_memory(vault, kind, item, known, dry_run)
 
 
 def _commit(vault: Vault, kind: str, written: set[str]) -> CommitReport:
@@ -396,6 +394,6 @@ def _commit(vault: Vault, kind: str, written: set[str]) -> CommitReport:
         return CommitReport()
     agents = {who.agent for path in paths if (who := pending.owners[path].author)}
     author = vault.author._replace(agent=agents.pop()) if len(agents) == 1 else vault.author
-    subject = f"import: {kind}, {count_things(len(paths), 'note')}"
+    subject = f"import: {kind}, {pluralize(len(paths), 'note')}"
     event = Event("import", subject, author, intent="observe", only=paths)
     return commit_event(vault, event)

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from vaultmem import __version__
 from vaultmem.core.search.query import NoteFilter
-from vaultmem.core.text.json_values import as_named
-from vaultmem.errors import FaultError, NoVaultError, RefusedError, VaultError, name_failure
+from vaultmem.core.text.json_values import as_json_object
+from vaultmem.errors import FaultError, NoVaultError, RefusedError, VaultError, wrap_os_error
 from vaultmem.services.search.score import choose_sections
 from vaultmem.storage.atomic import make_private_folder, write_atomically
 from vaultmem.storage.git.bare import (
@@ -26,7 +26,7 @@ from vaultmem.storage.git.bare import (
     is_whole,
     make_clone,
     read_branches,
-    settle_clone,
+    set_clone_branches,
 )
 from vaultmem.storage.git.remote import LONGEST, Remote, RemoteBranches, list_branches
 from vaultmem.storage.git.vault_history import VaultHistory
@@ -222,7 +222,7 @@ class Clone:
                     return self._follow(known, seconds)
                 except (VaultError, OSError) as error:
                     if self.is_whole():  # A full disk, say.
-                        return self._note(known, str(name_failure(error)), settled=False)
+                        return self._note(known, str(wrap_os_error(error)), settled=False)
             self.drop()
             self.state.mkdir(parents=True)
             history = make_clone(self.root, self.remote, self.source.branch or "main", self.state)
@@ -231,7 +231,7 @@ class Clone:
                 raise FaultError(f"no clone yet: {listed.told}")
             if told := fetch_branches(history, self.remote, LONGEST):
                 raise FaultError(f"no clone yet: {told}")
-            return self._settle(history, self._begin_record(listed), None)
+            return self._resolve(history, self._begin_record(listed), None)
 
     def ask(self, history: VaultHistory, seconds: float = TELLS_WITHIN) -> RemoteBranches:
         """Ask the remote for its branches; one on this machine is looked at."""
@@ -257,7 +257,7 @@ class Clone:
                 moved = {k: v for k, v in {**known.branches, **branches}.items() if v}
                 found = known._replace(branches=moved, commit=moved[known.branch])
                 before = known.branches if is_clean else None
-                self._settle(VaultHistory(self.root, self.state), found, before)
+                self._resolve(VaultHistory(self.root, self.state), found, before)
 
     def is_whole(self) -> bool:
         """Tell whether git finds nothing wrong with it."""
@@ -296,12 +296,12 @@ class Clone:
             told := fetch_branches(history, self.remote, LONGEST)
         ):
             return self._stay(history, known, f"its remote was not read: {told}")
-        return self._settle(history, found, known.branches if known.settled else None)
+        return self._resolve(history, found, known.branches if known.settled else None)
 
     def _stay(self, history: VaultHistory, known: CloneRecord, problem: str) -> CloneRecord:
         """Note why it is as it was; what somebody who was killed left goes all the same."""
         if not known.settled:
-            self._settle(history, known, None)
+            self._resolve(history, known, None)
         return self._note(known, problem)
 
     def _note(self, known: CloneRecord, problem: str, settled: bool = True) -> CloneRecord:
@@ -310,11 +310,11 @@ class Clone:
             self._keep(found)
         return found
 
-    def _settle(
+    def _resolve(
         self, history: VaultHistory, found: CloneRecord, known: Mapping[str, str] | None
     ) -> CloneRecord:
         self.unsettle()
-        settle_clone(history, found.branches, found.branch, known)
+        set_clone_branches(history, found.branches, found.branch, known)
         found = found._replace(settled=True)
         self._keep(found)
         return found
@@ -344,7 +344,7 @@ class Clone:
             return ""
 
     def _keep(self, record: CloneRecord) -> None:
-        data = json.dumps(as_named(record)).encode()
+        data = json.dumps(as_json_object(record)).encode()
         write_atomically(self._file, data, durable=False)
 
 
@@ -428,7 +428,7 @@ def count_vault(clone: Clone, open_vault: Callable[[], Vault]) -> VaultStats:
         notes, tokens = vault.view.totals()
         sections = choose_sections(vault, vault.index.snapshot(), NoteFilter()).size
     except (VaultError, OSError) as error:
-        problem = problem or str(name_failure(error))
+        problem = problem or str(wrap_os_error(error))
     return VaultStats(
         notes=notes,
         sections=sections,

@@ -22,7 +22,7 @@ from vaultmem.errors import (
     NoVaultError,
     RefusedError,
     VaultError,
-    name_failure,
+    wrap_os_error,
 )
 from vaultmem.services.changes.commit import commit_event
 from vaultmem.services.changes.parts import Event
@@ -40,7 +40,7 @@ from vaultmem.services.memory.create_vault import add_missing
 from vaultmem.services.merging.branches import list_decided
 from vaultmem.services.syncing.sync import Check, SyncOutcome, sync_remote
 from vaultmem.services.syncing.sync_place import ORIGIN
-from vaultmem.services.views.open_view import look_at
+from vaultmem.services.views.open_view import view_at
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage.atomic import raise_file_limit
 from vaultmem.storage.git.bare import make_clone
@@ -147,7 +147,7 @@ class Clones:
             raise NoteNotFoundError(f"{name}: no vault of that name")
         return self._clones[name]
 
-    def bring(self, name: str, anew: bool = False) -> CloneRecord:
+    def fetch_clone(self, name: str, anew: bool = False) -> CloneRecord:
         """Clone a vault, or follow its remote if that was not asked lately, or `anew`.
 
         Raises:
@@ -170,18 +170,18 @@ class Clones:
                 raise
             return record
         except (VaultError, OSError) as error:
-            clone.asked_at, clone.problem = time.monotonic(), str(name_failure(error))
-            raise name_failure(error) from error
+            clone.asked_at, clone.problem = time.monotonic(), str(wrap_os_error(error))
+            raise wrap_os_error(error) from error
         clone.asked_at, clone.problem = time.monotonic(), found.problem
         return found
 
-    def bring_all(self, names: Sequence[str], seconds: float | None = None) -> dict[str, str]:
+    def fetch_all(self, names: Sequence[str], seconds: float | None = None) -> dict[str, str]:
         """Bring vaults whose remotes were not asked lately; return why some have no clone.
 
         Several are asked at once. What takes longer than some seconds goes on.
         """
         due = [name for name in names if self._is_due(self.find(name))]
-        _, missing = self.map(Clones.bring, dict.fromkeys(due, ()), seconds)
+        _, missing = self.map(Clones.fetch_clone, dict.fromkeys(due, ()), seconds)
         without = [name for name in names if self.find(name).record is None]
         return {name: missing.get(name) or self.find(name).problem for name in without}
 
@@ -209,7 +209,7 @@ class Clones:
             try:
                 results[name] = future.result()
             except (VaultError, OSError) as error:
-                missing[name] = str(name_failure(error))
+                missing[name] = str(wrap_os_error(error))
         return results, missing
 
     @contextlib.contextmanager
@@ -224,7 +224,7 @@ class Clones:
             VaultError: as for `bring`; or it cannot be read.
         """
         if follows:
-            self.bring(name)
+            self.fetch_clone(name)
         clone = self.find(name)
         record = clone.record
         patience = _READER if record is None or record.settled else 0.0
@@ -234,7 +234,7 @@ class Clones:
                 vault = self._lend(clone, settings)
             except BusyError:
                 vault = stack.enter_context(self._open_aside(clone, settings, at_commit=True))
-            yield look_at(vault) if vault.ref else vault
+            yield view_at(vault) if vault.ref else vault
         self._close_oldest()
 
     def read(
@@ -262,7 +262,7 @@ class Clones:
             if not takes_long:
                 return work(vault)
         with self._open_aside(self.find(name), settings) as vault:
-            return work(look_at(vault) if vault.ref else vault)
+            return work(view_at(vault) if vault.ref else vault)
 
     def write(
         self,
@@ -400,7 +400,7 @@ class Clones:
         with contextlib.closing(open_vault(clone.root, folders=self._folders)) as own:
             vault = open_vault(**self._complete(settings, own))
             vault = replace(vault, name=clone.source.name)
-            yield look_at(vault, record.commit) if at_commit and not vault.ref else vault
+            yield view_at(vault, record.commit) if at_commit and not vault.ref else vault
 
     def _complete(self, settings: VaultSettings, own: Vault) -> VaultSettings:
         given = settings.copy()
@@ -418,7 +418,7 @@ class Clones:
                 clone.unsettle()
             else:
                 clone.drop()
-            self.bring(name, anew=True)
+            self.fetch_clone(name, anew=True)
 
     def _make_ready(
         self,
@@ -430,12 +430,12 @@ class Clones:
         """Have the clone of a vault be where its remote is, which has to be reached."""
         name = clone.source.name
         try:
-            found = self.bring(name, anew=True)
+            found = self.fetch_clone(name, anew=True)
         except NoVaultError:
             given = settings.copy()
             given["folders"], given["ref"] = self._folders, ""
-            begin_vault(clone, given, check, publish)
-            found = self.bring(name, anew=True)
+            initialize_remote(clone, given, check, publish)
+            found = self.fetch_clone(name, anew=True)
         if found.problem:
             raise VaultError(f"not written: {found.problem}")
         return found
@@ -498,7 +498,7 @@ def land(
     here, branch = history.head(), vault.ref
     if branch and branch not in {each.name for each in history.refs.branches()}:
         history.refs.create_branch(branch, here.commit)
-    done = work(look_at(vault) if branch else vault)
+    done = work(view_at(vault) if branch else vault)
     if not branch:
         event = Event("checkpoint", "", vault.author, intent="checkpoint")
         left = commit_event(vault, event).skipped
@@ -545,7 +545,7 @@ def forget_waiting(vault: Vault) -> None:
         vault.operations.drop_waiting(number)
 
 
-def begin_vault(
+def initialize_remote(
     clone: Clone, settings: VaultSettings, check: Check | None, publish: Publish | None = None
 ) -> None:
     """Give a remote without a commit its first one: what `init` lays down.

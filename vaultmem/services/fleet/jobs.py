@@ -22,7 +22,7 @@ from vaultmem.core.packs.pack_item import PackItem
 from vaultmem.core.packs.receipt import Expectation, judge_pack, read_plain
 from vaultmem.core.text.display import one_line
 from vaultmem.core.text.json_values import as_plain
-from vaultmem.errors import RefusedError, VaultError, name_failure
+from vaultmem.errors import RefusedError, VaultError, wrap_os_error
 from vaultmem.services.curation.compact import plan_compaction
 from vaultmem.services.curation.curate import curate
 from vaultmem.services.fleet.clones import LATE, Clones, Work
@@ -150,7 +150,7 @@ def run_job(pool: Pool, names: Iterable[str], options: JobOptions, job: FleetJob
                         behind[name] = ran.problem
                     done.add(name)
                 except (VaultError, OSError) as error:
-                    missing[name] = str(name_failure(error))
+                    missing[name] = str(wrap_os_error(error))
                 tell(len(done) + len(missing), len(wanted))
     finally:
         for future in running:
@@ -167,7 +167,7 @@ def run_job(pool: Pool, names: Iterable[str], options: JobOptions, job: FleetJob
 
 def _run_unless_known(clones: Clones, name: str, run: Work[Any], known: str) -> _Ran:
     """Return what a function makes of a vault, unless it is still at the commit that is known."""
-    fresh = clones.bring(name)
+    fresh = clones.fetch_clone(name)
     if fresh.commit == known:
         return _Ran(fresh.commit, fresh.problem, is_known=True, value=None)
     value = as_plain(clones.read(name, run, takes_long=True))

@@ -10,9 +10,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, TypeVar, TypeVarTuple, cast
 
-from vaultmem.core.packs.division import tell_missing
+from vaultmem.core.packs.division import describe_missing
 from vaultmem.core.search.query import Hit, RecallQuery, Statistics, add_statistics
-from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError, name_failure
+from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError, wrap_os_error
 from vaultmem.services.fleet.clone import PoolStatus, VaultSource, VaultStats, describe_pool
 from vaultmem.services.fleet.clones import FRESH_FOR, LATE, Clones, Publish, Work
 from vaultmem.services.packs.build import AskPack, PackAnswer, ask_pack
@@ -48,7 +48,7 @@ class LostVaultsError(VaultError):
     """Vaults did not answer; `missing` says why."""
 
     def __init__(self, missing: Mapping[str, str]) -> None:
-        super().__init__(" ".join(tell_missing(missing)))
+        super().__init__(" ".join(describe_missing(missing)))
         self.missing = missing
 
 
@@ -89,7 +89,7 @@ class PoolVaults(VaultSet):
         self._call, self._wanted = call, list(names)
         self._opening = Opening(settings, seconds)
         self._first: _First | None = None
-        self.leave_out(call(dict.fromkeys(self._wanted, ()), bring_part, self._opening).missing)
+        self.leave_out(call(dict.fromkeys(self._wanted, ()), fetch_part, self._opening).missing)
 
     @property
     def names(self) -> Sequence[str]:
@@ -131,7 +131,7 @@ class PoolVaults(VaultSet):
         environment = self._opening.settings.get("environment", {})
         return Models(problem=problem, reranker=ModelReranker(self.config, environment))
 
-    def heal(self, read: Callable[[], _T]) -> _T:
+    def read_with_rebuild(self, read: Callable[[], _T]) -> _T:
         """Return the result of a read: each clone is repaired where it is."""
         return read()
 
@@ -219,9 +219,9 @@ def map_part(
     return Each(*clones.map(work, given, opening.seconds))
 
 
-def bring_part(clones: Clones, given: Mapping[str, Sequence[Any]], opening: Opening) -> Each[Any]:
+def fetch_part(clones: Clones, given: Mapping[str, Sequence[Any]], opening: Opening) -> Each[Any]:
     """Follow the remotes of vaults that were not asked lately."""
-    return Each({}, clones.bring_all(list(given), opening.seconds))
+    return Each({}, clones.fetch_all(list(given), opening.seconds))
 
 
 def search_part(
@@ -269,7 +269,7 @@ def run_part(
         except (NoteNotFoundError, RefusedError):
             raise
         except (VaultError, OSError) as error:
-            found.missing[name] = str(name_failure(error))
+            found.missing[name] = str(wrap_os_error(error))
     return found
 
 
@@ -457,7 +457,7 @@ class Pool(ABC):
         vaults = PoolVaults(self.call_parts, self._choose(names), settings, seconds)
 
         def ask() -> PackAnswer:
-            told = (*asked.told, *tell_missing(vaults.missing))
+            told = (*asked.told, *describe_missing(vaults.missing))
             return ask_pack(vaults, asked._replace(told=told))
 
         return PoolAnswer(_ask_all(vaults, ask), vaults.missing)
@@ -530,7 +530,7 @@ def _ask_all(vaults: PoolVaults, ask: Callable[[], T]) -> T:
 
 
 def _refresh(clones: Clones, name: str) -> str:
-    fresh = clones.bring(name, anew=True)
+    fresh = clones.fetch_clone(name, anew=True)
     if fresh.problem:
         raise VaultError(fresh.problem)
     with clones.open(name):

@@ -22,7 +22,7 @@ from vaultmem.core.packs.receipt import Expectation, judge_pack
 from vaultmem.core.search.evaluation import Question, list_questions
 from vaultmem.core.secrets.scan import mask_secrets
 from vaultmem.core.text.blob import blob_id
-from vaultmem.core.text.display import name_some, one_line
+from vaultmem.core.text.display import format_names, one_line
 from vaultmem.core.text.paths import is_note_name
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.anchors.check import (
@@ -32,7 +32,7 @@ from vaultmem.services.anchors.check import (
     date_cites,
 )
 from vaultmem.services.changes.containment import find_new
-from vaultmem.services.changes.ownership import find_leaks
+from vaultmem.services.changes.ownership import find_note_secrets
 from vaultmem.services.curation.curate import is_open
 from vaultmem.services.packs.build import make_unseen
 from vaultmem.services.packs.question_file import WantedNotes
@@ -40,7 +40,7 @@ from vaultmem.services.projects.folder_facts import read_facts
 from vaultmem.services.projects.scope import find_name, view_for_file
 from vaultmem.services.search.link_walk import FoundLink, LinkGraph, check_place
 from vaultmem.services.similarity.pairs import Pair, compare_sentences, compare_some
-from vaultmem.services.views.open_view import look_at
+from vaultmem.services.views.open_view import view_at
 from vaultmem.services.watching.generated_context import find_context_file
 from vaultmem.storage.files import UnsafeFileError, read_file
 from vaultmem.storage.git.code_files import CodeRepository, find_repository, read_versions
@@ -162,7 +162,7 @@ def check_changes(vault: Vault, since: str) -> ChangeReport:
     base = _find_base(vault.history.refs, since, vault.history.head().commit)
     repository = find_repository(vault.root)
     assert repository is not None  # noqa: S101 - its history was just read.
-    then = look_at(vault, base)
+    then = view_at(vault, base)
     change = _Change(vault, then, repository, base, _list_files(vault, base))
     checks = (
         _find_anchors(vault, repository, base, {each.path: each for each in change.notes}),
@@ -360,7 +360,7 @@ def _describe_pair(change: _Change, pair: Pair, *, is_ours: bool) -> ChangeFindi
 
 def _find_credentials(change: _Change) -> Iterator[ChangeFinding]:
     files = {path: each.data for path, each in change.files.items()}
-    found = find_leaks(change.now, files, lambda path: change.files[path].old)
+    found = find_note_secrets(change.now, files, lambda path: change.files[path].old)
     for path, places in found.items():
         for place in places:
             line, _, rule = place.removeprefix(f"{mask_secrets(path)}:").partition(": ")
@@ -557,4 +557,4 @@ def _describe_shown(then: _Answer, now: _Answer) -> str:
     }
     addresses = list(dict.fromkeys((*now.shown, *then.shown)))
     parts = {kind: list(filter(test, addresses)) for kind, test in kinds.items()}
-    return "; ".join(f"it {kind} {name_some(found)}" for kind, found in parts.items() if found)
+    return "; ".join(f"it {kind} {format_names(found)}" for kind, found in parts.items() if found)

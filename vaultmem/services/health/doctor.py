@@ -16,9 +16,13 @@ from vaultmem.errors import BusyError, VaultError
 from vaultmem.services.health import examine
 from vaultmem.services.memory.remember import quote_properties
 from vaultmem.services.memory.rename import HOW_TO_REPAIR, plan_repair
-from vaultmem.services.search.trusted import list_owned, tell_trust_elsewhere, trusted_documents
+from vaultmem.services.search.trusted import list_owned, describe_trust_elsewhere, trusted_documents
 from vaultmem.services.views.read_index import Progress
-from vaultmem.services.views.update_index import read_note_rules, sync_to_read, sync_vault
+from vaultmem.services.views.update_index import (
+    read_note_rules,
+    update_index_nonblocking,
+    sync_vault,
+)
 from vaultmem.storage.git.maintenance import is_git_installed
 from vaultmem.storage.lock import READER
 from vaultmem.storage.scan_files import LARGER, find_passed_over
@@ -176,7 +180,7 @@ def check_trust(vault: Vault) -> Check:
         return Check("trust", told=told)
     if not vault.trust.is_trusted():
         remedy = "if the vault is yours, run `vaultmem trust`"
-        if elsewhere := tell_trust_elsewhere(vault):
+        if elsewhere := describe_trust_elsewhere(vault):
             what, _, remedy = elsewhere.partition("; ")
             return Check("trust", Verdict.WARNING, f"{what}; {told}", others, remedy)
         if not records:
@@ -214,9 +218,9 @@ def examine_vault(
         checks.append(_run("index", partial(_check_index, vault, fix, progress)))
         if vault.notices.stale:  # What is mended below would wait as long, each for itself.
             vault = replace(vault, patience=READER)
-        checks += _run_all(_name_note_checks(vault, fix, at))
+        checks += _run_all(_format_note_checks(vault, fix, at))
     if _has_repository(vault):
-        checks += _run_all(_name_git_checks(vault, fix, at, not settings_problem))
+        checks += _run_all(_format_git_checks(vault, fix, at, not settings_problem))
     checks += _run_all(
         [
             ("copied vault", partial(examine.check_copy, vault)),
@@ -233,7 +237,7 @@ def _is_told_later(check: Check) -> bool:
     return check.verdict is Verdict.OK or check.name != DOUBTFUL
 
 
-def _name_note_checks(vault: Vault, fix: bool, now: float) -> list[Named]:
+def _format_note_checks(vault: Vault, fix: bool, now: float) -> list[Named]:
     return [
         (DOUBTFUL, partial(check_doubtful, vault, fix)),
         ("notes", partial(check_notes, vault)),
@@ -250,7 +254,7 @@ def _name_note_checks(vault: Vault, fix: bool, now: float) -> list[Named]:
     ]
 
 
-def _name_git_checks(vault: Vault, fix: bool, now: float, has_settings: bool) -> list[Named]:
+def _format_git_checks(vault: Vault, fix: bool, now: float, has_settings: bool) -> list[Named]:
     credentials = ("credentials", partial(examine.check_credentials, vault))
     ignored = ("ignored files", partial(examine.check_excludes, vault, fix))
     return [
@@ -269,7 +273,7 @@ def _name_git_checks(vault: Vault, fix: bool, now: float, has_settings: bool) ->
 def _check_index(vault: Vault, fix: bool, progress: Progress | None) -> Check:
     """Bring the index up to date; what is damaged is built again."""
     try:
-        (sync_vault if fix else sync_to_read)(vault, progress)
+        (sync_vault if fix else update_index_nonblocking)(vault, progress)
     except BusyError as error:
         vault.notices.stale = str(error)
         raise

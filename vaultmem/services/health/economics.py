@@ -13,7 +13,7 @@ from vaultmem.errors import BusyError
 from vaultmem.services.packs.build import pack_source, pinned_sections
 from vaultmem.services.search.trusted import trusted_documents
 from vaultmem.services.usage import read_usage
-from vaultmem.services.views.resolve_names import name_notes
+from vaultmem.services.views.resolve_names import choose_note_paths
 from vaultmem.storage.query_log import Call, SignalStore, Surfaced, UsageTotals
 from vaultmem.vault import Vault
 
@@ -33,7 +33,7 @@ def list_pinned(vault: Vault) -> list[PinnedNote]:
     """
     trusted = trusted_documents(vault)
     hits = pinned_sections(vault, trusted)
-    handles = name_notes(vault, hits)
+    handles = choose_note_paths(vault, hits)
     form = choose_form(pack_source(vault), PackStyle.MARKDOWN, parse_labels(vault.config.labels))
     found: dict[int, list[PackItem]] = {}
     for hit in hits:

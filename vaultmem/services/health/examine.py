@@ -15,16 +15,16 @@ from pathlib import Path
 
 import vaultmem
 from vaultmem.core.packs.context_file import parse_contexts
-from vaultmem.core.text.display import count_things
+from vaultmem.core.text.display import pluralize
 from vaultmem.core.text.paths import GENERATED, is_hidden
 from vaultmem.core.text.timestamps import Check, Verdict, count_found
 from vaultmem.errors import VaultError
 from vaultmem.services.changes.ownership import HOW_TO_ALLOW, read_pending
-from vaultmem.services.changes.parts import name_leaks
+from vaultmem.services.changes.parts import format_secrets
 from vaultmem.services.sessions.close import recover_sessions
 from vaultmem.services.sessions.find_session import find_dead, list_facts, open_transcripts
 from vaultmem.services.syncing.sync_place import read_sync_state
-from vaultmem.services.views.read_index import is_index_behind
+from vaultmem.services.views.read_index import is_index_stale
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.services.watching.generated_context import find_context_file
 from vaultmem.services.watching.lease import find_watcher
@@ -46,7 +46,7 @@ from vaultmem.storage.git.maintenance import (
     read_git_version,
     tidy_up,
 )
-from vaultmem.storage.git.setup import add_excludes, find_not_ignored, install_driver, name_file
+from vaultmem.storage.git.setup import add_excludes, find_unignored, install_driver, format_file
 from vaultmem.storage.lock import find_holders, hold_lock, is_held, is_stopped
 from vaultmem.storage.scan_files import count_folders
 from vaultmem.storage.session_table import TROUBLE_FILE
@@ -128,11 +128,11 @@ def check_locks(vault: Vault, now: float) -> Check:
     locks = find_locks(vault.history.git_folder, now)
     if not locks:
         return Check("git's locks")
-    paths = tuple(f"{file}  ({_say_age(age)})" for file, age in locks.items())
+    paths = tuple(f"{file}  ({_check_age(age)})" for file, age in locks.items())
     if max(locks.values()) < _STALE:
         return Check("git's locks", Verdict.WARNING, "another git is at work", paths)
     remedy = "if no git is at work, remove " + ("this file" if len(paths) == 1 else "these files")
-    told = f"locked since {_say_age(max(locks.values()))}: git, and commits of vaultmem, may fail"
+    told = f"locked since {_check_age(max(locks.values()))}: git, and commits of vaultmem, may fail"
     return Check("git's locks", Verdict.PROBLEM, told, paths, remedy)
 
 
@@ -176,7 +176,7 @@ def check_person(vault: Vault) -> Check:
 def check_credentials(vault: Vault) -> Check:
     """Name what looks like a credential and is in no commit: nothing is committed with it."""
     check_rules(vault.root)
-    places = name_leaks(vault, read_pending(vault))
+    places = format_secrets(vault, read_pending(vault))
     if not places:
         return Check("credentials")
     told = f"commits wait for {len(places):,}"
@@ -190,13 +190,13 @@ def check_excludes(vault: Vault, fix: bool) -> Check:
     generated = [line.path for line in parse_contexts(vault.config.contexts)]
     if (own := find_context_file(vault)) not in {"", *GENERATED} and not is_hidden(own):
         generated.append(own)
-    lacking = find_not_ignored(vault.history, [*lines, *map(name_file, generated)])
+    lacking = find_unignored(vault.history, [*lines, *map(format_file, generated)])
     done: tuple[str, ...] = ()
     if lacking and fix:
         with vault.lock():
             added = add_excludes(vault.history, lacking)
         done = tuple(f"{line} is in the repository's exclude file" for line in added)
-        lacking = find_not_ignored(vault.history, lacking)
+        lacking = find_unignored(vault.history, lacking)
     if lacking:
         told = f"generated or local, and not ignored by git: {len(lacking):,}"
         remedy = "add these lines to .gitignore"
@@ -239,7 +239,7 @@ def check_commit_times(vault: Vault, now: float) -> Check:
     )
 
 
-def _say_age(seconds: float) -> str:
+def _check_age(seconds: float) -> str:
     if seconds < 120:
         return f"{max(seconds, 0):.0f} seconds"
     if seconds < 7_200:
@@ -314,7 +314,7 @@ def _find_lack(vault: Vault) -> str:
     """Return what is wrong with the index, empty if it can be read and has all documents."""
     if damage := vault.index.find_damage():
         return damage
-    if vault.manifest.documents() - vault.index.documents() or is_index_behind(vault):
+    if vault.manifest.documents() - vault.index.documents() or is_index_stale(vault):
         return "the index is older than the notes"
     return ""
 
@@ -438,8 +438,7 @@ def check_hooks(vault: Vault) -> Check:
     return Check(
         "hooks",
         Verdict.WARNING,
-        f"{count_things(len(told), 'time')} something went wrong, "
-        f"last {told[-1].partition('  ')[0]}",
+        f"{pluralize(len(told), 'time')} something went wrong, last {told[-1].partition('  ')[0]}",
         tuple(reversed(told)),
         f"correct what they state, and remove {file}",
     )
@@ -470,7 +469,7 @@ def check_sessions(vault: Vault, fix: bool) -> Check:
                 fixed.append(f"{each.session} has an end ({each.status})")
     dead = find_dead(vault)
     if dead:
-        told = f"{count_things(len(dead), 'session')} without an end, the process gone"
+        told = f"{pluralize(len(dead), 'session')} without an end, the process gone"
         remedy = "`vaultmem doctor --fix` or `vaultmem session list` recovers them"
         paths = tuple(record.id for record in dead)
         return Check("sessions", Verdict.WARNING, told, paths, remedy, tuple(fixed))

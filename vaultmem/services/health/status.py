@@ -6,20 +6,24 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from vaultmem.core.curation.proposal import name_action
+from vaultmem.core.curation.proposal import format_action
 from vaultmem.core.lifecycle import CONFLICTED
 from vaultmem.core.text.paths import is_note_name
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.changes.ownership import PendingFiles, read_pending
-from vaultmem.services.changes.parts import name_leaks
+from vaultmem.services.changes.parts import format_secrets
 from vaultmem.services.curation.review import count_waiting
 from vaultmem.services.history.commits import CommitFilter, list_commits
 from vaultmem.services.memory.rename import plan_repair
 from vaultmem.services.merging.branches import list_proposed
-from vaultmem.services.search.trusted import tell_trust_elsewhere
+from vaultmem.services.search.trusted import describe_trust_elsewhere
 from vaultmem.services.syncing.sync_place import SyncState, read_sync_state
-from vaultmem.services.views.read_index import Progress, is_index_behind
-from vaultmem.services.views.update_index import SyncReport, read_note_rules, sync_to_read
+from vaultmem.services.views.read_index import Progress, is_index_stale
+from vaultmem.services.views.update_index import (
+    SyncReport,
+    read_note_rules,
+    update_index_nonblocking,
+)
 from vaultmem.services.watching.lease import Watching, find_watcher
 from vaultmem.storage.git.head import Head
 from vaultmem.storage.git.log import Commit
@@ -122,24 +126,24 @@ def read_status(
         kinds=View(vault.state).count_notes("kind"),
         states=_count_states(vault),
         proposed=len(vault.view.paths(PROPOSED)),
-        to_decide=_name_waiting(vault) if looks else {},
+        to_decide=_format_waiting(vault) if looks else {},
         sync=report,
-        is_in_sync=looks and not sync_problem and not is_index_behind(vault),
+        is_in_sync=looks and not sync_problem and not is_index_stale(vault),
         git=_read_git(vault, looks),
         waiting=tuple(
             str(event.get("subject", "")) for _, event in vault.operations.list_waiting()
         ),
         in_doubt=(doubtful := tuple(vault.manifest.in_doubt())),
-        trust_problem=_tell_trust(vault),
+        trust_problem=_describe_trust(vault),
         problems=tuple(each for each in vault.manifest.problems() if each not in doubtful),
         passed_over=_count_passed_over(vault) if looks else {},
     )
 
 
-def _name_waiting(vault: Vault) -> dict[str, int]:
+def _format_waiting(vault: Vault) -> dict[str, int]:
     """Return how many decisions wait, by kind as `review` names the kinds."""
     decisions = count_waiting(vault).decisions
-    return {name_action(action): count for action, count in decisions.items()}
+    return {format_action(action): count for action, count in decisions.items()}
 
 
 def _count_states(vault: Vault) -> dict[str, int]:
@@ -152,14 +156,14 @@ def _count_states(vault: Vault) -> dict[str, int]:
 
 def _sync(vault: Vault, progress: Progress | None) -> tuple[SyncReport, str]:
     try:
-        return sync_to_read(vault, progress), vault.notices.stale
+        return update_index_nonblocking(vault, progress), vault.notices.stale
     except (VaultError, ImportError) as error:  # GitPython needs git to be imported.
         return SyncReport(), str(error)
 
 
-def _tell_trust(vault: Vault) -> str:
+def _describe_trust(vault: Vault) -> str:
     try:
-        return tell_trust_elsewhere(vault)
+        return describe_trust_elsewhere(vault)
     except VaultError as error:
         return str(error)
 
@@ -192,7 +196,7 @@ def _read_git(vault: Vault, looks: bool) -> GitStatus | None:
 
 def _name_credentials(vault: Vault, pending: PendingFiles) -> tuple[str, ...]:
     try:
-        return name_leaks(vault, pending)
+        return format_secrets(vault, pending)
     except RefusedError as error:  # The vault's own rules cannot be used, so nothing is committed.
         return (str(error),)
 

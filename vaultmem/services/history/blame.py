@@ -151,7 +151,7 @@ _MANY = 200
 _MOVES = 8
 
 
-def tell_removal(vault: Vault, address: str) -> str:
+def describe_removal(vault: Vault, address: str) -> str:
     """Return who removed a note, when, why and how it comes back; "" where no commit did."""
     try:
         trace = trace_note(vault, address, 1)
@@ -223,7 +223,7 @@ def blame_note(vault: Vault, address: str, at: str = "") -> Blame:
     try:
         found, heading = resolve_address(vault, address)
     except NoteNotFoundError as error:
-        raise NoteNotFoundError(tell_removal(vault, address) or str(error)) from None
+        raise NoteNotFoundError(describe_removal(vault, address) or str(error)) from None
     data = _read_bytes(vault, found)
     span = _find_span(str(found), data, heading)
     return blame_bytes(vault, str(found), data, span)

@@ -132,7 +132,7 @@ class Log(NamedTuple):
     is_cut: bool
 
 
-def find_moment(vault: Vault) -> str:
+def resolve_view_commit(vault: Vault) -> str:
     """Return the commit that a vault looks at, "" where it is the folder."""
     sources = vault.view.sources
     return sources[0].commit if sources else ""

@@ -91,7 +91,7 @@ def group_changes(
     return found
 
 
-def tell_stories(
+def describe_stories(
     vault: Vault, changes: Mapping[str, Sequence[CommitChange]], texts: Mapping[str, bytes]
 ) -> Iterator[tuple[str, Story]]:
     """Yield the story of some notes; `texts` are their bytes, and all versions are read at once.
@@ -105,10 +105,10 @@ def tell_stories(
     read = vault.history.objects.read_all(wanted) if wanted else ()
     contents = {**own, **{blob: data for blob, (_, data) in zip(wanted, read, strict=True)}}
     for path, data in texts.items():
-        yield path, _tell(vault, path, changes[path], data, contents)
+        yield path, _describe(vault, path, changes[path], data, contents)
 
 
-def _tell(
+def _describe(
     vault: Vault,
     path: str,
     changes: Sequence[CommitChange],
@@ -127,10 +127,10 @@ def _tell(
     if shown is None:
         shown = _Text(lines := split_bytes(data), [None] * len(lines))
         if kept:
-            _take_over(known[kept[-1].change.blob], shown)
+            _inherit_origin(known[kept[-1].change.blob], shown)
     return Story(
         tuple(_make_version(vault, each) for each in reversed(kept)),
-        tuple(_name_writers(vault, path, data, shown.origins)),
+        tuple(_format_writers(vault, path, data, shown.origins)),
     )
 
 
@@ -145,14 +145,14 @@ def _derive(each: CommitChange, lines: list[str], known: dict[str, _Text]) -> _T
     made = _Text(lines, [None] * len(lines))
     for source in sources[:3]:
         if source in known:
-            _take_over(known[source], made)
+            _inherit_origin(known[source], made)
     own: list[_Origin | None] = [
         origin or _Origin(each, number) for number, origin in enumerate(made.origins, 1)
     ]
     return _Text(lines, own)
 
 
-def _take_over(old: _Text, new: _Text) -> None:
+def _inherit_origin(old: _Text, new: _Text) -> None:
     """Give the lines that have no origin yet the one that they have in another version."""
     for start, place, length in match_lines(old.lines, new.lines):
         for at in range(length):
@@ -164,7 +164,7 @@ def _make_version(vault: Vault, each: CommitChange) -> NoteCommit:
     return NoteCommit(each.commit, FileOperation(each.change, None), *who)
 
 
-def _name_writers(
+def _format_writers(
     vault: Vault, path: str, data: bytes, origins: Sequence[_Origin | None]
 ) -> Iterator[BlamedLine]:
     writers = find_line_authors(vault, path, blob_id(data), data) if None in origins else []
@@ -231,7 +231,7 @@ def explain_text(vault: Vault, text: str, limit: int = 5) -> list[Ground]:
 
     Sections without text of their own come last. Those that are archived or deprecated are there
     too, so that one sees what was once held to be so. The vault must be in sync, or be one that
-    looks at a commit (`look_at`).
+    looks at a commit (`view_at`).
 
     Raises:
         RefusedError: the text is too long, or the limit under 1.

@@ -6,16 +6,16 @@ from collections.abc import Container
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from vaultmem.core.commit_message import name_files
+from vaultmem.core.commit_message import format_files
 from vaultmem.core.notes.changes import FileChange
 from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.text.paths import fold_name, is_note_path
 from vaultmem.errors import ConflictError, PendingError, RefusedError
 from vaultmem.services.changes.change import Change
 from vaultmem.services.changes.commit import CommitReport, Made, commit_earlier
-from vaultmem.services.changes.ownership import AuthorScope, is_pending, look_for_leaks
+from vaultmem.services.changes.ownership import AuthorScope, is_pending, scan_note_text
 from vaultmem.services.changes.parts import Event
-from vaultmem.services.changes.write import refuse_freeing, write
+from vaultmem.services.changes.write import reject_freeing, write
 from vaultmem.services.history.commits import resolve_commit
 from vaultmem.services.history.diff import locate_past
 from vaultmem.services.views.resolve_names import names_in
@@ -79,12 +79,12 @@ def restore_note(vault: Vault, address: str, at: str, *, commits: bool = False) 
             return Restored(name, entry.blob, old, commit, ())
         saved = _save_present(vault, name, old) if old and change.is_folder else ()
         if old:
-            refuse_freeing(change, path, data)
+            reject_freeing(change, path, data)
             change.replace(path, data, old)
         else:
-            _refuse_twin(path, names_in(change.seen, path.parent))
+            _reject_twin(path, names_in(change.seen, path.parent))
             change.put(path, data)
-        event = Event("write", name_files("restore", [name]), vault.author, intent="refine")
+        event = Event("write", format_files("restore", [name]), vault.author, intent="refine")
         (change.commit if commits else change.leave)(event)
         return Restored(name, entry.blob, old, commit, saved)
 
@@ -102,7 +102,7 @@ def check_leaks(vault: Vault, name: str, data: bytes) -> None:
     """
     if len(data) > MAX_FILE_BYTES:
         raise RefusedError(f"{name}: it had {len(data):,} bytes; a note holds {MAX_FILE_BYTES:,}")
-    for found in look_for_leaks(vault, name, decode_text(data).text):
+    for found in scan_note_text(vault, name, decode_text(data).text):
         raise RefusedError(
             f"{name}:{found.line}: what it was looks like a credential ({found.rule}); "
             "not restored, it stays in git alone"
@@ -132,7 +132,7 @@ def _save_present(vault: Vault, name: str, blob: str) -> tuple[Made, ...]:
     return tuple(saved)
 
 
-def _refuse_twin(path: PurePosixPath, names: Container[str]) -> None:
+def _reject_twin(path: PurePosixPath, names: Container[str]) -> None:
     """Make no second note whose name differs in nothing but case, or NFC and NFD."""
     if fold_name(path) in names:
         raise ConflictError(
@@ -177,7 +177,7 @@ def undo_commit(vault: Vault, name: str) -> Undone:
 
     def plan(change: Change) -> None:
         for each in changes:
-            _take_back(vault, change, each, short)
+            _roll_back(vault, change, each, short)
         body = (f"Takes back {commit.commit}.",)
         change.commit(Event("undo", f"undo: {commit.subject}", vault.author, body, "refine"))
 
@@ -185,7 +185,7 @@ def undo_commit(vault: Vault, name: str) -> Undone:
     return Undone(commit, tuple(each.path for each in changes), done.report)
 
 
-def _take_back(vault: Vault, change: Change, done: FileChange, short: str) -> None:
+def _roll_back(vault: Vault, change: Change, done: FileChange, short: str) -> None:
     path = PurePosixPath(done.path)
     if blob_now(change, path) != done.blob:
         raise ConflictError(
@@ -194,7 +194,7 @@ def _take_back(vault: Vault, change: Change, done: FileChange, short: str) -> No
         )
     data = vault.history.objects.read(done.old_blob)[1] if done.old_blob else None
     if done.blob:
-        refuse_freeing(change, path, data)
+        reject_freeing(change, path, data)
     if data is None:
         change.remove(path, done.blob)
         return

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from vaultmem.core.hook_payload import HookPayload
-from vaultmem.core.packs.pack_item import PackStyle, name_shown
+from vaultmem.core.packs.pack_item import PackStyle, digest_shown
 from vaultmem.core.packs.pack_text import Pack
 from vaultmem.core.project import UnreadableTableError
 from vaultmem.errors import BusyError, FaultError, NoteNotFoundError, RefusedError
@@ -57,10 +57,10 @@ def begin_context(vault: Vault, payload: HookPayload) -> str:
     except (BusyError, FaultError) as error:  # What is known must not wait for it.
         return f"{_make_pack(vault, asked).text}\nNo session was begun: {error}\n"
     pack = _make_pack(act_in(vault, begun.session.facts.id), asked)
-    had = [name for item in pack.items for name in name_shown(item)]
+    had = [name for item in pack.items for name in digest_shown(item)]
     add_had(vault.state_folder, payload.session, had)
     parts = [pack.text]
-    parts.append(_tell_earlier(vault, payload, begun, folder))
+    parts.append(_describe_earlier(vault, payload, begun, folder))
     return "\n\n".join(part.strip() for part in parts if part)
 
 
@@ -74,16 +74,16 @@ def _make_pack(vault: Vault, asked: AskPack) -> Pack:
     return ask_pack(view_projects(add_companions(vault)[0]), asked).pack
 
 
-def _tell_earlier(vault: Vault, payload: HookPayload, begun: Begun, folder: Path | None) -> str:
+def _describe_earlier(vault: Vault, payload: HookPayload, begun: Begun, folder: Path | None) -> str:
     """Tell what the context before this one knew, or else what the last session here came to."""
     if begun.restore:
         from vaultmem.services.sessions.restore_session import restore_session
 
         budget = _RESTORE_BUDGET if payload.source in _GOES_ON else _PENDING_BUDGET
         return restore_session(vault, begun.restore, budget, folder).text
-    from vaultmem.services.sessions.restore_session import tell_last_time
+    from vaultmem.services.sessions.restore_session import describe_last_time
 
-    return tell_last_time(vault, _LAST_BUDGET, folder, begun.session.facts.id)
+    return describe_last_time(vault, _LAST_BUDGET, folder, begun.session.facts.id)
 
 
 def _begin(vault: Vault, payload: HookPayload, folder: Path | None) -> Begun:

@@ -46,23 +46,23 @@ def end_session(vault: Vault, payload: HookPayload) -> str:
 
 def save_turns(vault: Vault, payload: HookPayload) -> str:
     """Save the turns that the agent's transcript has so far; the user's wishes go to review."""
-    from vaultmem.services.sessions.edit_session import act_in, propose_said
+    from vaultmem.services.sessions.edit_session import act_in, propose_preferences
     from vaultmem.services.sessions.find_session import get_session
 
     session = _session(vault, payload)
     _save(vault, session, payload)
     facts = get_session(vault, session).facts
-    propose_said(act_in(vault, session, facts.agent or None), facts)
+    propose_preferences(act_in(vault, session, facts.agent or None), facts)
     return ""
 
 
 def _save(vault: Vault, session: str, payload: HookPayload) -> None:
     """Keep the turns of a session, and what it came to."""
-    from vaultmem.services.sessions.import_turns import import_turns, keep_record
+    from vaultmem.services.sessions.import_turns import import_turns, store_record
 
     if payload.transcript:
         import_turns(vault, session, Path(payload.transcript))
-        keep_record(vault, session, find_folder(payload))
+        store_record(vault, session, find_folder(payload))
 
 
 def _session(vault: Vault, payload: HookPayload) -> str:

@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from vaultmem.core.text.display import count_things
+from vaultmem.core.text.display import pluralize
 from vaultmem.core.text.timestamps import Check, Verdict
 from vaultmem.errors import VaultError
 from vaultmem.services.hub.grants import FILE_NAME, GrantScope, may, read_grants
@@ -79,7 +79,7 @@ def _check_grants(hub: Hub, now: float) -> Check:
         return Check("grants", Verdict.PROBLEM, str(error))
     alive = [each for each in grants if each.is_alive(now)]
     names = {each.name for each in alive}
-    told = f"{count_things(len(alive), 'token')} of {count_things(len(names), 'name')}"
+    told = f"{pluralize(len(alive), 'token')} of {pluralize(len(names), 'name')}"
     vaults = list_repositories(hub)
     unowned = [n for n in vaults if not any(may(each, n, GrantScope.OWN, "") for each in alive)]
     if unowned:
@@ -90,7 +90,7 @@ def _check_grants(hub: Hub, now: float) -> Check:
 
 def _check_record(hub: Hub) -> Check:
     if broken := count_broken(hub):
-        told = f"{count_things(broken, 'line')} cut by a kill or changed by hand"
+        told = f"{pluralize(broken, 'line')} cut by a kill or changed by hand"
         return Check("record", Verdict.WARNING, told)
     return Check("record")
 

@@ -12,7 +12,7 @@ from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.project import TABLE_NAME, parse_table
 from vaultmem.core.secrets.rules import IGNORE_NAME, SETTINGS_NAME, SecretSettings, extend_rules
 from vaultmem.core.secrets.scan import ALLOW_MARK, SecretFinding, find_secrets, mask_secrets
-from vaultmem.core.text.display import count_things, one_line
+from vaultmem.core.text.display import pluralize, one_line
 from vaultmem.core.text.paths import (
     find_danger,
     find_hindrance,
@@ -79,7 +79,7 @@ def check_strays(visit: ReceivedPush, updates: Iterable[RefUpdate]) -> Iterator[
     command = ("rev-list", "--objects", "--no-object-names", *news, "--not", "--all")
     strays = incoming.difference(visit.git.run(*command).decode().split())
     if strays:
-        why = f"has {count_things(len(strays), 'object')} that no ref reaches ({min(strays)[:9]})"
+        why = f"has {pluralize(len(strays), 'object')} that no ref reaches ({min(strays)[:9]})"
         yield Refusal("the push", why, "push branches with `git push`")
 
 

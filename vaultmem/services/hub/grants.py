@@ -165,7 +165,7 @@ def find_by_id(hub: Hub, id: str, now: float) -> Grant | None:
     return next((each for each in found if each.is_alive(now)), None)
 
 
-def name_pusher(hub: Hub, grant: Grant, origin: str = "") -> dict[str, str]:
+def build_pusher_environment(hub: Hub, grant: Grant, origin: str = "") -> dict[str, str]:
     """Return what a `git receive-pack` of a hub's repository, or a `git push`, is started with.
 
     It says who pushes. `origin` is where from, for the audit: an address, or "api" or "mcp".

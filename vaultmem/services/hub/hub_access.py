@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from vaultmem.core.secrets.scan import mask_secrets
 from vaultmem.core.text.display import one_line
-from vaultmem.core.text.suggest import ask_meant
+from vaultmem.core.text.suggest import suggest_similar
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.hub.grants import (
     GRANT,
@@ -160,7 +160,7 @@ def _find_by_file(
             f"in {repository.name}"
         )
     whole = _read_file(file)
-    name = _name_pusher(whole, environment, file.name)
+    name = _read_pusher(whole, environment, file.name)
     rows = _as_mapping(whole.get("limits"), f"{file.name}: limits")
     limits = PushLimits(
         **{key: parse_limit(key, str(each), file.name) for key, each in rows.items()}
@@ -190,7 +190,7 @@ def _make_pusher(vault: str, grant: Grant, grants: Sequence[Grant], limits: Push
     return Pusher(vault, grant._replace(digest=""), frozenset(names), limits)
 
 
-def _name_pusher(whole: Mapping[str, Any], environment: Mapping[str, str], file: str) -> str:
+def _read_pusher(whole: Mapping[str, Any], environment: Mapping[str, str], file: str) -> str:
     """Return the name by which the git host knows who pushes.
 
     A deploy key comes by the name of the repository's owner, so it gets one of its own.
@@ -216,7 +216,7 @@ def _read_file(file: Path) -> Mapping[str, Any]:
         raise VaultError(f"{file.name}: begin it with `version: 1`, and name people and agents")
     for key in whole:
         if key not in _KEYS:
-            raise VaultError(f'{file.name}: unknown key "{key}"{ask_meant(str(key), _KEYS)}')
+            raise VaultError(f'{file.name}: unknown key "{key}"{suggest_similar(str(key), _KEYS)}')
     if whole.get("version") != 1:
         raise VaultError(
             f"{file.name}: is not of version 1; write `version: 1`, or update vaultmem"
@@ -242,7 +242,7 @@ def _read_grant(name: str, kind: GrantKind, given: Mapping[str, Any]) -> Grant:
     known = ("emails", "agents", *GrantScope)
     for key in given:
         if key not in known:
-            raise VaultError(f'{name}: unknown key "{key}"{ask_meant(str(key), known)}')
+            raise VaultError(f'{name}: unknown key "{key}"{suggest_similar(str(key), known)}')
     texts = {key: _list_texts(given.get(key), f"{name}: {key}") for key in known}
     scopes = {s: tuple(parse_scope(s, each) for each in texts[s]) for s in GrantScope if texts[s]}
     emails = tuple(map(check_email, texts["emails"]))

@@ -200,9 +200,9 @@ def parse_limit(key: str, text: str, where: str) -> int:
         VaultError: there is no such limit, or it is not a number of more than 0.
     """
     if key not in PushLimits._fields:
-        from vaultmem.core.text.suggest import ask_meant
+        from vaultmem.core.text.suggest import suggest_similar
 
-        raise VaultError(f'{where}: unknown key "{key}"{ask_meant(key, PushLimits._fields)}')
+        raise VaultError(f'{where}: unknown key "{key}"{suggest_similar(key, PushLimits._fields)}')
     match = _SIZE.fullmatch(text)
     if match is None:
         raise VaultError(f'{where}: "{key}" must be a number, with K, M or G for sizes')

@@ -78,7 +78,7 @@ def check_refs(visit: ReceivedPush, claims: Mapping[str, str]) -> Iterator[Refus
         place = find_place(visit, update.ref)
         told = (
             _check_name(visit, update)
-            or (None if place else _refuse_unknown(update.ref))
+            or (None if place else _reject_unknown(update.ref))
             or (place and _check_place(visit, update, place, claims))
             or _check_rivals(visit, update)
         )
@@ -121,7 +121,7 @@ def _check_rivals(visit: ReceivedPush, update: RefUpdate) -> Told | None:
     return None
 
 
-def _refuse_unknown(ref: str) -> Told:
+def _reject_unknown(ref: str) -> Told:
     if ref.startswith(("refs/notes/", "refs/replace/")):
         return "would change what others' commits say", "keep it in your own clone"
     if ref.startswith(PROPOSALS):
@@ -221,7 +221,9 @@ def read_claims(hub: Hub, vault: str) -> dict[str, str]:
     return _read(hub).get(vault, {})
 
 
-def keep_claims(hub: Hub, vault: str, made: Mapping[str, str], dropped: Iterable[str] = ()) -> None:
+def store_claims(
+    hub: Hub, vault: str, made: Mapping[str, str], dropped: Iterable[str] = ()
+) -> None:
     """Keep whose these refs are, and forget others; one that is somebody's stays theirs."""
     gone = set(dropped)
     with hold_lock(hub.lock):

@@ -21,7 +21,7 @@ from vaultmem.services.hub.hub_folder import (
     cut_refusals,
     record,
 )
-from vaultmem.services.hub.pushed_refs import claim_of, keep_claims, read_claims
+from vaultmem.services.hub.pushed_refs import claim_of, store_claims, read_claims
 from vaultmem.services.hub.visit import ReceivedPush
 from vaultmem.storage.git.bare import BareGit
 
@@ -125,7 +125,7 @@ def _check(hub: Hub, visit: ReceivedPush) -> list[Refusal]:
         made = {name: visit.grant.name for name, each in named if name and not each.is_removal}
         gone = [name for name, each in named if each.is_removal and name == each.ref]
         if made or gone:
-            keep_claims(hub, visit.vault, made, gone)
+            store_claims(hub, visit.vault, made, gone)
     return found
 
 

@@ -49,12 +49,12 @@ def check_writers(visit: ReceivedPush, commits: Iterable[NewCommit]) -> Iterator
         elif why := _find_forgery(visit, rules, commit.object):
             yield Refusal(what, why, _how(visit.grant))
         if found := find_secrets(commit.object.text):
-            line = _name_line(commit.object, found[0].line)
+            line = _format_line(commit.object, found[0].line)
             why = f"{line} looks like a credential ({found[0].rule})"
             yield Refusal(what, why, "reword it, and renew the credential")
 
 
-def _name_line(commit: CommitObject, line: int) -> str:
+def _format_line(commit: CommitObject, line: int) -> str:
     """Return what a line of a commit's text is called."""
     before = commit.text.count("\n") - commit.message.count("\n")
     part, number = ("message", line - before) if line > before else ("headers", line)
@@ -116,14 +116,14 @@ def _identify(visit: ReceivedPush, agent: str) -> tuple[str, str]:
 def _how(grant: Grant) -> str:
     if grant.kind is GrantKind.AGENT:
         return f"commit with `vaultmem checkpoint --agent {grant.name}`, and push only its own"
-    known = ", ".join((*grant.emails, *map(tell_agents, grant.agents)))
+    known = ", ".join((*grant.emails, *map(list_allowed_agents, grant.agents)))
     return (
         f"you write as {known}; set `git config user.email`, and commit it again, or have an owner "
         "name the agent with --as"
     )
 
 
-def tell_agents(pattern: str) -> str:
+def list_allowed_agents(pattern: str) -> str:
     """Return which agents' commits somebody may push."""
     return "agents without a token here" if pattern == "*" else f"agent {pattern}"
 

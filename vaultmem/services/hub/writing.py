@@ -51,7 +51,7 @@ def move_ref(
     update = RefUpdate(ref, old or _NONE, new or _NONE)
     refusals, late = check_updates(access, git, [update])
     if refusals:
-        raise refuse_write(refusals)
+        raise reject_write(refusals)
     if late:
         raise RefMovedError
     if new:
@@ -66,7 +66,7 @@ def move_ref(
         raise RefMovedError from None
 
 
-def refuse_write(refusals: Sequence[Refusal]) -> ForbiddenError:
+def reject_write(refusals: Sequence[Refusal]) -> ForbiddenError:
     """Return the error for a write that the check refuses."""
     told = "; ".join(cut_refusals(refusals, TOLD))
     return ForbiddenError(f"not written, the hub's door does not let it pass: {told}")
@@ -131,7 +131,7 @@ class _Door:
         visit = ReceivedPush(self._pusher, git, self.asked[-1:], ORIGIN)
         self.refused = ask_door(visit, partial(check_push, visit, {}))
         if self.refused:
-            raise refuse_write(self.refused)
+            raise reject_write(self.refused)
 
     def has_moved(self, update: RefUpdate, branches: Mapping[str, str]) -> bool:
         """Tell whether the remote has done this, by its branches or by what was to come next."""

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.clients.auto_memory import INDEX_NAME, find_writer
-from vaultmem.core.commit_message import cut, name_file, name_files, name_pair
+from vaultmem.core.commit_message import cut, format_file, format_files, format_pair
 from vaultmem.core.lifecycle import CLOSED_STATES, OPEN_STATES, OWNER_KINDS, Mover, State
 from vaultmem.core.notes.edit_properties import (
     add_to_list,
@@ -26,10 +26,10 @@ from vaultmem.services.changes.change import Change
 from vaultmem.services.changes.commit import CommitReport
 from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import Edit, replace_text, write, write_event
-from vaultmem.services.lifecycle.transition import check_move, check_reason, name_mover
+from vaultmem.services.lifecycle.transition import check_move, check_reason, acting_party
 from vaultmem.services.search.link_walk import NewLinks, list_files
 from vaultmem.services.similarity.similar import SimilarityQuery, find_similar
-from vaultmem.services.similarity.value_updates import list_unsaid
+from vaultmem.services.similarity.value_updates import list_untrusted
 from vaultmem.services.views.read_notes import find_note, read_note, resolve_address
 from vaultmem.storage.journal import Author
 from vaultmem.vault import Vault
@@ -102,21 +102,21 @@ def add_supersession(
     was, by = _read_counting(change, old), _read_counting(change, new)
     if by.state in CLOSED_STATES:
         raise RefusedError(f"{new}: {by.state} itself, so it cannot replace another")
-    holds = name_validity(was, by, vault.local_time().date())
+    holds = build_validity(was, by, vault.local_time().date())
     links = NewLinks(vault, LinkNames({*list_files(vault), str(new)}))
-    edits = plan_supersession(was, new, reason, name_mover(vault), links, holds)
+    edits = plan_supersession(was, new, reason, acting_party(vault), links, holds)
     why = (reason,) if reason else ()
     body = (f"{old}: {was.state} to deprecated", f"by {new}", *why)
     between = " by "
     if part:
         named = links.in_property(str(old), str(new))
-        edits = {new: _take_over(was, named, "", holds, "supersedes_part")}
+        edits = {new: _inherit_origin(was, named, "", holds, "supersedes_part")}
         body, between = (f"both stay, {new} names the other", *why), ", in part, by "
     for path, edit in edits.items():
         replace_text(change, change.read(path), edit)
-    subject = name_pair("supersede", str(old), between, str(new))
+    subject = format_pair("supersede", str(old), between, str(new))
     change.commit(Event("supersede", subject, vault.author, body, "refine"))
-    unsaid = list_unsaid(was, KnownText(by.visible_body, by.title))
+    unsaid = list_untrusted(was, KnownText(by.visible_body, by.title))
     return Supersession(str(old), str(new), was.state, CommitReport(), tuple(unsaid))
 
 
@@ -143,23 +143,23 @@ def supersede_several(
         by = read_note(vault, PurePosixPath(new))
         if by.state in CLOSED_STATES:
             raise RefusedError(f"{new}: {by.state} itself, so it cannot replace another")
-        links, mover, today = NewLinks(vault), name_mover(vault, False), vault.local_time().date()
+        links, mover, today = NewLinks(vault), acting_party(vault, False), vault.local_time().date()
         changes: dict[PurePosixPath, Edit] = {}
         names: list[Edit] = []
         body = []
         for old, following in zip(was, [*was[1:], by], strict=True):
-            holds = name_validity(old, following, today)
+            holds = build_validity(old, following, today)
             named = links.in_property(str(old.path), new)
-            if list_unsaid(old, KnownText(by.visible_body, by.title)):
-                names.append(_take_over(old, named, "", holds, "supersedes_part"))
+            if list_untrusted(old, KnownText(by.visible_body, by.title)):
+                names.append(_inherit_origin(old, named, "", holds, "supersedes_part"))
                 body.append(f"{old.path}: has more, and stays")
                 continue
             check_supersession(old, mover)
-            names.append(_take_over(old, named, "", holds))
+            names.append(_inherit_origin(old, named, "", holds))
             changes[old.path] = _deprecate(links.in_property(new, str(old.path)), reason, holds)
             body.append(f"{old.path}: {old.state} to deprecated")
         changes[by.path] = chain_edits(names[::-1])  # The new one holds since the last one ended.
-        subject = name_files("supersede", olds, f" by {cut(name_file(new), _NAME)}")
+        subject = format_files("supersede", olds, f" by {cut(format_file(new), _NAME)}")
         body.extend([f"by {new}", *([reason] if reason else [])])
         event = Event("supersede", subject, vault.author, tuple(body), "refine")
         return write_event(vault, changes, event)
@@ -176,7 +176,7 @@ def replace_repeated(vault: Vault, author: Author) -> tuple[str, ...]:
     pinned ones, preferences and rules; the review lists them as duplicates. Return the deprecated
     notes. The vault must be in sync.
     """
-    mover, links = name_mover(vault, True), NewLinks(vault)
+    mover, links = acting_party(vault, True), NewLinks(vault)
     changes: dict[PurePosixPath, Edit] = {}
     for record in vault.view.records(
         "d.session = ? AND d.agent = ?", (author.session, author.agent)
@@ -237,7 +237,7 @@ def chain_edits(edits: Sequence[Edit]) -> Edit:
     return change
 
 
-def name_validity(old: Note, new: Note, today: date) -> Span:
+def build_validity(old: Note, new: Note, today: date) -> Span:
     """Return when an old note held: up to the day of the new one.
 
     A note's day is that of its property, that which it says, or the one when it was written. One of
@@ -271,7 +271,7 @@ def plan_supersession(
     check_supersession(old, mover)
     return {
         old.path: _deprecate(links.in_property(str(new), str(old.path)), reason, holds),
-        new: _take_over(old, links.in_property(str(old.path), str(new)), alias, holds),
+        new: _inherit_origin(old, links.in_property(str(old.path), str(new)), alias, holds),
     }
 
 
@@ -303,7 +303,7 @@ def _set_day(text: str, note: Note, name: str, day: date | None) -> str:
     return text if day is None or note.matter.get(name) else set_property(text, name, day)
 
 
-def _take_over(
+def _inherit_origin(
     old: Note, link: str, alias: str, holds: Span | None, name: str = "supersedes"
 ) -> Edit:
     def change(note: Note) -> str:

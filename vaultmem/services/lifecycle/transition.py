@@ -8,17 +8,17 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.clients.agents import UNNAMED
-from vaultmem.core.commit_message import name_files
+from vaultmem.core.commit_message import format_files
 from vaultmem.core.indexing.section_texts import digest_body
 from vaultmem.core.lifecycle import OWNER_KINDS, Mover, State, check_promotion, check_transition
 from vaultmem.core.notes.edit_properties import mark_as_memory, quarantine_unread, write_state
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.secrets.scan import find_secrets
 from vaultmem.core.text.paths import parse_note_path
-from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError, naming_faults
+from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError, wrapping_os_errors
 from vaultmem.services.changes.change import Change
 from vaultmem.services.changes.commit import CommitReport
-from vaultmem.services.changes.ownership import AuthorScope, look_for_leaks
+from vaultmem.services.changes.ownership import AuthorScope, scan_note_text
 from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import Edit, replace_text, write, write_event
 from vaultmem.services.views.open_view import find_branch
@@ -81,7 +81,7 @@ def promote_notes(vault: Vault, addresses: Sequence[str]) -> Promotion:
             raise
         trusted = record_trust(vault, promoted)
     notes = tuple((str(path), state.value) for path, state in before)
-    unsaid = list_unsaid(vault, [*promoted, *active])
+    unsaid = list_untrusted(vault, [*promoted, *active])
     return Promotion(notes, trusted, report, tuple(str(each.path) for each in active), unsaid)
 
 
@@ -123,7 +123,7 @@ def check_note(vault: Vault, note: Note) -> None:
         check_activation(vault, note)
     if note.pinned and note.state is not State.ACTIVE:
         vault.require_person(f"{note.path}: pinned, so only a person promotes it")
-    for leak in look_for_leaks(vault, str(note.path), note.text):
+    for leak in scan_note_text(vault, str(note.path), note.text):
         raise RefusedError(
             f"{note.path}:{leak.line}: this looks like a credential ({leak.rule}); "
             "remove it before you promote the note"
@@ -148,7 +148,7 @@ def make_event(
     """Return the event of promoting notes (path, state before); `origin` stands behind each."""
     lines = tuple(f"{path}: {state} to active{origin}" for path, state in before)
     only = tuple(str(path) for path, _ in before)
-    return Event("promote", name_files("promote", only), vault.author, lines, "refine", only=only)
+    return Event("promote", format_files("promote", only), vault.author, lines, "refine", only=only)
 
 
 def record_trust(vault: Vault, notes: Sequence[Note]) -> tuple[str, ...]:
@@ -159,7 +159,7 @@ def record_trust(vault: Vault, notes: Sequence[Note]) -> tuple[str, ...]:
     if not digests:
         return ()
     outcome = "the notes are promoted, but not trusted yet; promote them again"
-    with naming_faults(outcome, stands=True):
+    with wrapping_os_errors(outcome, stands=True):
         vault.trust.record(digests)
     return tuple(digests)
 
@@ -174,7 +174,7 @@ def _is_new(vault: Vault, note: Note) -> bool:
     return _may_say(vault) and _is_unsaid(vault, note)
 
 
-def list_unsaid(vault: Vault, notes: Sequence[Note]) -> tuple[str, ...]:
+def list_untrusted(vault: Vault, notes: Sequence[Note]) -> tuple[str, ...]:
     """Return the policies, skills and preferences of which an agent cannot say that they count."""
     if vault.is_person:
         return ()
@@ -182,11 +182,11 @@ def list_unsaid(vault: Vault, notes: Sequence[Note]) -> tuple[str, ...]:
 
 
 def _is_unsaid(vault: Vault, note: Note) -> bool:
-    on_record = vault.trust.notes().get(str(note.path), ())
-    return note.kind in OWNER_KINDS and digest_body(note) not in on_record
+    is_own_lock = vault.trust.notes().get(str(note.path), ())
+    return note.kind in OWNER_KINDS and digest_body(note) not in is_own_lock
 
 
-def tell_unsaid(done: Promotion) -> str:
+def describe_untrusted(done: Promotion) -> str:
     """Say who lets what was promoted count, where that is not done; "" elsewhere."""
     if not done.unsaid:
         return ""
@@ -232,7 +232,7 @@ def change_state(
     paths = [resolve_address(vault, address)[0] for address in addresses]
     reason = check_reason(reason)
     with vault.lock():
-        mover = name_mover(vault, is_machine)
+        mover = acting_party(vault, is_machine)
         notes = [read_note(vault, path) for path in dict.fromkeys(paths)]
         moves = [Move(str(note.path), note.state, state) for note in notes if note.state != state]
         for note in notes:
@@ -273,7 +273,7 @@ def check_move(note: Note, state: State, mover: Mover) -> None:
     check_transition(str(note.path), note.kind, note.state, state, note.pinned, mover)
 
 
-def name_mover(vault: Vault, is_machine: bool = False) -> Mover:
+def acting_party(vault: Vault, is_machine: bool = False) -> Mover:
     """Return who moves notes: the person, or an agent."""
     return Mover(is_machine or not vault.is_person, vault.may_activate(vault.author.agent))
 
@@ -291,7 +291,7 @@ def check_reason(reason: str) -> str:
 
 
 def _make_event(vault: Vault, moves: Sequence[Move], reason: str) -> Event:
-    subject = name_files("state", [move.path for move in moves], f" to {moves[0].after}")
+    subject = format_files("state", [move.path for move in moves], f" to {moves[0].after}")
     why = f": {reason}" if reason else ""
     body = tuple(f"{move.path}: {move.before} to {move.after}{why}" for move in moves)
     return Event("state", subject, vault.author, body, "refine")
@@ -301,7 +301,7 @@ def _make_event(vault: Vault, moves: Sequence[Move], reason: str) -> Event:
 MACHINE = "vaultmem"
 
 
-def act_as_machine(vault: Vault) -> Vault:
+def as_agent(vault: Vault) -> Vault:
     """Return the same vault, its storage shared, for writing as the agent, else as vaultmem.
 
     A person's timer says no more of who asks than that nobody is named.
@@ -311,7 +311,7 @@ def act_as_machine(vault: Vault) -> Vault:
     return replace(vault, author=Author(MACHINE))
 
 
-def refuse_branch(vault: Vault) -> None:
+def check_branch(vault: Vault) -> None:
     """Look after what is checked out, and nothing else.
 
     Raises:

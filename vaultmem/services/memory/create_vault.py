@@ -24,7 +24,7 @@ from vaultmem.services.changes.change import Change
 from vaultmem.services.changes.commit import CommitReport, commit_event
 from vaultmem.services.changes.ownership import (
     HIDDEN_FILES,
-    find_leaks,
+    find_note_secrets,
     find_leaks_in,
     find_pending,
     make_allowances,
@@ -246,7 +246,7 @@ def _count_left_out(
 ) -> dict[str, int]:
     passed = find_passed_over(root)
     counts = Counter(
-        f"{_name_kind(path)} over {limit // 1024**2} MiB" for path, limit in large.items()
+        f"{_format_kind(path)} over {limit // 1024**2} MiB" for path, limit in large.items()
     )
     unsafe = (reason for path, reason in scan.unsafe.items() if path not in sizes)
     counts.update(reason.removeprefix("it is ") for reason in unsafe)
@@ -264,7 +264,7 @@ def _measure(file: Path) -> int:
     return file.stat().st_size if file.is_file() and not file.is_symlink() else -1
 
 
-def _name_kind(path: str) -> str:
+def _format_kind(path: str) -> str:
     ending = path.rpartition(".")[2].lower()
     return next((kind for kind, each in _KINDS.items() if ending in each.split()), "files")
 
@@ -366,7 +366,7 @@ def create_vault(
             subject = "init: new vault" if fresh else "init: the notes that were here, and a vault"
             event = Event("init", subject, author, intent="observe", without_leaks=True)
             report = commit_event(vault, event)
-            _keep_out(vault, report.skipped)
+            _ignore_secrets(vault, report.skipped)
             released = ()
         if fresh or (new_repository and vault.is_person):
             vault.trust.record({})
@@ -416,7 +416,7 @@ def _allow_leaks(vault: Vault, new_repository: bool) -> None:
     if new_repository:
         pending = find_pending(vault)
         files |= {path: file[1] for path, file in pending.files.items() if file}
-    lines = make_allowances(find_leaks(vault, files))
+    lines = make_allowances(find_note_secrets(vault, files))
     if not lines:
         return
 
@@ -438,14 +438,14 @@ def _release(vault: Vault) -> tuple[str, ...]:
     kept = _read_kept_out(vault)
     if not kept:
         return ()
-    leaks = find_leaks(vault, dict(read_all(vault.root, kept)))
+    leaks = find_note_secrets(vault, dict(read_all(vault.root, kept)))
     free = tuple(path for path in kept if path not in leaks)
     prefix = vault.history.prefix
     change_kept_out(vault.history.git_folder, (), (f"{prefix}{path}" for path in free))
     return tuple(path for path in free if (vault.root / path).is_file())
 
 
-def _keep_out(vault: Vault, skipped: Mapping[str, str]) -> None:
+def _ignore_secrets(vault: Vault, skipped: Mapping[str, str]) -> None:
     """Keep out of git what the first commit left out because it looks like a credential."""
     paths = [path for path, why in skipped.items() if why.startswith(LEAK)]
     if paths:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from vaultmem.core.commit_message import name_files
+from vaultmem.core.commit_message import format_files
 from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.frontmatter import read_timestamp
 from vaultmem.core.notes.record import NoteRecord, has_tag
@@ -119,7 +119,7 @@ def _find_asked(vault: Vault, query: str) -> set[str]:
     return {hit.record.path for hit in hits if needed <= {match.term for match in hit.matches}}
 
 
-def _refuse_protected(vault: Vault, records: Sequence[NoteRecord]) -> None:
+def _reject_protected(vault: Vault, records: Sequence[NoteRecord]) -> None:
     """Leave to a person what is pinned or quarantined.
 
     Raises:
@@ -142,7 +142,7 @@ def forget_notes(vault: Vault, records: Sequence[NoteRecord], reason: str = "") 
             wants to remove what is pinned or quarantined.
         PendingError: the notes are gone; the commit that says why has to wait.
     """
-    _refuse_protected(vault, records)
+    _reject_protected(vault, records)
     reason = " ".join(reason.split())
     paths = tuple(record.path for record in records)
     if reason and not find_branch(vault) and vault.head() is None:
@@ -160,7 +160,7 @@ def forget_notes(vault: Vault, records: Sequence[NoteRecord], reason: str = "") 
 def _make_event(vault: Vault, paths: tuple[str, ...], reason: str, name: str) -> Event:
     why = f": {reason}" if reason else ""
     body = tuple(f"removed {path}{why}" for path in paths)
-    return Event(name, name_files("forget", paths), vault.author, body, "refine", only=paths)
+    return Event(name, format_files("forget", paths), vault.author, body, "refine", only=paths)
 
 
 def _last_change(record: NoteRecord) -> float:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from vaultmem.core.anchors import CITES
-from vaultmem.core.commit_message import name_files
+from vaultmem.core.commit_message import format_files
 from vaultmem.core.lifecycle import Kind, State, parse_kind
 from vaultmem.core.notes.agent_changes import (
     GUARDED,
@@ -21,7 +21,7 @@ from vaultmem.core.notes.agent_changes import (
 from vaultmem.core.notes.edit_properties import (
     PropertyValue,
     format_note,
-    keep_title,
+    get_title,
     remove_property,
     set_property,
 )
@@ -33,7 +33,7 @@ from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.changes.change import Change
 from vaultmem.services.changes.commit import CommitReport
 from vaultmem.services.changes.edit_notes import check_rewrite, check_text
-from vaultmem.services.changes.ownership import AuthorScope, look_for_leaks
+from vaultmem.services.changes.ownership import AuthorScope, scan_note_text
 from vaultmem.services.changes.parts import FORGET, Event
 from vaultmem.services.changes.write import replace_text, write
 from vaultmem.services.lifecycle.supersede import SUPERSEDED_BY, add_supersession
@@ -128,7 +128,7 @@ def compose_note(
         **memory.own,
     }
     text = format_note(properties, "\n" + memory.text.strip("\n") + "\n")
-    return keep_title(text, path, title)
+    return get_title(text, path, title)
 
 
 def check_characters(memory: Memory) -> None:
@@ -163,13 +163,13 @@ def check_memory(memory: Memory, data: bytes, vault: Vault, folder: str) -> None
     for tag in memory.tags:
         if not tag.strip() or any(mark.isspace() or mark in "#,[]{}" for mark in tag):
             raise RefusedError(f"{json.dumps(tag)} is not a tag; use letters, digits, - _ and /")
-    for found in look_for_leaks(vault, folder, memory.text):
+    for found in scan_note_text(vault, folder, memory.text):
         raise RefusedError(
             f"line {found.line} of the text looks like a credential ({found.rule}); "
             "remember where it is kept, not the value"
         )
     beside = "\n".join((memory.title, memory.context, *memory.tags, *memory.cites))
-    for found in look_for_leaks(vault, folder, beside):
+    for found in scan_note_text(vault, folder, beside):
         raise RefusedError(
             f"the title, the context, a tag or a source looks like a credential ({found.rule}); "
             "remember where it is kept, not the value"
@@ -212,7 +212,7 @@ def update_note(vault: Vault, path: PurePosixPath, update: NoteUpdate) -> str:
     by = [resolve_address(vault, str(each).strip("[] ").partition("|")[0])[0] for each in names]
 
     def edit(note: Note) -> str:
-        refuse_hidden(vault, note)
+        reject_hidden(vault, note)
         text = note.text if update.text is None else _rewrite(vault, note, update.text)
         if update.new_text is not None:
             text = _rewrite(vault, note, _replace(note, update.old_text, update.new_text))
@@ -223,7 +223,7 @@ def update_note(vault: Vault, path: PurePosixPath, update: NoteUpdate) -> str:
     def plan(change: Change) -> str:
         replace_text(change, change.read(path), edit)
         change.leave(
-            Event("write", name_files("write", [str(path)]), vault.author, intent="refine")
+            Event("write", format_files("write", [str(path)]), vault.author, intent="refine")
         )
         for new in by:
             add_supersession(change, path, new, update.reason)
@@ -232,7 +232,7 @@ def update_note(vault: Vault, path: PurePosixPath, update: NoteUpdate) -> str:
     return write(vault, plan).value
 
 
-def refuse_hidden(vault: Vault, note: Note) -> None:
+def reject_hidden(vault: Vault, note: Note) -> None:
     """Leave to people what an agent is not shown, or cannot be taken at its word.
 
     Raises:
@@ -317,7 +317,7 @@ def forget_confirmation(vault: Vault, address: str, reason: str = "") -> Unconfi
         replace_text(change, note, lambda note: drop_confirmation(note, last))
         told = f"{last.who} said: {last.wording}" if last.wording else f"{last.who} confirmed it"
         body = (told, *([reason] if reason else []))
-        subject = name_files("forget", [str(path)], ", one confirmation less")
+        subject = format_files("forget", [str(path)], ", one confirmation less")
         only = (str(path),)
         change.commit(
             Event(FORGET, subject, vault.author, body, "refine", only=only), AuthorScope.ANYBODY

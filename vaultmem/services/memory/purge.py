@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from vaultmem.core.notes.changes import ChangeOp, FileChange
 from vaultmem.core.notes.renames import count_lines, is_telling
-from vaultmem.core.text.display import name_some
+from vaultmem.core.text.display import format_names
 from vaultmem.errors import RefusedError
 from vaultmem.services.history.blame import trace_note
 from vaultmem.services.packs.receipts import list_receipts
@@ -222,7 +222,7 @@ def _list_steps(vault: Vault, scope: PurgeScope) -> Iterator[PurgeStep]:
     if scope.others:
         yield PurgeStep(
             "These are other notes, and they stay: they have, or once had, the same bytes as one "
-            f"of its versions: {name_some(scope.others)}. If one of them has to go as well, begin "
+            f"of its versions: {format_names(scope.others)}. If one of them has to go as well, begin "
             "again with its name too."
         )
     yield PurgeStep(

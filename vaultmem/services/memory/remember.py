@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
-from vaultmem.core.commit_message import name_files
+from vaultmem.core.commit_message import format_files
 from vaultmem.core.lifecycle import CLOSED_STATES, OWNER_KINDS, Kind, State
 from vaultmem.core.notes.edit_properties import add_quotes, set_property
 from vaultmem.core.notes.note import Note, parse_note
@@ -20,7 +20,7 @@ from vaultmem.core.validity import find_end, read_day
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.anchors.cite import offer_cites, pin_cites
 from vaultmem.services.changes.change import Change
-from vaultmem.services.changes.ownership import look_for_leaks
+from vaultmem.services.changes.ownership import scan_note_text
 from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import replace_text, write
 from vaultmem.services.lifecycle.supersede import add_supersession
@@ -42,8 +42,8 @@ from vaultmem.services.similarity.known import (
     absorb,
     describe_similar,
     find_known,
-    name_contradicted,
-    refuse_held,
+    find_contradicted,
+    reject_quarantined,
 )
 from vaultmem.services.views.open_view import find_branch
 from vaultmem.services.views.read_notes import read_note, resolve_address
@@ -80,10 +80,10 @@ def propose_wishes(change: Change, text: str, source: str) -> tuple[Proposed, ..
     Of what an agent wrote, only those that report what the user prefers.
     """
     speaker = SpeakerRole.OWNER if change.seen.is_person else SpeakerRole.AGENT
-    return propose_standing(change, find_standing(text, speaker), source)
+    return propose_standing_preferences(change, find_standing(text, speaker), source)
 
 
-def propose_standing(
+def propose_standing_preferences(
     change: Change, wishes: Iterable[Standing], source: str
 ) -> tuple[Proposed, ...]:
     """Add a candidate for each wish that no preference says yet, whatever became of that one."""
@@ -125,15 +125,15 @@ def _read_preferences(vault: Vault) -> Iterable[Note]:
 def _is_barred(vault: Vault, wish: Standing, known: Iterable[Note]) -> bool:
     """Tell whether a wish was proposed before, is quarantined, or looks like a credential."""
     from vaultmem.core.similarity.compare import KnownText, compare_texts
-    from vaultmem.services.similarity.known import find_held
+    from vaultmem.services.similarity.known import find_quarantined_match
     from vaultmem.services.similarity.similar import SimilarityQuery
 
     for note in known:  # A repeat in other words is a question asked twice, and no memory lost.
         if compare_texts(wish.text, KnownText(note.visible_body, note.title)).is_said(_SAID):
             return True
     return bool(
-        find_held(vault, SimilarityQuery(wish.text))
-        or look_for_leaks(vault, str(FOLDER), wish.text)
+        find_quarantined_match(vault, SimilarityQuery(wish.text))
+        or scan_note_text(vault, str(FOLDER), wish.text)
     )
 
 
@@ -238,7 +238,7 @@ def remember(
         event = Event("write", "", vault.author, intent="observe")
         change.leave(event)
         known = find_known(change.seen, new)
-        if held := refuse_held(change.seen, new.asked, known.held):
+        if held := reject_quarantined(change.seen, new.asked, known.held):
             if replaced:
                 raise RefusedError(
                     f"{held.path}: quarantined, and nearly the same text; write it alone"
@@ -375,7 +375,7 @@ def _describe_absorbed(
 
 
 def _link(vault: Vault, near: tuple[SimilarNote, ...], source: str) -> Links:
-    against = name_contradicted(near)
+    against = find_contradicted(near)
     links = NewLinks(vault)
     return {
         "contradicts": tuple(links.in_property(each.path, source) for each in against),
@@ -420,7 +420,7 @@ def quote_properties(vault: Vault) -> tuple[str, ...]:
                 vault.require_person(f"{name}: in doubt, so only a person adds quotes")
                 change.replace(note.path, text.encode("utf-8"), note.blob)
         if change.steps:
-            subject = name_files("add quotes", change.steps)
+            subject = format_files("add quotes", change.steps)
             change.commit(Event("write", subject, vault.author, intent="refine"))
 
     report = write(vault, plan).report

@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import NamedTuple
 
-from vaultmem.core.commit_message import name_files, name_pair
+from vaultmem.core.commit_message import format_files, format_pair
 from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.edit_properties import mark_as_memory
 from vaultmem.core.notes.encoding import CANVAS
@@ -22,13 +22,13 @@ from vaultmem.core.notes.rewrite_links import LinkEdit, apply_edits, plan_edits,
 from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.paths import check_new_name, fold_name, parse_note_path
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
-from vaultmem.services.changes.change import Change, refuse_foreign
+from vaultmem.services.changes.change import Change, check_encoding
 from vaultmem.services.changes.commit import CommitReport
 from vaultmem.services.changes.ownership import PendingFiles, read_pending
 from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import write
 from vaultmem.services.history.diff import find_uncommitted
-from vaultmem.services.lifecycle.transition import refuse_branch
+from vaultmem.services.lifecycle.transition import check_branch
 from vaultmem.services.search.link_walk import LinkGraph
 from vaultmem.services.views.follow_renames import follow_renames, read_renames
 from vaultmem.services.views.invalid_notes import read_counting
@@ -84,8 +84,8 @@ def rename_note(vault: Vault, address: str, new: str) -> Rename:
             sync_vault(vault)
         rename = plan_rename(change.seen, address, new)
         if rename.old != rename.new:
-            _say_changes(change, rename)
-        what = name_pair("mv", rename.old, " to ", rename.new)
+            _build_changes(change, rename)
+        what = format_pair("mv", rename.old, " to ", rename.new)
         change.leave(Event("write", what, vault.author, intent="refine"))
         return rename
 
@@ -113,7 +113,7 @@ def _find_edits(
     return dict(sorted(edits.items()))
 
 
-def _say_changes(change: Change, rename: Rename) -> None:
+def _build_changes(change: Change, rename: Rename) -> None:
     """Move the note and change the links of all that link to it."""
     old, new = PurePosixPath(rename.old), PurePosixPath(rename.new)
     note = change.read(old)
@@ -148,7 +148,7 @@ def read_text(vault: Vault, note: Note) -> str:
         ConflictError: somebody saved it since it was read.
     """
     if note.encoding != CANVAS:
-        refuse_foreign(note)
+        check_encoding(note)
         return note.text
     data = read_bytes(vault, note.path)
     if blob_id(data) != note.blob:
@@ -222,7 +222,7 @@ def plan_repair(vault: Vault, pending: PendingFiles | None = None) -> Repair:
     Raises:
         RefusedError: the vault's ref is a branch that is not checked out.
     """
-    refuse_branch(vault)
+    check_branch(vault)
     if vault.head() is None:
         return Repair()
     moved = find_uncommitted(vault, pending or read_pending(vault))
@@ -246,7 +246,7 @@ def repair_links(vault: Vault) -> Repair:
             data = apply_edits(read_text(vault, note), edits, path).encode()
             change.replace(note.path, data, note.blob)
         if repair.edits:
-            subject = name_files("repair links", repair.edits)
+            subject = format_files("repair links", repair.edits)
             change.commit(Event("write", subject, vault.author, intent="refine"))
         return repair
 

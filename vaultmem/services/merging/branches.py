@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.notes.changes import FileChange
 from vaultmem.core.text.blob import blob_id
-from vaultmem.core.text.display import name_some
+from vaultmem.core.text.display import format_names
 from vaultmem.errors import ConflictError, NoteNotFoundError, PendingError, RefusedError
 from vaultmem.services.changes.commit import CommitReport, commit_all, commit_event
 from vaultmem.services.changes.operation import Transaction, operate
@@ -289,7 +289,7 @@ def reset_branch(vault: Vault, name: str, to: str = "") -> ResetReport:
         target = vault.history.refs.resolve(to or "HEAD", within=before)
         if target.commit == before:
             return ResetReport(name, before, before, "", 0)
-        backup = _name_backup(vault, name)
+        backup = _choose_backup_ref(vault, name)
         files = 0
         if is_here:
             check_clean(vault, "reset")
@@ -321,10 +321,10 @@ def check_clean(vault: Vault, what: str, may_be_detached: bool = False) -> None:
             else "run `vaultmem checkpoint NOTE` first"
         )
         raise PendingError(f"not {what}: {count} not committed ({shown}); {remedy}")
-    vault.history.settle_index()  # What an interrupted commit left there is not the user's work.
+    vault.history.update_git_index()  # What an interrupted commit left there is not the user's work.
     if staged := list_staged(vault.history):
         raise PendingError(
-            f"not {what}: changes are staged ({name_some(staged)}); `git reset` unstages them and "
+            f"not {what}: changes are staged ({format_names(staged)}); `git reset` unstages them and "
             "changes no file"
         )
 
@@ -413,7 +413,7 @@ def _move_files(operation: Transaction, vault: Vault, head: Head, commit: str, w
     return len(moves)
 
 
-def _name_backup(vault: Vault, name: str) -> str:
+def _choose_backup_ref(vault: Vault, name: str) -> str:
     """Return a free name for the ref that keeps what a branch was at."""
     at = datetime.fromtimestamp(vault.now(), UTC).strftime("%Y%m%dT%H%M%SZ")
     taken = vault.history.git.run("for-each-ref", "--format=%(refname)", _BACKUPS).split("\n")

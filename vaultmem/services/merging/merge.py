@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
-from vaultmem.core.merging.merge_note import is_first, is_note, merge_twins, name_author
+from vaultmem.core.merging.merge_note import is_first, is_note, merge_twins, get_author_name
 from vaultmem.core.notes.canvas import is_canvas
 from vaultmem.core.notes.changes import FileChange
 from vaultmem.core.notes.encoding import decode_text
@@ -13,7 +13,7 @@ from vaultmem.core.notes.link_syntax import LinkNames
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.rewrite_links import apply_edits, plan_edits
 from vaultmem.core.similarity.canonical import canonical_form
-from vaultmem.core.text.display import count_things, one_line
+from vaultmem.core.text.display import pluralize, one_line
 from vaultmem.core.text.paths import PINNED_FILES, fold, note_context
 from vaultmem.errors import ConflictError, MergeConflictError, NoteNotFoundError, RefusedError
 from vaultmem.services.changes.commit import draft_event
@@ -115,7 +115,7 @@ def follow_commit(vault: Vault, commit: str) -> tuple[str, ...]:
         ours = vault.history.refs.branch_tip(branch)
         if not vault.history.refs.is_ancestor(ours, commit):
             raise ConflictError("not merged: other commits have come in; try again")
-        refuse_leaks(vault, ours, commit, {})
+        reject_secrets(vault, ours, commit, {})
         moves = find_moves(vault, ours, commit)
         if elsewhere:
             vault.history.follow(ours, commit, f"refs/heads/{elsewhere}")
@@ -136,17 +136,17 @@ def draft_merge(
     merge = BranchMerge(vault, ours, source, into)
     merge.settle(unmerged)
     _join_apart(vault, merge, tree, ours, source.commit)
-    merge.name_authors()
+    merge.add_authors()
     count = len(merge.conflicts)
-    tail = f" ({count_things(count, 'conflict')})" if count else ""
+    tail = f" ({pluralize(count, 'conflict')})" if count else ""
     subject = f"merge: {source.name} into {into}{tail}"
     event = Event("merge", subject, vault.author, _describe(source, merge))
     draft = draft_event(vault, event, merge.files, int(vault.now()))
-    refuse_leaks(vault, ours, tree, merge.files)
+    reject_secrets(vault, ours, tree, merge.files)
     return draft._replace(base=tree, extra_parents=(source.commit,)), merge
 
 
-def refuse_leaks(vault: Vault, ours: str, tree: str, files: Mapping[str, File]) -> None:
+def reject_secrets(vault: Vault, ours: str, tree: str, files: Mapping[str, File]) -> None:
     """Take no note in that looks like a credential: not merged by us, not as theirs has it.
 
     `tree`, or commit, is what comes in, but for `files`, which are as given.
@@ -241,8 +241,8 @@ def _join_twins(
 
 def _may_be_twin(change: FileChange) -> bool:
     is_new = bool(change.blob) and not change.old_blob and change.is_regular
-    is_memory = is_note(change.path) and not change.path.startswith("primed/")
-    return is_new and is_memory and change.path not in PINNED_FILES
+    is_managed = is_note(change.path) and not change.path.startswith("primed/")
+    return is_new and is_managed and change.path not in PINNED_FILES
 
 
 def _read_notes(vault: Vault, changes: Sequence[FileChange]) -> Iterator[tuple[Note, str]]:
@@ -269,7 +269,7 @@ def _join_two(
     if merged is None or merged.losses:
         return False
     merge.files.update({kept: (mode, merged.text.encode("utf-8")), gone: None})
-    merge.twins.append(Twin(kept, gone, (name_author(first), name_author(second))))
+    merge.twins.append(Twin(kept, gone, (get_author_name(first), get_author_name(second))))
     return True
 
 

@@ -7,7 +7,7 @@ from functools import cache, partial
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from vaultmem.core.merging.merge_note import is_note, merge_texts, name_author
+from vaultmem.core.merging.merge_note import is_note, merge_texts, get_author_name
 from vaultmem.core.merging.text import Conflict, Loss
 from vaultmem.core.notes.conflict import (
     REMOVED,
@@ -15,7 +15,7 @@ from vaultmem.core.notes.conflict import (
     Placed,
     Speaker,
     find_callouts,
-    put_in_callouts,
+    insert_callouts,
 )
 from vaultmem.core.notes.frontmatter import read_frontmatter
 from vaultmem.core.notes.note import parse_note
@@ -103,7 +103,7 @@ class BranchMerge:
             RefusedError: both versions of a note together are too large.
         """
         history = self._vault.history
-        self._refuse_foreign(unmerged)
+        self._reject_foreign(unmerged)
         paths = [each.path for each in unmerged]
         bases = find_shared_versions(history, *self._sides, paths) if paths else {}
         for each in unmerged:
@@ -115,11 +115,11 @@ class BranchMerge:
             if not (each.ours and each.theirs):
                 self.removed.add(each.path.removeprefix(history.prefix))
 
-    def name_authors(self) -> None:
+    def add_authors(self) -> None:
         """Add to each conflict who wrote what is in it."""
-        self.conflicts = name_authors(self._vault, self.conflicts, *self._sides)
+        self.conflicts = add_authors(self._vault, self.conflicts, *self._sides)
 
-    def _refuse_foreign(self, unmerged: Iterable[Unmerged]) -> None:
+    def _reject_foreign(self, unmerged: Iterable[Unmerged]) -> None:
         """Leave links, submodules and what is outside the vault to git itself."""
         prefix = self._vault.history.prefix
         found = []
@@ -196,7 +196,7 @@ class BranchMerge:
             self.files[path] = (ours.mode, table.encode("utf-8"))
             return
         if not is_note(path) or before is None or mine is None or other is None:
-            self._keep_both(opened, ours, theirs)
+            self._store_both(opened, ours, theirs)
             return
         merged = merge_texts(path, before, mine, other)
         if merged.conflicts or merged.losses:
@@ -212,14 +212,14 @@ class BranchMerge:
         self.files[path] = (changed.mode, data)
         if merged.is_twin:
             made = (parse_note(PurePosixPath(path), text.encode()) for text in (mine, other))
-            first, second = map(name_author, made)
+            first, second = map(get_author_name, made)
             self.twins.append(Twin(path, path, (first, second)))
         for conflict in merged.conflicts:
             self.conflicts.append(hide_secrets(self._vault, conflict))
         for loss in merged.losses:
             self.losses.append(loss._replace(value=_show(self._vault, path, loss.value)))
 
-    def _keep_both(self, opened: Unmerged, ours: TreeEntry, theirs: TreeEntry) -> None:
+    def _store_both(self, opened: Unmerged, ours: TreeEntry, theirs: TreeEntry) -> None:
         """Keep two files of one name; of settings in hidden folders the later alone."""
         path = opened.path
         if ours.blob == theirs.blob:
@@ -247,7 +247,7 @@ class BranchMerge:
         is_gone_here = opened.ours is None
         text = self._read_text(kept)
         if is_note(path) and text is not None:
-            data = _say_removed(text, mine if is_gone_here else other).encode("utf-8")
+            data = _describe_removed(text, mine if is_gone_here else other).encode("utf-8")
         self.files[path] = (mode, data)
         shown = ("", text or "") if is_gone_here else (text or "", "")
         remover, keeper = ("ours", "theirs") if is_gone_here else ("theirs", "ours")
@@ -289,13 +289,13 @@ def _merge_tables(before: str | None, mine: str | None, other: str | None) -> st
         return ""
 
 
-def _say_removed(text: str, remover: Speaker) -> str:
+def _describe_removed(text: str, remover: Speaker) -> str:
     body = read_frontmatter(text).body
     callout = Callout(REMOVED, remover)
     if callout in (each.callout for each in find_callouts(text, body)):
         return text
     place = 0 if body or not text.startswith("---") else text.count("\n") + 1
-    return text[:body] + put_in_callouts(text[body:], [Placed(callout, place)])
+    return text[:body] + insert_callouts(text[body:], [Placed(callout, place)])
 
 
 # ---- what a conflict shows: its texts, and who wrote them
@@ -313,7 +313,7 @@ def _show(vault: Vault, path: str, text: str) -> str:
     return text if len(text) <= _SHOWN else text[:_SHOWN] + " ..."
 
 
-def name_authors(
+def add_authors(
     vault: Vault, conflicts: Iterable[Conflict], ours: str, theirs: str
 ) -> list[Conflict]:
     """Add who wrote what is in conflict; `ours` and `theirs` are commits (full ids)."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from vaultmem.core.commit_message import name_files, read_subject
+from vaultmem.core.commit_message import format_files, read_subject
 from vaultmem.core.lifecycle import State
 from vaultmem.core.merging.merge_note import merge_texts
 from vaultmem.core.merging.text import Merged
@@ -23,7 +23,7 @@ from vaultmem.errors import (
     PendingError,
     RefusedError,
 )
-from vaultmem.services.changes.change import refuse_foreign
+from vaultmem.services.changes.change import check_encoding
 from vaultmem.services.changes.commit import CommitReport, commit_earlier, draft_event
 from vaultmem.services.changes.operation import Transaction, operate
 from vaultmem.services.changes.ownership import AuthorScope, is_pending
@@ -32,13 +32,13 @@ from vaultmem.services.lifecycle.transition import (
     Promotion,
     check_activation,
     check_note,
-    list_unsaid,
+    list_untrusted,
     make_event,
     record_trust,
 )
 from vaultmem.services.merging.branches import check_idle, move_tree
-from vaultmem.services.merging.settle import hide_secrets, name_authors
-from vaultmem.services.views.open_view import find_branch, look_at
+from vaultmem.services.merging.settle import hide_secrets, add_authors
+from vaultmem.services.views.open_view import find_branch, view_at
 from vaultmem.services.views.read_notes import read_note, resolve_address
 from vaultmem.services.views.resolve_names import names_in
 from vaultmem.services.views.update_index import sync_vault
@@ -91,7 +91,7 @@ def promote_from(vault: Vault, source: str, addresses: Sequence[str]) -> Promoti
         check_idle(vault, "promoted")
         sync_vault(vault)
         target = vault.history.refs.resolve(source)
-        there = look_at(vault, target.commit)
+        there = view_at(vault, target.commit)
         paths = dict.fromkeys(_find_path(there, address) for address in addresses)
         operation.retries_conflicts = True  # A note that is saved meanwhile is read again.
         return _promote(operation, vault, there, target, list(paths))
@@ -126,7 +126,7 @@ def _promote(
     report = CommitReport(made, last, tuple(moves))
     before = tuple((each.path, each.state.value) for each in taken)
     trusted = record_trust(vault, notes)
-    return Promotion(before, trusted, report, unsaid=list_unsaid(vault, notes))
+    return Promotion(before, trusted, report, unsaid=list_untrusted(vault, notes))
 
 
 def _find_path(there: Vault, address: str) -> PurePosixPath:
@@ -149,7 +149,7 @@ def _plan(vault: Vault, there: Vault, target: RefTarget, path: PurePosixPath) ->
             ) from None
     for each in (note, here):
         if each is not None:
-            refuse_foreign(each)
+            check_encoding(each)
     merging = Merged(note.text) if here is None else _merge(vault, target, here, note)
     text = merging.text
     merged = parse_note(path, text.encode("utf-8"))
@@ -179,7 +179,7 @@ def _merge(vault: Vault, target: RefTarget, here: Note, there: Note) -> Merged:
         raise MergeConflictError(
             f"{path}: changed differently here and on {target.name}; nothing was changed; "
             f"`vaultmem merge {target.name}` keeps both, and `vaultmem resolve` decides",
-            name_authors(vault, shown, head, target.commit),
+            add_authors(vault, shown, head, target.commit),
         )
     return merged
 
@@ -240,7 +240,7 @@ def _draft_take(vault: Vault, target: RefTarget, taken: _Taken, mode: str, at: i
     """Return the commit of what somebody wrote on the other branch, under their name."""
     author = Author(taken.last.agent, taken.last.session, taken.last.tool_call)
     body = (f"{taken.path} from {target.name} at {target.commit}", *taken.lost)
-    subject = name_files("take", [taken.path], f" from {target.name}")
+    subject = format_files("take", [taken.path], f" from {target.name}")
     event = Event("take", subject, author, body, "refine")
     draft = draft_event(vault, event, {taken.path: (mode, taken.data)}, at)
     return draft._replace(author=Identity(taken.last.author, taken.last.email))

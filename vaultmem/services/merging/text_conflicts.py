@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from vaultmem.core.commit_message import name_files
-from vaultmem.core.merging.text import ConflictChoice, settle_callouts
+from vaultmem.core.commit_message import format_files
+from vaultmem.core.merging.text import ConflictChoice, resolve_callouts
 from vaultmem.core.notes.conflict import (
     REMOVED,
     Callout,
@@ -18,7 +18,7 @@ from vaultmem.core.notes.conflict import (
     Speaker,
     find_callouts,
     find_conflict,
-    take_out_callouts,
+    extract_callouts,
 )
 from vaultmem.core.notes.frontmatter import read_frontmatter
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
@@ -26,16 +26,16 @@ from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.line_diff import split_lines
 from vaultmem.core.text.paths import is_note_name
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
-from vaultmem.services.changes.change import Change, refuse_foreign
+from vaultmem.services.changes.change import Change, check_encoding
 from vaultmem.services.changes.commit import CommitReport
 from vaultmem.services.changes.edit_notes import check_text
 from vaultmem.services.changes.operation import Transaction, operate
 from vaultmem.services.changes.ownership import AuthorScope
 from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import write
-from vaultmem.services.memory.new_note import refuse_hidden
+from vaultmem.services.memory.new_note import reject_hidden
 from vaultmem.services.merging.branches import move_tree, plan_files, read_entry
-from vaultmem.services.merging.merge import draft_merge, refuse_leaks
+from vaultmem.services.merging.merge import draft_merge, reject_secrets
 from vaultmem.services.merging.settle import BranchMerge, MergeReport
 from vaultmem.services.views.open_view import find_branch
 from vaultmem.services.views.read_notes import find_note, read_bytes, resolve_address
@@ -97,7 +97,7 @@ def list_conflicts(vault: Vault) -> list[Unsettled]:
 
 def describe_conflicts_in(note: Note) -> list[Unsettled]:
     """Return the conflicts that stand in a note, numbered from 1."""
-    bare, placed = take_out_callouts(note.body)
+    bare, placed = extract_callouts(note.body)
     lines, first = split_lines(bare), note.text.count("\n", 0, note.matter.body) + 1
     return [_describe(note, number, each, lines, first) for number, each in enumerate(placed, 1)]
 
@@ -130,7 +130,7 @@ def resolve_conflicts(
         verbs = {each.verb for each in chosen}
         if choice is ConflictChoice.THEIRS and REMOVED in verbs:
             return None
-        body = settle_callouts(note.body, choice, [each.number for each in chosen])
+        body = resolve_callouts(note.body, choice, [each.number for each in chosen])
         return note.text[: note.matter.body] + body
 
     return _resolve(vault, address, choice.value, number, settle)
@@ -175,8 +175,8 @@ def _resolve(
     def plan(change: Change) -> tuple[str, int, bool]:
         path = resolve_address(change.seen, address)[0]
         note = change.read(path)
-        refuse_foreign(note)
-        refuse_hidden(vault, note)
+        check_encoding(note)
+        reject_hidden(vault, note)
         chosen = _choose(note, number)
         text = settle(note)
         if text is None:
@@ -184,7 +184,7 @@ def _resolve(
         else:
             change.replace(path, text.encode("utf-8"), note.blob)
         body = tuple(f"{how}: {each.verb} by {each.author}" for each in chosen)
-        event = Event("resolve", name_files("resolve", [str(path)]), vault.author, body)
+        event = Event("resolve", format_files("resolve", [str(path)]), vault.author, body)
         change.commit(event, AuthorScope.ANYBODY)
         return str(path), len(chosen), text is None
 
@@ -235,7 +235,7 @@ def finish_merge(vault: Vault) -> MergeReport:
             raise RefusedError("a merge is finished where it was begun; drop --ref")
         if (vault.history.git_folder / "MERGE_HEAD").is_file():
             return _finish(operation, vault)
-        return _settle_all(operation, vault)
+        return _resolve_all(operation, vault)
 
     return operate(vault, "the merge is as it was", work)
 
@@ -259,7 +259,7 @@ def decide_unmerged(vault: Vault, address: str, choice: ConflictChoice) -> Resol
             return None
         path, unmerged = named[0], opened[named[0]]
         for entry in unmerged.versions:
-            _refuse_hidden(vault, path, entry)
+            _reject_hidden(vault, path, entry)
         if _find_edited(vault, path, unmerged):
             add = f"git add {shlex.quote(path)}"
             raise RefusedError(f"{path}: edited since git left it; `{add}` keeps that")
@@ -270,7 +270,7 @@ def decide_unmerged(vault: Vault, address: str, choice: ConflictChoice) -> Resol
     return operate(vault, "nothing was decided", work)
 
 
-def name_next_step(vault: Vault) -> str:
+def describe_next_step(vault: Vault) -> str:
     """Return the command that goes on after files were settled, and what it does."""
     operation = find_operation(vault.history.git_folder)
     if vault.history.unmerged():
@@ -343,7 +343,7 @@ def _commit(vault: Vault, draft: CommitDraft) -> str:
     return vault.history.head().commit
 
 
-def _settle_all(operation: Transaction, vault: Vault) -> MergeReport:
+def _resolve_all(operation: Transaction, vault: Vault) -> MergeReport:
     """Settle and stage all files in conflict; both versions stay, and no commit is made."""
     _, opened = _read_index(vault)
     if not opened:
@@ -362,7 +362,7 @@ def _settle(vault: Vault, opened: _Open) -> BranchMerge:
     source, change = _find_theirs(vault, head)
     merge = BranchMerge(vault, head, source, "ours", change)
     merge.settle(list(opened.values()))
-    refuse_leaks(vault, head, head, merge.files)
+    reject_secrets(vault, head, head, merge.files)
     return merge
 
 
@@ -397,7 +397,7 @@ def _decide(vault: Vault, path: str, unmerged: Unmerged, choice: ConflictChoice)
         files = _settle(vault, {path: unmerged}).files
         if (file := files[path]) and is_note_name(path):
             known = {each for entry in (ours, theirs) for each in _find_callouts(vault, entry)}
-            files[path] = file[0], _settle_new(file[1].decode(), choice, known).encode()
+            files[path] = file[0], _resolve_new(file[1].decode(), choice, known).encode()
         return files
     kept = {
         ConflictChoice.OURS: ours,
@@ -406,16 +406,16 @@ def _decide(vault: Vault, path: str, unmerged: Unmerged, choice: ConflictChoice)
     }[choice]
     head = vault.history.head().commit
     files = {path: _read_file(vault, kept) if kept else None}
-    refuse_leaks(vault, head, head, files)
+    reject_secrets(vault, head, head, files)
     return files
 
 
-def _settle_new(text: str, choice: ConflictChoice, known: set[Callout]) -> str:
+def _resolve_new(text: str, choice: ConflictChoice, known: set[Callout]) -> str:
     """Decide the conflicts of a note but for those that one side had before."""
     start = read_frontmatter(text).body
-    placed = take_out_callouts(text[start:])[1]
+    placed = extract_callouts(text[start:])[1]
     new = [number for number, each in enumerate(placed, 1) if each.callout not in known]
-    return text[:start] + settle_callouts(text[start:], choice, new) if new else text
+    return text[:start] + resolve_callouts(text[start:], choice, new) if new else text
 
 
 def _find_callouts(vault: Vault, entry: TreeEntry) -> set[Callout]:
@@ -427,10 +427,10 @@ def _read_file(vault: Vault, entry: TreeEntry) -> tuple[str, bytes]:
     return entry.mode, vault.history.objects.read(entry.blob)[1]
 
 
-def _refuse_hidden(vault: Vault, path: str, entry: TreeEntry) -> None:
+def _reject_hidden(vault: Vault, path: str, entry: TreeEntry) -> None:
     if is_note_name(path):
         try:
-            refuse_hidden(vault, parse_note(PurePosixPath(path), _read_file(vault, entry)[1]))
+            reject_hidden(vault, parse_note(PurePosixPath(path), _read_file(vault, entry)[1]))
         except UnreadableNoteError:
             vault.require_person(f"{path}: not a text")
 

@@ -10,14 +10,20 @@ from typing import NamedTuple
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.packs.choose import MIN_BUDGET, build_pack, order_by_worth
-from vaultmem.core.packs.division import MANY, divide_pack, group_by_vault, name_vaults, settle_part
+from vaultmem.core.packs.division import (
+    MANY,
+    split_pack,
+    group_by_vault,
+    label_vaults,
+    build_vault_part,
+)
 from vaultmem.core.packs.pack_item import (
     PackLabels,
     PackSource,
     PackStyle,
     parse_labels,
 )
-from vaultmem.core.packs.pack_text import Pack, tell_budget, warn_of_pinned
+from vaultmem.core.packs.pack_text import Pack, set_budget, warn_of_pinned
 from vaultmem.core.packs.warnings import Preference, Wishes, choose_preferences, written_at
 from vaultmem.core.search.query import (
     WEIGHTS,
@@ -33,31 +39,31 @@ from vaultmem.core.sessions.session import FOLDER
 from vaultmem.core.text.display import escape_bytes
 from vaultmem.core.text.paths import LEARNED, PINNED_FILES
 from vaultmem.core.text.token_count import fit_budget
-from vaultmem.services.packs.receipts import keep_receipt, name_receipt
+from vaultmem.services.packs.receipts import store_receipt, choose_receipt_id
 from vaultmem.services.search.annotations import add_cautions, add_remarks
 from vaultmem.services.search.recall import (
     find_hits,
     find_other_project,
-    tell_doubts,
-    tell_other_project,
+    describe_limits,
+    describe_other_project,
 )
 from vaultmem.services.search.rerank import Reranked, Reranker
 from vaultmem.services.search.run_query import count_pack
 from vaultmem.services.search.score import Scorer, choose_scope
-from vaultmem.services.search.search import find_places, list_sections, name_refs
+from vaultmem.services.search.search import find_places, list_sections, add_refs
 from vaultmem.services.search.trusted import trusted_documents
-from vaultmem.services.search.valid_spans import find_span, keep_valid_relations, order_valid
+from vaultmem.services.search.valid_spans import find_span, store_valid_relations, order_valid
 from vaultmem.services.search.vault_set import (
     ByMeaning,
     Models,
     TellProgress,
     VaultSet,
-    name_hits,
-    name_vault,
+    build_handles,
+    label_vault,
     open_set,
 )
 from vaultmem.services.views.texts import read_section, read_text
-from vaultmem.services.views.update_index import heals, sync_once
+from vaultmem.services.views.update_index import retries_after_rebuild, sync_once
 from vaultmem.vault import Vault
 
 # Find what a pack has besides its hits: pinned, recent and neighbouring notes, preferences.
@@ -157,7 +163,7 @@ def _find_next(
         places = find_places(scope, rows[rows >= 0].tolist())
         for record, section in places.values():
             if (text := read_section(vault, record, section)) is not None:
-                refs = name_refs(vault, record)
+                refs = add_refs(vault, record)
                 score, path = _SHARE * hit.score, hit.record.path
                 beside = Hit(record, section, text, score, (), 0.0, 1.0, refs, beside=path)
                 found[hit.local_key] = beside
@@ -207,7 +213,7 @@ class AskPack(NamedTuple):
     Without a question: what is pinned and most recent. `budget` is in tokens. `receipt` says
     whether one is kept, None for those of agents. `has_sessions` is as in `make_pack`; `price` is
     what a pack costs as it is shown, which the budget then holds for. `told` are lines that it says
-    of what was asked; `names_tool` is as in `tell_other_project`. Notes that are not valid `as_of`
+    of what was asked; `names_tool` is as in `describe_other_project`. Notes that are not valid `as_of`
     a day come last. The others are as in `Ask`.
     """
 
@@ -229,7 +235,7 @@ class AskPack(NamedTuple):
     as_of: date | None = None
 
 
-@heals
+@retries_after_rebuild
 def make_pack(
     vault: Vault,
     text: str = "",
@@ -292,10 +298,10 @@ def prepare_pack(
 
         relevant = vaults.change(relevant, expand_hits, query)
     sureness = judge_hits(relevant) if is_asked else None
-    told = (*_tell_others(vaults), *asked.told)
+    told = (*_describe_others(vaults), *asked.told)
     if sureness is not None:
-        told += tell_doubts(vaults, query, relevant, sureness, asked.waits)
-        told += _tell_other_project(vaults, query, sureness, asked) if asked.waits else ()
+        told += describe_limits(vaults, query, relevant, sureness, asked.waits)
+        told += _describe_other_project(vaults, query, sureness, asked) if asked.waits else ()
     if sureness is Sureness.NONE:
         relevant = relevant[:_NEAREST]
     relevant = order_by_worth(vaults.change(relevant, add_next, query.filter))
@@ -306,11 +312,13 @@ def prepare_pack(
     relevant, remarks = add_remarks(vaults, pinned, relevant, keys)
     on = find_span(vaults, asked.as_of)
     pinned, relevant = (order_valid(vaults, hits, on) for hits in (pinned, relevant))
-    remarks = remarks._replace(relations=keep_valid_relations(remarks, [*pinned, *relevant]))
+    remarks = remarks._replace(relations=store_valid_relations(remarks, [*pinned, *relevant]))
     moment = source.at or max((hit.record.changed for hit in [*pinned, *relevant]), default=0)
     pinned, relevant = (vaults.change(hits, add_cautions, moment) for hits in (pinned, relevant))
     wishes = _find_wishes(vaults, asked.question, relevant, trusted)
-    remarks = remarks._replace(handles=name_hits(vaults, [*pinned, *relevant, *wishes]), told=told)
+    remarks = remarks._replace(
+        handles=build_handles(vaults, [*pinned, *relevant, *wishes]), told=told
+    )
     flat_tokens = sum(vaults.run(_count_tokens, dict.fromkeys(vaults.names, ())).values())
     config = vaults.config
 
@@ -332,12 +340,12 @@ def prepare_pack(
     return fit
 
 
-def _tell_other_project(
+def _describe_other_project(
     vaults: VaultSet, query: RecallQuery, sureness: Sureness, asked: AskPack
 ) -> tuple[str, ...]:
     """Return the line that names another project with a better answer, if there is one."""
     project = find_other_project(vaults, query, sureness)
-    line = tell_other_project(project, asked.question, asked.names_tool)
+    line = describe_other_project(project, asked.question, asked.names_tool)
     return (line,) if line else ()
 
 
@@ -355,7 +363,7 @@ def _list_pinned(
     else:
         given = dict.fromkeys(vaults.names, (True,))
     own = vaults.run(list_own, given)
-    pinned = [hit for name, (_, hits) in own.items() for hit in name_vault(name, hits)]
+    pinned = [hit for name, (_, hits) in own.items() for hit in label_vault(name, hits)]
     return pinned, {name: records for name, (records, _) in own.items()}
 
 
@@ -369,7 +377,7 @@ def _find_wishes(
     own = group_by_vault(relevant)
     given = {name: (text, own.get(name, []), records) for name, records in trusted.items()}
     found = vaults.run(find_wishes, given)
-    return [hit for name, hits in found.items() for hit in name_vault(name, hits)]
+    return [hit for name, hits in found.items() for hit in label_vault(name, hits)]
 
 
 def _count_tokens(vault: Vault) -> int:
@@ -377,9 +385,9 @@ def _count_tokens(vault: Vault) -> int:
     return vault.view.totals()[1]
 
 
-def _tell_others(vaults: VaultSet) -> tuple[str, ...]:
+def _describe_others(vaults: VaultSet) -> tuple[str, ...]:
     """Return the line that names the other vaults of a pack, if there are any."""
-    names = name_vaults(vaults.names[1:])
+    names = label_vaults(vaults.names[1:])
     return (f"Also of {names}: what is theirs has its vault's name before it.",) if names else ()
 
 
@@ -403,7 +411,7 @@ def _choose_recent(vaults: VaultSet, has_sessions: bool) -> list[Hit]:
     found = vaults.run(list_sections, {name: (records,) for name, records in given.items()})
     sections: dict[NoteKey, list[Hit]] = {}
     for name, hits in found.items():
-        for hit in name_vault(name, hits):
+        for hit in label_vault(name, hits):
             sections.setdefault(hit.note, []).append(hit)
     keys = [(name, record.path, record.blob) for name, record in notes]
     return [hit for key in keys for hit in sections.get(key, ())][:CANDIDATES]
@@ -438,20 +446,20 @@ def ask_pack(
         RefusedError: the budget is under 100 tokens, the question too long, or a ref's name unsafe.
     """
     opened = open_set(vaults)
-    seen, models, fit = opened.heal(lambda: _find(opened, asked, progress))
+    seen, models, fit = opened.read_with_rebuild(lambda: _find(opened, asked, progress))
     budget = seen.config.budget if asked.budget is None else asked.budget
     if asked.price is None:
         made = fit(budget)
     else:
-        made = tell_budget(fit_budget(fit, asked.price, budget, MIN_BUDGET), budget)
+        made = set_budget(fit_budget(fit, asked.price, budget, MIN_BUDGET), budget)
     meaning, words_alone, reranked = models.describe()
     first = seen.names[0]
     wanted, lack = False, ""
     if asked.receipt is not False:
         wanted, lack = seen.run(_may_keep, {first: (asked.receipt,)})[first]
-    receipt = name_receipt(seen.now()) if wanted and not lack else ""
+    receipt = choose_receipt_id(seen.now()) if wanted and not lack else ""
     if receipt or asked.counts:
-        parts = divide_pack(made, seen.names)
+        parts = split_pack(made, seen.names)
         how = (len(seen.names), asked.question, asked.counts, receipt)
         kept = seen.keep(_record, {name: (part, *how) for name, part in parts.items()})
         if receipt and first not in kept:
@@ -480,11 +488,11 @@ def _may_keep(vault: Vault, wanted: bool | None) -> tuple[bool, str]:
 
 def _record(vault: Vault, part: Pack, many: int, question: str, counts: bool, receipt: str) -> None:
     """Count what a pack has of a vault, and keep its receipt: that may go where its vault goes."""
-    part = settle_part(part, many, pack_source(vault), _count_tokens(vault))
+    part = build_vault_part(part, many, pack_source(vault), _count_tokens(vault))
     if counts:
         count_pack(vault, question, part)
     if receipt:
-        keep_receipt(vault, part, question, receipt)
+        store_receipt(vault, part, question, receipt)
 
 
 def make_unseen(

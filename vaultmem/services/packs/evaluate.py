@@ -17,7 +17,7 @@ from vaultmem.core.search.evaluation import (
     measure_ndcg,
     measure_recall,
     parse_questions,
-    refuse_lines,
+    reject_lines,
     summarise,
 )
 from vaultmem.core.text.paths import is_note_name
@@ -26,7 +26,7 @@ from vaultmem.services.packs.build import AskPack, PackAnswer, ask_pack, make_un
 from vaultmem.services.packs.question_file import WantedNotes, read_file
 from vaultmem.services.search.run_query import Ask, QueryResult, run_query
 from vaultmem.services.search.vault_set import TellProgress, look
-from vaultmem.services.views.open_view import look_at
+from vaultmem.services.views.open_view import view_at
 from vaultmem.storage.views import View
 from vaultmem.vault import Vault
 
@@ -143,7 +143,7 @@ def search_history(
 
 def _judge_commit(vault: Vault, commit: str, expected: Expectation) -> JudgedCommit:
     try:
-        seen = look_at(vault, commit)
+        seen = view_at(vault, commit)
         if not seen.view.totals()[0]:
             return JudgedCommit(commit, "skip", ("there are no notes yet",))
         reasons = judge_vault(seen, expected)
@@ -307,7 +307,7 @@ def _resolve(views: _Views, questions: Sequence[Question], name: str) -> list[Qu
         except (NoteNotFoundError, RefusedError) as error:
             mistakes[question.line] = str(error)
     try:
-        refuse_lines(name, mistakes)
+        reject_lines(name, mistakes)
     except RefusedError as error:
         raise NoteNotFoundError(str(error)) from None
     return found
@@ -341,7 +341,7 @@ def _run(
             for budget in asked.budgets
         ]
         answers: list[QueryResult | PackAnswer] = [answer, *packs]
-        if lack := next(filter(None, map(_tell_lack, answers)), ""):
+        if lack := next(filter(None, map(_describe_lack, answers)), ""):
             if not judged and any(map(_names_model, asked.settings)):
                 raise VaultError(f"{', '.join(asked.settings)}: {lack}")
             lacking.append(lack)
@@ -384,7 +384,7 @@ def _expect(question: Question) -> Expectation:
     return Expectation(question.text, finds=finds, says=question.says)
 
 
-def _tell_lack(answer: QueryResult | PackAnswer) -> str:
+def _describe_lack(answer: QueryResult | PackAnswer) -> str:
     """Return why a model that was to decide did not, or not on all sections."""
     meaning, reranked = answer.meaning, answer.reranked
     if meaning is not None and 0 < meaning.embedded < meaning.sections:

@@ -14,7 +14,7 @@ from vaultmem.core.text.blob import blob_id
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.packs.receipts import find_receipt
 from vaultmem.services.search.link_walk import LinkGraph
-from vaultmem.services.views.resolve_names import find_titled, tell_unknown
+from vaultmem.services.views.resolve_names import find_titled, describe_unknown
 from vaultmem.storage.files import create_file, replace_file
 from vaultmem.vault import Vault
 
@@ -132,7 +132,7 @@ class WantedNotes:
         named, _, heading = written.partition("#")
         path = self._find_path(named.strip()) if heading else ""
         if not path:
-            raise NoteNotFoundError(tell_unknown(self._seen, named or written))
+            raise NoteNotFoundError(describe_unknown(self._seen, named or written))
         sections = self._seen.view.sections_of([self._graph.documents[path]])
         place = find_place([each for _, each in sorted(sections.items())], heading, "")
         if place is None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import vaultmem
 from vaultmem.core.indexing.section_texts import analyse_note
-from vaultmem.core.notes.comments import drop_unseen
+from vaultmem.core.notes.comments import strip_hidden
 from vaultmem.core.packs.receipt import (
     Receipt,
     ShownSection,
@@ -46,12 +46,12 @@ if TYPE_CHECKING:
     from vaultmem.core.packs.pack_text import Pack
 
 
-def name_receipt(now: float) -> str:
+def choose_receipt_id(now: float) -> str:
     """Return a name that no other receipt has; `now` is in seconds since the epoch."""
     return f"{datetime.fromtimestamp(now, UTC):%Y%m%dT%H%M%S}-{os.urandom(4).hex()}"
 
 
-def keep_receipt(vault: Vault, pack: Pack, query: str, name: str = "") -> Receipt:
+def store_receipt(vault: Vault, pack: Pack, query: str, name: str = "") -> Receipt:
     """Record a pack that was just made of this vault; durable when this returns.
 
     It gets a name of its own, unless one is given.
@@ -60,7 +60,7 @@ def keep_receipt(vault: Vault, pack: Pack, query: str, name: str = "") -> Receip
     shown, unshown = list_shown(pack), list_unshown(pack)
     author = vault.author
     receipt = Receipt(
-        id=name or name_receipt(vault.now()),
+        id=name or choose_receipt_id(vault.now()),
         time=now.isoformat(timespec="seconds"),
         version=vaultmem.__version__,
         vault=escape_bytes(str(vault.root)),
@@ -321,7 +321,7 @@ def _find_calls(vault: Vault, wanted: str, agent: str, session: str) -> Iterator
     def is_said(path: str, heading: str, text: str) -> bool:
         note = analyse_note(PurePosixPath(path), text.encode("utf-8", "surrogateescape"))
         own = (each for each in note.sections if each.heading == heading)
-        parts = (drop_unseen(note.visible[each.start : each.end]) for each in own)
+        parts = (strip_hidden(note.visible[each.start : each.end]) for each in own)
         return any(wanted in read_plain(part) for part in parts)
 
     for each in list_recent(vault, MAX_CALLS, agent=agent, session=session):

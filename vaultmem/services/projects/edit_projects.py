@@ -19,8 +19,8 @@ from vaultmem.core.project import (
     remove_entry,
 )
 from vaultmem.core.sessions.session import FOLDER
-from vaultmem.core.text.display import count_things
-from vaultmem.core.text.suggest import ask_meant
+from vaultmem.core.text.display import pluralize
+from vaultmem.core.text.suggest import suggest_similar
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import replace_text, write
@@ -30,7 +30,7 @@ from vaultmem.services.projects.project_table import (
     read_projects,
     read_table,
 )
-from vaultmem.services.views.open_view import look_now
+from vaultmem.services.views.open_view import current_view
 from vaultmem.services.views.read_notes import resolve_address
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def move_notes(vault: Vault, notes: Iterable[str], name: str) -> MovedNotes:
         NoteNotFoundError: there is no such note or project.
         RefusedError: a note cannot be edited.
     """
-    seen = look_now(vault)
+    seen = current_view(vault)
     paths = tuple(dict.fromkeys(str(resolve_address(seen, each)[0]) for each in notes))
 
     def plan(change: Change) -> tuple[str, ...]:
@@ -100,7 +100,7 @@ def move_notes(vault: Vault, notes: Iterable[str], name: str) -> MovedNotes:
         moved = tuple(path for path in paths if _set_project(change, path, project))
         if moved:
             where = f"in {project}" if project else "global"
-            told = f"projects: {count_things(len(moved), 'note')} now {where}"
+            told = f"projects: {pluralize(len(moved), 'note')} now {where}"
             change.commit(_make_event(vault, told))
         return moved
 
@@ -116,7 +116,7 @@ def get_project(table: ProjectTable, name: str) -> Project:
     """
     found = table.get(name)
     if found is None:
-        near = ask_meant(name, table.names, "; `vaultmem projects` lists them")
+        near = suggest_similar(name, table.names, "; `vaultmem projects` lists them")
         raise NoteNotFoundError(f"{name}: there is no such project{near}")
     return found
 
@@ -178,7 +178,7 @@ def list_projects(vault: Vault) -> ProjectList:
     table, here = read_projects(vault), find_project(vault, vault.here)
     notes: Counter[str] = Counter()
     sessions: Counter[str] = Counter()
-    for record in look_now(vault).view.records():
+    for record in current_view(vault).view.records():
         counter = sessions if record.path.startswith(f"{FOLDER}/") else notes
         counter[record.project] += 1
     others = sorted({*notes, *sessions} - {"", *table.names})

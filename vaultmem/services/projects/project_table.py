@@ -100,7 +100,7 @@ def place_in_project(
         return ""
     facts = read_facts(change.seen, folder) if folder else None
     if name is not None:
-        return _name_project(change, name, facts).name
+        return _choose_project_name(change, name, facts).name
     found = _put_project(change, facts, opened) if facts else None
     return found.name if found else ""
 
@@ -122,7 +122,7 @@ def _put_project(change: Change, facts: FolderFacts, opened: bool) -> Project | 
     return learned
 
 
-def _name_project(change: Change, name: str, facts: FolderFacts | None) -> Project:
+def _choose_project_name(change: Change, name: str, facts: FolderFacts | None) -> Project:
     """Return the project of a name; a new one gets the folder, unless that has one already."""
     text = read_table(change)
     table = parse_table(text)
@@ -156,9 +156,9 @@ def _read(vault: Vault) -> bytes | None:
     """Return the table's bytes as they are now where the vault works, None if there is none."""
     seen = vault
     if vault.ref:
-        from vaultmem.services.views.open_view import go_to, look_now
+        from vaultmem.services.views.open_view import at_ref, current_view
 
-        seen = look_now(go_to(vault, vault.ref))
+        seen = current_view(at_ref(vault, vault.ref))
     try:
         if not vault.ref or seen.view.has_work_tree:
             return read_file(vault.root, _PATH)

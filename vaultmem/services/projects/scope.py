@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vaultmem.core.project import match_project
-from vaultmem.core.text.suggest import ask_meant
+from vaultmem.core.text.suggest import suggest_similar
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.projects.folder_facts import read_facts
 from vaultmem.services.projects.project_table import find_project, read_projects
@@ -119,7 +119,9 @@ def _check_name(vaults: Iterable[Vault], named: str) -> None:
     known = [name for each in vaults for name in list_names(each)]
     if named.casefold() not in {name.casefold() for name in known}:
         otherwise = "; run `vaultmem projects` to list them" if known else "; there is none yet"
-        raise NoteNotFoundError(f"{named}: no such project{ask_meant(named, known, otherwise)}")
+        raise NoteNotFoundError(
+            f"{named}: no such project{suggest_similar(named, known, otherwise)}"
+        )
 
 
 def list_names(vault: Vault) -> list[str]:

@@ -12,7 +12,7 @@ from vaultmem.core.packs.conflicts import (
     ORDERED,
     Contradiction,
     Remarks,
-    bring_together,
+    group_opponents,
     find_same_titles,
 )
 from vaultmem.core.packs.division import group_by_vault
@@ -23,7 +23,7 @@ from vaultmem.core.search.terms import count_terms
 from vaultmem.core.text.paths import fold, is_note_name
 from vaultmem.errors import VaultError
 from vaultmem.services.search.search import list_sections
-from vaultmem.services.search.vault_set import VaultSet, name_vault
+from vaultmem.services.search.vault_set import VaultSet, label_vault
 from vaultmem.services.views.texts import read_sections, read_text
 from vaultmem.storage.arrivals import read_found
 from vaultmem.storage.link_table import LinkStore
@@ -140,7 +140,7 @@ def add_remarks(
     """
     relations = _find_relations(vaults, [*pinned, *relevant])
     partners = _find_partners(vaults, relations, [*pinned, *relevant])
-    hits = bring_together(relevant, relations, partners, trusted)
+    hits = group_opponents(relevant, relations, partners, trusted)
     return hits, Remarks(relations)
 
 
@@ -240,7 +240,7 @@ def _find_partners(
     for name, path, _ in {n for each in relations for n in (each.first, each.second)} - known:
         wanted.setdefault(name, []).append(path)
     found = vaults.run(_first_sections, {name: (paths,) for name, paths in wanted.items()})
-    named = (hit for name, own in found.items() for hit in name_vault(name, own))
+    named = (hit for name, own in found.items() for hit in label_vault(name, own))
     return {hit.note: hit for hit in named if hit.note not in known}
 
 

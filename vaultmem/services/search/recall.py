@@ -23,18 +23,18 @@ from vaultmem.core.search.query import (
     group_hits,
     judge_hits,
     parse_query,
-    tell_replaced,
-    tell_sureness,
+    describe_corrections,
+    describe_strength,
 )
 from vaultmem.core.search.terms import list_stop_terms, split_words, stem_word
 from vaultmem.core.text.paths import DREAMS
 from vaultmem.errors import VaultError
 from vaultmem.services.search.rerank import Reranker
-from vaultmem.services.search.score import DEEPEST, Depth, Scorer, look_deeper
+from vaultmem.services.search.score import DEEPEST, Depth, Scorer, widen_query
 from vaultmem.services.search.search import merge_hits
 from vaultmem.services.search.valid_spans import find_span, has_limits, order_valid
-from vaultmem.services.search.vault_set import VaultSet, name_vault
-from vaultmem.services.views.update_index import heals
+from vaultmem.services.search.vault_set import VaultSet, label_vault
+from vaultmem.services.views.update_index import retries_after_rebuild
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ _MISSPELT = 5
 _FEW = 6
 
 
-@heals
+@retries_after_rebuild
 def recall(
     vault: Vault,
     query: RecallQuery,
@@ -122,7 +122,7 @@ def _find_known(
         more = wanted + _MORE
         hits = find_sections(vaults, query, statistics, more, by_note, dense, reranker)
     if past is not None:
-        hits = vaults.change(hits, keep_valid, past)
+        hits = vaults.change(hits, filter_valid, past)
     hits = order_valid(vaults, hits, past or find_span(vaults, None))[:wanted]
     return query._replace(filter=given), hits
 
@@ -174,7 +174,7 @@ def _search_deep(
         is_enough = not depth.by_note or sum(len(hits) for _, hits in found) >= depth.hits
         if is_enough or len(scores) < wanted or query.limit >= DEEPEST:
             return found
-        query = look_deeper(query)
+        query = widen_query(query)
 
 
 def _correct_spelling(vaults: VaultSet, query: RecallQuery, statistics: Statistics) -> RecallQuery:
@@ -243,14 +243,14 @@ def _time_words() -> frozenset[str]:
     return frozenset({*"0123456789", *past, *read_pairs("months")})
 
 
-def keep_valid(vault: Vault, hits: Sequence[Hit], asked: Span) -> list[Hit]:
+def filter_valid(vault: Vault, hits: Sequence[Hit], asked: Span) -> list[Hit]:
     """Return the hits without what was replaced and held at another time.
 
     What held at the time that is asked about says when, and stands before what replaced it.
     """
     kept: list[Hit] = []
     for hit in hits:
-        told = _tell_validity(vault, hit, asked) if hit.record.state == State.DEPRECATED else ""
+        told = _describe_validity(vault, hit, asked) if hit.record.state == State.DEPRECATED else ""
         if told:
             name = hit.record.path.removesuffix(".md")
             newer = (n for n, each in enumerate(kept) if _replaces(each, name))
@@ -264,7 +264,7 @@ def _replaces(hit: Hit, name: str) -> bool:
     return any(each in {name, name.rpartition("/")[2]} for each in hit.replaces)
 
 
-def _tell_validity(vault: Vault, hit: Hit, asked: Span) -> str:
+def _describe_validity(vault: Vault, hit: Hit, asked: Span) -> str:
     """Return when a note held, "" if that was not at the time that is asked about."""
     from vaultmem.core.validity import Span
     from vaultmem.services.views.read_notes import find_note
@@ -295,7 +295,7 @@ _QUOTED = 100
 _LAID_ASIDE = frozenset({State.DEPRECATED})
 
 
-def tell_doubts(
+def describe_limits(
     vaults: VaultSet,
     query: RecallQuery,
     hits: Sequence[Hit],
@@ -305,8 +305,8 @@ def tell_doubts(
     """Return what a pack says of its answer: words searched instead, and how sure it is not."""
     elsewhere = find_elsewhere(vaults, query, sureness) if looks_elsewhere else ""
     # A pack that shows nothing says so by itself.
-    told = tell_sureness(sureness if hits else Sureness.STRONG, elsewhere)
-    return (*tell_replaced(dict(query.replaced)), *told)
+    told = describe_strength(sureness if hits else Sureness.STRONG, elsewhere)
+    return (*describe_corrections(dict(query.replaced)), *told)
 
 
 def find_elsewhere(vaults: VaultSet, query: RecallQuery, sureness: Sureness) -> str:
@@ -326,7 +326,7 @@ def find_elsewhere(vaults: VaultSet, query: RecallQuery, sureness: Sureness) -> 
         why = f"it is {hit.record.state}: ask recall with --include-archived"
         return plain_label(f"{hit.address} may answer that; {why}")
     found = vaults.run(_find_on_branches, {first: (query,)})[first]
-    hit = next(iter(name_vault(first, found)), None)
+    hit = next(iter(label_vault(first, found)), None)
     if hit is None:
         return ""
     return plain_label(f"{hit.address} on branch {hit.refs[0]} may answer that")
@@ -355,7 +355,7 @@ def _find_in_projects(vault: Vault, query: RecallQuery) -> str:
     return sure.record.project if sure else ""
 
 
-def tell_other_project(project: str, question: str, names_tool: bool = False) -> str:
+def describe_other_project(project: str, question: str, names_tool: bool = False) -> str:
     """Return the line that says how to query another project; "" without one.
 
     `names_tool` says that the caller has tools, and no shell.
@@ -391,9 +391,9 @@ def _find_on_branches(vault: Vault, query: RecallQuery) -> list[Hit]:
         names = [branch.name for branch in _list_others(vault)]
         if not names:
             return []
-        from vaultmem.services.views.open_view import look_at
+        from vaultmem.services.views.open_view import view_at
 
-        seen = look_at(vault, include=names, patience=0)
+        seen = view_at(vault, include=names, patience=0)
         own = seen.view.sources[0].name
         found = recall(seen, query._replace(limit=3))
     except VaultError:

@@ -47,7 +47,7 @@ class ModelReranker:
         ]
         if not places:
             return hits
-        texts = [_cut_text(hits[place]) for place in places]
+        texts = [_truncate_text(hits[place]) for place in places]
         config = self._config
         try:
             model = load_reranker(config.rerank, self._environment)
@@ -59,7 +59,7 @@ class ModelReranker:
         return _reorder(hits, places, scores)
 
 
-def _cut_text(hit: Hit) -> str:
+def _truncate_text(hit: Hit) -> str:
     """Return a section under its headings; of a long one the passages that answer best."""
     from vaultmem.core.packs.passages import choose_passages
     from vaultmem.services.semantic.embed import render_head

@@ -15,11 +15,11 @@ from vaultmem.core.search.query import (
     group_hits,
     judge_hits,
     parse_query,
-    tell_replaced,
-    tell_sureness,
+    describe_corrections,
+    describe_strength,
 )
 from vaultmem.core.secrets.scan import find_secrets
-from vaultmem.core.text.display import name_some
+from vaultmem.core.text.display import format_names
 from vaultmem.core.text.token_count import count_fitting, count_tokens
 from vaultmem.errors import VaultError
 from vaultmem.services.search.annotations import add_cautions, add_shown_lines
@@ -27,7 +27,7 @@ from vaultmem.services.search.recall import (
     find_elsewhere,
     find_hits,
     find_other_project,
-    tell_other_project,
+    describe_other_project,
 )
 from vaultmem.services.search.rerank import Reranked
 from vaultmem.services.search.vault_set import ByMeaning, TellProgress, VaultSet, open_set
@@ -127,7 +127,7 @@ def run_query(
         RefusedError: the question is too long, the limit under 1, or a ref's name unsafe.
     """
     opened = open_set(vaults)
-    seen, result = opened.heal(lambda: _run(opened, asked, progress))
+    seen, result = opened.read_with_rebuild(lambda: _run(opened, asked, progress))
     shown = show(seen, result)
     if asked.counts and shown is not None:
         _log(seen, asked.question, shown)
@@ -180,20 +180,22 @@ def _log(vaults: VaultSet, question: str, shown: Sequence[tuple[Hit, str]]) -> N
     )
 
 
-def tell_how_sure(result: QueryResult, names_tool: bool = False) -> list[str]:
+def describe_match_strength(result: QueryResult, names_tool: bool = False) -> list[str]:
     """Return what is to be said of an answer that is not sure, a line each.
 
-    `names_tool` is as in `tell_other_project`.
+    `names_tool` is as in `describe_other_project`.
     """
     sureness = result.sureness if result.hits else None
-    lines = [*tell_replaced(result.replaced), *tell_sureness(sureness, result.elsewhere)]
-    lines += filter(None, [tell_other_project(result.other_project, result.question, names_tool)])
-    return [*lines, *_tell_too_large(result.too_large)]
+    lines = [*describe_corrections(result.replaced), *describe_strength(sureness, result.elsewhere)]
+    lines += filter(
+        None, [describe_other_project(result.other_project, result.question, names_tool)]
+    )
+    return [*lines, *_describe_too_large(result.too_large)]
 
 
-def _tell_too_large(paths: Sequence[str]) -> Iterator[str]:
+def _describe_too_large(paths: Sequence[str]) -> Iterator[str]:
     if paths:
-        names = name_some(paths)
+        names = format_names(paths)
         yield f"Not searched, since over 1 MiB: {names}; divide them into smaller notes."
 
 

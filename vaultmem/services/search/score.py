@@ -86,22 +86,22 @@ def rank_sections(
     while True:
         ranked = _rank_once(scope, query, statistics, depth, dense)
         is_all = len(ranked.sections) < max(2 * query.limit, WEIGHTS.candidates)
-        ranked = _name_once(ranked)
+        ranked = _keep_best_row(ranked)
         if not depth.by_note:
             return ranked._replace(groups=[[place] for place in range(len(ranked.sections))])
         documents = [document for document, _ in ranked.sections]
         groups = group_places(documents, ranked.ranking.score.tolist())
         if is_all or len(groups) >= depth.hits or query.limit >= DEEPEST:
             return ranked._replace(groups=groups)
-        query = look_deeper(query)
+        query = widen_query(query)
 
 
-def look_deeper(query: RecallQuery) -> RecallQuery:
+def widen_query(query: RecallQuery) -> RecallQuery:
     """Return a query for which more sections are compared."""
     return query._replace(limit=min(4 * max(query.limit, WEIGHTS.read), DEEPEST))
 
 
-def _name_once(ranked: Ranked) -> Ranked:
+def _keep_best_row(ranked: Ranked) -> Ranked:
     """Return a ranking with the best row of each section: a shortened note has many in one."""
     if len(set(ranked.sections)) == len(ranked.sections):
         return ranked
@@ -122,7 +122,7 @@ def _score_words(
 
     from vaultmem.core.search import ranking as rules
 
-    shares = _score_terms(scope, _weigh_asked(query), statistics)
+    shares = _score_terms(scope, _weight_terms(query), statistics)
     total = np.zeros(scope.snapshot.size + 1, np.float32)
     rules.add_shares([*shares.values()], total)
     wanted = rules.count_candidates(query.limit, WEIGHTS)
@@ -177,11 +177,11 @@ def _rank_once(
     return Ranked(ranking, [*zip(*columns, strict=True)], [], shares, sum(idf))
 
 
-def _weigh_asked(query: RecallQuery) -> dict[str, float]:
+def _weight_terms(query: RecallQuery) -> dict[str, float]:
     """Return the different terms of a query with the weight of each."""
-    from vaultmem.core.search.ranking import weigh_query
+    from vaultmem.core.search.ranking import weight_query
 
-    asked = weigh_query([*query.terms, *query.compounds], weak_terms(), WEIGHTS)
+    asked = weight_query([*query.terms, *query.compounds], weak_terms(), WEIGHTS)
     return asked | {term: asked[term] * WEIGHTS.near for term in query.near}
 
 
@@ -204,20 +204,20 @@ def _score_terms(
                 held["rows"] = 0
             said, _ = snapshot.term(mark_speaker(term if has_turns else ""))
             share = rules.score_term(
-                snapshot.term(term), said, _weigh_counts(snapshot), scope.eligible, idf
+                snapshot.term(term), said, _weight_counts(snapshot), scope.eligible, idf
             )
             kept[term, idf] = share
             held["rows"] += len(share.rows)
-        shares[term] = rules.weigh_share(kept[term, idf], weight)
+        shares[term] = rules.score_share(kept[term, idf], weight)
     return shares
 
 
-def _weigh_counts(snapshot: Snapshot) -> Floats:
+def _weight_counts(snapshot: Snapshot) -> Floats:
     """Return the weighted frequency for each code of counts, cached for the next term."""
-    from vaultmem.core.search.ranking import weigh_counts
+    from vaultmem.core.search.ranking import weight_counts
 
     if "frequencies" not in snapshot.kept:
-        snapshot.kept["frequencies"] = weigh_counts(snapshot.counts, WEIGHTS)
+        snapshot.kept["frequencies"] = weight_counts(snapshot.counts, WEIGHTS)
     known: Floats = snapshot.kept["frequencies"]
     return known
 
@@ -249,13 +249,13 @@ def _measure_order(
         [places[term] for term in query.terms],
         idf,
         total[rows],
-        _find_said([*shares.values()], rows),
+        _find_spoken([*shares.values()], rows),
         (eligible.k1, eligible.b, eligible.mean),
         WEIGHTS,
     )
 
 
-def _find_said(shares: Sequence[TermShare], rows: Numbers) -> NDArray[np.bool_]:
+def _find_spoken(shares: Sequence[TermShare], rows: Numbers) -> NDArray[np.bool_]:
     """Tell which rows were said by a speaker whom the query names."""
     import numpy as np
 
@@ -337,9 +337,9 @@ def count_term(scope: SearchScope, term: str) -> tuple[int, int]:
     return found
 
 
-def weigh_scope(scope: SearchScope, statistics: Statistics) -> SearchScope:
+def weight_scope(scope: SearchScope, statistics: Statistics) -> SearchScope:
     """Return the same rows with length norms and recency by the figures of all vaults, cached."""
-    from vaultmem.core.search.eligible import weigh_rows
+    from vaultmem.core.search.eligible import weight_rows
 
     chosen = scope.eligible
     figures = statistics[:3]
@@ -350,7 +350,7 @@ def weigh_scope(scope: SearchScope, statistics: Statistics) -> SearchScope:
         columns = {name: scope.snapshot.column(name) for name in _COLUMNS}
         links_alone = scope.snapshot.term(LINKS_ALONE)[0]
         kept.clear()
-        kept[figures] = weigh_rows(chosen, columns, links_alone, Statistics(*figures), WEIGHTS)
+        kept[figures] = weight_rows(chosen, columns, links_alone, Statistics(*figures), WEIGHTS)
     return scope._replace(eligible=kept[figures])
 
 

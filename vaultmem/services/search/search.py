@@ -20,7 +20,7 @@ from vaultmem.core.search.query import (
     Match,
     RecallQuery,
     Statistics,
-    keep_rarest,
+    select_rarest,
     point_at,
 )
 from vaultmem.core.search.terms import FIELDS, mark_stop_word, split_words, stem_word
@@ -32,10 +32,10 @@ from vaultmem.services.search.score import (
     count_term,
     list_scores,
     rank_sections,
-    weigh_scope,
+    weight_scope,
 )
 from vaultmem.services.views.texts import read_section, read_sections
-from vaultmem.services.views.update_index import heals, sync_once
+from vaultmem.services.views.update_index import retries_after_rebuild, sync_once
 from vaultmem.storage.link_table import LinkStore
 from vaultmem.storage.views import read_places
 from vaultmem.vault import Vault
@@ -60,7 +60,7 @@ _TRIED = 12
 _READ = 4
 
 
-@heals
+@retries_after_rebuild
 def count(
     vault: Vault, query: RecallQuery, misspelt: Sequence[str] = (), is_alone: bool = False
 ) -> Statistics:
@@ -80,7 +80,7 @@ def count(
     )
 
 
-@heals
+@retries_after_rebuild
 def search(
     vault: Vault,
     query: RecallQuery,
@@ -97,8 +97,8 @@ def search(
     if chosen is None or not (query.terms or query.compounds or dense):
         return []
     depth = depth or Depth(query.limit)
-    query = keep_rarest(query, statistics.totals)
-    scope = weigh_scope(chosen, statistics)
+    query = select_rarest(query, statistics.totals)
+    scope = weight_scope(chosen, statistics)
     ranked = rank_sections(scope, query, statistics, depth, dense)
     groups, many = ranked.groups, depth.hits
     if depth.sections:  # A reranker reads each of the best, and the first of further notes.
@@ -115,7 +115,7 @@ def search(
     return make_hits(scope, ranked, groups, many, query.words)
 
 
-@heals
+@retries_after_rebuild
 def score_words(vault: Vault, query: RecallQuery, statistics: Statistics) -> list[float]:
     """Return the best scores by words of a vault, the highest first.
 
@@ -124,8 +124,8 @@ def score_words(vault: Vault, query: RecallQuery, statistics: Statistics) -> lis
     chosen = choose_scope(vault, query.filter)
     if chosen is None:
         return []
-    query = keep_rarest(query, statistics.totals)
-    return list_scores(weigh_scope(chosen, statistics), query, statistics)
+    query = select_rarest(query, statistics.totals)
+    return list_scores(weight_scope(chosen, statistics), query, statistics)
 
 
 class SearchOfMany:
@@ -290,7 +290,7 @@ def make_hits(
                     why,
                     closeness,
                     float(scope.eligible.state_weight[rows[group[0]]]),
-                    name_refs(scope.vault, record),
+                    add_refs(scope.vault, record),
                     passage=passage,
                     neighbours=neighbours,
                     recency=recency,
@@ -358,7 +358,7 @@ def explain(
     return [tuple(matches) for matches in found]
 
 
-def name_refs(vault: Vault, record: NoteRecord) -> tuple[str, ...]:
+def add_refs(vault: Vault, record: NoteRecord) -> tuple[str, ...]:
     """Return which refs hold a note, where several are looked at together."""
     return vault.view.sources_of(record.document) if len(vault.view.sources) > 1 else ()
 
@@ -375,6 +375,6 @@ def list_sections(vault: Vault, records: Sequence[NoteRecord]) -> list[Hit]:
         for ordinal in ordered.get(record.document, [])
     ]
     return [
-        Hit(record, section, text, 0.0, (), 0.0, 1.0, name_refs(vault, record))
+        Hit(record, section, text, 0.0, (), 0.0, 1.0, add_refs(vault, record))
         for record, section, text in read_sections(vault, places)
     ]

@@ -194,7 +194,7 @@ def trust_vault(vault: Vault, companions: Iterable[str] = ()) -> list[str]:
     return list(notes)
 
 
-def take_trust(vault: Vault, place: str) -> list[str]:
+def import_trust(vault: Vault, place: str) -> list[str]:
     """Trust the vault with what was vouched for at another place of the same repository.
 
     Only texts that were vouched for there may instruct here; their notes are returned.
@@ -216,7 +216,7 @@ def take_trust(vault: Vault, place: str) -> list[str]:
     return [record.path for record in vault.view.records() if record.document in documents]
 
 
-def tell_trust_elsewhere(vault: Vault) -> str:
+def describe_trust_elsewhere(vault: Vault) -> str:
     """Return where else the vault's repository is trusted, and how that is taken over; "" if not.
 
     Nothing is to be said where the vault is trusted here, or has nothing that could instruct.

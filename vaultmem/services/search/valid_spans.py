@@ -62,7 +62,7 @@ def _rank(hit: Hit, on: Span) -> int:
     return int(is_later and not hit.record.valid_from)
 
 
-def keep_valid_relations(remarks: Remarks, hits: Sequence[Hit]) -> list[Contradiction]:
+def store_valid_relations(remarks: Remarks, hits: Sequence[Hit]) -> list[Contradiction]:
     """Return the contradictions between notes that are valid: an expired note opposes none."""
     invalid = {hit.note for hit in hits if is_invalid(hit.caution)}
     return [each for each in remarks.relations if invalid.isdisjoint((each.first, each.second))]

@@ -13,7 +13,7 @@ from vaultmem.errors import VaultError
 from vaultmem.services.search.rerank import Reranked
 from vaultmem.services.search.score import Depth, Scorer
 from vaultmem.services.search.search import SearchOfMany, count, score_words
-from vaultmem.services.views.resolve_names import name_notes
+from vaultmem.services.views.resolve_names import choose_note_paths
 from vaultmem.services.views.update_index import read_healed, sync_once
 from vaultmem.vault import Vault
 
@@ -152,7 +152,7 @@ class VaultSet:
         """Return the models that score a query besides its words."""
         return open_models([*self.vaults.values()], semantic, waits, progress)
 
-    def heal(self, read: Callable[[], _T]) -> _T:
+    def read_with_rebuild(self, read: Callable[[], _T]) -> _T:
         """Return the result of a read, repeated once an index or database proves damaged."""
         return read_healed([*self.vaults.values()], read)
 
@@ -174,22 +174,22 @@ class VaultSet:
         placed: list[tuple[int, Hit]] = []
         for name, own in changed.items():
             last = -1
-            positions = [last := order.get(hit.key, last) for hit in name_vault(name, own)]
+            positions = [last := order.get(hit.key, last) for hit in label_vault(name, own)]
             # A hit that moved up comes before the hits that are after it now.
             first = [*accumulate(reversed(positions), min)][::-1]
-            placed += zip(first, name_vault(name, own), strict=True)
+            placed += zip(first, label_vault(name, own), strict=True)
         return [hit for _, hit in sorted(placed, key=lambda each: each[0])]
 
 
-def name_vault(name: str, hits: Iterable[Hit]) -> list[Hit]:
+def label_vault(name: str, hits: Iterable[Hit]) -> list[Hit]:
     """Return hits with the name of their vault."""
     return [hit._replace(vault=name) for hit in hits] if name else [*hits]
 
 
-def name_hits(vaults: VaultSet, hits: Iterable[Hit]) -> dict[NoteKey, str]:
+def build_handles(vaults: VaultSet, hits: Iterable[Hit]) -> dict[NoteKey, str]:
     """Return the handle of each hit's note in its own vault."""
     given = {name: (own,) for name, own in group_by_vault(hits).items()}
-    named = vaults.run(name_notes, given)
+    named = vaults.run(choose_note_paths, given)
     return {note: handle for handles in named.values() for note, handle in handles.items()}
 
 
@@ -212,9 +212,9 @@ def look(
         sync_once(vault, progress and progress("reading notes"))
     if not (at or refs or (vault.ref and not vault.view.sources)):
         return vault
-    from vaultmem.services.views.open_view import look_at
+    from vaultmem.services.views.open_view import view_at
 
-    return look_at(vault, at, refs, progress and progress("reading notes of git"))
+    return view_at(vault, at, refs, progress and progress("reading notes of git"))
 
 
 def open_scorer(

@@ -17,7 +17,7 @@ from vaultmem.errors import VaultError
 from vaultmem.services.semantic.meaning import Meaning, choose_model, open_meaning
 from vaultmem.services.views.read_index import Progress
 from vaultmem.services.views.texts import read_sections
-from vaultmem.services.views.update_index import heals
+from vaultmem.services.views.update_index import retries_after_rebuild
 from vaultmem.storage.semantic.embedder import MissingModelError
 from vaultmem.storage.semantic.vectors import pack_names
 from vaultmem.vault import Vault
@@ -104,7 +104,7 @@ def embed_pending(vault: Vault, seconds: float) -> Embedded | None:
         return None
 
 
-@heals
+@retries_after_rebuild
 def embed_sections(
     vault: Vault,
     meaning: Meaning,
@@ -154,7 +154,7 @@ def drop_garbage(vault: Vault, meaning: Meaning) -> int:
     stored = meaning.store.read()
     known = {blob for _, blob in vault.manifest.list_readable()}
     allowed = max(_MIN_GARBAGE, int(_GARBAGE * len(stored.keys)))
-    return meaning.store.keep_only(known, allowed)
+    return meaning.store.retain_only(known, allowed)
 
 
 def find_embeddable(snapshot: Snapshot) -> NDArray[np.bool_]:

@@ -42,10 +42,10 @@ from vaultmem.services.sessions.identify import (
     find_workspace,
     identify_session,
     is_environments,
-    name_new_session,
+    choose_session_id,
 )
 from vaultmem.services.sessions.windows import begin_window
-from vaultmem.services.views.open_view import find_branch, look_now, name_branch
+from vaultmem.services.views.open_view import find_branch, current_view, get_branch_name
 from vaultmem.services.views.resolve_names import names_in
 from vaultmem.services.views.update_index import sync_once, sync_vault
 from vaultmem.storage.lock import find_owner
@@ -116,7 +116,7 @@ def start_session(
             record = ActiveSessions(vault.state_folder).find(session)
             is_left = record is not None and record.recovered
             may_reopen = is_left or not new.id or session in {each.session for each in recovered}
-            taken = _take_open(vault, session, workspace, new.pid, may_reopen)
+            taken = _reuse_open(vault, session, workspace, new.pid, may_reopen)
             return taken._replace(recovered=recovered)
         edges = [*_list_edges(vault, new)]
         pending = _find_pending(vault, place) if pick_up and not new.forked_from else None
@@ -148,7 +148,7 @@ def resume_session(
     with vault.lock():
         recovered = _recover(vault)
         facts = get_session(vault, _choose_resumed(vault, name, workspace)).facts
-        _keep_active(vault, facts.id, place, pid)
+        _renew_session(vault, facts.id, place, pid)
 
         def change(note: Note) -> str:
             text = note.text if facts.is_open else reopen(note.text)
@@ -170,7 +170,7 @@ def fork_session(vault: Vault, name: str, new: NewSession | None = None) -> Begu
     if not new.goal:
         new = new._replace(goal=source.goal)
     if not new.id:  # The environment still names the session that is forked.
-        used = name_new_session(vault.environment)[0]
+        used = choose_session_id(vault.environment)[0]
         if not used or is_kept(vault, used):
             new = new._replace(id=_make_id(vault, new))
     return start_session(vault, new, False)._replace(restore=source.id)
@@ -202,7 +202,7 @@ def _choose_id(vault: Vault, new: NewSession) -> str:
         return check_session_id(new.id)
     if not is_environments(vault):
         return check_session_id(vault.author.session)
-    named, _ = name_new_session(vault.environment)
+    named, _ = choose_session_id(vault.environment)
     terminal = vault.environment.get(TERMINAL_VARIABLE, "").strip()
     if not named and terminal:
         mapped = map_session_id(terminal)
@@ -216,7 +216,7 @@ def _make_id(vault: Vault, new: NewSession) -> str:
     return next(each for each in made if not is_kept(vault, each))
 
 
-def _take_open(
+def _reuse_open(
     vault: Vault, session: str, workspace: Path, pid: int | None, may_reopen: bool
 ) -> Begun:
     """Take a session whose note is there as begun, if it is open or may be opened again."""
@@ -228,7 +228,7 @@ def _take_open(
             f"{session}: it has ended ({begun.facts.status}); `vaultmem session resume {session}` "
             "opens it again, and without its id another one begins"
         )
-    _keep_active(vault, session, workspace, pid)
+    _renew_session(vault, session, workspace, pid)
     return Begun(begun, False)
 
 
@@ -245,13 +245,13 @@ def _create(
     vault: Vault, session: str, new: NewSession, workspace: Path, edges: tuple[Edge, ...]
 ) -> None:
     path = session_path(session)
-    if fold_name(path) in names_in(look_now(vault), path.parent):
+    if fold_name(path) in names_in(current_view(vault), path.parent):
         raise RefusedError(
             f"{session}: another session has this name in other case; choose another"
         )
     started = new.started or vault.local_time()
     # First who it belongs to: a note without that would stay open for ever if this ended here.
-    _keep_active(vault, session, workspace, new.pid)
+    _renew_session(vault, session, workspace, new.pid)
     writer = act_in(vault, session)
 
     def plan(change: Change) -> None:
@@ -263,10 +263,10 @@ def _create(
     write(writer, plan)
 
 
-def _keep_active(vault: Vault, session: str, workspace: Path, pid: int | None) -> None:
+def _renew_session(vault: Vault, session: str, workspace: Path, pid: int | None) -> None:
     owner = find_owner(vault.pid if pid is None else pid)
     processes = (owner,) if owner else ()
-    place, ref = str(workspace), name_branch(vault)
+    place, ref = str(workspace), get_branch_name(vault)
     record = ActiveSession(session, vault.author.agent, place, vault.now(), processes, ref=ref)
     ActiveSessions(vault.state_folder).put(record)
 

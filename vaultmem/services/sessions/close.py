@@ -20,8 +20,8 @@ from vaultmem.core.sessions.session_note import (
     as_item,
     as_paragraphs,
 )
-from vaultmem.core.text.display import count_things, one_line
-from vaultmem.errors import PendingError, RefusedError, VaultError, naming_faults
+from vaultmem.core.text.display import pluralize, one_line
+from vaultmem.errors import PendingError, RefusedError, VaultError, wrapping_os_errors
 from vaultmem.services.changes.commit import UNCOMMITTED, CommitReport, commit_event
 from vaultmem.services.changes.ownership import PendingFiles, find_pending
 from vaultmem.services.changes.parts import Event, make_close, name_session
@@ -34,11 +34,11 @@ from vaultmem.services.sessions.edit_session import (
     find_unlinked,
     learn,
     link_decision,
-    propose_said,
+    propose_preferences,
 )
 from vaultmem.services.sessions.find_session import find_home, find_unsettled, get_session
 from vaultmem.services.sessions.windows import read_tally, write_windows
-from vaultmem.services.views.open_view import find_branch, go_to
+from vaultmem.services.views.open_view import find_branch, at_ref
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage.journal import Author
 from vaultmem.storage.lock import Process, find_process, is_gone
@@ -100,7 +100,7 @@ def close_session(
             done = tuple(learn(vault, session, text) for text in learned)
             for path, title in find_unlinked(vault, session):
                 link_decision(vault, facts.id, path, title)
-            proposed = propose_said(act_in(vault, facts.id, facts.agent or None), facts)
+            proposed = propose_preferences(act_in(vault, facts.id, facts.agent or None), facts)
             _replace_repeated(vault, session)
             session, report = _end(vault, session, status, summary, now or vault.local_time())
             if report.commit:  # On a branch that is not checked out, nothing waits for another.
@@ -132,7 +132,7 @@ def close_of_process(vault: Vault, interrupted: bool = False) -> None:
         others = [each for each in record.processes if each not in own]
         if own and not record.recovered and all(map(is_gone, others)):
             try:
-                home, session = find_home(go_to(vault, ""), record)
+                home, session = find_home(at_ref(vault, ""), record)
                 if session is not None and interrupted:
                     _recover_open(vault, home, record.id)
                 elif session is not None:
@@ -171,7 +171,7 @@ def commit_close(vault: Vault, session: Session, summary: str = "") -> CommitRep
     report = CommitReport()
     if vault.head() is not None and not find_branch(vault):
         author = find_author(vault, session)
-        with naming_faults(UNCOMMITTED):
+        with wrapping_os_errors(UNCOMMITTED):
             paths = find_own(find_pending(vault), session, author)
         event = make_close(session, author, summary)
         try:
@@ -223,10 +223,10 @@ def _end(
         text = set_property(text, "status", status.value)
         return set_property(text, "ended", now.replace(microsecond=0))
 
-    def name_event(ended: Session) -> Event:
+    def format_event(ended: Session) -> Event:
         return make_close(ended, author, summary)
 
-    return edit_as_event(vault, facts.id, change, name_event, agent=author.agent)
+    return edit_as_event(vault, facts.id, change, format_event, agent=author.agent)
 
 
 # Find sessions whose process is gone, and bring to an end what they left.
@@ -261,7 +261,7 @@ def recover_sessions(vault: Vault) -> list[Recovered]:
     """
     if not find_unsettled(vault):
         return []
-    vault = go_to(vault, "")
+    vault = at_ref(vault, "")
     active = ActiveSessions(vault.state_folder)
     done = []
     with vault.lock():
@@ -315,11 +315,11 @@ def _recover(
         text = set_property(text, "ended", _last_seen(vault, record))
         return set_property(text, "pending_restore_at", vault.local_time())
 
-    def name_event(ended: Session) -> Event:
+    def format_event(ended: Session) -> Event:
         return _make_event(ended, author, told)
 
     agent = author.agent
-    session, report = edit_as_event(vault, facts.id, change, name_event, True, agent)
+    session, report = edit_as_event(vault, facts.id, change, format_event, True, agent)
     if report.commit:  # On a branch that is not checked out, this is the commit.
         ActiveSessions(vault.state_folder).mark_recovered(facts.id)
         return Recovered(facts.id, facts.path, session.facts.status, left, report)
@@ -370,11 +370,11 @@ def _describe(left: tuple[str, ...], turns: int) -> str:
     """Return in words what a session left."""
     named = ", ".join(map(one_line, left[:_NAMED])) + (" ..." if len(left) > _NAMED else "")
     count = (
-        f"{count_things(len(left), 'file')} not committed ({named})"
+        f"{pluralize(len(left), 'file')} not committed ({named})"
         if left
         else "nothing else not committed"
     )
-    said = f", {count_things(turns, 'turn')} in its transcript" if turns else ""
+    said = f", {pluralize(turns, 'turn')} in its transcript" if turns else ""
     return f"it left {count}{said}"
 
 

@@ -30,14 +30,14 @@ from vaultmem.core.text.token_count import count_tokens
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.changes.change import Change
 from vaultmem.services.changes.commit import CommitReport
-from vaultmem.services.changes.ownership import look_for_leaks
+from vaultmem.services.changes.ownership import scan_note_text
 from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import replace_text, write
 from vaultmem.services.search.link_walk import NewLinks
 from vaultmem.services.sessions.find_session import find_path, open_transcripts
-from vaultmem.services.similarity.known import refuse_held
+from vaultmem.services.similarity.known import reject_quarantined
 from vaultmem.services.similarity.similar import SimilarityQuery
-from vaultmem.services.views.open_view import look_now
+from vaultmem.services.views.open_view import current_view
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.lock import find_owner
 from vaultmem.storage.session_table import ActiveSessions
@@ -85,7 +85,7 @@ def edit_as_event(
     vault: Vault,
     session: str,
     change: Callable[[Note], str],
-    name_event: Callable[[Session], Event] | None,
+    format_event: Callable[[Session], Event] | None,
     closed_too: bool = False,
     agent: str | None = None,
     by: str = "",
@@ -122,7 +122,7 @@ def edit_as_event(
     plain = Event("write", "", writer.author, intent="refine")
 
     def name(data: bytes) -> Event:
-        return name_event(parse_session(parse_note(path, data))) if name_event else plain
+        return format_event(parse_session(parse_note(path, data))) if format_event else plain
 
     with vault.lock():
         report = edit_as(writer, path, edit, name).report
@@ -178,7 +178,7 @@ def check_text(vault: Vault, text: str) -> str:
         raise RefusedError("there is nothing to write: the text is empty")
     if "\0" in text or not is_text(text):
         raise RefusedError("the text is not UTF-8, or has NUL characters; nothing was written")
-    for found in look_for_leaks(vault, "", text):
+    for found in scan_note_text(vault, "", text):
         raise RefusedError(
             f"line {found.line} of the text looks like a credential ({found.rule}); "
             "write where it is kept, not the value"
@@ -232,7 +232,7 @@ def link_decision(
     vault: Vault, session: str, path: str, title: str, agent: str | None = None
 ) -> Session:
     """Link a decision's note from a session's section of decisions, with its title."""
-    links = NewLinks(look_now(vault))
+    links = NewLinks(current_view(vault))
 
     def change(note: Note) -> str:
         item = as_item(f"{links.in_body(path, str(note.path))}: {title}")
@@ -250,7 +250,7 @@ def find_unlinked(vault: Vault, session: Session) -> list[tuple[str, str]]:
     linked = {PurePosixPath(decision.target).name for decision in session.decisions}
     return [
         (record.path, record.title)
-        for record in look_now(vault).view.records(where, (session.facts.id,))
+        for record in current_view(vault).view.records(where, (session.facts.id,))
         if PurePosixPath(record.path).stem not in linked
     ]
 
@@ -310,7 +310,7 @@ def learn(vault: Vault, session: Session, text: str) -> Learned:
     try:
         if (
             not session.facts.project
-            and refuse_held(look_now(vault), SimilarityQuery(line)) is None
+            and reject_quarantined(current_view(vault), SimilarityQuery(line)) is None
         ):
             write(writer, plan)
             return Learned(line, str(MEMORY), True)
@@ -327,7 +327,7 @@ def learn(vault: Vault, session: Session, text: str) -> Learned:
 # Propose what the user wished for in a session: the standing wishes in its transcript.
 
 
-def propose_said(writer: Vault, facts: SessionFacts) -> tuple[Proposed, ...]:
+def propose_preferences(writer: Vault, facts: SessionFacts) -> tuple[Proposed, ...]:
     """Propose the standing wishes in what the user said since this was last done.
 
     `writer` writes in the session, so its next commit has them. An agent's own turns, and what
@@ -338,7 +338,7 @@ def propose_said(writer: Vault, facts: SessionFacts) -> tuple[Proposed, ...]:
     looked_at = int(writer.state.get(key) or 0)
     if tally.turns <= looked_at:
         return ()
-    wishes = list(_find_said(writer, facts.id, looked_at))
+    wishes = list(_find_spoken(writer, facts.id, looked_at))
     proposed: tuple[Proposed, ...] = ()
     if wishes:
         try:
@@ -350,16 +350,16 @@ def propose_said(writer: Vault, facts: SessionFacts) -> tuple[Proposed, ...]:
 
 
 def _put(writer: Vault, wishes: list[Standing], source: str) -> tuple[Proposed, ...]:
-    from vaultmem.services.memory.remember import propose_standing
+    from vaultmem.services.memory.remember import propose_standing_preferences
 
     def plan(change: Change) -> tuple[Proposed, ...]:
         change.leave(Event("write", "", writer.author, intent="observe"))
-        return propose_standing(change, wishes, source)
+        return propose_standing_preferences(change, wishes, source)
 
     return write(writer, plan).value
 
 
-def _find_said(vault: Vault, session: str, looked_at: int) -> Iterator[Standing]:
+def _find_spoken(vault: Vault, session: str, looked_at: int) -> Iterator[Standing]:
     from vaultmem.core.preferences import SpeakerRole, find_standing
 
     found = open_transcripts(vault).read_back(session)

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.lifecycle import HIDDEN_STATES, Kind
-from vaultmem.core.notes.edit_properties import PropertyValue, format_note, keep_title, set_property
+from vaultmem.core.notes.edit_properties import PropertyValue, format_note, get_title, set_property
 from vaultmem.core.notes.frontmatter import read_timestamp
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.sections import make_name
@@ -23,8 +23,8 @@ from vaultmem.core.sessions.task import (
     parse_task,
     render_view,
 )
-from vaultmem.core.text.display import count_things, one_line
-from vaultmem.core.text.suggest import ask_meant
+from vaultmem.core.text.display import pluralize, one_line
+from vaultmem.core.text.suggest import suggest_similar
 from vaultmem.core.text.timestamps import parse_timestamp
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.changes.edit_notes import check_text, edit_note, write_note
@@ -35,7 +35,7 @@ from vaultmem.services.search.link_walk import list_backlinks
 from vaultmem.services.sessions.find_session import get_session, list_facts, search_sessions
 from vaultmem.services.sessions.identify import find_place, find_workspace
 from vaultmem.services.sessions.import_turns import trace_files
-from vaultmem.services.views.open_view import look_now
+from vaultmem.services.views.open_view import current_view
 from vaultmem.services.views.read_notes import read_note
 from vaultmem.services.views.resolve_names import choose_style, find_free_name
 from vaultmem.storage.git.repository import FileCommit, list_recent, open_repository
@@ -52,7 +52,7 @@ def add_task(vault: Vault, title: str, next_step: str = "", text: str = "") -> T
     title = " ".join(title.split())
     if not title:
         raise RefusedError("a task needs a title")
-    path = find_free_name(look_now(vault), PurePosixPath(FOLDER), make_name(title))
+    path = find_free_name(current_view(vault), PurePosixPath(FOLDER), make_name(title))
     session, project = vault.author.session, ensure_project(vault, vault.here)
     properties: dict[str, PropertyValue | None] = {
         "kind": Kind.WORKING_CONTEXT.value,
@@ -119,7 +119,9 @@ def find_task(vault: Vault, name: str = "") -> Task:
     if not found:
         known_by = {each: task.id for task in tasks for each in (task.title, task.id)}
         lists = "; `vaultmem task list` lists them" if tasks else ", nor any other"
-        raise NoteNotFoundError(f"{name}: there is no such task{ask_meant(bare, known_by, lists)}")
+        raise NoteNotFoundError(
+            f"{name}: there is no such task{suggest_similar(bare, known_by, lists)}"
+        )
     return found[0]
 
 
@@ -128,7 +130,7 @@ def list_tasks(vault: Vault, over_too: bool = True) -> list[Task]:
 
     An agent is shown none that is quarantined.
     """
-    seen = look_now(vault)
+    seen = current_view(vault)
     tasks = []
     shown = "" if vault.is_person else " AND d.state <> 'quarantined'"
     for record in seen.view.records(f"d.path LIKE '{FOLDER}/%'{shown}"):
@@ -143,7 +145,7 @@ def list_tasks(vault: Vault, over_too: bool = True) -> list[Task]:
 
 def read_task(vault: Vault, path: PurePosixPath) -> Task:
     """Return the task that a note tells of."""
-    return parse_task(read_note(look_now(vault), path))
+    return parse_task(read_note(current_view(vault), path))
 
 
 def _add_session(text: str, task: Task, session: str) -> str:
@@ -162,9 +164,9 @@ _COMMITS = 40
 _SESSIONS = 60
 
 
-def gather_task(vault: Vault, task: Task) -> list[TaskEntry]:
+def collect_task(vault: Vault, task: Task) -> list[TaskEntry]:
     """Return what is known of a task, each with the rank that decides what fits a budget."""
-    vault = look_now(vault)
+    vault = current_view(vault)
     at = read_timestamp(task.updated or task.created) or 0.0
     stand = f"{task.title}: {task.status}"
     entries = [TaskEntry(ViewPart.STAND, 0, stand, task.path, at)]
@@ -176,11 +178,11 @@ def gather_task(vault: Vault, task: Task) -> list[TaskEntry]:
     entries += _handoffs(vault, [path for path in linked if path.startswith(f"{HANDOFFS}/")])
     names = [*task.sessions, *(Path(p).stem for p in linked if p.startswith("sessions/"))]
     sessions = read_sessions(vault, names)
-    entries += gather_sessions(vault, sessions)
-    return [*entries, *gather_commits(vault, sessions)]
+    entries += collect_sessions(vault, sessions)
+    return [*entries, *collect_commits(vault, sessions)]
 
 
-def gather_sessions(vault: Vault, sessions: Sequence[Session]) -> list[TaskEntry]:
+def collect_sessions(vault: Vault, sessions: Sequence[Session]) -> list[TaskEntry]:
     """Return what sessions did, the last first; files with what became of them."""
     entries: list[TaskEntry] = []
     for number, session in enumerate(sessions):
@@ -201,7 +203,7 @@ def gather_sessions(vault: Vault, sessions: Sequence[Session]) -> list[TaskEntry
     return entries
 
 
-def gather_commits(vault: Vault, sessions: Sequence[Session]) -> list[TaskEntry]:
+def collect_commits(vault: Vault, sessions: Sequence[Session]) -> list[TaskEntry]:
     """Return the newest commits of the code's repository, and those of the sessions here."""
     entries = []
     for commit in _code_commits(vault):
@@ -321,7 +323,7 @@ class TaskHistory(NamedTuple):
 
 def view_task(vault: Vault, task: Task, budget: int | None = None) -> TaskHistory:
     """Return the view of a task; the vault must be in sync."""
-    entries = gather_task(vault, task)
+    entries = collect_task(vault, task)
     summary = _summarise(entries, f"{task.title} is {task.status}.", task.next_step)
     return _make(vault, f"Task: {task.title}", entries, summary, budget, task)
 
@@ -348,11 +350,11 @@ def view_family(
         for each in read_sessions(vault, _family(vault, session, query))
         if _is_between(each, since, until)
     ]
-    entries = gather_sessions(vault, sessions)
-    entries += gather_commits(vault, sessions) if sessions else []
+    entries = collect_sessions(vault, sessions)
+    entries += collect_commits(vault, sessions) if sessions else []
     title = f"Sessions of {session}" if session else "Sessions"
     title += f' about "{one_line(query)[:80]}"' if query else ""
-    count = count_things(len(sessions), "session")
+    count = pluralize(len(sessions), "session")
     return _make(vault, title, entries, _summarise(entries, f"{count}.", ""), budget, None)
 
 
@@ -367,7 +369,7 @@ def hand_over(vault: Vault, task: Task, text: str) -> str:
     now = vault.local_time()
     title = f"Handoff: {task.title}"
     name = make_name(title, choose_style(vault))
-    path = find_free_name(look_now(vault), PurePosixPath(HANDOFFS), name)
+    path = find_free_name(current_view(vault), PurePosixPath(HANDOFFS), name)
     properties: dict[str, PropertyValue | None] = {
         "kind": "episodic_trace",
         "created": now,
@@ -376,7 +378,7 @@ def hand_over(vault: Vault, task: Task, text: str) -> str:
         "task": f"[[tasks/{task.id}]]",
     }
     made = format_note(properties, f"\n{text.strip(chr(10))}\n")
-    write_note(vault, path, keep_title(made, path, title))
+    write_note(vault, path, get_title(made, path, title))
     change_task(vault, task.id)
     return str(path)
 

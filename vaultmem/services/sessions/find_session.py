@@ -25,11 +25,11 @@ from vaultmem.core.sessions.session import (
 )
 from vaultmem.core.sessions.session_note import parse_session
 from vaultmem.core.text.paths import parse_note_path
-from vaultmem.core.text.suggest import ask_meant
+from vaultmem.core.text.suggest import suggest_similar
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.search.recall import recall
 from vaultmem.services.usage import list_machines
-from vaultmem.services.views.open_view import find_branch, go_to, look_now, name_branch
+from vaultmem.services.views.open_view import find_branch, at_ref, current_view, get_branch_name
 from vaultmem.services.views.read_notes import read_note
 from vaultmem.services.views.texts import read_text
 from vaultmem.services.views.update_index import sync_vault
@@ -52,8 +52,8 @@ def find_unsettled(vault: Vault) -> list[ActiveSession]:
     records = [r for r in ActiveSessions(vault.state_folder).all() if not r.recovered]
     if not records:
         return []
-    folder = go_to(vault, "")
-    table, here = open_table(folder), name_branch(folder)
+    folder = at_ref(vault, "")
+    table, here = open_table(folder), get_branch_name(folder)
     ended = {
         r.id
         for r in records
@@ -64,7 +64,7 @@ def find_unsettled(vault: Vault) -> list[ActiveSession]:
 
 def find_dead(vault: Vault) -> list[ActiveSession]:
     """Return the sessions whose process is gone and whose note has no end, on any branch."""
-    folder = go_to(vault, "")
+    folder = at_ref(vault, "")
     gone = [record for record in find_unsettled(folder) if record.is_gone]
     found = ((record, find_home(folder, record)[1]) for record in gone)
     return [record for record, session in found if session and session.facts.is_open]
@@ -73,9 +73,9 @@ def find_dead(vault: Vault) -> list[ActiveSession]:
 def find_home(folder: Vault, record: ActiveSession) -> tuple[Vault, Session | None]:
     """Return where a session is open, the folder or its own branch, and the session itself."""
     session = _read(folder, record)
-    if record.ref in {"", name_branch(folder)} or (session and session.facts.is_open):
+    if record.ref in {"", get_branch_name(folder)} or (session and session.facts.is_open):
         return folder, session
-    there = go_to(folder, record.ref)
+    there = at_ref(folder, record.ref)
     with contextlib.suppress(VaultError):  # The branch may be gone, or checked out elsewhere.
         found = _read(there, record) if find_branch(there) else None
         if found is not None and found.facts.is_open:
@@ -102,14 +102,14 @@ def get_session(vault: Vault, name: str) -> Session:
 
 def read_session(vault: Vault, path: PurePosixPath) -> Session:
     """Return the session that a note tells of, as it is now."""
-    return parse_session(read_note(look_now(vault), path))
+    return parse_session(read_note(current_view(vault), path))
 
 
 def is_kept(vault: Vault, session: str) -> bool:
     """Tell whether there is something where a session of this id has its note."""
     try:
         path = parse_note_path(str(session_path(session)))
-        seen = look_now(vault)
+        seen = current_view(vault)
         if seen.view.is_work_tree:
             return (vault.root / path).exists()
         return bool(seen.view.records("d.path = ?", [str(path)]))
@@ -121,7 +121,7 @@ def find_path(vault: Vault, name: str) -> PurePosixPath:
     """Return the note of a session, found as `get_session` finds it."""
     session = plain_id(name)
     path = parse_note_path(str(session_path(session)))
-    seen = look_now(vault)
+    seen = current_view(vault)
     if is_kept(seen, session) and not (seen.view.is_work_tree and (vault.root / path).is_symlink()):
         return path
     if not vault.notices.stale:
@@ -135,16 +135,16 @@ def find_path(vault: Vault, name: str) -> PurePosixPath:
         names = ", ".join(sorted(each.id for each in found)[:5])
         raise NoteNotFoundError(f"{session}: could be {names}; name one")
     record = ActiveSessions(vault.state_folder).find(session)
-    if record is not None and record.ref not in {"", name_branch(seen)}:
+    if record is not None and record.ref not in {"", get_branch_name(seen)}:
         raise NoteNotFoundError(f"{session}: it is kept on {record.ref}; name that with --ref")
-    near = ask_meant(session, [e.id for e in everything], "; see `vaultmem session list`")
+    near = suggest_similar(session, [e.id for e in everything], "; see `vaultmem session list`")
     raise NoteNotFoundError(f"{session}: there is no such session{near}")
 
 
 def is_meant_here(vault: Vault, record: ActiveSession) -> bool:
     """Tell whether a session is kept where the vault works: on its branch, or in the folder."""
-    return record.ref in {"", name_branch(vault)} or (
-        look_now(vault).view.is_work_tree and is_kept(vault, record.id)
+    return record.ref in {"", get_branch_name(vault)} or (
+        current_view(vault).view.is_work_tree and is_kept(vault, record.id)
     )
 
 
@@ -171,7 +171,7 @@ def open_table(vault: Vault) -> SessionTable:
 
     Only notes that changed since they were last asked for are read.
     """
-    seen = look_now(vault)
+    seen = current_view(vault)
     table = SessionTable(vault.state, seen.view)
     fresh: list[tuple[int, SessionFacts]] = []
     for document, path, blob in table.unknown():
@@ -196,7 +196,7 @@ def open_transcripts(vault: Vault) -> Transcripts:
 # Name the machine of each session that is open elsewhere.
 
 
-def name_machines(vault: Vault, found: Iterable[SessionFacts]) -> list[SessionFacts]:
+def add_machines(vault: Vault, found: Iterable[SessionFacts]) -> list[SessionFacts]:
     """Return sessions, each open one that is not here with its machine and its last sign there."""
     listed = list(found)
     active = ActiveSessions(vault.state_folder)
@@ -213,9 +213,9 @@ def name_machines(vault: Vault, found: Iterable[SessionFacts]) -> list[SessionFa
     return [_name(each, *last[each.id]) if each.id in last else each for each in listed]
 
 
-def name_machine(vault: Vault, session: Session) -> Session:
-    """Return a session with its machine, as `name_machines` does."""
-    return session._replace(facts=name_machines(vault, [session.facts])[0])
+def add_machine(vault: Vault, session: Session) -> Session:
+    """Return a session with its machine, as `add_machines` does."""
+    return session._replace(facts=add_machines(vault, [session.facts])[0])
 
 
 def _name(facts: SessionFacts, at: float, machine: str) -> SessionFacts:
@@ -279,7 +279,7 @@ def list_sessions(
         for each in list_facts(vault)
         if wanted in {"", each.status} and agent in {"", each.agent}
     ]
-    return name_machines(vault, found[: limit or None])
+    return add_machines(vault, found[: limit or None])
 
 
 def search_sessions(vault: Vault, query: str, limit: int = 10) -> list[FoundSession]:
@@ -290,7 +290,7 @@ def search_sessions(vault: Vault, query: str, limit: int = 10) -> list[FoundSess
     """
     wanted = NoteFilter(context=FOLDER)
     by_path: dict[str, list[Hit]] = {}
-    for hit in recall(look_now(vault), parse_query(query, limit * _SECTIONS, wanted)):
+    for hit in recall(current_view(vault), parse_query(query, limit * _SECTIONS, wanted)):
         by_path.setdefault(hit.record.path, []).append(hit)
     table = open_table(vault)
     found = ((table.at_path(path), tuple(each)) for path, each in [*by_path.items()][:limit])

@@ -124,7 +124,7 @@ def find_begun_in(vault: Vault, session: str, folder: Path | None = None) -> Pat
     return folder or find_workspace(vault.here)
 
 
-def name_new_session(environment: Mapping[str, str]) -> tuple[str, str]:
+def choose_session_id(environment: Mapping[str, str]) -> tuple[str, str]:
     """Return the id that the environment gives a new session and its source, "" if none.
 
     Raises:

@@ -24,7 +24,7 @@ from vaultmem.core.sessions.session import (
 from vaultmem.core.sessions.session_note import name_session, parse_session, render_told, write_told
 from vaultmem.core.sessions.turns import Turn, join_turns
 from vaultmem.core.text.blob import blob_id
-from vaultmem.core.text.display import count_things, one_line
+from vaultmem.core.text.display import pluralize, one_line
 from vaultmem.core.transcripts.event import (
     EventKind,
     TranscriptEvent,
@@ -36,7 +36,7 @@ from vaultmem.core.transcripts.event import (
 )
 from vaultmem.core.transcripts.transcript_formats import describe_turn, join_source, read_line
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
-from vaultmem.services.changes.ownership import look_for_leaks
+from vaultmem.services.changes.ownership import scan_note_text
 from vaultmem.services.sessions.edit_session import edit_session
 from vaultmem.services.sessions.find_session import (
     EXPECTED,
@@ -113,7 +113,7 @@ def import_again(vault: Vault, session: str, file: Path) -> Imported:
         others = {n for n, turn in join_turns(lines) if turn.at not in times}
         if others:
             raise RefusedError(
-                f"{session}: {count_things(len(others), 'turn')} of it are not in {file}; "
+                f"{session}: {pluralize(len(others), 'turn')} of it are not in {file}; "
                 "nothing was changed"
             )
         taken, record = Imported(session), TranscriptRecord()
@@ -296,7 +296,7 @@ def touch_files(
     path = find_path(vault, session)
     base = find_begun_in(vault, path.stem, workspace)
     here = vault.here or Path()
-    found = [name_touched(here / Path(file).expanduser(), base) for file in files]
+    found = [build_touched_file(here / Path(file).expanduser(), base) for file in files]
 
     def change(note: Note) -> str:
         listed = _list_paths(note, found)
@@ -329,14 +329,14 @@ def _set_touched(note: Note, listed: Sequence[TouchedFile]) -> str:
     return set_property(note.text, "touched", tuple(map(format_touched, listed)))
 
 
-def name_touched(file: Path, workspace: Path) -> TouchedFile:
+def build_touched_file(file: Path, workspace: Path) -> TouchedFile:
     """Return a file as a session's note lists it; a folder has no blob id.
 
     Raises:
         RefusedError: its name has line breaks or is not UTF-8.
     """
     place = Path(os.path.abspath(file))
-    name = name_file(place, workspace)
+    name = format_file(place, workspace)
     if not name.isprintable():
         raise RefusedError(f"{name!r}: a name that cannot be written in a note; rename the file")
     if place.is_dir():
@@ -344,7 +344,7 @@ def name_touched(file: Path, workspace: Path) -> TouchedFile:
     return TouchedFile(name, short_blob(place))
 
 
-def name_file(place: Path, workspace: Path) -> str:
+def format_file(place: Path, workspace: Path) -> str:
     """Return how a note names a file: from the workspace or the user's home, else in full."""
     for base, lead in ((workspace, ""), (Path.home(), "~/")):
         if place.is_relative_to(base) and place != base:
@@ -393,7 +393,7 @@ def trace_files(
             left[each.path] = (blob, min(before, since))
     commits, heads = _ask_git(left, workspace)
     return {
-        path: _tell(path, blob, since, workspace, commits.get(path), heads)
+        path: _describe(path, blob, since, workspace, commits.get(path), heads)
         for path, (blob, since) in left.items()
     }
 
@@ -413,7 +413,7 @@ def _ask_git(
         return {}, None
 
 
-def _tell(
+def _describe(
     path: str,
     blob: str,
     since: float,
@@ -435,7 +435,7 @@ def _tell(
         elif not committed.startswith(now):
             words.append("not committed")
     if later:
-        words.append(count_things(len(later), "commit"))
+        words.append(pluralize(len(later), "commit"))
     short = ", ".join(words)
     if not later:
         return FileFate(short, short)
@@ -458,7 +458,7 @@ _FEW = 3
 _LEFT_OUT = "- (left out: it looks like a credential)"
 
 
-def keep_record(vault: Vault, session: str, workspace: Path | None = None) -> None:
+def store_record(vault: Vault, session: str, workspace: Path | None = None) -> None:
     """Write what was gathered of a session into its note; what others wrote there stays.
 
     Raises:
@@ -469,11 +469,11 @@ def keep_record(vault: Vault, session: str, workspace: Path | None = None) -> No
     touched = [*_list_touched(record, base)]
 
     def change(note: Note) -> str:
-        text = write_record(vault, note, record, lambda path: name_file(_place(path, base), base))
+        text = write_record(vault, note, record, lambda path: format_file(_place(path, base), base))
         if text is None:
             return note.text
         goal = record.goal
-        if len(goal.split()) >= _FEW and not look_for_leaks(vault, str(note.path), goal):
+        if len(goal.split()) >= _FEW and not scan_note_text(vault, str(note.path), goal):
             text = name_session(text, session, goal)
         return add_touched(parse_note(note.path, text.encode("utf-8")), touched)
 
@@ -490,7 +490,7 @@ def catch_up(vault: Vault) -> None:
         with contextlib.suppress(VaultError, OSError):
             if gone.is_gone and file.is_file() and file.stat().st_size < _MOST:
                 import_turns(vault, gone.id, file)
-                keep_record(vault, gone.id, Path(gone.workspace))
+                store_record(vault, gone.id, Path(gone.workspace))
 
 
 def _list_touched(record: TranscriptRecord, workspace: Path) -> list[TouchedFile]:
@@ -500,7 +500,7 @@ def _list_touched(record: TranscriptRecord, workspace: Path) -> list[TouchedFile
         place = _place(path, workspace)
         if place.is_relative_to(workspace):
             try:
-                found.append(name_touched(place, workspace))
+                found.append(build_touched_file(place, workspace))
             except RefusedError:  # A name that no note can have.
                 continue
     return found
@@ -526,7 +526,7 @@ def write_record(
 def _leave_out_leaks(vault: Vault, path: str, block: str) -> str:
     """Return a section without the lines that look like a credential by the vault's own rules."""
     lines = block.split("\n")
-    for found in look_for_leaks(vault, path, block):
+    for found in scan_note_text(vault, path, block):
         if not lines[found.line - 1].startswith("#"):
             lines[found.line - 1] = _LEFT_OUT
     return "\n".join(lines)

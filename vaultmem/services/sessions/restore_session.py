@@ -29,7 +29,7 @@ from vaultmem.services.sessions.find_session import (
 from vaultmem.services.sessions.identify import find_begun_in, find_place, find_workspace
 from vaultmem.services.sessions.import_turns import trace_files
 from vaultmem.services.sessions.windows import read_last_turns
-from vaultmem.services.views.open_view import look_now
+from vaultmem.services.views.open_view import current_view
 from vaultmem.services.views.read_notes import read_note, resolve_address
 from vaultmem.vault import Vault
 
@@ -62,14 +62,14 @@ def restore_session(
         RefusedError: the budget is under 200 tokens.
     """
     tokens = vault.config.budget if budget is None else budget
-    return render_restore(gather_material(vault, name, tokens, workspace), tokens)
+    return render_restore(collect_material(vault, name, tokens, workspace), tokens)
 
 
-def gather_material(
+def collect_material(
     vault: Vault, name: str, budget: int, workspace: Path | None = None
 ) -> RestoreMaterial:
     """Return all that a restore of a session may tell; no more turns than the budget could hold."""
-    vault = look_now(vault)
+    vault = current_view(vault)
     session = _with_unlinked(vault, get_session(vault, name))
     earlier = tuple(_find_earlier(vault, session))
     shown = [session, *(each.session for each in earlier if each.session and each.session.is_shown)]
@@ -151,7 +151,9 @@ def _read_turns(vault: Vault, session: str, budget: int) -> list[tuple[int, Turn
 _LOOKED_AT, _EARLIER = 12, 2
 
 
-def tell_last_time(vault: Vault, budget: int, workspace: Path | None = None, but: str = "") -> str:
+def describe_last_time(
+    vault: Vault, budget: int, workspace: Path | None = None, but: str = ""
+) -> str:
     """Return what the last session in a workspace came to, whichever agent's it was; "" if none.
 
     A workspace is a project wherever its folder is, else a folder. Other sessions that are open in

@@ -13,7 +13,7 @@ from vaultmem.core.sessions.turns import Tally, TranscriptLine, Turn, add_lines,
 from vaultmem.services.sessions.edit_session import edit_session
 from vaultmem.services.sessions.find_session import find_path, open_transcripts
 from vaultmem.services.sessions.search_turns import index_turns
-from vaultmem.storage.git.setup import add_excludes, find_not_ignored
+from vaultmem.storage.git.setup import add_excludes, find_unignored
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
@@ -150,5 +150,5 @@ def _exclude_transcripts(vault: Vault) -> None:
     """See to it that a person's own git does not take transcripts in either."""
     if vault.head() is None:
         return
-    if lacking := find_not_ignored(vault.history, [_IGNORED]):
+    if lacking := find_unignored(vault.history, [_IGNORED]):
         add_excludes(vault.history, lacking)

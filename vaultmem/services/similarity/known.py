@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vaultmem.core.clients.auto_memory import find_writer
 from vaultmem.core.lifecycle import OPEN_STATES, OWNER_KINDS, Kind, State
 from vaultmem.core.notes.agent_changes import Saying, confirm_note, has_room
-from vaultmem.core.similarity.canonical import say_same
+from vaultmem.core.similarity.canonical import states_same
 from vaultmem.core.similarity.compare import (
     MAX_TEXT,
     Difference,
@@ -28,7 +28,7 @@ from vaultmem.services.similarity.similar import (
     find_similar,
     says_same,
 )
-from vaultmem.services.similarity.value_updates import add_updated, list_unsaid
+from vaultmem.services.similarity.value_updates import add_updated, list_untrusted
 from vaultmem.services.views.read_notes import find_note
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage.git.log import follow_path
@@ -100,7 +100,7 @@ def find_known(vault: Vault, new: NewMemory) -> Known:
     return Known(None, tuple(add_updated(vault, new.asked, found)[:_NEAR]), held)
 
 
-def find_held(
+def find_quarantined_match(
     vault: Vault, asked: SimilarityQuery, held: tuple[SimilarNote, ...] = ()
 ) -> SimilarNote | None:
     """Return the quarantined note that says the same as a text, or nearly, if there is one.
@@ -121,7 +121,7 @@ def _read_copy(vault: Vault, record: NoteRecord, asked: SimilarityQuery) -> Simi
     note = find_note(vault, record.path)
     if note is None:
         return None
-    is_copy = say_same(asked.text, note.visible_body)
+    is_copy = states_same(asked.text, note.visible_body)
     return SimilarNote(record, note, note.sections[0], Likeness(1.0), True) if is_copy else None
 
 
@@ -144,7 +144,7 @@ def _is_same_but_for_words(likeness: Likeness) -> bool:
     return only_words and likeness.similarity >= _NEARLY
 
 
-def refuse_held(
+def reject_quarantined(
     vault: Vault, asked: SimilarityQuery, fresh: tuple[SimilarNote, ...] = ()
 ) -> SimilarNote | None:
     """Return the quarantined note that says nearly the same as a text, also of the `fresh` ones.
@@ -152,7 +152,7 @@ def refuse_held(
     Raises:
         RefusedError: it says all of it.
     """
-    held = find_held(vault, asked, fresh)
+    held = find_quarantined_match(vault, asked, fresh)
     if held and (held.is_same or held.likeness.is_said(_ALL)):
         raise RefusedError(
             f"{held.path} states that already, and is quarantined; a person who has read it "
@@ -249,7 +249,7 @@ def _is_same_context(vault: Vault, there: str, wanted: str) -> bool:
     return f"{there}/".startswith(f"{wanted}/") or f"{wanted}/".startswith(f"{there}/")
 
 
-def name_contradicted(near: Sequence[SimilarNote]) -> tuple[SimilarNote, ...]:
+def find_contradicted(near: Sequence[SimilarNote]) -> tuple[SimilarNote, ...]:
     """Return those that say another value of the same thing, and count still."""
     return tuple(
         each for each in near if each.likeness.is_contradiction and each.note.state in OPEN_STATES
@@ -282,7 +282,7 @@ def describe_similar(found: Sequence[SimilarNote], text: str) -> tuple[Nearby, .
 
     Of those that a text contradicts, `says_more` tells that they say what it leaves open.
     """
-    contradicted = name_contradicted(found)
+    contradicted = find_contradicted(found)
     found = [_without_words(each) for each in found]
     return tuple(
         Nearby(
@@ -294,7 +294,7 @@ def describe_similar(found: Sequence[SimilarNote], text: str) -> tuple[Nearby, .
             each.likeness.differences,
             each.is_same,
             each in contradicted,
-            each in contradicted and bool(list_unsaid(each.note, KnownText(text))),
+            each in contradicted and bool(list_untrusted(each.note, KnownText(text))),
         )
         for each in found
     )

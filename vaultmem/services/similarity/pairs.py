@@ -20,7 +20,7 @@ from vaultmem.services.similarity.similar import (
     SimilarityQuery,
     SimilarNote,
     find_similar,
-    keep_readings,
+    cache_readings,
     says_same,
 )
 from vaultmem.services.similarity.value_updates import NoteUpdate, find_updates, list_updates
@@ -104,7 +104,7 @@ def compare_sentences(
 
     Sentences that one of the `known` texts has are passed over.
     """
-    kept, is_wanted, apart = keep_readings(vault), may_matter(vault), read_apart(vault)
+    kept, is_wanted, apart = cache_readings(vault), may_matter(vault), read_apart(vault)
     for record in filter(is_counted, _records_where(vault, "path", paths)):
         note = read_whole(vault, record.path)
         if note is None or len(note.body) > MAX_TEXT:
@@ -144,7 +144,7 @@ def _compare(
     copies = {(str(pair.ours.path), str(pair.theirs.path)) for pair in same}
     contradicting: dict[frozenset[str], Pair] = {}
     near: dict[frozenset[str], Pair] = {}
-    kept = keep_readings(vault)
+    kept = cache_readings(vault)
     for number, record in enumerate(records):
         if progress is not None:
             progress(number, len(records))

@@ -24,7 +24,7 @@ from vaultmem.core.similarity.compare import (
 from vaultmem.core.text.paths import note_context
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.views.read_notes import find_note, read_note, resolve_address
-from vaultmem.services.views.update_index import heals
+from vaultmem.services.views.update_index import retries_after_rebuild
 from vaultmem.storage.index.search_index import find_sharing
 from vaultmem.vault import Vault
 
@@ -81,12 +81,12 @@ class Kept(NamedTuple):
     counts: dict[str, int]
 
 
-def keep_readings(vault: Vault) -> Kept:
+def cache_readings(vault: Vault) -> Kept:
     """Return what reads the notes of a vault that are near each other once."""
     return Kept(lru_cache(_KEPT_NOTES)(partial(find_note, vault)), {})
 
 
-@heals
+@retries_after_rebuild
 def find_similar(
     vault: Vault,
     asked: SimilarityQuery,
@@ -113,7 +113,7 @@ def find_similar(
     sharing = find_sharing(vault.index.snapshot(), terms, limit, kept.counts)
     pairs = zip(sharing.sections, sharing.shares, strict=True)
     sections = [section for section, share in pairs if share >= least * SHARE]
-    weigh = weigh_words(sharing.weigh)
+    weigh = weight_words(sharing.weigh)
     found = [
         similar
         for record, ordinals in _choose_notes(vault, sections, asked.path, held)
@@ -193,7 +193,7 @@ def _compare_note(
         each for each in note.sections if each.ordinal in ordinals or note.blob != record.blob
     ]
     is_same = says_same(note, asked)
-    known = [tell_section(note, each) for each in sections]
+    known = [describe_section(note, each) for each in sections]
     found = compare_sections(asked, known, weigh, None if is_same else is_wanted)
     if found is None:
         return None
@@ -201,7 +201,7 @@ def _compare_note(
     return SimilarNote(record, note, sections[place], likeness, is_same)
 
 
-def tell_section(note: Note, section: Section) -> KnownText:
+def describe_section(note: Note, section: Section) -> KnownText:
     """Return a section as what a text is compared with: below its headings and the note's title."""
     title = ". ".join(dict.fromkeys([note.title, *section.parents, section.heading]))
     return KnownText(note.section_text(section), title.strip(". "))
@@ -226,7 +226,7 @@ def compare_sections(
     return min(found, key=lambda each: _better(each[1]), default=None)
 
 
-def weigh_words(weigh_term: Weigh) -> Weigh:
+def weight_words(weigh_term: Weigh) -> Weigh:
     """Weigh a word by its first index term."""
 
     @cache

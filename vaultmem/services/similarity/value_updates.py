@@ -56,7 +56,7 @@ class NoteUpdate(NamedTuple):
         return _measure_update(self.update, self.update.new)
 
 
-def list_unsaid(old: Note, new: KnownText) -> list[str]:
+def list_untrusted(old: Note, new: KnownText) -> list[str]:
     """Return the sentences of a note that a text neither says nor says another value of."""
     facts = read_facts(new.text)
 

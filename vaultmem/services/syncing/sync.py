@@ -44,15 +44,15 @@ from vaultmem.services.syncing.sync_place import (
     count_waiting,
     find_place,
     find_tip,
-    keep_record,
-    name_address,
+    store_record,
+    digest_address,
     read_record,
 )
 from vaultmem.services.usage import (
     begin_anew,
     evidence_refspecs,
     publish,
-    take_evidence,
+    import_usage,
 )
 from vaultmem.services.views.open_view import find_branch
 from vaultmem.storage.git.checkout import find_differences
@@ -174,7 +174,7 @@ def sync_remote(
     with hold_lock(vault.state_folder / "sync.lock", patience):
         place = find_place(vault, where)
         known = read_record(vault)
-        if known.agreed != name_address(place.remote):  # What is known of it is another one's.
+        if known.agreed != digest_address(place.remote):  # What is known of it is another one's.
             known = known._replace(agreed="", rescue="", evidence="", refused_at=0.0)
         try:
             sync = _Sync(vault, place, known, joins, alone, check)
@@ -183,9 +183,9 @@ def sync_remote(
             report = sync.run(takes_staged=ends_merges)
         except VaultError as error:
             told = known._replace(remote=place.remote.name, at=vault.now(), outcome="failed")
-            keep_record(vault, told._replace(told=str(error)))
+            store_record(vault, told._replace(told=str(error)))
             raise
-        keep_record(vault, _remember(vault, sync.known, place, report))
+        store_record(vault, _remember(vault, sync.known, place, report))
         return report
 
 
@@ -218,7 +218,7 @@ def _remember(vault: Vault, known: LastSync, place: SyncTarget, report: SyncResu
         outcome=report.outcome,
         told=report.told,
         good_at=vault.now() if is_good else known.good_at,
-        agreed=name_address(place.remote),
+        agreed=digest_address(place.remote),
         rescue="" if is_good else report.rescued or known.rescue,
         evidence=known.evidence,
         refused_at=known.refused_at,
@@ -298,7 +298,7 @@ class _Sync:
         theirs, ours = find_tip(vault, self._place.tracking), self._own_tip()
         if not theirs or refs.is_ancestor(theirs, ours):
             return
-        _refuse_outside(vault, self._place, ours, theirs)
+        _reject_outside(vault, self._place, ours, theirs)
         fetched = refs.count_ahead(theirs, ours)[0]
         try:
             if refs.is_ancestor(ours, theirs):
@@ -461,12 +461,12 @@ def _fetch_branch(
     if is_absent := done.is_absent:  # Nothing was fetched then.
         done = fetch(vault.history, place.remote, others) if others else Fetched()
     if done.trouble:
-        is_known = bool(known.agreed) and known.agreed == name_address(place.remote)
-        return _refuse_unless_offline(place, done.trouble, done.told, is_known), 0.0
+        is_known = bool(known.agreed) and known.agreed == digest_address(place.remote)
+        return _reject_unless_offline(place, done.trouble, done.told, is_known), 0.0
     if is_absent and find_tip(vault, place.tracking):
         vault.history.git.run("update-ref", "-d", place.tracking)
     if not alone:
-        take_evidence(vault)
+        import_usage(vault)
     return "", token_ends
 
 
@@ -490,7 +490,7 @@ def _check_related(vault: Vault, place: SyncTarget, joins: bool) -> None:
     )
 
 
-def _refuse_outside(vault: Vault, place: SyncTarget, ours: str, theirs: str) -> None:
+def _reject_outside(vault: Vault, place: SyncTarget, ours: str, theirs: str) -> None:
     """Leave to git what others changed in a larger repository that the vault is a folder of.
 
     Raises:
@@ -506,7 +506,7 @@ def _refuse_outside(vault: Vault, place: SyncTarget, ours: str, theirs: str) -> 
         )
 
 
-def _refuse_unless_offline(place: SyncTarget, trouble: Trouble, told: str, is_known: bool) -> str:
+def _reject_unless_offline(place: SyncTarget, trouble: Trouble, told: str, is_known: bool) -> str:
     """Return why a remote could not be reached.
 
     Raises:

@@ -16,7 +16,7 @@ from subprocess import DEVNULL, PIPE, Popen
 from typing import NamedTuple
 
 from vaultmem.core.settings import read_interval
-from vaultmem.core.text.json_values import as_named
+from vaultmem.core.text.json_values import as_json_object
 from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError, VaultError
 from vaultmem.services.views.open_view import find_branch
 from vaultmem.storage.atomic import write_atomically
@@ -95,7 +95,7 @@ def find_place(vault: Vault, where: str = "") -> SyncTarget:
         )
         raise PendingError(f"not synced: {obstacle}")
     remotes = read_remotes(vault.history)
-    remote = _name_remote(vault, remotes, where) if where else _choose(vault, remotes, branch)
+    remote = _find_sync_remote(vault, remotes, where) if where else _choose(vault, remotes, branch)
     known, there = remotes.upstreams.get(branch, ("", ""))
     upstream = there if there and known == remote.name else branch
     return SyncTarget(remote, branch, upstream, remote.name not in remotes.known)
@@ -122,13 +122,13 @@ def read_record(vault: Vault) -> LastSync:
     return LastSync()
 
 
-def keep_record(vault: Vault, record: LastSync) -> None:
+def store_record(vault: Vault, record: LastSync) -> None:
     """Remember a sync; it is not worth waiting for the disk."""
-    data = json.dumps(as_named(record)).encode()
+    data = json.dumps(as_json_object(record)).encode()
     write_atomically(vault.state_folder / _FILE, data, durable=False)
 
 
-def name_address(remote: Remote) -> str:
+def digest_address(remote: Remote) -> str:
     """Return a digest of where commits go: an address may hold what lets somebody sign in."""
     return hashlib.sha256(f"{remote.url}\n{remote.push_url}".encode()).hexdigest()
 
@@ -157,7 +157,7 @@ def _choose(vault: Vault, remotes: Remotes, branch: str) -> Remote:
     raise NoteNotFoundError(_NONE)
 
 
-def _name_remote(vault: Vault, remotes: Remotes, where: str) -> Remote:
+def _find_sync_remote(vault: Vault, remotes: Remotes, where: str) -> Remote:
     if where in remotes.known:
         return remotes.known[where]
     if not _is_address(where):
@@ -245,7 +245,7 @@ def check_unasked(vault: Vault) -> None:
             "the vault is a folder of a larger repository, which is not synced by itself; "
             "run `vaultmem sync`"
         )
-    if read_record(vault).agreed != name_address(place.remote):
+    if read_record(vault).agreed != digest_address(place.remote):
         raise RefusedError(
             f"{name}: not synced by itself until you have run `vaultmem sync` once on this machine"
         )
@@ -308,7 +308,7 @@ class Clock:
 
     def poll(self) -> BackgroundSync | None:
         """Begin a sync that is due; return what one did that has ended, if that is new."""
-        found = self._begin() if self._running is None else self._take_end(self._running)
+        found = self._begin() if self._running is None else self._extract_end(self._running)
         if found is None or (found == self._told and not found.moved):
             return None
         self._told = found
@@ -326,7 +326,7 @@ class Clock:
         self._running = _start(self._vault, PIPE)
         return None
 
-    def _take_end(self, process: Popen[bytes]) -> BackgroundSync | None:
+    def _extract_end(self, process: Popen[bytes]) -> BackgroundSync | None:
         if process.poll() is None:
             return None
         self._running = None

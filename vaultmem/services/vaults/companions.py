@@ -19,9 +19,9 @@ from vaultmem.errors import (
     NoVaultError,
     RefusedError,
     VaultError,
-    name_failure,
+    wrap_os_error,
 )
-from vaultmem.services.views.update_index import read_behind, sync_once
+from vaultmem.services.views.update_index import read_nonblocking, sync_once
 from vaultmem.services.watching.lease import find_watcher
 from vaultmem.services.watching.sync_hints import ChangeHints
 from vaultmem.storage.lock import READER
@@ -47,17 +47,17 @@ def open_others(vault: Vault, paths: Iterable[str]) -> tuple[list[Vault], list[s
             sync_once(opened)
             opened.index.snapshot()
         except (VaultError, OSError) as error:
-            told.append(f"{_shorten(path)}: passed over: {name_failure(error)}")
+            told.append(f"{_shorten(path)}: passed over: {wrap_os_error(error)}")
             continue
         if opened.notices.stale:
             told.append(f"{_shorten(path)}: {opened.notices.stale}")
         ready[opened.root] = opened
     _, *others = ready.values()
-    names = name_vaults(vault.folders, [each.root for each in others])
+    names = label_vaults(vault.folders, [each.root for each in others])
     return [vault, *(replace(each, name=names[each.root]) for each in others)], told
 
 
-def name_vaults(folders: UserFolders, roots: Iterable[Path]) -> dict[Path, str]:
+def label_vaults(folders: UserFolders, roots: Iterable[Path]) -> dict[Path, str]:
     """Return what each vault is called: its name in the list, else its path.
 
     Either is what a command takes, before a note's path or as `--vault`.
@@ -112,7 +112,7 @@ def add_named(vault: Vault, names: Sequence[str]) -> tuple[list[Vault], list[str
     known = list_askable(vault)
     for name in names:
         if name != EVERY and name not in known:
-            raise NoteNotFoundError(f"{name}: no vault of that name; {_tell_names(known)}")
+            raise NoteNotFoundError(f"{name}: no vault of that name; {_format_names(known)}")
     chosen = known.values() if EVERY in names else [known[name] for name in names]
     return open_others(vault, chosen)
 
@@ -133,7 +133,7 @@ def list_askable(vault: Vault) -> dict[str, str]:
     return {**read_vaults(vault.folders.config), **_find_agreed(vault)}
 
 
-def see_other(vault: Vault, name: str) -> Vault:
+def open_other_vault(vault: Vault, name: str) -> Vault:
     """Return another vault to be looked at, by the name that `list_askable` has.
 
     Raises:
@@ -142,7 +142,7 @@ def see_other(vault: Vault, name: str) -> Vault:
     """
     known = list_askable(vault)
     if name not in known or vault.opener is None:
-        raise NoteNotFoundError(f"{name}: no vault of that name; {_tell_names(known)}")
+        raise NoteNotFoundError(f"{name}: no vault of that name; {_format_names(known)}")
     opened = replace(vault.opener(known[name]), name=name)
     sync_once(opened)
     return opened
@@ -155,7 +155,7 @@ def open_addressed(vault: Vault, address: str) -> tuple[Vault, str]:
         return vault, address
     if name not in list_askable(vault):
         return vault, address
-    return see_other(vault, name), path
+    return open_other_vault(vault, name), path
 
 
 def find_companions(vault: Vault) -> dict[str, str]:
@@ -163,7 +163,7 @@ def find_companions(vault: Vault) -> dict[str, str]:
     listed = read_vaults(vault.folders.config, anyway=True)
     named = (os.path.expanduser(listed.get(each, each)) for each in vault.config.with_vaults)
     roots = [Path(os.path.realpath(vault.root / path)) for path in named]
-    return {name: str(root) for root, name in name_vaults(vault.folders, roots).items()}
+    return {name: str(root) for root, name in label_vaults(vault.folders, roots).items()}
 
 
 def _find_agreed(vault: Vault) -> dict[str, str]:
@@ -181,7 +181,7 @@ def find_addressed(folders: UserFolders, address: str) -> tuple[str, str]:
     return root, path
 
 
-def _tell_names(known: Iterable[str]) -> str:
+def _format_names(known: Iterable[str]) -> str:
     names = ", ".join(known)
     return f"there are {names}" if names else "`vaultmem vault add PATH` lists one"
 
@@ -230,7 +230,7 @@ class VaultPool:
             known = _Open(own, ChangeHints(own), ())
         vault = replace(vault, store=known.vault.store, view=known.vault.view, patience=READER)
         try:
-            read_behind(vault, known.hints.sync)
+            read_nonblocking(vault, known.hints.sync)
         except BaseException:
             _close(known)
             raise
@@ -289,7 +289,7 @@ def list_vaults(folders: UserFolders) -> list[ListedVault]:
     Raises:
         VaultError: the list cannot be read.
     """
-    return [_look_at(name, path, folders) for name, path in read_vaults(folders.config).items()]
+    return [_inspect(name, path, folders) for name, path in read_vaults(folders.config).items()]
 
 
 def add_vault(folders: UserFolders, path: str, name: str = "") -> ListedVault:
@@ -318,7 +318,7 @@ def add_vault(folders: UserFolders, path: str, name: str = "") -> ListedVault:
         if known.casefold() == chosen.casefold() and place != str(root):
             raise ConflictError(f'"{known}" is {place}; give another name with --name')
     write_vaults(folders.config, {**listed, chosen: str(root)})
-    return _look_at(chosen, str(root), folders)
+    return _inspect(chosen, str(root), folders)
 
 
 def register_vault(folders: UserFolders, root: Path) -> str:
@@ -362,7 +362,7 @@ def _suggest_name(root: Path) -> str:
     return re.sub(r"[^\w.-]+", "-", root.name).strip("-._")[:40]
 
 
-def _look_at(name: str, path: str, folders: UserFolders) -> ListedVault:
+def _inspect(name: str, path: str, folders: UserFolders) -> ListedVault:
     """Return how a vault is, by what is known of it."""
     found = ListedVault(name, path)
     if not os.path.isfile(os.path.join(path, CONFIG_NAME)):
@@ -374,7 +374,7 @@ def _look_at(name: str, path: str, folders: UserFolders) -> ListedVault:
         finally:
             vault.close()
     except (VaultError, OSError) as error:
-        return found._replace(problem=str(name_failure(error)))
+        return found._replace(problem=str(wrap_os_error(error)))
 
 
 def _describe(found: ListedVault, vault: Vault) -> ListedVault:

@@ -54,7 +54,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 _HEAD = 4096
 
 
-def attribute_commits(vault: Vault, commit: str, since: str) -> None:
+def record_attribution(vault: Vault, commit: str, since: str) -> None:
     """Note what the commits of `commit` that are not in `since` have of agents' words.
 
     It keeps nobody from reading: what cannot be noted now is when HEAD moves the next time.
@@ -189,7 +189,7 @@ def _carry(vault: Vault, renamed: Mapping[str, str]) -> None:
         replace_attribution(vault.history, NOTES_REF, kept, int(vault.now()))
 
 
-def gather_attribution(vault: Vault) -> dict[str, bytes]:
+def collect_attribution(vault: Vault) -> dict[str, bytes]:
     """Return what this machine knows of who wrote what plain git committed, as files.
 
     A file is of all commits whose ids begin with the same two digits.
@@ -210,7 +210,7 @@ def gather_attribution(vault: Vault) -> dict[str, bytes]:
     }
 
 
-def take_attribution(vault: Vault, machines: Iterable[Machine]) -> None:
+def import_attribution(vault: Vault, machines: Iterable[Machine]) -> None:
     """Make what these other machines share of it count here, as their claims and no other ones.
 
     Raises:

@@ -26,7 +26,7 @@ from vaultmem.core.text.blob import blob_id
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.storage.files import UnsafeFileError, read_file
 from vaultmem.storage.scan_files import read_obsidian
-from vaultmem.storage.tokenizer import name_tokenizer, use_tokenizer
+from vaultmem.storage.tokenizer import get_tokenizer_name, use_tokenizer
 
 if TYPE_CHECKING:
     import subprocess
@@ -124,7 +124,7 @@ def _read_note(root: Path, job: ReadJob, daily: DailyNotes) -> tuple[AnalysedNot
 
 def read_notes(root: Path, jobs: Sequence[ReadJob]) -> Iterator[tuple[Sequence[ReadJob], Chunk]]:
     """Yield all jobs in their order, some at a time, with what came of them."""
-    chunks = list(_divide(jobs))
+    chunks = list(_split(jobs))
     helpers = min(_MAX_HELPERS, (os.cpu_count() or 1) - 1, len(chunks) // 2)
     if len(jobs) < MANY or helpers < 1:
         reader = ChunkReader(root)
@@ -133,7 +133,7 @@ def read_notes(root: Path, jobs: Sequence[ReadJob]) -> Iterator[tuple[Sequence[R
         yield from _read_with_helpers(root, chunks, helpers)
 
 
-def _divide(jobs: Sequence[ReadJob]) -> Iterator[Sequence[ReadJob]]:
+def _split(jobs: Sequence[ReadJob]) -> Iterator[Sequence[ReadJob]]:
     start = size = 0
     for number, job in enumerate(jobs):
         if number - start == _CHUNK or size > _CHUNK_BYTES:
@@ -171,7 +171,7 @@ def _read_with_helpers(
         while begun:
             chunk, asked = begun.popleft()
             begun.extend(islice(asking, 1))
-            while not asked.done() and (place := _take_back(begun)) is not None:
+            while not asked.done() and (place := _roll_back(begun)) is not None:
                 begun.extend(islice(asking, 1))
                 own: Future[Chunk | None] = Future()
                 own.set_result(reader.read(begun[place][0]))
@@ -179,7 +179,7 @@ def _read_with_helpers(
             yield chunk, asked.result() or reader.read(chunk)
 
 
-def _take_back(begun: Sequence[tuple[Sequence[ReadJob], Future[Chunk | None]]]) -> int | None:
+def _roll_back(begun: Sequence[tuple[Sequence[ReadJob], Future[Chunk | None]]]) -> int | None:
     """Return the place of the first chunk that no helper has begun, and none will; None if none."""
     return next((place for place, (_, asked) in enumerate(begun) if asked.cancel()), None)
 
@@ -196,7 +196,7 @@ class _Helper:
 
         # -P: the current folder may be a vault that has a folder called `vaultmem`.
         command = [sys.executable, "-P", "-c", f"from {__name__} import serve; serve()"]
-        arguments = [os.fspath(self._root), name_tokenizer()]
+        arguments = [os.fspath(self._root), get_tokenizer_name()]
         pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
         with contextlib.suppress(OSError):
             self._process = subprocess.Popen(

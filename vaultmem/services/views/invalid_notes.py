@@ -20,7 +20,7 @@ from vaultmem.core.lifecycle import (
     most_restricted,
 )
 from vaultmem.core.notes.conflict import find_conflict
-from vaultmem.core.notes.frontmatter import find_said_states
+from vaultmem.core.notes.frontmatter import read_state_lines
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.problems import IN_DOUBT, RESTRICTED
 from vaultmem.errors import NoteNotFoundError, VaultError
@@ -132,7 +132,7 @@ def _choose(vault: Vault, commit: str, note: Note, known: NoteRecord | None) -> 
         conflict = find_conflict(note.text)
     problem = note.problem or conflict
     before = State(known.state) if known and known.state in HIDDEN_STATES else State.ACTIVE
-    said = map(State, find_said_states(note.text, note.matter))
+    said = map(State, read_state_lines(note.text, note.matter))
     limit = most_restricted(State.ACTIVE, before, *said)
     earlier, data = _read_last(vault, commit, str(note.path), known)
     if earlier and _may_count(earlier, limit):

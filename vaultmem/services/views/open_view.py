@@ -11,8 +11,8 @@ from vaultmem.config import CONFIG_NAME, Config, parse_config
 from vaultmem.core.text.display import escape_bytes
 from vaultmem.core.text.paths import is_note_name
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
-from vaultmem.services.views.read_index import Batch, Progress, is_index_behind
-from vaultmem.services.views.update_index import read_note_rules, sync_to_read
+from vaultmem.services.views.read_index import Batch, Progress, is_index_stale
+from vaultmem.services.views.update_index import read_note_rules, update_index_nonblocking
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.git.head import find_git_folder, read_branch
 from vaultmem.storage.git.introduced import date_brought, find_brought
@@ -31,7 +31,7 @@ _BATCH_SIZE = 5_000
 _PATIENCE = 20.0
 
 
-def look_at(
+def view_at(
     vault: Vault,
     at: str = "",
     include: Sequence[str] = (),
@@ -58,17 +58,17 @@ def look_at(
     distinct = [t for n, t in enumerate(targets) if t not in targets[:n]]
     if distinct == [None]:
         return vault
-    if is_index_behind(vault):
-        sync_to_read(vault)
+    if is_index_stale(vault):
+        update_index_nonblocking(vault)
     config = vault.config if distinct[0] is None else config_at(vault, distinct[0].commit)
     sources = [
-        _work_tree(vault) if t is None else _look_at_commit(vault, t, progress, patience)
+        _work_tree(vault) if t is None else _view_commit(vault, t, progress, patience)
         for t in distinct
     ]
     return replace(vault, view=vault.view.at(sources), config=config)
 
 
-def look_now(vault: Vault) -> Vault:
+def current_view(vault: Vault) -> Vault:
     """Return the vault as it is now where it works: its ref's branch, which moves by each write.
 
     The folder is the vault itself, and so is a moment that is looked at.
@@ -82,17 +82,17 @@ def look_now(vault: Vault) -> Vault:
         source, found = vault.view.sources[0], find_git_folder(vault.root)
         if not source.branch or (found and read_branch(found[1], source.branch) == source.commit):
             return vault
-    return look_at(vault)
+    return view_at(vault)
 
 
-def go_to(vault: Vault, ref: str) -> Vault:
+def at_ref(vault: Vault, ref: str) -> Vault:
     """Return the same vault, its storage shared, for working on a branch, with "" in the folder."""
     if vault.ref == ref and not vault.view.sources:
         return vault
     return replace(vault, ref=ref, view=vault.view.at(()))
 
 
-def name_branch(vault: Vault) -> str:
+def get_branch_name(vault: Vault) -> str:
     """Return the branch that the vault works on, checked out or not; "" where that is none."""
     if vault.view.sources:
         return vault.view.sources[0].branch
@@ -161,7 +161,7 @@ def _work_tree(vault: Vault) -> ViewSource:
     return ViewSource(branch or "work tree", branch, head.commit, int(at or 0))
 
 
-def _look_at_commit(
+def _view_commit(
     vault: Vault, target: RefTarget, progress: Progress | None, patience: float
 ) -> ViewSource:
     """Return a commit's view; what it holds and was never seen is read and indexed."""

@@ -65,7 +65,7 @@ class Batch:
         """Add the notes of a chunk but for those at some places, which get no number."""
         import numpy as np
 
-        from vaultmem.storage.index.batch import describe_sections, keep_sections
+        from vaultmem.storage.index.batch import describe_sections, select_sections
 
         manifest = self._vault.manifest
         notes = [reading.note for reading in chunk.readings if reading.note is not None]
@@ -86,7 +86,7 @@ class Batch:
         is_fresh = np.array([document in numbers for document in documents], np.bool_)
         kept = np.repeat(is_fresh, [len(note.ordinals) for note in notes])
         if kept.any():
-            self._parts.append(keep_sections(sections, kept))
+            self._parts.append(select_sections(sections, kept))
             self._sections += len(self._parts[-1])
             self._postings += len(self._parts[-1].terms.term)
         found = iter(documents)
@@ -113,7 +113,7 @@ def no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def is_index_behind(vault: Vault) -> bool:
+def is_index_stale(vault: Vault) -> bool:
     """Tell whether the index is not the one that the database was written with, or is damaged."""
     stamp = vault.index.stamp()
     try:
@@ -124,7 +124,7 @@ def is_index_behind(vault: Vault) -> bool:
 
 def repair_index(vault: Vault) -> None:
     """Forget the documents that the index does not hold (it was interrupted): they come again."""
-    if not is_index_behind(vault):
+    if not is_index_stale(vault):
         return
     if not vault.index.stamp() or vault.state.get("index") or not vault.state.get("view"):
         # Damaged, or neither written by this database nor on its way: left by a lost one, whose

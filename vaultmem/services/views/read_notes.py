@@ -14,7 +14,7 @@ from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.search.query import NoteFilter
 from vaultmem.core.text.paths import is_note_path, parse_note_path
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.views.update_index import heals
+from vaultmem.services.views.update_index import retries_after_rebuild
 from vaultmem.storage.files import UnsafeFileError, read_file
 from vaultmem.vault import Vault
 
@@ -153,7 +153,7 @@ def read_bytes(vault: Vault, path: PurePosixPath) -> bytes:
     return vault.history.objects.read(blob)[1]
 
 
-@heals
+@retries_after_rebuild
 def list_notes(vault: Vault, note_filter: NoteFilter) -> list[NoteRecord]:
     """Return the notes that the filter admits, by path; the vault must be in sync."""
     return list(filter(note_filter.admits, vault.view.records()))
@@ -191,12 +191,12 @@ def resolve_address(vault: Vault, address: str, by_title: bool = True) -> tuple[
         if unicodedata.normalize("NFC", f"/{each}").removesuffix(".md").casefold().endswith(wanted)
     ]
     if not found and by_title:
-        from vaultmem.services.views.resolve_names import find_titled, tell_unknown
+        from vaultmem.services.views.resolve_names import find_titled, describe_unknown
 
         if titled := find_titled(vault, address):
             found, heading = titled, ""
         elif not (found := find_titled(vault, name) if heading else []):
-            raise NoteNotFoundError(tell_unknown(vault, name))
+            raise NoteNotFoundError(describe_unknown(vault, name))
     if len(found) == 1:
         return PurePosixPath(found[0]), heading
     if found:

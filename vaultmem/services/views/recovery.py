@@ -53,7 +53,7 @@ def close_operation(vault: Vault) -> None:
     """
     if vault.head() is not None:
         with contextlib.suppress(OSError, FaultError, PendingError):
-            vault.history.settle_index()
+            vault.history.update_git_index()
     if vault.operations.read_staged():
         vault.operations.drop_files()
     else:

@@ -20,7 +20,7 @@ from vaultmem.core.notes.sections import KEBAB, TITLE, number_name
 from vaultmem.core.packs.pack_text import MIN_HANDLE
 from vaultmem.core.search.query import Hit, NoteFilter, NoteKey
 from vaultmem.core.text.paths import check_new_name, fold, fold_name
-from vaultmem.core.text.suggest import ask_meant
+from vaultmem.core.text.suggest import suggest_similar
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.storage.link_table import LinkStore
 from vaultmem.vault import Vault
@@ -94,7 +94,7 @@ def find_titled(vault: Vault, name: str) -> list[str]:
     return sorted(set(vault.view.paths(where, names).values()))
 
 
-def tell_unknown(vault: Vault, name: str) -> str:
+def describe_unknown(vault: Vault, name: str) -> str:
     """Return that no note has a name, with those that may be meant."""
     paths = vault.view.paths()
     stems = Counter(PurePosixPath(path).stem for path in paths.values())
@@ -105,7 +105,7 @@ def tell_unknown(vault: Vault, name: str) -> str:
             shown = stem if stems[stem] == 1 else path
             known |= dict.fromkeys((*names, stem, path), shown)
     wanted = name if name in known else PurePosixPath(name).stem
-    return f'no note is called "{name}"' + ask_meant(wanted, known, "; see `vaultmem list`")
+    return f'no note is called "{name}"' + suggest_similar(wanted, known, "; see `vaultmem list`")
 
 
 def _list_names(vault: Vault) -> dict[int, list[str]]:
@@ -115,7 +115,7 @@ def _list_names(vault: Vault) -> dict[int, list[str]]:
     return names
 
 
-def tell_unmatched(vault: Vault, wanted: NoteFilter) -> list[str]:
+def describe_unmatched(vault: Vault, wanted: NoteFilter) -> list[str]:
     """Return which tags and contexts of a filter no note has, with those that may be meant."""
     if not (wanted.tags or wanted.context):
         return []
@@ -123,13 +123,13 @@ def tell_unmatched(vault: Vault, wanted: NoteFilter) -> list[str]:
     tags = dict.fromkeys(tag for record in records for tag in record.tags)
     contexts = dict.fromkeys(record.context for record in records if record.context)
     told = [
-        f'no note has the tag "{tag}"{ask_meant(tag, [*tags])}'
+        f'no note has the tag "{tag}"{suggest_similar(tag, [*tags])}'
         for tag in wanted.tags
         if not has_tag(tuple(tags), tag)
     ]
     inside = f"{wanted.context}/"
     if wanted.context and not any(f"{each}/".startswith(inside) for each in contexts):
-        near = ask_meant(wanted.context, [*contexts])
+        near = suggest_similar(wanted.context, [*contexts])
         told.append(f'no note is of the context "{wanted.context}"{near}')
     return told
 
@@ -139,7 +139,7 @@ def is_handle(name: str) -> bool:
     return bool(_HANDLE.fullmatch(name))
 
 
-def name_notes(vault: Vault, hits: Iterable[Hit]) -> dict[NoteKey, str]:
+def choose_note_paths(vault: Vault, hits: Iterable[Hit]) -> dict[NoteKey, str]:
     """Return for each hit's note the shortest handle that is its alone in the view."""
     notes = {hit.note: hit for hit in hits}
     beginnings = {hit.record.blob[:MIN_HANDLE] for hit in notes.values()}

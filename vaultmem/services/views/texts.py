@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.canvas import decode_note
-from vaultmem.core.notes.comments import drop_unseen, has_unseen, hide_unseen
+from vaultmem.core.notes.comments import strip_hidden, has_hidden, hide_unseen
 from vaultmem.core.notes.record import NOTE_FIELDS, NoteRecord, SectionRecord
 from vaultmem.core.notes.sections import format_full_text
 from vaultmem.core.text.blob import blob_id
@@ -56,7 +56,7 @@ def read_section(vault: Vault, record: NoteRecord, section: SectionRecord) -> st
         return None
     if _is_plain(record.blob, text):
         return text[section.start : section.end].strip()
-    return drop_unseen(_see(text)[section.start : section.end]).strip()
+    return strip_hidden(_view_at(text)[section.start : section.end]).strip()
 
 
 def read_sections(
@@ -74,7 +74,7 @@ _KEPT_PLAIN = 50_000
 
 def _is_plain(blob: str, text: str) -> bool:
     if blob not in _plain:
-        if has_unseen(text):
+        if has_hidden(text):
             return False
         if len(_plain) >= _KEPT_PLAIN:
             _plain.clear()
@@ -83,7 +83,7 @@ def _is_plain(blob: str, text: str) -> bool:
 
 
 @lru_cache(maxsize=512)
-def _see(text: str) -> str:
+def _view_at(text: str) -> str:
     from vaultmem.core.notes.frontmatter import read_frontmatter
 
     return hide_unseen(text, read_frontmatter(text).body).text

@@ -24,14 +24,14 @@ from vaultmem.errors import (
     DamagedError,
     FaultError,
     VaultError,
-    name_failure,
-    naming_faults,
+    wrap_os_error,
+    wrapping_os_errors,
 )
 from vaultmem.services.views.read_index import (
     Batch,
     Progress,
     finish_view,
-    is_index_behind,
+    is_index_stale,
     no_collection,
     remember_index,
     repair_index,
@@ -45,7 +45,7 @@ from vaultmem.services.views.withdraw import (
 )
 from vaultmem.storage.arrivals import add_waiting
 from vaultmem.storage.displaced_files import clear_leftover, find_leftovers
-from vaultmem.storage.git.git_locks import GitLocation, has_records, remove_left_locks
+from vaultmem.storage.git.git_locks import GitLocation, has_own_locks, remove_left_locks
 from vaultmem.storage.git.head import find_git_folder
 from vaultmem.storage.git.introduced import Brought, date_brought, find_brought
 from vaultmem.storage.lock import READER, WRITER, hold_lock
@@ -104,18 +104,18 @@ def sync_vault(vault: Vault, progress: Progress | None = None) -> SyncReport:
     return _sync_vault(vault, progress)
 
 
-def sync_to_read(vault: Vault, progress: Progress | None = None) -> SyncReport:
+def update_index_nonblocking(vault: Vault, progress: Progress | None = None) -> SyncReport:
     """Make the index equal to the folder as `sync_vault` does, if it can be done at once."""
-    return read_behind(vault, lambda brief: sync_vault(brief, progress)) or SyncReport()
+    return read_nonblocking(vault, lambda brief: sync_vault(brief, progress)) or SyncReport()
 
 
 def sync_once(vault: Vault, progress: Progress | None = None) -> None:
     """Make the index equal to the folder, unless that was tried since the vault was opened."""
     if "in_sync" not in vault.state.kept and not vault.notices.stale:
-        sync_to_read(vault, progress)
+        update_index_nonblocking(vault, progress)
 
 
-def read_behind(vault: Vault, sync: Callable[[Vault], _T]) -> _T | None:
+def read_nonblocking(vault: Vault, sync: Callable[[Vault], _T]) -> _T | None:
     """Bring the index up to date by `sync`, but not while others write, or the disk is full.
 
     What is read then is what the index had before, and `vault.notices.stale` says why; nothing is
@@ -129,7 +129,7 @@ def read_behind(vault: Vault, sync: Callable[[Vault], _T]) -> _T | None:
     except (OSError, FaultError) as error:  # A full disk can still be read.
         if not _has_index(vault):
             raise
-        fault = error.fault if isinstance(error, FaultError) else name_failure(error)
+        fault = error.fault if isinstance(error, FaultError) else wrap_os_error(error)
         vault.notices.stale = f"without what was saved since the last look: {fault}"
     except BusyError as error:
         if not _has_index(vault):
@@ -150,7 +150,7 @@ def _wait_for_index(vault: Vault, sync: Callable[[Vault], _T]) -> _T:
         raise BusyError(f"there is no index yet, and {error}") from None
 
 
-def heals(read: _Read[_P, _T]) -> _Read[_P, _T]:
+def retries_after_rebuild(read: _Read[_P, _T]) -> _Read[_P, _T]:
     """Let what only reads a vault sync it and read again, where what it read proves damaged.
 
     A vault that looks at commits is not mended by a sync of the folder: there a DamagedError says
@@ -217,9 +217,9 @@ def sync_paths(vault: Vault, paths: Iterable[PurePosixPath]) -> None:
     """
     with vault.lock_caches():
         with contextlib.suppress(DamagedError):
-            if vault.postpones_index or not is_index_behind(vault):
+            if vault.postpones_index or not is_index_stale(vault):
                 looked = time.time_ns()
-                found = _look_at_paths(vault, [str(path) for path in paths])
+                found = _scan_paths(vault, [str(path) for path in paths])
                 _update(vault, found, looked, has_index=not vault.postpones_index)
                 write_withdrawals(vault)
                 return
@@ -270,8 +270,8 @@ def _sync_vault(vault: Vault, progress: Progress | None) -> SyncReport:
     if _clear_leftovers(vault, scan):
         looked, scan = time.time_ns(), scan_vault(vault.root, rules.for_scan)
     known = (vault.state.get("scan"), vault.state.get("note_rules"))
-    if known != (scan.signature(), rules.key) or is_index_behind(vault):
-        with naming_faults("the index is not updated"), vault.lock_caches(), no_collection():
+    if known != (scan.signature(), rules.key) or is_index_stale(vault):
+        with wrapping_os_errors("the index is not updated"), vault.lock_caches(), no_collection():
             if vault.state.get("note_rules").partition("\n")[0] != rules.key.partition("\n")[0]:
                 vault.index.reset()  # Notes are dated otherwise, so all are read again.
             repair_index(vault)
@@ -294,7 +294,7 @@ def _clear_leftovers(vault: Vault, scan: Scan) -> bool:
     """
     for file in find_leftovers(vault.state_folder):
         clear_leftover(file, is_held=False)
-    if has_records(vault.state_folder) and (found := find_git_folder(vault.root)):
+    if has_own_locks(vault.state_folder) and (found := find_git_folder(vault.root)):
         with contextlib.suppress(VaultError):
             remove_left_locks(GitLocation(*found, vault.state_folder))
     unread = find_leftovers(vault.root / TRANSCRIPTS)  # No scan looks into that folder.
@@ -338,7 +338,7 @@ def _known_stats(vault: Vault, scan: Scan, rules: str) -> dict[str, Stat]:
     return known
 
 
-def _look_at_paths(vault: Vault, names: Sequence[str]) -> _Difference:
+def _scan_paths(vault: Vault, names: Sequence[str]) -> _Difference:
     """Return what is at some paths now, as if all of them differed."""
     aside = read_note_rules(vault).aside
     there = {name: stat for name in names if (stat := stat_now(vault, name)) is not None}
@@ -488,11 +488,11 @@ def _learn_commits(vault: Vault) -> None:
     if head is None or not head.commit:
         return
     history = vault.history
-    from vaultmem.services.views.attribution import attribute_commits, carry_attribution
+    from vaultmem.services.views.attribution import record_attribution, carry_attribution
 
     carry_attribution(vault)
     if vault.journal.agents_paths():
-        attribute_commits(vault, head.commit, before)
+        record_attribution(vault, head.commit, before)
     brought = find_brought(history, head.commit, before)
     goes_on = bool(before) and history.refs.is_ancestor(before, head.commit)
     is_rebased = bool(before) and vault.state.get("branch") == head.branch
@@ -526,7 +526,7 @@ def _list_arrivals(vault: Vault, since: str, brought: Sequence[Brought]) -> dict
     for each in fresh:
         if each.path in now and each.commit not in made_here:
             sent.setdefault(each.path, []).append(each.commit)
-    return _name_senders(vault, sent) if sent else {}
+    return _find_senders(vault, sent) if sent else {}
 
 
 def _find_made_here(vault: Vault, since: str) -> set[str]:
@@ -535,7 +535,7 @@ def _find_made_here(vault: Vault, since: str) -> set[str]:
     return set(vault.history.git.run("rev-list", *span, check=False).split())
 
 
-def _name_senders(vault: Vault, sent: Mapping[str, Sequence[str]]) -> dict[str, str]:
+def _find_senders(vault: Vault, sent: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """Return who wrote the last of these commits, but for the one that merged them."""
     from vaultmem.storage.git.log import read_commits
 
@@ -543,9 +543,9 @@ def _name_senders(vault: Vault, sent: Mapping[str, Sequence[str]]) -> dict[str, 
         commits = read_commits(vault.history, {each for path in sent for each in sent[path]})
     except VaultError:
         return dict.fromkeys(sent, "")
-    return {path: _name_sender([commits[c] for c in sent[path] if c in commits]) for path in sent}
+    return {path: _find_sender([commits[c] for c in sent[path] if c in commits]) for path in sent}
 
 
-def _name_sender(commits: Sequence[Commit]) -> str:
+def _find_sender(commits: Sequence[Commit]) -> str:
     written = [each for each in commits if len(each.parents) < 2]
     return next((each.who for each in [*written, *commits]), "")

@@ -75,7 +75,9 @@ def render_contexts(vault: Vault) -> list[RenderedContext]:
             _drop_former(vault, former)
         for line in parse_contexts(config.contexts):
             done.append(_render(line.path, partial(_write_line, vault, seen, line)))
-        done += [_render(name, partial(_keep_in, whole, name, texts)) for name in config.keep_in]
+        done += [
+            _render(name, partial(_inject_context, whole, name, texts)) for name in config.keep_in
+        ]
         return done
 
 
@@ -136,7 +138,7 @@ def _write_pack(vault: Vault, name: str, text: str) -> bool:
     return True
 
 
-def _keep_in(vault: Vault, name: str, texts: dict[str | None, str]) -> bool:
+def _inject_context(vault: Vault, name: str, texts: dict[str | None, str]) -> bool:
     """Make the block in a person's file hold a pack; tell whether it had to be written.
 
     `texts` are the packs that were made already, by project.

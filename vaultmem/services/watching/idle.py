@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from vaultmem.core.lifecycle import State
 from vaultmem.core.text.blob import blob_id
-from vaultmem.core.text.display import count_things
+from vaultmem.core.text.display import pluralize
 from vaultmem.core.text.paths import is_note_name
 from vaultmem.errors import ConflictError, NoteNotFoundError, PendingError, RefusedError, VaultError
 from vaultmem.services.changes.commit import (
@@ -82,7 +82,7 @@ class QuietEdits:
         self.look()
         return report
 
-    def name_held(self, report: CommitReport) -> list[str]:
+    def format_skipped(self, report: CommitReport) -> list[str]:
         """Return a line for each reason why files were left out, of which no report has told."""
         new = {path: why for path, why in report.skipped.items() if path not in self._held}
         self._held = {**report.skipped}
@@ -142,7 +142,7 @@ class _Request(NamedTuple):
     blob: str
 
 
-def take_transitions(vault: Vault, examined: Examined) -> Iterator[CommitReport]:
+def commit_transitions(vault: Vault, examined: Examined) -> Iterator[CommitReport]:
     """Commit each transition that the folder shows and no commit has yet; it must be in sync.
 
     Raises:
@@ -150,7 +150,7 @@ def take_transitions(vault: Vault, examined: Examined) -> Iterator[CommitReport]
         RefusedError: something looks like a credential. The other transitions were taken.
     """
     with vault.lock():
-        said = _find_said(vault, examined)
+        said = _find_spoken(vault, examined)
         request, problem = _read_request(vault)
         if (said or request) and (obstacle := vault.history.obstacle()):
             waits = "what was asked for by file" if request else "the text of the notes"
@@ -160,7 +160,7 @@ def take_transitions(vault: Vault, examined: Examined) -> Iterator[CommitReport]
             if report.commits:
                 yield report
             held = {path: why for path, why in report.skipped.items() if path in said}
-            problem = _refuse(held) if held else problem
+            problem = _reject(held) if held else problem
         if request:
             try:
                 # What the others committed was there to be kept when somebody asked for this.
@@ -171,7 +171,7 @@ def take_transitions(vault: Vault, examined: Examined) -> Iterator[CommitReport]
             raise problem
 
 
-def _find_said(vault: Vault, examined: Examined) -> set[str]:
+def _find_spoken(vault: Vault, examined: Examined) -> set[str]:
     """Return the notes whose edits say something; remember which are candidates."""
     commit = vault.history.head().commit
     if examined.get("") != commit:
@@ -191,7 +191,7 @@ def _find_said(vault: Vault, examined: Examined) -> set[str]:
     return edited.keys() - silent.keys()
 
 
-def _refuse(held: Mapping[str, str]) -> RefusedError:
+def _reject(held: Mapping[str, str]) -> RefusedError:
     named = "; ".join(f"{path} {why}" for path, why in held.items())
     return RefusedError(f"not committed: {named}. To go on: {HOW_TO_ALLOW}")
 
@@ -251,20 +251,20 @@ class Rest:
         done = embed_pending(self.vault, _SLICE)
         if done is None or not done.added or done.embedded < done.sections:
             return ""
-        return f"{count_things(done.sections, 'section')}, with {done.model}"
+        return f"{pluralize(done.sections, 'section')}, with {done.model}"
 
-    def take_in(self) -> str:
+    def compare_incoming(self) -> str:
         """Compare some notes that came from elsewhere; tell, after the last, what is to decide."""
         if not self.vault.state.get("arrived"):
             return ""
-        from vaultmem.services.curation.incoming_notes import take_in
+        from vaultmem.services.curation.incoming_notes import compare_incoming
 
-        found = take_in(self.vault, _SLICE)
+        found = compare_incoming(self.vault, _SLICE)
         if not found or self.vault.state.get("arrived"):
             return ""
         return f"{len(found):,} to review: `vaultmem review`"
 
-    def keep_small(self) -> Iterator[CommitReport]:
+    def run_idle_tasks(self) -> Iterator[CommitReport]:
         """Dream and compact as vaultmem.yaml wants once a night has come; yield what is committed.
 
         Raises:

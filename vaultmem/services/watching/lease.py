@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import vaultmem
-from vaultmem.core.text.json_values import as_named
+from vaultmem.core.text.json_values import as_json_object
 from vaultmem.errors import BusyError, VaultError
-from vaultmem.services.views.read_index import Progress, is_index_behind
+from vaultmem.services.views.read_index import Progress, is_index_stale
 from vaultmem.services.views.update_index import mark_in_sync, sync_vault
 from vaultmem.services.watching.sync_hints import sync_pending
 from vaultmem.storage.atomic import write_atomically
@@ -65,7 +65,7 @@ def hold_watch(vault: Vault, address: str = "", passing: bool = False) -> Iterat
     with held:
         own = Watching(os.getpid(), vaultmem.__version__, vault.now(), address, passing)
         file = vault.state_folder / "watch.json"
-        write_atomically(file, json.dumps(as_named(own)).encode(), durable=False)
+        write_atomically(file, json.dumps(as_json_object(own)).encode(), durable=False)
         try:
             yield own
         finally:
@@ -119,7 +119,7 @@ def catch_up(vault: Vault, progress: Progress | None = None) -> None:
     """
     socket = str(vault.state_folder / SOCKET_NAME)
     told = ask_watcher(socket, str(vault.root), vaultmem.__version__, ["settle"])
-    if told is None or is_index_behind(vault):
+    if told is None or is_index_stale(vault):
         sync_vault(vault, progress)
     else:
         mark_in_sync(vault)
@@ -131,7 +131,7 @@ def is_current(own: Watching, vault: Vault) -> bool:
         told = json.loads((vault.state_folder / "watch.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
-    return bool(told == as_named(own))
+    return bool(told == as_json_object(own))
 
 
 def _clock(at: float) -> str:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from vaultmem.core.text.paths import GENERATED, is_note_name, is_text
 from vaultmem.errors import DamagedError
-from vaultmem.services.views.read_index import is_index_behind
+from vaultmem.services.views.read_index import is_index_stale
 from vaultmem.services.views.update_index import (
     mark_in_sync,
     read_note_rules,
@@ -71,7 +71,7 @@ def _sync_changed(vault: Vault, paths: Set[str]) -> IndexedHints:
     if not all(_is_plain(vault, name) for name in names):
         return sync_all(vault)
     with vault.lock_caches():
-        if is_index_behind(vault):
+        if is_index_stale(vault):
             return sync_all(vault)
         before = vault.manifest.files(names)
         sync_paths(vault, map(PurePosixPath, names))
@@ -164,6 +164,6 @@ def _has_moved(vault: Vault) -> bool:
     try:
         told = (vault.state.get("head"), vault.state.get("note_rules"))
         moved = told != (commit, read_note_rules(vault).key)
-        return moved or is_index_behind(vault) or vault.operations.is_open()
+        return moved or is_index_stale(vault) or vault.operations.is_open()
     except DamagedError:
         return True

@@ -17,10 +17,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from vaultmem.config import CONFIG_NAME, read_config
-from vaultmem.errors import DamagedError, PendingError, VaultError, name_failure
+from vaultmem.errors import DamagedError, PendingError, VaultError, wrap_os_error
 from vaultmem.services.changes.commit import CommitReport
 from vaultmem.services.watching.generated_context import render_contexts
-from vaultmem.services.watching.idle import Examined, QuietEdits, Rest, take_transitions
+from vaultmem.services.watching.idle import Examined, QuietEdits, Rest, commit_transitions
 from vaultmem.services.watching.lease import PendingPaths
 from vaultmem.services.watching.sync_hints import sync_all, sync_changed
 from vaultmem.storage.lock import find_holders
@@ -72,7 +72,7 @@ class WatchLoop:
         notice: Callable[[str], None] | None = None,
     ) -> None:
         self._vault = vault
-        self._tell = tell
+        self._describe = tell
         self._only_looks = only_looks
         self._notice = notice
         self._is_mine = is_mine or (lambda: True)
@@ -199,7 +199,7 @@ class WatchLoop:
         if self._waits_for and self._vault.history.obstacle():
             if self._waits_for not in self._told:  # Not at once: mostly git is done in a moment.
                 self._told.add(self._waits_for)
-                self._tell(Happened("problem", self._waits_for))
+                self._describe(Happened("problem", self._waits_for))
             return False
         return bool(self._waits_for)
 
@@ -223,40 +223,40 @@ class WatchLoop:
         if polling := self._watcher.polling():
             self._problems.add(polling)
         for problem in sorted(self._problems - self._told):
-            self._tell(Happened("problem", problem))
+            self._describe(Happened("problem", problem))
         self._told = self._problems | ({self._waits_for} & self._told)
 
     def _rest(self) -> None:
         """Do what could wait; what fails is reported once, until something else does."""
         self._problems = set()
         self._render_when_due()
-        self._try(lambda: self._tell_of("arrived", self._resting.take_in()))
-        self._try(lambda: self._tell_of("embedded", self._resting.embed()))
-        self._try(self._keep_small)
-        self._try(lambda: self._tell_of("packed", self._resting.tidy()))
+        self._try(lambda: self._report_of("arrived", self._resting.compare_incoming()))
+        self._try(lambda: self._report_of("embedded", self._resting.embed()))
+        self._try(self._run_idle_tasks)
+        self._try(lambda: self._report_of("packed", self._resting.tidy()))
         self._sync()
         for problem in sorted(self._problems - self._told):
-            self._tell(Happened("problem", problem))
+            self._describe(Happened("problem", problem))
         self._told |= self._problems
 
-    def _tell_of(self, what: str, text: str) -> None:
+    def _report_of(self, what: str, text: str) -> None:
         if text:
-            self._tell(Happened(what, text))
+            self._describe(Happened(what, text))
 
     def _sync(self) -> None:
         found = self._resting.syncs.poll()
         if found is not None and found.is_problem:
             self._problems.add(found.text)
         elif found is not None:
-            self._tell(Happened("synced", found.text))
+            self._describe(Happened("synced", found.text))
 
-    def _keep_small(self) -> None:
-        for report in self._resting.keep_small():
-            self._tell_commits(report)
+    def _run_idle_tasks(self) -> None:
+        for report in self._resting.run_idle_tasks():
+            self._report_commits(report)
 
-    def _tell_commits(self, report: CommitReport) -> None:
+    def _report_commits(self, report: CommitReport) -> None:
         for commit, subject in report.commits:
-            self._tell(Happened("committed", f"{commit[:7]}  {subject}"))
+            self._describe(Happened("committed", f"{commit[:7]}  {subject}"))
         if report.has_closed:
             self._resting.syncs.hurry()
 
@@ -264,7 +264,7 @@ class WatchLoop:
         try:
             step()
         except (VaultError, OSError) as error:
-            self._problems.add(str(name_failure(error)))
+            self._problems.add(str(wrap_os_error(error)))
             if isinstance(error, DamagedError):
                 self._head = "unknown"  # All is looked at again, and so built anew.
             return False
@@ -281,7 +281,7 @@ class WatchLoop:
         if taken.is_full:
             self._last_full = started
         if text := str(taken):
-            self._tell(Happened("indexed", text))
+            self._describe(Happened("indexed", text))
 
     def _read_settings(self) -> None:
         vault = replace(self._vault, config=read_config(self._vault.root))
@@ -294,12 +294,12 @@ class WatchLoop:
         if head is None or not head.commit:
             return
         try:
-            for report in take_transitions(self._vault, self._examined):
+            for report in commit_transitions(self._vault, self._examined):
                 for commit, _ in report.commits:
                     self._head = f"{head.branch} {commit}"
-                self._tell_commits(report)
+                self._report_commits(report)
                 if not report.commits:
-                    self._tell(Happened("committed", "nothing, for there were no changes"))
+                    self._describe(Happened("committed", "nothing, for there were no changes"))
         except PendingError as error:
             self._waits_for = str(error)
 
@@ -313,15 +313,15 @@ class WatchLoop:
         problem, is_passing = "", False
         try:
             report = self._edits.commit(is_end)
-            self._tell_commits(report)
-            for line in self._edits.name_held(report):
-                self._tell(Happened("problem", f"not committed: {line}"))
+            self._report_commits(report)
+            for line in self._edits.format_skipped(report):
+                self._describe(Happened("problem", f"not committed: {line}"))
         except (VaultError, OSError) as error:
-            problem = str(name_failure(error))
+            problem = str(wrap_os_error(error))
             is_passing = isinstance(error, PendingError) and not is_end
         before, told = self._edits_problem
         if problem not in {"", told} and (problem == before or not is_passing):
-            self._tell(Happened("problem", problem))
+            self._describe(Happened("problem", problem))
             told = problem
         self._edits_problem = problem, told if problem else ""
 
@@ -336,12 +336,12 @@ class WatchLoop:
             if rendered.problem:
                 self._problems.add(f"{rendered.path}: {rendered.problem}")
             elif rendered.changed:
-                self._tell(Happened("rendered", rendered.path))
+                self._describe(Happened("rendered", rendered.path))
                 self._last_rendered = time.monotonic() if self.is_watching else 0.0
 
     def _watch_again(self) -> None:
         """Watch anew, once the folder is there again."""
-        self._tell(Happened("problem", "watching broke off; beginning again"))
+        self._describe(Happened("problem", "watching broke off; beginning again"))
         self._watcher.stop()
         while not self._vault.root.is_dir() and not self._stopped:
             time.sleep(_TICK)

@@ -266,7 +266,7 @@ def fetch_branches(history: VaultHistory, remote: Remote, seconds: float) -> str
     return fetch(history, remote, [f"+{_OURS}*:{_THEIRS}*"], seconds).told
 
 
-def settle_clone(
+def set_clone_branches(
     history: VaultHistory, branches: Mapping[str, str], branch: str, known: Mapping[str, str] | None
 ) -> None:
     """Have a clone hold these branches, and the files of one of them.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vaultmem.core.notes.conflict import Speaker
-from vaultmem.storage.git.runner import GitRunner, read_moment, read_time
+from vaultmem.storage.git.runner import GitRunner, parse_export_time, read_time
 from vaultmem.storage.git.vault_history import VaultHistory
 
 _HEADER = re.compile(r"([0-9a-f]{40}) ([0-9]+) ([0-9]+)(?: [0-9]+)?")
@@ -104,7 +104,7 @@ def find_last_change(git: GitRunner, commit: str, path: str = "") -> tuple[int, 
     if len(found) < 4:
         return find_last_change(git, commit) if path and commit else (0, Speaker())
     at = read_time(found[0])
-    return at, Speaker(found[3].strip() or found[2], read_moment(found[1], at)[:10])
+    return at, Speaker(found[3].strip() or found[2], parse_export_time(found[1], at)[:10])
 
 
 def find_theirs(git_folder: Path, environment: Mapping[str, str]) -> tuple[str, str, bool]:

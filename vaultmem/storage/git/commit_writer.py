@@ -263,7 +263,7 @@ class CommitWriter:
             self.move_branch(chain, "HEAD")
         except (VaultError, RefMovedError):
             with contextlib.suppress(VaultError):
-                self.settle_index(settings)
+                self.update_git_index(settings)
             raise
         with contextlib.suppress(VaultError):  # The commit is made; closing the operation does it.
             self._staged.write_staged({})
@@ -288,7 +288,7 @@ class CommitWriter:
             # Git has moved it, and failed at what comes after that.
         self._staged.made.append(new)
 
-    def settle_index(self, settings: CommitSettings) -> None:
+    def update_git_index(self, settings: CommitSettings) -> None:
         """Give the index what HEAD has, where a commit that did not come about left its own."""
         paths = self._staged.read_staged().keys()
         head = self._find("HEAD")

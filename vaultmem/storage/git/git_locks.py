@@ -52,7 +52,7 @@ class GitLocation(NamedTuple):
 
 
 @contextlib.contextmanager
-def on_record(place: GitLocation, command: str) -> Iterator[Path | None]:
+def is_own_lock(place: GitLocation, command: str) -> Iterator[Path | None]:
     """Keep it written down for a `with` that this process runs a git that takes locks."""
     if place.scratch is None or command not in _WRITERS:
         yield None
@@ -79,7 +79,7 @@ def find_locks(git_folder: Path, now: float) -> dict[Path, float]:
     return dict(sorted(found.items()))
 
 
-def has_records(scratch: Path) -> bool:
+def has_own_locks(scratch: Path) -> bool:
     """Tell whether a git that takes locks is at work for a vault, or was when it was killed."""
     return any(True for _ in scratch.glob(_RECORDS))
 
@@ -89,7 +89,7 @@ def remove_left_locks(place: GitLocation, ended: Path | None = None) -> None:
 
     `ended` is the record of a child that was killed while this process goes on.
     """
-    if place.scratch is None or not has_records(place.scratch):
+    if place.scratch is None or not has_own_locks(place.scratch):
         return
     with hold_lock(place.scratch / "git-locks.lock"):  # Nobody takes a new lock for the old one.
         times = _find_left(place.scratch, ended)

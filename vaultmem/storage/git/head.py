@@ -173,7 +173,7 @@ def find_operation(git: Path) -> str:
     return next((what for name, what in _OPERATIONS.items() if (git / name).exists()), "")
 
 
-def find_obstacle(git: Path, may_be_detached: bool = False, prefix: str = "") -> str:
+def find_commit_blocker(git: Path, may_be_detached: bool = False, prefix: str = "") -> str:
     """Return why no commit can be made right now and what ends that, empty if one can.
 
     `prefix` is the vault's folder in the repository.
@@ -182,7 +182,7 @@ def find_obstacle(git: Path, may_be_detached: bool = False, prefix: str = "") ->
     is_ours = any(path.startswith(prefix) for path in unmerged)
     if operation:
         article = "an" if operation == "am" else "a"
-        return f"{article} {operation} is under way; {_name_remedy(git, operation, is_ours)}"
+        return f"{article} {operation} is under way; {_format_remedy(git, operation, is_ours)}"
     if unmerged:
         more = f" and {len(unmerged) - 1} more" if len(unmerged) > 1 else ""
         remedy = "`vaultmem resolve --all` settles it" if is_ours else "edit it, then `git add` it"
@@ -196,7 +196,7 @@ def find_obstacle(git: Path, may_be_detached: bool = False, prefix: str = "") ->
     return ""
 
 
-def _name_remedy(git: Path, operation: str, is_unmerged: bool) -> str:
+def _format_remedy(git: Path, operation: str, is_unmerged: bool) -> str:
     if operation == "merge":
         return "`vaultmem resolve --all` ends it"
     if operation == "bisect":

@@ -10,8 +10,8 @@ from vaultmem.core.notes.changes import FileChange
 from vaultmem.core.notes.encoding import read_escapes
 from vaultmem.errors import NoteNotFoundError, VaultError
 from vaultmem.storage.git.commit_draft import EMPTY_TREE
-from vaultmem.storage.git.runner import read_moment, read_time
-from vaultmem.storage.git.trees import RAW, Words, take_changes
+from vaultmem.storage.git.runner import parse_export_time, read_time
+from vaultmem.storage.git.trees import RAW, Words, parse_changes
 from vaultmem.storage.git.vault_history import (
     CLAIMS_REF,
     NOTES_REF,
@@ -215,7 +215,7 @@ def _read(
     if not wanted:
         return {}
     out = history.git.run(*_LOG, *options, "--no-walk", "--stdin", stdin=wanted.encode())
-    found = _take_commits(out.split("\0"), history.prefix)
+    found = _parse_commits(out.split("\0"), history.prefix)
     return {commit.commit: (commit, changes) for commit, changes in found}
 
 
@@ -245,19 +245,19 @@ def find_ends(history: VaultHistory) -> frozenset[str]:
 
 
 def _walk(history: VaultHistory, *arguments: str) -> Iterator[tuple[Commit, list[FileChange]]]:
-    yield from _take_commits(_stream(history, *_LOG, *arguments), history.prefix)
+    yield from _parse_commits(_stream(history, *_LOG, *arguments), history.prefix)
 
 
-def _take_commits(output: Iterable[str], prefix: str) -> Iterator[tuple[Commit, list[FileChange]]]:
+def _parse_commits(output: Iterable[str], prefix: str) -> Iterator[tuple[Commit, list[FileChange]]]:
     words = Words(output)
     while words.next:
-        commit = _take_commit(words)
+        commit = _parse_commit(words)
         if words.next == "":
             words.take()  # Stands before a merge's changes, and at the end.
-        yield commit, list(take_changes(words, prefix))
+        yield commit, list(parse_changes(words, prefix))
 
 
-def _take_commit(words: Words) -> Commit:
+def _parse_commit(words: Words) -> Commit:
     commit, parents, tree, time, at, author, email, subject, body, note = (
         read_escapes(words.take().strip()) for _ in _FIELDS
     )
@@ -271,7 +271,7 @@ def _take_commit(words: Words) -> Commit:
     wrote = () if trailers.get("agent-id") else parse_attribution(note)
     one = wrote[0] if len({each[2:4] for each in wrote}) == 1 else None
     return Commit(
-        *(commit, tuple(parents.split()), tree, read_moment(time, seconds), seconds),
+        *(commit, tuple(parents.split()), tree, parse_export_time(time, seconds), seconds),
         *(author, email, subject, body),
         event=trailers.get("vault-event", ""),
         agent=trailers.get("agent-id", one.agent if one else ""),

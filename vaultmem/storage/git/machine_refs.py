@@ -229,7 +229,7 @@ def is_shared(path: str) -> bool:
     return bool(_SHARED.fullmatch(path))
 
 
-def name_owner(history: VaultHistory) -> Identity:
+def get_owner_name(history: VaultHistory) -> Identity:
     """Return under which name this machine's commits are made: the person's."""
     person = history.person().identity
     return Identity(clean_name(person.name), clean_name(person.email))
@@ -241,7 +241,7 @@ def read_machines(
     """Return all other machines that have this very vault, by name."""
     newest = {ref.machine: ref for ref in list_refs(history)}
     newest.pop(state.get(_KEY), None)
-    person = name_owner(history) if newest else NOBODY
+    person = get_owner_name(history) if newest else NOBODY
     read = (_read(history, ref, person, with_usage) for ref in newest.values())
     found = [machine for machine in read if machine is not None]
     return sorted(found, key=lambda machine: (machine.name, machine.id))
@@ -306,7 +306,7 @@ def _read(
     shards = [files[path] for path in files if path.startswith(f"{USAGE}/")]
     return Machine(
         ref.machine,
-        _name(named.get("host"), ref.machine) if is_own else _name_of(owner, ref.machine),
+        _name(named.get("host"), ref.machine) if is_own else _format_of(owner, ref.machine),
         owner,
         ref.commit,
         {path: at for shard in shards for path, at in _read_times(shard)},
@@ -320,7 +320,7 @@ def _name(host: object, machine: str) -> str:
     return f"{named} ({machine[:6]})" if named in {"", platform.node()} else named
 
 
-def _name_of(owner: Identity, machine: str) -> str:
+def _format_of(owner: Identity, machine: str) -> str:
     """Return how another person's machine is called: by the person, for a hub vouches for that."""
     return f"{one_line(owner.name)[:60].strip()} ({machine[:6]})".strip()
 

@@ -299,7 +299,7 @@ def write_bundle(history: VaultHistory) -> Iterator[bytes]:
         raise FaultError(f"git bundle failed: {find_complaint(told, status)}")
 
 
-def take_bundle(history: VaultHistory, file: Path | None, branch: str, commit: str) -> None:
+def import_bundle(history: VaultHistory, file: Path | None, branch: str, commit: str) -> None:
     """Put what a bundle has into an empty repository, and check out a branch, or a commit alone.
 
     Without a bundle there is no commit yet. The work tree gets what is outside of the vault's
@@ -310,7 +310,7 @@ def take_bundle(history: VaultHistory, file: Path | None, branch: str, commit: s
     """
     try:
         if file is not None:
-            _take_refs(history, file)
+            _import_refs(history, file)
         if branch:
             history.git.run("check-ref-format", f"refs/heads/{branch}")
             history.git.run("symbolic-ref", "HEAD", f"refs/heads/{branch}")
@@ -325,7 +325,7 @@ def take_bundle(history: VaultHistory, file: Path | None, branch: str, commit: s
         _check_out_rest(history)
 
 
-def _take_refs(history: VaultHistory, file: Path) -> None:
+def _import_refs(history: VaultHistory, file: Path) -> None:
     """Make each ref, once all that it leads to has proved to be there."""
     listed = history.git.run("bundle", "unbundle", os.fspath(file)).splitlines()
     refs = [line.partition(" ") for line in listed]

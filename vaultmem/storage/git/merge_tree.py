@@ -12,7 +12,7 @@ from typing import NamedTuple
 from vaultmem.errors import VaultError
 from vaultmem.storage.git.commit_draft import TreeEntry
 from vaultmem.storage.git.head import common_folder
-from vaultmem.storage.git.setup import name_driver, name_notes
+from vaultmem.storage.git.setup import build_driver_command, choose_note_paths
 from vaultmem.storage.git.vault_history import VaultHistory
 
 
@@ -42,7 +42,7 @@ def _fill_git_folder(folder: Path, history: VaultHistory) -> None:
     (folder / "config").write_text("[core]\n\trepositoryFormatVersion = 0\n\tbare = false\n")
     theirs = common / "info/attributes"
     known = theirs.read_bytes() if theirs.is_file() else b""
-    line = f"{name_notes(history.prefix)} merge=vaultmem\n"
+    line = f"{choose_note_paths(history.prefix)} merge=vaultmem\n"
     (folder / "info/attributes").write_bytes(
         known + b"\n" + line.encode("utf-8", "surrogateescape")
     )
@@ -118,7 +118,7 @@ def merge_commits(
             "GIT_DIR": str(git_folder),
             "GIT_WORK_TREE": str(work_tree),
             "GIT_OBJECT_DIRECTORY": str(common_folder(history.git_folder) / "objects"),
-            **_name_drivers(history),
+            **_build_driver_settings(history),
         }
         try:
             out = history.git.run(*options, *command, env=env, fine=(0, 1), folder=work_tree)
@@ -126,8 +126,8 @@ def merge_commits(
             raise _explain(history, error) from None
     words = iter(out.split("\0"))
     tree = next(words)
-    stages, asides = _take_stages(words)
-    return tree, list(_join(stages, asides, list(_take_messages(words))))
+    stages, asides = _parse_stages(words)
+    return tree, list(_join(stages, asides, list(_parse_messages(words))))
 
 
 def find_shared_versions(
@@ -151,7 +151,7 @@ def find_shared_versions(
     return found
 
 
-def _name_drivers(history: VaultHistory) -> dict[str, str]:
+def _build_driver_settings(history: VaultHistory) -> dict[str, str]:
     """Return settings by which each merge driver leaves a conflict, but ours between ancestors.
 
     Where two histories were merged crosswise, git merges their common ancestors first; what is
@@ -162,7 +162,7 @@ def _name_drivers(history: VaultHistory) -> dict[str, str]:
     settings |= {
         "merge.vaultmem.driver": "false",
         "merge.vaultmem.recursive": "vaultmem-ancestors",
-        "merge.vaultmem-ancestors.driver": name_driver(),
+        "merge.vaultmem-ancestors.driver": build_driver_command(),
     }
     env = {"GIT_CONFIG_COUNT": str(len(settings))}
     for number, (name, value) in enumerate(settings.items()):
@@ -183,7 +183,7 @@ def _explain(history: VaultHistory, error: VaultError) -> VaultError:
     return error
 
 
-def _take_stages(words: Iterator[str]) -> tuple[dict[str, dict[str, TreeEntry]], dict[str, str]]:
+def _parse_stages(words: Iterator[str]) -> tuple[dict[str, dict[str, TreeEntry]], dict[str, str]]:
     """Return each open path with its versions ("1" is the base's, "2" ours, "3" theirs).
 
     And where git put those that were in a folder's way.
@@ -202,7 +202,7 @@ def _take_stages(words: Iterator[str]) -> tuple[dict[str, dict[str, TreeEntry]],
     return stages, asides
 
 
-def _take_messages(words: Iterator[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _parse_messages(words: Iterator[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield kind and paths of each conflict: a count, as many paths, a kind and a text."""
     for count in words:
         if not count.strip().isdigit():

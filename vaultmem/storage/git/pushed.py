@@ -112,7 +112,7 @@ def _list_commits(
             if not _COMMIT.fullmatch(commit):
                 raise FaultError("git log shows what cannot be read")
             counter.add_commit()
-            yield commit, tuple(_take_changes(words, counter))
+            yield commit, tuple(_parse_changes(words, counter))
         _check_end(process.wait(), "log")
 
 
@@ -143,7 +143,7 @@ def read_difference(git: BareGit, old: str, new: str, bounds: Bounds) -> list[Pu
         TooMuchError, BusyError, FaultError: as for `read_commits`.
     """
     with git.reading("diff-tree", *_RAW, old, new, "--") as process:
-        found = list(_take_changes(_Words(git, process.stdout), _Counter(bounds)))
+        found = list(_parse_changes(_Words(git, process.stdout), _Counter(bounds)))
         _check_end(process.wait(), "diff-tree")
     return found
 
@@ -278,7 +278,7 @@ class _Words:
         return self._peeked
 
 
-def _take_changes(words: _Words, counter: _Counter) -> Iterator[PushedChange]:
+def _parse_changes(words: _Words, counter: _Counter) -> Iterator[PushedChange]:
     """Take the raw lines that come next. Source: `git diff-tree --help`, "RAW OUTPUT FORMAT"."""
     while (word := words.peek()) is not None and (word == "" or word.lstrip("\n").startswith(":")):
         words.take()

@@ -10,7 +10,7 @@ from vaultmem.core.notes.encoding import read_escapes
 from vaultmem.core.text.display import escape_bytes
 from vaultmem.core.text.paths import is_text
 from vaultmem.core.text.patterns import compile_later
-from vaultmem.core.text.suggest import ask_meant
+from vaultmem.core.text.suggest import suggest_similar
 from vaultmem.core.text.timestamps import is_timestamp, parse_timestamp
 from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError, VaultError
 from vaultmem.storage.git.runner import read_time
@@ -88,7 +88,7 @@ class Refs:
         if not commit:
             raise NoteNotFoundError(
                 f"{name}: no branch, tag or commit is called that"
-                f"{ask_meant(name, self._names('refs/heads', 'refs/tags'), self._hint())}"
+                f"{suggest_similar(name, self._names('refs/heads', 'refs/tags'), self._hint())}"
             )
         shown = (
             commit[:7] if commit.startswith(name.lower()) else name.removeprefix("refs/remotes/")
@@ -105,7 +105,7 @@ class Refs:
         if not commit:
             raise NoteNotFoundError(
                 f"{name}: there is no such branch"
-                + ask_meant(
+                + suggest_similar(
                     name,
                     self._names("refs/heads"),
                     "; `vaultmem branch` lists them, `vaultmem branch NAME --from REF` makes one",
@@ -259,7 +259,7 @@ class Refs:
             )
         out = self._git.run("rev-list", "-1", "--first-parent", f"--before={latest}", start, "--")
         if not out:
-            raise NoteNotFoundError(f"{text}: no commit is that old{self._tell_first(start)}")
+            raise NoteNotFoundError(f"{text}: no commit is that old{self._find_first_time(start)}")
         return self._target(out[:7], "", out)
 
     def _find_branch(self, name: str) -> str:
@@ -281,7 +281,7 @@ class Refs:
         at = self._git.run("log", "-1", "--no-show-signature", "--format=%ct", commit, "--")
         return RefTarget(name, branch, commit, read_time(at))
 
-    def _tell_first(self, commit: str) -> str:
+    def _find_first_time(self, commit: str) -> str:
         """Return from when the first commit is that leads to one."""
         if self.is_shallow():
             return self._hint()

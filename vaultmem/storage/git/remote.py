@@ -19,7 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from vaultmem.storage.git.git_locks import on_record
+from vaultmem.storage.git.git_locks import is_own_lock
 from vaultmem.storage.git.head import common_folder
 from vaultmem.storage.git.runner import find_complaint
 from vaultmem.storage.git.vault_history import VaultHistory
@@ -277,12 +277,14 @@ def _working_apart(history: VaultHistory, remote: Remote) -> Iterator[dict[str, 
         if (common / "shallow").is_file():
             shutil.copyfile(common / "shallow", folder / "shallow")
         env = {"GIT_DIR": str(folder), "GIT_OBJECT_DIRECTORY": str(common / "objects")}
-        yield env | _name_manners(history, remote, env)
+        yield env | _build_git_settings(history, remote, env)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _name_manners(history: VaultHistory, remote: Remote, env: dict[str, str]) -> dict[str, str]:
+def _build_git_settings(
+    history: VaultHistory, remote: Remote, env: dict[str, str]
+) -> dict[str, str]:
     """Return settings by which git talks over usual protocols alone, and asks nobody anything."""
     manners = {
         "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh",
@@ -314,7 +316,7 @@ def _talk(
 ) -> tuple[int, str, str]:
     """Run git, and end it and all that it started when its time is over, or ours."""
     slow = ("-c", "http.lowSpeedLimit=1", "-c", "http.lowSpeedTime=60")
-    with on_record(history.git.place, "fetch"):
+    with is_own_lock(history.git.place, "fetch"):
         process = history.git.start(*slow, *words, stdin=None, env=env, apart=True)
         try:
             out, err = process.communicate(timeout=seconds)

@@ -112,7 +112,7 @@ def check_repository(work_tree: Path, git_folder: Path) -> None:
         raise VaultError(_bare(work_tree))
 
 
-def refuse_bare(root: Path) -> None:
+def check_not_bare(root: Path) -> None:
     """Make sure that a folder is not itself a repository without a work tree.
 
     Raises:
@@ -215,7 +215,7 @@ def open_repository(folder: Path) -> GitRunner | None:
     found = find_git_folder(folder)
     if found is None:
         return None
-    refuse_bare(found[0])
+    check_not_bare(found[0])
     check_repository(*found)
     return GitRunner(*found)
 

@@ -25,7 +25,7 @@ from vaultmem.storage.git.git_locks import (
     GitLocation,
     describe_lock,
     free_lock,
-    on_record,
+    is_own_lock,
     remove_left_locks,
 )
 
@@ -91,7 +91,7 @@ class GitRunner:
         words = arguments if folder is None else ("-C", str(folder), *arguments)
         name = next(word for word in arguments if not word.startswith("-"))
         for _ in range(_ATTEMPTS):
-            with _as_stream(stdin) as stream, on_record(self.place, name) as record:
+            with _as_stream(stdin) as stream, is_own_lock(self.place, name) as record:
                 process = self.start(*words, stdin=stream, env=env)
                 out, err = process.communicate()
                 if process.returncode < 0 and record is not None:
@@ -263,7 +263,7 @@ def read_time(text: str) -> int:
     return min(int(text), _LAST)
 
 
-def read_moment(text: str, at: int) -> str:
+def parse_export_time(text: str, at: int) -> str:
     """Return a time in ISO 8601, that of `at` in UTC for one that no calendar has."""
     if _SOUND.fullmatch(text):
         return text

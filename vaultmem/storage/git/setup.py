@@ -15,7 +15,7 @@ from vaultmem.storage.git.head import common_folder
 from vaultmem.storage.git.vault_history import VaultHistory
 
 
-def find_not_ignored(history: VaultHistory, lines: Sequence[str]) -> list[str]:
+def find_unignored(history: VaultHistory, lines: Sequence[str]) -> list[str]:
     """Return those of the lines (as in a .gitignore of the vault's folder) that have no effect.
 
     Git is asked about a path that each line means, so that any other way to ignore it counts.
@@ -36,7 +36,7 @@ def add_excludes(history: VaultHistory, lines: Sequence[str]) -> list[str]:
     return add_lines(history.git.work_tree / history.exclude_file(), wanted)
 
 
-def name_file(path: str) -> str:
+def format_file(path: str) -> str:
     """Return the line of a .gitignore that means this one file of the vault."""
     return f"/{_escape(path)}"
 
@@ -64,7 +64,7 @@ def change_kept_out(git_folder: Path, added: Iterable[str], dropped: Iterable[st
     file = common_folder(git_folder) / "info/exclude"
     add_lines(file, [])
     before, block, behind = _split_excludes(file)
-    names = {*block.splitlines(), *map(name_file, added)} - {*map(name_file, dropped)}
+    names = {*block.splitlines(), *map(format_file, added)} - {*map(format_file, dropped)}
     if names:
         block = "".join(f"{line}\n" for line in (_KEPT_OUT, *sorted(names), _KEPT_OUT_END))
         before += "\n" if before and not before.endswith("\n") else ""
@@ -107,12 +107,12 @@ def install_driver(history: VaultHistory) -> list[str]:
     takes over.
     """
     added = []
-    for key, value in (("name", _NAME), ("driver", name_driver())):
+    for key, value in (("name", _NAME), ("driver", build_driver_command())):
         found = history.git.run("config", "--local", f"merge.vaultmem.{key}", check=False)
         if found != value and not (key == "driver" and is_own_driver(found)):
             history.git.run("config", "--local", "--replace-all", f"merge.vaultmem.{key}", value)
             added.append(f"merge.vaultmem.{key}")
-    line = f"{name_notes(history.prefix)} merge=vaultmem"
+    line = f"{choose_note_paths(history.prefix)} merge=vaultmem"
     path = history.git.run("rev-parse", "--git-path", "info/attributes")
     return added + add_lines(history.git.work_tree / path, [line])
 
@@ -125,7 +125,7 @@ _BEHIND_PYTHON = (
 )
 
 
-def name_driver() -> str:
+def build_driver_command() -> str:
     """Return the command by which git merges a note with vaultmem, else line by line."""
     return shlex.quote(Path(sys.executable).as_posix()) + _BEHIND_PYTHON
 
@@ -147,7 +147,7 @@ def is_own_driver(command: str) -> bool:
     return python != command and not rest and is_here
 
 
-def name_notes(prefix: str) -> str:
+def choose_note_paths(prefix: str) -> str:
     """Return git's pattern of the notes below a folder ("" or "a/b/"), quoted if it has to be."""
     if not prefix:
         return "*.md"

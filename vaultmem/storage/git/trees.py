@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from vaultmem.storage.git.vault_history import VaultHistory
 
 
-#: How `Words` and `take_changes` want it: raw, divided by NUL, nothing of the repository's run.
+#: How `Words` and `parse_changes` want it: raw, divided by NUL, nothing of the repository's run.
 RAW = ("-z", "--raw", "--no-abbrev", "--no-ext-diff", "--no-textconv", "--no-color")
 
 
@@ -55,10 +55,10 @@ def diff_commits(
     options = ("-M" if renames else "--no-renames", *RAW)
     command = ("diff-tree", "-r", *options, old or EMPTY_TREE, new or EMPTY_TREE)
     words = Words(history.git.run(*command, *where).split("\0"))
-    return list(take_changes(words, history.prefix))
+    return list(parse_changes(words, history.prefix))
 
 
-def take_changes(words: Words, prefix: str) -> Iterator[FileChange]:
+def parse_changes(words: Words, prefix: str) -> Iterator[FileChange]:
     """Take the raw lines that come next; a merge's are compared with its first parent.
 
     Source: `git diff-tree --help`, "RAW OUTPUT FORMAT".
@@ -93,7 +93,7 @@ def list_blobs(history: VaultHistory, commit: str, path: str = "") -> dict[str, 
     words = Words(history.git.run(*command, *(("--", inside) if inside else ())).split("\0"))
     found: dict[str, dict[str, None]] = {}
     while words.next is not None:
-        for change in take_changes(words, history.prefix):
+        for change in parse_changes(words, history.prefix):
             found.setdefault(change.path, {}).update({change.blob: None, change.old_blob: None})
         words.take()  # What stands between two commits.
     return {name: [blob for blob in blobs if blob] for name, blobs in found.items()}
@@ -143,7 +143,7 @@ def find_texts(history: VaultHistory, texts: Sequence[str]) -> list[FoundText]:
     Objects that no branch, tag or other ref leads to are looked at as well.
     """
     wanted = [_encode(text) for text in texts]
-    named = _name_objects(history)
+    named = _read_object_paths(history)
     blobs: dict[tuple[int, str], list[str]] = {}
     found: set[FoundText] = set()
     kinds = _list_objects(history)
@@ -181,7 +181,7 @@ def _list_objects(history: VaultHistory) -> dict[str, str]:
     return {name: kind for name, kind in kinds.items() if kind != "tree"}
 
 
-def _name_objects(history: VaultHistory) -> dict[str, str]:
+def _read_object_paths(history: VaultHistory) -> dict[str, str]:
     """Return the path of each object to which something leads, "" for commits and tags."""
     out = history.git.run("rev-list", "--objects", *_REACHABLE, "--indexed-objects")
     return {name: path for name, _, path in (line.partition(" ") for line in out.split("\n"))}

@@ -30,7 +30,7 @@ from vaultmem.storage.git.head import (
     common_folder,
     find_broken_git,
     find_git_folder,
-    find_obstacle,
+    find_commit_blocker,
     find_pull,
     read_head,
     read_unmerged,
@@ -43,7 +43,7 @@ from vaultmem.storage.git.repository import (
     check_repository,
     find_checkout,
     find_person,
-    refuse_bare,
+    check_not_bare,
 )
 from vaultmem.storage.git.runner import GitRunner, make_repository, read_time
 
@@ -65,10 +65,10 @@ class VaultHistory:
         environment: Mapping[str, str] = MappingProxyType({}),
         staged: StagedEntries | None = None,
     ) -> None:
-        refuse_bare(root)
+        check_not_bare(root)
         found = find_git_folder(root)
         if found is None:
-            _refuse_broken(root)
+            _reject_broken(root)
             raise VaultError(f"{root}: not in a git repository; run `vaultmem init` there")
         work_tree, self.git_folder = found
         check_repository(work_tree, self.git_folder)
@@ -103,7 +103,7 @@ class VaultHistory:
 
         Another git's lock is waited for until it is `patience` seconds old.
         """
-        if told := find_obstacle(self.git_folder, may_be_detached, self.prefix):
+        if told := find_commit_blocker(self.git_folder, may_be_detached, self.prefix):
             return told
         if told := find_pull(self.git.work_tree):
             return told
@@ -261,10 +261,10 @@ class VaultHistory:
         """Return git's index of the work tree."""
         return PersonIndex(self.git, self.staged)
 
-    def settle_index(self) -> None:
+    def update_git_index(self) -> None:
         """Take out of the person's index what a commit left there that did not come about."""
         if self.staged.read_staged():
-            self._writer().settle_index(self.settings())
+            self._writer().update_git_index(self.settings())
 
     def find_skipped(self, paths: Set[str]) -> set[str]:
         """Return those of the paths that a sparse checkout leaves out of the work tree."""
@@ -278,14 +278,14 @@ class VaultHistory:
 
 def init_repository(root: Path, is_resumed: bool = False) -> None:
     """Make an empty repository in a folder, or make one to its end whose making was killed."""
-    refuse_bare(root)
-    _refuse_broken(root)
+    check_not_bare(root)
+    _reject_broken(root)
     if is_resumed and find_git_folder(root) is None:
         (root / ".git/HEAD.lock").unlink(missing_ok=True)
     make_repository(root)
 
 
-def _refuse_broken(root: Path) -> None:
+def _reject_broken(root: Path) -> None:
     if broken := find_broken_git(root):
         raise VaultError(
             f"{broken}: leads to no repository; fix it, or move it away and run `vaultmem init`"

@@ -56,7 +56,7 @@ def _turn(rows: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
     return list(zip(*rows, strict=True)) or [(), (), ()]
 
 
-def keep_sections(sections: SectionArrays, kept: NDArray[np.bool_]) -> SectionArrays:
+def select_sections(sections: SectionArrays, kept: NDArray[np.bool_]) -> SectionArrays:
     """Return some of the sections (`kept` has one truth a section), in their order."""
     if kept.all():
         return sections

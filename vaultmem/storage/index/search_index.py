@@ -117,7 +117,7 @@ class SearchIndex:
         self, name: str, parts: Sequence[SectionArrays], dropped: set[int], old: list[Any]
     ) -> list[Any]:
         """Write one segment of these sections and of old segments; return all that are to stay."""
-        from vaultmem.storage.index.batch import keep_sections
+        from vaultmem.storage.index.batch import select_sections
         from vaultmem.storage.index.codec import ArraySegment
         from vaultmem.storage.index.segment_encoding import (
             choose_merge,
@@ -135,7 +135,7 @@ class SearchIndex:
                 self._damaged = listed
                 raise DamagedFileError
             found = decode_segment(opened[file])
-            absorbed.append(keep_sections(found, ~find_dropped(opened[file], dropped)))
+            absorbed.append(select_sections(found, ~find_dropped(opened[file], dropped)))
         kept = [segment for segment in old if segment.file_name() not in merged]
         if not (size := sum(map(len, [*parts, *absorbed]))):
             return kept
@@ -157,7 +157,7 @@ class SearchIndex:
         Raises:
             DamagedError: there is none, or it is damaged.
         """
-        return self._read(self._take_snapshot)
+        return self._read(self._open_snapshot)
 
     def is_as_read(self) -> bool:
         """Tell whether nobody wrote to a file that the last snapshot reads from."""
@@ -167,7 +167,7 @@ class SearchIndex:
         self.close()
         return False
 
-    def _take_snapshot(self) -> Snapshot:
+    def _open_snapshot(self) -> Snapshot:
         seen = folder_time(self._folder)
         if self._snapshot is not None and self._seen == seen > 0:
             return self._snapshot

@@ -254,7 +254,7 @@ def choose_merge(
     for tier in sorted(tiers):
         same = tier <= incoming.bit_length() // 2
         if len(tiers[tier]) + same > MERGE_FACTOR:
-            fitting = _take_fitting(tiers[tier], room)
+            fitting = _select_fitting(tiers[tier], room)
             if len(fitting) + same > 1:
                 chosen.update(name for _, name in fitting)
                 room -= sum(size for size, _ in fitting)
@@ -270,7 +270,7 @@ def find_dropped(
     return np.isin(segment["document"], np.fromiter(dropped, np.int64, len(dropped)))
 
 
-def _take_fitting(segments: Iterable[tuple[int, str]], room: int) -> list[tuple[int, str]]:
+def _select_fitting(segments: Iterable[tuple[int, str]], room: int) -> list[tuple[int, str]]:
     """Return the smallest segments (size, name), as many as there is room for."""
     fitting: list[tuple[int, str]] = []
     for size, name in sorted(segments):

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from vaultmem.core.text.display import one_line
 from vaultmem.errors import VaultError
-from vaultmem.storage.user_files import tell_missing
+from vaultmem.storage.user_files import describe_missing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -79,11 +79,11 @@ def import_tokenizers() -> Any:
     try:
         import tokenizers
     except ImportError:
-        raise MissingModelError(tell_missing("tokenizers", "semantic-static")) from None
+        raise MissingModelError(describe_missing("tokenizers", "semantic-static")) from None
     return tokenizers
 
 
-def clean_texts(texts: Sequence[str]) -> list[str]:
+def sanitize_texts(texts: Sequence[str]) -> list[str]:
     """Return texts that can be written as UTF-8, which not all that is typed can."""
     return [text if text.isascii() else text.encode("utf-8", "replace").decode() for text in texts]
 
@@ -290,7 +290,7 @@ class EndpointEmbedder:
         if not texts:
             return np.zeros((0, 0), np.float32)
         given = [
-            text if text.strip() else "-" for text in clean_texts(texts)
+            text if text.strip() else "-" for text in sanitize_texts(texts)
         ]  # Services refuse blanks.
         answer = self._ask({"model": self._endpoint.model, "input": given})
         try:

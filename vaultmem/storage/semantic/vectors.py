@@ -94,7 +94,7 @@ class VectorStore:
             ) from error
         return self.read()
 
-    def keep_only(self, blobs: Iterable[str], allowed: int = 0) -> int:
+    def retain_only(self, blobs: Iterable[str], allowed: int = 0) -> int:
         """Drop the vectors of other blobs if there are more than allowed; return how many."""
         import numpy as np
 

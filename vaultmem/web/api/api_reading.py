@@ -12,7 +12,7 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 
-from vaultmem.core.curation.proposal import ORDER, name_action
+from vaultmem.core.curation.proposal import ORDER, format_action
 from vaultmem.errors import ChangedError, NoteNotFoundError
 from vaultmem.operations.declaration import Given, Moment, Operation, Tag
 from vaultmem.operations.history_views import HISTORY_VIEWS
@@ -54,7 +54,7 @@ def _review(vault: Vault, given: Given) -> Any:
 
     waiting = list_queue(vault).proposals
     only = given.get("only")
-    chosen = [each for each in waiting if only in {None, name_action(each.action)}]
+    chosen = [each for each in waiting if only in {None, format_action(each.action)}]
     return queue_json(describe_items(vault, chosen[: given.get("limit")]), len(waiting))
 
 
@@ -89,7 +89,7 @@ STATE = (
         "List what waits for a decision, with the notes of each side by side.",
         _review,
         {
-            "only": choice("Only these.", [name_action(action) for action in ORDER]),
+            "only": choice("Only these.", [format_action(action) for action in ORDER]),
             "limit": whole("Items at most.", 1, 1_000),
         },
         gives=record(waiting="integer", items=rows(id="string", action="string", notes=rows())),
@@ -261,10 +261,10 @@ def expect(operation: Operation, given: Given, wanted: frozenset[str], vault: Va
 
 def tag_written(vault: Vault, path: PurePosixPath | None) -> str:
     """Return the ETag of a note that was written, "" where it is gone."""
-    from vaultmem.services.views.open_view import look_at
+    from vaultmem.services.views.open_view import view_at
     from vaultmem.services.views.read_notes import read_as_written
 
     if path is None:
         return ""
-    seen = look_at(vault) if vault.ref else vault
+    seen = view_at(vault) if vault.ref else vault
     return f'"{read_as_written(seen, path).blob}"'

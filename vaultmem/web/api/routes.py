@@ -44,7 +44,7 @@ from vaultmem.web.api.api_reading import (
 )
 from vaultmem.web.api.api_writing import DECIDING, JUDGING, WRITING
 from vaultmem.web.background_jobs import stream_events
-from vaultmem.web.page_requests import answers, make_caller, read_path, refuse_failure
+from vaultmem.web.page_requests import answers, make_caller, read_path, reject_failure
 from vaultmem.web.rendering import BELOW
 from vaultmem.workers import Caller, Workers
 
@@ -200,9 +200,9 @@ async def read_given(operation: Operation, request: Request) -> dict[str, Any]:
     """
     query = request.scope["query_string"].decode("ascii", "replace")
     given = _read_query(operation.parameters, query)
-    _refuse_unknown(operation, given, operation.parameters, "parameter")
+    _reject_unknown(operation, given, operation.parameters, "parameter")
     body = await _read_body(request)
-    _refuse_unknown(operation, body, operation.body, "field of the body")
+    _reject_unknown(operation, body, operation.body, "field of the body")
     given |= body
     for name in operation.parts:
         given[name] = request.path_params[name]
@@ -213,7 +213,7 @@ async def read_given(operation: Operation, request: Request) -> dict[str, Any]:
     return given
 
 
-def _refuse_unknown(
+def _reject_unknown(
     operation: Operation, given: dict[str, Any], known: Mapping[str, Schema], what: str
 ) -> None:
     for name in given:
@@ -261,7 +261,7 @@ async def _read_body(request: Request) -> dict[str, Any]:
     if kind != "application/json":
         raise HTTPException(415, "a body is JSON; send it with Content-Type: application/json")
     try:
-        given = json.loads(data.decode("utf-8"), parse_constant=_refuse_constant)
+        given = json.loads(data.decode("utf-8"), parse_constant=_reject_constant)
         json.dumps(given, ensure_ascii=False).encode("utf-8")  # No half of a surrogate pair.
     except (ValueError, RecursionError):
         raise RefusedError("the body is not JSON; send an object in UTF-8") from None
@@ -270,7 +270,7 @@ async def _read_body(request: Request) -> dict[str, Any]:
     return given
 
 
-def _refuse_constant(name: str) -> NoReturn:
+def _reject_constant(name: str) -> NoReturn:
     raise ValueError(name)
 
 
@@ -346,7 +346,7 @@ async def _write(
         done = await workers.write(partial(_change, operation, given, wanted), caller)
     except ChangedError as error:
         now = await workers.read(partial(_read_now, given), caller._replace(operation=""))
-        refusal = refuse_failure(request, error, current=now)
+        refusal = reject_failure(request, error, current=now)
         if now:
             refusal.headers["ETag"] = f'"{now["blob"]}"'
         return refusal
@@ -359,13 +359,13 @@ def _look(operation: Operation, given: Given, vault: Vault) -> Answered:
     """Return what an operation that reads says of the vault at the moment that is asked about."""
     seen = vault
     if operation.moment is Moment.SEEN and given.get("vault"):
-        from vaultmem.services.vaults.companions import see_other
+        from vaultmem.services.vaults.companions import open_other_vault
 
-        seen = see_other(vault, given["vault"])
+        seen = open_other_vault(vault, given["vault"])
     if operation.moment is Moment.SEEN and given.get("at"):
-        from vaultmem.services.views.open_view import look_at
+        from vaultmem.services.views.open_view import view_at
 
-        seen = look_at(seen, given["at"])
+        seen = view_at(seen, given["at"])
     plain = as_plain(operation.answer(seen, given))
     if vault.notices.stale and isinstance(plain, dict):
         plain["behind"] = vault.notices.stale
@@ -375,16 +375,16 @@ def _look(operation: Operation, given: Given, vault: Vault) -> Answered:
 def _change(operation: Operation, given: Given, wanted: frozenset[str], vault: Vault) -> Answered:
     """Return what an operation did."""
     if not operation.changes:
-        plain = _name_branch(vault, as_plain(operation.answer(vault, given)))
+        plain = _label_branch(vault, as_plain(operation.answer(vault, given)))
         is_new = operation.creates and plain["outcome"] == "created"
         tag = f'"{plain["blob"]}"' if operation.creates else ""
         return Answered(_dump(plain), tag, plain["path"] if is_new else "")
     vault = expect(operation, given, wanted, vault)
     done, path = operation.change(vault, given)
-    return Answered(_dump(_name_branch(vault, as_plain(done))), tag_written(vault, path))
+    return Answered(_dump(_label_branch(vault, as_plain(done))), tag_written(vault, path))
 
 
-def _name_branch(vault: Vault, plain: Any) -> Any:
+def _label_branch(vault: Vault, plain: Any) -> Any:
     """Return an answer with the branch that was written to, where that is not checked out.
 
     It has what was written that tries to instruct an agent, too.

@@ -42,7 +42,7 @@ from vaultmem.services.history.explain import (
     CommitChange,
     Story,
     group_changes,
-    tell_stories,
+    describe_stories,
     walk_history,
 )
 from vaultmem.services.sessions.find_session import list_sessions
@@ -147,7 +147,7 @@ class _SiteWriter:
         self.records.sort(key=lambda each: (-each.changed, each.path))
         self._paths = {record.path: record for record in self.records}
         self._lists = Counter({("", ""): len(self.records)})
-        self._lists.update(name for each in self.records for name in _name_lists(each))
+        self._lists.update(name for each in self.records for name in _build_list_paths(each))
         self._sessions = frozenset(each.id for each in list_sessions(vault))
         self._commits = list(self._list_commits())
         self._commit_names = frozenset(each.commit.commit for each in self._commits)
@@ -156,7 +156,7 @@ class _SiteWriter:
         load_all()
         self._app = create_pages(self._vaults, Site(vault.root, frozenset(), "", folder))
         self._app.router.routes.insert(0, Route("/time", self._show_commits))
-        self._app.state.tell_history = _Histories(vault, self.commit, list(self._paths)).tell
+        self._app.state.describe_history = _Histories(vault, self.commit, list(self._paths)).tell
 
     def write(self, progress: Callable[[int, int], None]) -> int:
         """Write all pages; return how many there are besides the notes'."""
@@ -297,16 +297,16 @@ class _Histories:
             raise RefusedError("The vault is in no git repository.")
         chunk = self._places[path] // _CHUNK
         if chunk not in self._read:
-            self._read = {chunk: self._tell_all(self._paths[chunk * _CHUNK :][:_CHUNK])}
+            self._read = {chunk: self._notify_all(self._paths[chunk * _CHUNK :][:_CHUNK])}
         story = self._read[chunk][path]
         return story.lines, Trace(path, story.versions[:LAST_COMMITS])
 
-    def _tell_all(self, paths: Sequence[str]) -> dict[str, Story]:
+    def _notify_all(self, paths: Sequence[str]) -> dict[str, Story]:
         texts = {}
         for path in paths:
             with contextlib.suppress(VaultError, OSError):  # Its own page says so.
                 texts[path] = read_bytes(self._vault, PurePosixPath(path))
-        return dict(tell_stories(self._vault, self._changes, texts))
+        return dict(describe_stories(self._vault, self._changes, texts))
 
     @cached_property
     def _changes(self) -> dict[str, list[CommitChange]]:
@@ -340,7 +340,7 @@ def _ask(app: ASGIApp, place: str, given: Mapping[str, str]) -> bytes:
     return b"".join(message.get("body", b"") for message in sent)
 
 
-def _name_lists(record: NoteRecord) -> Iterator[ListName]:
+def _build_list_paths(record: NoteRecord) -> Iterator[ListName]:
     """Yield the lists that a note is in: those of its folders and tags have what is within."""
     yield "state", record.state
     yield "kind", record.kind

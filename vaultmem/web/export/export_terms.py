@@ -62,9 +62,9 @@ def _list_postings(
         return
     numbers[[each for each, _ in known]] = [at for _, at in known]
     note = numbers[document]
-    norms = _weigh_lengths(snapshot, note, len(records))
+    norms = _weight_lengths(snapshot, note, len(records))
     terms = _list_terms(snapshot)
-    keys, counts = _gather_postings(snapshot, terms, note, len(records))
+    keys, counts = _collect_postings(snapshot, terms, note, len(records))
     keys, place = np.unique(keys, return_inverse=True)
     sums = np.bincount(place, counts, len(keys))
     term, notes = np.divmod(keys, len(records))
@@ -77,7 +77,7 @@ def _list_postings(
         yield terms[term[begin]], told[begin:end]
 
 
-def _gather_postings(
+def _collect_postings(
     snapshot: Snapshot, terms: Sequence[str], note: NDArray[np.int64], size: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return for each posting of notes its term and note as one number, and what it counts."""
@@ -90,7 +90,7 @@ def _gather_postings(
     return found[code >= 0], (snapshot.counts @ _WEIGHTS)[code[code >= 0]]
 
 
-def _weigh_lengths(snapshot: Snapshot, note: NDArray[np.int64], size: int) -> NDArray[np.float64]:
+def _weight_lengths(snapshot: Snapshot, note: NDArray[np.int64], size: int) -> NDArray[np.float64]:
     """Return for each note what a term's count is held against: more for a long one."""
     lengths = snapshot.column("body_length")[note >= 0].astype(float)
     whole = np.bincount(note[note >= 0], lengths, minlength=size)

@@ -32,8 +32,8 @@ from vaultmem.web.markdown.html_links import (
     Page,
     Surroundings,
     find_target,
-    name_heading,
-    name_link,
+    format_heading,
+    format_link,
     page_of,
     render_attributes,
     render_link,
@@ -68,19 +68,19 @@ def shape_items(state: StateCore) -> None:
         holder = tokens[at - 1]
         if at > 1 and tokens[at - 2].type == "list_item_open":
             holder = tokens[at - 2]
-            _take_task(holder, token)
+            _extract_task(holder, token)
         if "^" in token.content:
-            _take_name(tokens, at, holder)
+            _extract_name(tokens, at, holder)
 
 
-def _take_task(item: Token, text: Token) -> None:
+def _extract_task(item: Token, text: Token) -> None:
     if found := _TASK.match(text.content):
         text.meta["task"] = item.attrs["data-task"] = found[1]
         item.attrs["class"] = "task"
         text.content = text.content[found.end() :]
 
 
-def _take_name(tokens: list[Token], at: int, holder: Token) -> None:
+def _extract_name(tokens: list[Token], at: int, holder: Token) -> None:
     """Name a block by what its text ends with, or the block before a paragraph of nothing else."""
     text = tokens[at]
     begin = text.content.rfind("\n") + 1
@@ -124,7 +124,7 @@ def render_task(token: Token, page: Page) -> str:
     )
 
 
-def name_places(state: StateCore) -> None:
+def assign_anchors(state: StateCore) -> None:
     """Give headings and named blocks their ids, and all blocks the lines that they stand in."""
     page = page_of(state.env)
     if not page.first:
@@ -135,21 +135,21 @@ def name_places(state: StateCore) -> None:
     for at, token in enumerate(state.tokens):
         if token.type == "heading_open":
             text = state.tokens[at + 1]
-            anchor = _once(name_heading(text.content), taken)
+            anchor = _once(format_heading(text.content), taken)
             token.attrs["id"] = anchor
             line = page.first + (token.map or [0])[0]
             headings.append(Heading(int(token.tag[1]), _show(text), anchor, line))
         elif "block" in token.meta:
             token.attrs.setdefault("id", _once(f"block-{token.meta['block']}", taken))
         elif token.type == "inline" and "<a" in token.content:
-            _name_places(token.children or [], taken)
+            _assign_anchors(token.children or [], taken)
         if token.map and token.block and token.nesting >= 0 and token.type not in _UNLINED:
-            _tell_lines(token, page.first, blank)
+            _report_lines(token, page.first, blank)
 
 
-def _name_places(children: list[Token], taken: dict[str, int]) -> None:
+def _assign_anchors(children: list[Token], taken: dict[str, int]) -> None:
     for child in children:
-        if child.type == "name" and (anchor := name_heading(child.meta["name"])) not in taken:
+        if child.type == "name" and (anchor := format_heading(child.meta["name"])) not in taken:
             child.attrs["id"] = _once(anchor, taken)
 
 
@@ -168,7 +168,7 @@ def _show(heading: Token) -> str:
     return "".join(each.content if each.type in _SHOWN else "" for each in children).strip()
 
 
-def _tell_lines(token: Token, first: int, blank: list[bool]) -> None:
+def _report_lines(token: Token, first: int, blank: list[bool]) -> None:
     begin, end = token.map or (0, 0)
     while end > begin + 1 and (end > len(blank) or blank[end - 1]):
         end -= 1
@@ -223,10 +223,10 @@ def _add_core_rules(md: MarkdownIt) -> None:
     rules = md.core.ruler
     rules.after("block", "callouts", syntax.shape_callouts)
     rules.after("callouts", "items", shape_items)
-    rules.push("footnotes", syntax.gather_footnotes)  # With them, all that is shown is there.
+    rules.push("footnotes", syntax.collect_footnotes)  # With them, all that is shown is there.
     rules.push("links", syntax.direct_all)
     rules.push("tasks", show_tasks)
-    rules.push("places", name_places)
+    rules.push("places", assign_anchors)
 
 
 def _bound(rule: InlineRule) -> InlineRule:
@@ -438,7 +438,7 @@ def _render_value(value: str, name: str, page: Page) -> str:
     value = value.strip()
     found = read_wikilink(value, 0)
     if found and found[1] == len(value):
-        return render_link(found[0], name_link(found[0]), page)
+        return render_link(found[0], format_link(found[0]), page)
     if _URL.fullmatch(value):
         return f'<a class="external" href="{escapeHtml(value)}" rel="{REL}">{escapeHtml(value)}</a>'
     tag = value.removeprefix("#")

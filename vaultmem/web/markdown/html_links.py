@@ -101,13 +101,13 @@ def page_of(env: EnvType) -> Page:
     return page
 
 
-def name_anchor(subpath: str) -> str:
+def find_anchor(subpath: str) -> str:
     """Return the id of what a link's subpath means: of its last heading, or of a block (`^id`)."""
     last = subpath.rpartition("#")[2].strip()
-    return f"block-{last[1:].casefold()}" if last.startswith("^") else name_heading(last)
+    return f"block-{last[1:].casefold()}" if last.startswith("^") else format_heading(last)
 
 
-def name_heading(heading: str) -> str:
+def format_heading(heading: str) -> str:
     """Return the id that a heading has in its page.
 
     The page's own ids begin otherwise, and none is a name that a script could mean.
@@ -150,7 +150,7 @@ def find_target(link: Link, page: Page) -> LinkTarget:
     path = page.around.find(link, page.path) or ""
     if not path:
         return LinkTarget("", "")
-    anchor = "#" + quote(name_anchor(link.subpath)) if link.subpath else ""
+    anchor = "#" + quote(find_anchor(link.subpath)) if link.subpath else ""
     if not link.path and page.first and anchor:
         return LinkTarget(path, anchor)
     addresses = page.around.addresses
@@ -161,7 +161,7 @@ def find_target(link: Link, page: Page) -> LinkTarget:
     return LinkTarget(path, page_of_note + anchor) if page_of_note else LinkTarget("", "")
 
 
-def name_link(link: Link) -> str:
+def format_link(link: Link) -> str:
     """Return what is shown for a wikilink: its own text, or what it means."""
     if link.text and not (link.is_embed and _SIZE.fullmatch(link.text)):
         return link.text
@@ -186,7 +186,7 @@ def push_link(state: StateInline, link: Link) -> None:
     """Add a link whose text is not markdown."""
     token = state.push("wikilink", "a", 0)
     token.meta = {"link": link}
-    token.content = name_link(link)
+    token.content = format_link(link)
 
 
 def render_link(link: Link, text: str, page: Page, hint: str = "") -> str:
@@ -261,7 +261,7 @@ def _direct_image(token: Token, page: Page, in_link: bool) -> None:
         token.meta = {"href": "" if in_link else outside}
         return
     token.type, token.meta = "wikilink", {"link": link}
-    token.content = name_link(link) or src
+    token.content = format_link(link) or src
 
 
 def _go_outside(href: str) -> str:

@@ -107,7 +107,7 @@ def shape_callouts(state: StateCore) -> None:
             if found:
                 closing[-1] = "details" if found[2] else "div"
                 shaped += _open_callout(token, found)
-                shaped += _keep_rest(state.tokens[at + 1 : at + 4], found)
+                shaped += _strip_first_line(state.tokens[at + 1 : at + 4], found)
                 for _ in range(3):
                     next(rest)
                 continue
@@ -144,7 +144,7 @@ def _open_callout(quote: Token, found: re.Match[str]) -> list[Token]:
     return [callout, title, text, _make("callout_title", tag, -1), body]
 
 
-def _keep_rest(paragraph: Sequence[Token], found: re.Match[str]) -> Sequence[Token]:
+def _strip_first_line(paragraph: Sequence[Token], found: re.Match[str]) -> Sequence[Token]:
     """Return the first paragraph without the line that made its quote a callout."""
     opening, text, _ = paragraph
     text.content = text.content[found.end() :]
@@ -349,12 +349,12 @@ def read_inline_note(state: StateInline, silent: bool) -> bool:
     return True
 
 
-def gather_footnotes(state: StateCore) -> None:
+def collect_footnotes(state: StateCore) -> None:
     """Move the footnotes to the end, in the order of their marks; those without a mark are last."""
     known: dict[str, list[Token]] = state.env.get("footnotes", {})
     if not known:
         return
-    state.tokens = _take_definitions(state.tokens, known)
+    state.tokens = _extract_definitions(state.tokens, known)
     marked = _number_marks([*state.tokens, *(each for text in known.values() for each in text)])
     prefix = f"footnote-{page_of(state.env).mark}"
     items: list[Token] = []
@@ -380,7 +380,7 @@ def _number_marks(tokens: list[Token]) -> dict[str, int]:
     return numbers
 
 
-def _take_definitions(tokens: list[Token], known: dict[str, list[Token]]) -> list[Token]:
+def _extract_definitions(tokens: list[Token], known: dict[str, list[Token]]) -> list[Token]:
     """Return the tokens without the definitions, which are put where their names are known."""
     kept: list[Token] = []
     into = [kept]

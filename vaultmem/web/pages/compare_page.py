@@ -19,7 +19,7 @@ from vaultmem.services.packs.build import AskPack
 from vaultmem.vault import Vault
 from vaultmem.web.page_requests import answers, open_asked, read
 from vaultmem.web.pages.pack_page import PackPiece, describe_pack, describe_replay, read_asked
-from vaultmem.web.rendering import look_around, render_page
+from vaultmem.web.rendering import build_link_context, render_page
 
 _SIDES = ("left", "right")
 
@@ -111,7 +111,7 @@ def read_wanted(given: QueryParams) -> CompareRequest:
     return CompareRequest(question, given.get("receipt", ""), (both[0], both[1]))
 
 
-def gather_comparison(wanted: CompareRequest, other: str, vault: Vault) -> PackComparison:
+def collect_comparison(wanted: CompareRequest, other: str, vault: Vault) -> PackComparison:
     """Return two packs side by side."""
     first, second = wanted.asked
     left = _replay(wanted.receipt, vault) if wanted.receipt else _ask(first, other, vault)
@@ -125,7 +125,8 @@ def _ask(asked: AskPack, other: str, vault: Vault) -> ComparedPack:
     name = f"as of {asked.at}" if asked.at else "now"
     try:
         page = describe_pack(
-            ask_pack(open_asked(vault, other), asked), look_around(asked.at, vault, embeds=False)
+            ask_pack(open_asked(vault, other), asked),
+            build_link_context(asked.at, vault, embeds=False),
         )
     except VaultError as error:
         return ComparedPack(name, asked.at, [], None, str(error))
@@ -189,5 +190,5 @@ async def show_comparison(request: Request) -> Response:
     """Show two packs side by side."""
     wanted = read_wanted(request.query_params)
     other = request.query_params.get("vault", "")
-    frame, found = await read(request, partial(gather_comparison, wanted, other))
+    frame, found = await read(request, partial(collect_comparison, wanted, other))
     return render_page(request, "compare.html", vault=frame, wanted=wanted, found=found)

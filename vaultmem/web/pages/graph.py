@@ -60,7 +60,7 @@ class Graph(NamedTuple):
     left_out: int
 
 
-def gather_graph(path: str, vault: Vault) -> Graph:
+def collect_graph(path: str, vault: Vault) -> Graph:
     """Return the notes that are linked with a note, in either direction, and those behind them.
 
     Raises:
@@ -113,5 +113,5 @@ def _place(record: NoteRecord, depth: int, turn: float) -> GraphNode:
 async def show_graph(request: Request) -> Response:
     """Show the notes around one."""
     path = read_path(request, "/graph/")
-    frame, graph = await read(request, partial(gather_graph, path))
+    frame, graph = await read(request, partial(collect_graph, path))
     return render_page(request, "graph.html", vault=frame, graph=graph, width=WIDTH, height=HEIGHT)

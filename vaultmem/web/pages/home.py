@@ -11,7 +11,7 @@ from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 
-from vaultmem.core.curation.proposal import CHOICES, name_action
+from vaultmem.core.curation.proposal import CHOICES, format_action
 from vaultmem.core.merging.text import ConflictChoice
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.text.timestamps import Check, Verdict
@@ -22,7 +22,7 @@ from vaultmem.services.packs.receipts import ShownSections
 from vaultmem.storage.git.log import Commit
 from vaultmem.storage.views import View
 from vaultmem.vault import Vault
-from vaultmem.web.access import take_code
+from vaultmem.web.access import accept_code
 from vaultmem.web.page_requests import answers, go_back, read, read_form, refuse, write
 from vaultmem.web.rendering import Site, Visits, make_link, render_page
 
@@ -65,15 +65,15 @@ class Home(NamedTuple):
         return self.notes.total <= _TEMPLATES
 
 
-def gather_home(vault: Vault) -> Home:
+def collect_home(vault: Vault) -> Home:
     """Return what changed last and by whom, what was not found, and what is pinned."""
     from vaultmem.services.health.economics import list_failed
-    from vaultmem.services.history.commits import CommitFilter, find_moment, list_commits
+    from vaultmem.services.history.commits import CommitFilter, resolve_view_commit, list_commits
 
     notes = vault.view.keep("home", lambda: _sum_up_all(vault.view))
     has_git = vault.head() is not None
     wanted = CommitFilter(everything=True)
-    moment = find_moment(vault)
+    moment = resolve_view_commit(vault)
     log = list_commits(vault, wanted, _COMMITS, commit=moment).commits if has_git else ()
     return Home(notes, group_commits(log), list_failed(vault)[:LAST])
 
@@ -92,8 +92,8 @@ def _sum_up_all(view: View) -> Notes:
 @answers
 async def show_home(request: Request) -> Response:
     """Show the first page."""
-    frame, home = await read(request, gather_home)
-    kinds = {action: name_action(action) for action in CHOICES}
+    frame, home = await read(request, collect_home)
+    kinds = {action: format_action(action) for action in CHOICES}
     return render_page(request, "home.html", vault=frame, home=home, choices=CHOICES, kinds=kinds)
 
 
@@ -109,7 +109,7 @@ async def enter(request: Request) -> Response:
     site: Site = request.app.state.site
     visits: Visits = request.app.state.visits
     code = request.query_params.get("code", "")
-    if not await to_thread.run_sync(partial(take_code, site.folder, code)):
+    if not await to_thread.run_sync(partial(accept_code, site.folder, code)):
         told = "This link was used already, or is too old; `vaultmem serve --link` prints another."
         return refuse(request, 403, told)
     answer = render_page(request, "entered.html", title="Come in")
@@ -130,7 +130,7 @@ class UsageSummary(NamedTuple):
     shown: list[ShownSections]
 
 
-def gather_account(vault: Vault) -> UsageSummary:
+def collect_account(vault: Vault) -> UsageSummary:
     """Return the account of all packs and recalls."""
     from vaultmem.services.health.economics import read_stats
     from vaultmem.services.packs.receipts import list_recent
@@ -138,7 +138,7 @@ def gather_account(vault: Vault) -> UsageSummary:
     return UsageSummary(read_stats(vault), list_recent(vault, _LAST))
 
 
-def gather_checks(vault: Vault) -> list[Check]:
+def collect_checks(vault: Vault) -> list[Check]:
     """Return what the checks say, problems first."""
     from vaultmem.services.health.doctor import examine_vault
 
@@ -148,14 +148,14 @@ def gather_checks(vault: Vault) -> list[Check]:
 @answers
 async def show_health(request: Request) -> Response:
     """Show what memory costs and saves; the checks come behind."""
-    frame, account = await read(request, gather_account)
+    frame, account = await read(request, collect_account)
     return render_page(request, "health.html", vault=frame, account=account)
 
 
 @answers
 async def show_checks(request: Request) -> Response:
     """Show what needs somebody; its page loads it late, for it takes a while."""
-    frame, checks = await read(request, gather_checks)
+    frame, checks = await read(request, collect_checks)
     return render_page(request, "checks.html", vault=frame, checks=checks)
 
 
@@ -172,7 +172,7 @@ class ConflictPage(NamedTuple):
     waiting: int
 
 
-def gather_conflicts(vault: Vault) -> ConflictPage:
+def collect_conflicts(vault: Vault) -> ConflictPage:
     """Return the first of the conflicts that stand in notes."""
     found = list_conflicts(vault)
     return ConflictPage(found[:_LIMIT], len(found))
@@ -181,7 +181,7 @@ def gather_conflicts(vault: Vault) -> ConflictPage:
 @answers
 async def show_conflicts(request: Request) -> Response:
     """Show what two sides said differently, side by side."""
-    frame, shown = await read(request, gather_conflicts)
+    frame, shown = await read(request, collect_conflicts)
     return render_page(request, "conflicts.html", vault=frame, shown=shown)
 
 

@@ -22,7 +22,7 @@ from vaultmem.services.packs.receipts import ShownSections
 from vaultmem.vault import Vault
 from vaultmem.web.markdown.html import Rendered, render_note
 from vaultmem.web.page_requests import Frame, answers, read, read_page, read_path
-from vaultmem.web.rendering import FILES, PICTURES, look_around, render_page
+from vaultmem.web.rendering import FILES, PICTURES, build_link_context, render_page
 
 #: Versions in the list beside a note, and packs and recalls that showed it.
 LAST_COMMITS = 8
@@ -64,7 +64,7 @@ class Rail(NamedTuple):
     problem: str = ""
 
 
-def gather_note(path: str, at: str, vault: Vault) -> NotePage:
+def collect_note(path: str, at: str, vault: Vault) -> NotePage:
     """Return a note by its path, or its name; its links lead to notes as they were at `at`."""
     from vaultmem.services.search.trusted import trusted_documents
     from vaultmem.services.views.read_notes import read_note, resolve_address
@@ -74,7 +74,9 @@ def gather_note(path: str, at: str, vault: Vault) -> NotePage:
     record = next(iter(vault.view.records("d.path = ?", (str(found),))), None)
     is_trusted = record is not None and record.document in trusted_documents(vault)
     is_shown = note.state != State.QUARANTINED
-    rendered = render_note(note.text, str(found), look_around(at, vault)) if is_shown else None
+    rendered = (
+        render_note(note.text, str(found), build_link_context(at, vault)) if is_shown else None
+    )
     return NotePage(note, record, is_trusted, rendered)
 
 
@@ -82,7 +84,7 @@ def gather_note(path: str, at: str, vault: Vault) -> NotePage:
 TellHistory = Callable[[str, str, Vault], tuple[Sequence[BlamedLine], Trace]]
 
 
-def tell_history(path: str, at: str, vault: Vault) -> tuple[Sequence[BlamedLine], Trace]:
+def describe_history(path: str, at: str, vault: Vault) -> tuple[Sequence[BlamedLine], Trace]:
     """Return the history of one note."""
     from vaultmem.services.history.blame import blame_note, trace_note
     from vaultmem.services.history.commits import resolve_commit
@@ -91,7 +93,7 @@ def tell_history(path: str, at: str, vault: Vault) -> tuple[Sequence[BlamedLine]
     return blame_note(vault, path, at).lines, trace
 
 
-def gather_rail(path: str, at: str, tell: TellHistory, vault: Vault) -> Rail:
+def collect_rail(path: str, at: str, tell: TellHistory, vault: Vault) -> Rail:
     """Return who wrote a note's lines and when, what links to it, and what showed it to whom."""
     from vaultmem.services.packs.receipts import list_recent
     from vaultmem.services.search.link_walk import map_links
@@ -127,7 +129,7 @@ async def show_note(request: Request) -> Response:
     """Show a note, with what stands beside it if that is asked for."""
     path = read_path(request, "/note/")
     at = request.query_params.get("at", "")
-    frame, page = await read(request, partial(gather_note, path, at))
+    frame, page = await read(request, partial(collect_note, path, at))
     is_whole = "rail" in request.query_params
     rail = (await _read_rail(request, path, at))[1] if is_whole else None
     return render_page(request, "note.html", vault=frame, page=page, rail=rail)
@@ -142,8 +144,8 @@ async def show_rail(request: Request) -> Response:
 
 
 async def _read_rail(request: Request, path: str, at: str) -> tuple[Frame, Rail]:
-    tell: TellHistory = getattr(request.app.state, "tell_history", tell_history)
-    return await read(request, partial(gather_rail, path, at, tell))
+    tell: TellHistory = getattr(request.app.state, "describe_history", describe_history)
+    return await read(request, partial(collect_rail, path, at, tell))
 
 
 @answers
@@ -218,7 +220,7 @@ class NoteList(NamedTuple):
     choices: list[FilterChoice]
 
 
-def gather_notes(wanted: NoteListRequest, page: int, vault: Vault) -> NoteList:
+def collect_notes(wanted: NoteListRequest, page: int, vault: Vault) -> NoteList:
     """Return one page (from 0) of the notes that are wanted."""
     found = list(filter(wanted.admits, vault.view.keep("notes by time", lambda: _sort(vault))))
     choices = [
@@ -248,7 +250,7 @@ async def show_notes(request: Request) -> Response:
         **{name: given.get(name, "")[:500].strip("#/ ") for name in NoteListRequest._fields}
     )
     page = read_page(given)
-    frame, listed = await read(request, partial(gather_notes, wanted, page))
+    frame, listed = await read(request, partial(collect_notes, wanted, page))
     template = "note_rows.html" if "part" in given else "notes.html"
     return render_page(
         request, template, vault=frame, wanted=wanted, listed=listed, page=page, size=PAGE

@@ -34,7 +34,7 @@ from vaultmem.vault import Vault
 from vaultmem.web.markdown.html import render_note
 from vaultmem.web.markdown.html_links import Surroundings
 from vaultmem.web.page_requests import answers, open_asked, read, read_count, read_page
-from vaultmem.web.rendering import Reason, look_around, render_page, tell_reasons
+from vaultmem.web.rendering import Reason, build_link_context, render_page, describe_reasons
 
 #: Tokens of a budget at most.
 MAX_BUDGET = 200_000
@@ -121,7 +121,7 @@ def read_asked(given: QueryParams) -> AskPack:
     )
 
 
-def gather_pack(asked: AskPack, at: str, other: str, vault: Vault) -> PackPage:
+def collect_pack(asked: AskPack, at: str, other: str, vault: Vault) -> PackPage:
     """Return the pack for a question, with the reasons and the costs of its pieces.
 
     The vault looks at `at` already; its links lead there.
@@ -129,7 +129,7 @@ def gather_pack(asked: AskPack, at: str, other: str, vault: Vault) -> PackPage:
     from vaultmem.services.packs.build import ask_pack
 
     return describe_pack(
-        ask_pack(open_asked(vault, other), asked), look_around(at, vault, embeds=False)
+        ask_pack(open_asked(vault, other), asked), build_link_context(at, vault, embeds=False)
     )
 
 
@@ -155,7 +155,7 @@ def describe_items(
     """Return the sections of a pack, with what each adds to its tokens, and why it is there."""
     is_asked = bool(question.strip())
     return [
-        PackPiece(item, cost, tell_reasons(item, is_asked), _render(item, around))
+        PackPiece(item, cost, describe_reasons(item, is_asked), _render(item, around))
         for item, cost in zip(items, price_items(items, form), strict=True)
     ]
 
@@ -204,7 +204,7 @@ async def show_pack(request: Request) -> Response:
     given = request.query_params
     asked, at = read_asked(given), given.get("at", "")
     other = request.query_params.get("vault", "")
-    frame, page = await read(request, partial(gather_pack, asked, at, other))
+    frame, page = await read(request, partial(collect_pack, asked, at, other))
     if given.get("part") == "text":
         return read_text(page.answer.pack)
     template = "pack_parts.html" if given.get("part") == "results" else "pack.html"
@@ -256,7 +256,7 @@ class ReceiptPage(NamedTuple):
         return sum(each != Since("as it was") for each in self.since.values())
 
 
-def gather_receipts(agent: str, session: str, page: int, vault: Vault) -> ReceiptList:
+def collect_receipts(agent: str, session: str, page: int, vault: Vault) -> ReceiptList:
     """Return a page (from 0) of the receipts of an agent and a session, if these are named."""
     from vaultmem.services.packs.receipts import list_receipts
 
@@ -265,7 +265,7 @@ def gather_receipts(agent: str, session: str, page: int, vault: Vault) -> Receip
     return ReceiptList(listed[:_PAGE], len(listed) > _PAGE)
 
 
-def gather_receipt(name: str, vault: Vault) -> ReceiptPage:
+def collect_receipt(name: str, vault: Vault) -> ReceiptPage:
     """Return the pack that a receipt stands for, and what has changed since."""
     from vaultmem.services.packs.receipts import replay_receipt
 
@@ -282,7 +282,9 @@ def describe_replay(vault: Vault, replay: Replay) -> list[PackPiece]:
     """Return the sections of a replayed pack, and what each added to its tokens."""
     receipt = replay.receipt
     form = choose_form(receipt.source, receipt.style, receipt.labels)
-    return describe_items(replay.items, form, receipt.query, look_around("", vault, embeds=False))
+    return describe_items(
+        replay.items, form, receipt.query, build_link_context("", vault, embeds=False)
+    )
 
 
 def _compare_now(vault: Vault, items: Iterable[PackItem]) -> Iterable[Since]:
@@ -311,7 +313,7 @@ def _compare(vault: Vault, item: PackItem, now: NoteRecord) -> Since:
 def _read_now(vault: Vault, item: PackItem) -> tuple[str | None, str]:
     """Return the text that a section has now, None if there is none, and what replaced its note."""
     from vaultmem.core.indexing.section_texts import analyse_note
-    from vaultmem.core.notes.comments import drop_unseen
+    from vaultmem.core.notes.comments import strip_hidden
     from vaultmem.services.views.read_notes import read_bytes, read_note
 
     path, heading = PurePosixPath(item.hit.record.path), item.hit.section.heading
@@ -324,7 +326,7 @@ def _read_now(vault: Vault, item: PackItem) -> tuple[str | None, str]:
     newer = value if isinstance(value, str) else ", ".join(value)
     for section in note.sections:
         if section.heading == heading:
-            return drop_unseen(note.visible[section.start : section.end]).strip(), newer
+            return strip_hidden(note.visible[section.start : section.end]).strip(), newer
     return None, newer
 
 
@@ -334,7 +336,7 @@ async def show_receipts(request: Request) -> Response:
     given = request.query_params
     agent, session = given.get("agent", "")[:200], given.get("session", "")[:200]
     page = read_page(given)
-    frame, found = await read(request, partial(gather_receipts, agent, session, page))
+    frame, found = await read(request, partial(collect_receipts, agent, session, page))
     wanted = " in ".join(filter(None, (agent, session)))
     return render_page(request, "receipts.html", vault=frame, found=found, page=page, wanted=wanted)
 
@@ -342,7 +344,7 @@ async def show_receipts(request: Request) -> Response:
 @answers
 async def show_receipt(request: Request) -> Response:
     """Show the pack of a receipt, or its text alone."""
-    frame, page = await read(request, partial(gather_receipt, request.path_params["name"]))
+    frame, page = await read(request, partial(collect_receipt, request.path_params["name"]))
     if request.query_params.get("part") == "text":
         return PlainTextResponse(page.replay.text.encode("utf-8", "replace"))
     return render_page(request, "receipt.html", vault=frame, page=page)

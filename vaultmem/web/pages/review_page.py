@@ -64,7 +64,7 @@ class Queue(NamedTuple):
     is_old: bool
 
 
-def gather_queue(only: str, vault: Vault) -> Queue:
+def collect_queue(only: str, vault: Vault) -> Queue:
     """Return the first of what waits, of one kind where `only` names one."""
     is_old = vault.view.totals()[0] > COMPARED_AT_ONCE
     waiting: Sequence[Proposal] = list_waiting(vault) if is_old else list_queue(vault).proposals
@@ -81,18 +81,20 @@ def gather_queue(only: str, vault: Vault) -> Queue:
 def _show(item: Item) -> ShownItem:
     texts = [side.text.strip()[:_COMPARED] for side in item.sides]
     if not item.proposal.into or len(texts) != 2:
-        return ShownItem(item, [ShownSide(s, _cut([(s.text.strip(), False)])) for s in item.sides])
+        return ShownItem(
+            item, [ShownSide(s, _slice([(s.text.strip(), False)])) for s in item.sides]
+        )
     pieces = diff_words(*texts)
     shown = []
     for side, own in zip(item.sides, (WordMark.DEL, WordMark.INS), strict=True):
         its = (
             (each.text, each.mark is own) for each in pieces if each.mark in {WordMark.SAME, own}
         )
-        shown.append(ShownSide(side, _cut(its)))
+        shown.append(ShownSide(side, _slice(its)))
     return ShownItem(item, shown)
 
 
-def _cut(pieces: Iterable[tuple[str, bool]]) -> list[tuple[str, bool]]:
+def _slice(pieces: Iterable[tuple[str, bool]]) -> list[tuple[str, bool]]:
     """Return the first characters of a text in pieces."""
     left = _SHOWN
     kept: list[tuple[str, bool]] = []
@@ -104,7 +106,7 @@ def _cut(pieces: Iterable[tuple[str, bool]]) -> list[tuple[str, bool]]:
     return kept
 
 
-def _look_anew(tell: TellProgress, vault: Vault) -> int:
+def _reload_queue(tell: TellProgress, vault: Vault) -> int:
     return len(list_queue(vault, tell).proposals)
 
 
@@ -117,11 +119,11 @@ async def show_review(request: Request) -> Response:
     """Show what waits for a decision, or that it is being looked for."""
     jobs: Jobs = request.app.state.jobs
     if "look" in request.query_params:
-        jobs.start(_JOB, request, _look_anew)
+        jobs.start(_JOB, request, _reload_queue)
         return go_back(request, make_link("/review"))
     only = request.query_params.get("only", "")
     progress = jobs.find(_JOB)
-    frame, queue = await read(request, partial(gather_queue, only))
+    frame, queue = await read(request, partial(collect_queue, only))
     return render_page(
         request,
         "review.html",

@@ -53,15 +53,15 @@ class SearchPage(NamedTuple):
     doubts: list[str]
 
 
-def gather_answer(question: str, offset: int, other: str, vault: Vault) -> SearchPage:
+def collect_hits(question: str, offset: int, other: str, vault: Vault) -> SearchPage:
     """Return what answers a question, nothing for an empty one; nobody is counted as shown it."""
-    from vaultmem.services.search.run_query import run_query, tell_how_sure
+    from vaultmem.services.search.run_query import run_query, describe_match_strength
 
     if not question.strip():
         return SearchPage(None, [], [])
     asked = Ask(question, _LIMIT, offset, suggests=True, waits=False, counts=False)
     answer = run_query(open_asked(vault, other), asked)
-    return SearchPage(answer, list(map(show_hit, answer.hits)), tell_how_sure(answer))
+    return SearchPage(answer, list(map(show_hit, answer.hits)), describe_match_strength(answer))
 
 
 def show_hit(hit: Hit) -> ShownHit:
@@ -88,7 +88,7 @@ async def show_search(request: Request) -> Response:
     query = request.query_params.get("q", "")[:1_000]
     offset = read_count(request.query_params.get("offset", ""), 1_000) or 0
     other = request.query_params.get("vault", "")
-    frame, found = await read(request, partial(gather_answer, query, offset, other))
+    frame, found = await read(request, partial(collect_hits, query, offset, other))
     template = "results.html" if "part" in request.query_params else "search.html"
     return render_page(
         request, template, vault=frame, query=query, offset=offset, limit=_LIMIT, found=found

@@ -45,28 +45,28 @@ class SessionPage(NamedTuple):
     commits: tuple[Commit, ...]
 
 
-def gather_timeline(agent: str, vault: Vault) -> Timeline:
+def collect_timeline(agent: str, vault: Vault) -> Timeline:
     """Return the last sessions by day, of one agent where one is named, and the tasks."""
     from vaultmem.services.sessions.edit_tasks import list_tasks
     from vaultmem.services.sessions.find_session import list_sessions
 
     found = list_sessions(vault, agent=agent)
     return Timeline(
-        list(_divide(found[:_MOST])), list_tasks(vault, over_too=False), len(found[_MOST:])
+        list(_split(found[:_MOST])), list_tasks(vault, over_too=False), len(found[_MOST:])
     )
 
 
-def _divide(sessions: list[SessionFacts]) -> Iterator[Day]:
+def _split(sessions: list[SessionFacts]) -> Iterator[Day]:
     for day, group in groupby(sessions, lambda each: each.started[:10]):
         yield Day(day or "Not dated", list(group))
 
 
-def gather_session(name: str, vault: Vault) -> SessionPage:
+def collect_session(name: str, vault: Vault) -> SessionPage:
     """Return a session by its id."""
     from vaultmem.services.history.commits import CommitFilter, list_commits
-    from vaultmem.services.sessions.find_session import follow_chain, get_session, name_machine
+    from vaultmem.services.sessions.find_session import follow_chain, get_session, add_machine
 
-    session = name_machine(vault, get_session(vault, name))
+    session = add_machine(vault, get_session(vault, name))
     wanted = CommitFilter(sessions=frozenset({session.facts.id}), everything=True)
     has_git = vault.head() is not None
     return SessionPage(
@@ -80,12 +80,12 @@ def gather_session(name: str, vault: Vault) -> SessionPage:
 async def show_sessions(request: Request) -> Response:
     """Show who worked when."""
     agent = request.query_params.get("agent", "")
-    frame, timeline = await read(request, partial(gather_timeline, agent))
+    frame, timeline = await read(request, partial(collect_timeline, agent))
     return render_page(request, "sessions.html", vault=frame, timeline=timeline, agent=agent)
 
 
 @answers
 async def show_session(request: Request) -> Response:
     """Show one session."""
-    frame, page = await read(request, partial(gather_session, request.path_params["name"]))
+    frame, page = await read(request, partial(collect_session, request.path_params["name"]))
     return render_page(request, "session.html", vault=frame, page=page)

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from vaultmem.services.history.blame import NoteCommit
-from vaultmem.services.history.commits import CommitFilter, find_moment, resolve_commit
+from vaultmem.services.history.commits import CommitFilter, resolve_view_commit, resolve_commit
 from vaultmem.services.history.diff import ShownCommit
 from vaultmem.storage.git.log import Commit, read_commit
 from vaultmem.vault import Vault
@@ -27,7 +27,7 @@ from vaultmem.web.page_requests import (
     show_changes,
     write,
 )
-from vaultmem.web.rendering import link_note, render_page, tell_day
+from vaultmem.web.rendering import link_note, render_page, format_day
 
 #: Commits on a page, and how many of the newest are asked for names to choose from.
 _PAGE, _NAMES = 50, 200
@@ -98,20 +98,20 @@ class TimePage(NamedTuple):
     events: list[str]
 
 
-def gather_time(wanted: CommitListRequest, page: int, vault: Vault) -> TimePage:
+def collect_time(wanted: CommitListRequest, page: int, vault: Vault) -> TimePage:
     """Return a page (from 0) of the commits that are wanted."""
-    from vaultmem.services.history.commits import find_moment, list_commits
+    from vaultmem.services.history.commits import resolve_view_commit, list_commits
 
     if vault.head() is None:
         return TimePage([], draw_line([]), False, False, [], [])
-    commit = find_moment(vault)
+    commit = resolve_view_commit(vault)
     first, last = page * _PAGE, (page + 1) * _PAGE
     log = list_commits(vault, wanted.as_filter(), max(last + 1, _NAMES), commit=commit)
     named = log.commits
     if any(wanted):
         named = list_commits(vault, CommitFilter(everything=True), _NAMES, commit=commit).commits
     shown = log.commits[first:last]
-    days = [(day, list(group)) for day, group in groupby(shown, lambda each: tell_day(each.at))]
+    days = [(day, list(group)) for day, group in groupby(shown, lambda each: format_day(each.at))]
     people = [name for name, _ in Counter(each.who for each in named).most_common()]
     events = sorted({each.event for each in named if each.event})
     return TimePage(days, draw_line(shown), len(log.commits) > last, log.is_cut, people, events)
@@ -137,13 +137,13 @@ def draw_line(commits: Sequence[Commit]) -> Timeline:
         for place, each in enumerate(reversed(commits), 1)
     ]
     width = _NAME + (len(places) + 1) * step
-    return Timeline(places, heights, _name_days(places, step), width, (len(names) + 2) * _HEIGHT)
+    return Timeline(places, heights, _format_days(places, step), width, (len(names) + 2) * _HEIGHT)
 
 
-def _name_days(places: Sequence[TimelineMark], step: int) -> list[tuple[str, int]]:
+def _format_days(places: Sequence[TimelineMark], step: int) -> list[tuple[str, int]]:
     """Return days and where their first commits stand, as far as the names have room."""
     days: list[tuple[str, int]] = []
-    for day, group in groupby(places, lambda place: tell_day(place.commit.at)):
+    for day, group in groupby(places, lambda place: format_day(place.commit.at)):
         x = next(group).x - step // 2
         has_room = not days or x - next(at for name, at in reversed(days) if name) >= _DAY
         days.append((day[5:] if has_room else "", x))
@@ -158,7 +158,7 @@ async def show_time(request: Request) -> Response:
         **{name: given.get(name, "")[:200].strip() for name in CommitListRequest._fields}
     )
     page = read_page(given)
-    frame, found = await read(request, partial(gather_time, wanted, page))
+    frame, found = await read(request, partial(collect_time, wanted, page))
     return render_page(request, "time.html", vault=frame, wanted=wanted, found=found, page=page)
 
 
@@ -178,12 +178,14 @@ class HistoryPage(NamedTuple):
     has_older: bool
 
 
-def gather_history(path: str, page: int, whole: bool, vault: Vault) -> HistoryPage:
+def collect_history(path: str, page: int, whole: bool, vault: Vault) -> HistoryPage:
     """Return a page (from 0) of a note's versions."""
     from vaultmem.services.history.blame import trace_note
-    from vaultmem.services.history.commits import find_moment
+    from vaultmem.services.history.commits import resolve_view_commit
 
-    trace = trace_note(vault, path, _HISTORY_PAGE + 1, find_moment(vault), page * _HISTORY_PAGE)
+    trace = trace_note(
+        vault, path, _HISTORY_PAGE + 1, resolve_view_commit(vault), page * _HISTORY_PAGE
+    )
     versions = trace.versions[:_HISTORY_PAGE]
     changes = show_changes((each.operation for each in versions), whole)
     listed = list(zip(versions, changes, strict=True))
@@ -205,7 +207,7 @@ async def show_history(request: Request) -> Response:
     """Show the versions of a note."""
     path, given = read_path(request, "/history/"), request.query_params
     page = read_page(given)
-    frame, found = await read(request, partial(gather_history, path, page, "all" in given))
+    frame, found = await read(request, partial(collect_history, path, page, "all" in given))
     return render_page(request, "history.html", vault=frame, found=found, page=page)
 
 
@@ -230,7 +232,7 @@ class CommitPage(NamedTuple):
     more: int
 
 
-def gather_commit(name: str, whole: bool, vault: Vault) -> CommitPage:
+def collect_commit(name: str, whole: bool, vault: Vault) -> CommitPage:
     """Return what a commit changed; `whole`: in however many lines."""
     from vaultmem.services.history.diff import show_commit
 
@@ -244,7 +246,7 @@ def gather_commit(name: str, whole: bool, vault: Vault) -> CommitPage:
 async def show_commit(request: Request) -> Response:
     """Show a commit."""
     name, whole = request.path_params["name"], "all" in request.query_params
-    frame, page = await read(request, partial(gather_commit, name, whole))
+    frame, page = await read(request, partial(collect_commit, name, whole))
     return render_page(request, "commit.html", vault=frame, page=page)
 
 
@@ -261,7 +263,7 @@ class Moments(NamedTuple):
     place: int
 
 
-def gather_moments(path: str, at: str, vault: Vault) -> Moments:
+def collect_timeline_marks(path: str, at: str, vault: Vault) -> Moments:
     """Return the moments of a note, or of the vault."""
     from vaultmem.services.history.commits import list_moments
 
@@ -270,7 +272,7 @@ def gather_moments(path: str, at: str, vault: Vault) -> Moments:
     commits = list_moments(vault, _MANY, path)
     if not at:
         return Moments(commits, len(commits))
-    name = find_moment(vault) or resolve_commit(vault, at)
+    name = resolve_view_commit(vault) or resolve_commit(vault, at)
     for place, each in enumerate(commits):
         if each.commit == name:
             return Moments(commits, place)
@@ -283,5 +285,5 @@ def gather_moments(path: str, at: str, vault: Vault) -> Moments:
 async def show_moments(request: Request) -> Response:
     """Show the slider of a page."""
     path, at = request.query_params.get("of", ""), request.query_params.get("at", "")
-    frame, found = await read(request, partial(gather_moments, path, at))
+    frame, found = await read(request, partial(collect_timeline_marks, path, at))
     return render_page(request, "moments.html", vault=frame, found=found, of=path)
